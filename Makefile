@@ -11,7 +11,7 @@ TEST_AT_ONCE ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null ||
 PACKAGES    ?= ./e2e/faults ./core/internal/queue ./core/internal/dispatch ./e2e ./e2e/examples work
 ARGS        ?=
 
-.PHONY: help run test test-slow build lint fmt drift tidy api-docs migrations-seal mutants faults peers pgo secrets compose-smoke ci clean
+.PHONY: help run test test-slow build lint fmt drift tidy api-docs clients migrations-seal mutants faults peers pgo secrets compose-smoke ci clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ tidy: ## mend go.mod, go.sum and go.work.sum
 
 api-docs: ## write api-docs/*.json, the OpenAPI documents, from the comments beside the handlers
 	@bash .ci/run apidocs
+
+clients: ## write the JavaScript of api-docs/examples/typescript from its source
+	@bash .ci/run clients
 
 migrations-seal: ## write down the checksum of a new migration
 	@bash .ci/run seal

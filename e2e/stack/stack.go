@@ -303,12 +303,12 @@ func Alive(pid int) bool {
 }
 
 // Need gives the path of a program, and skips the test where it is not installed. CI
-// has all but node.
+// has all of them.
 func Need(tb testing.TB, name string) string {
 	tb.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		if os.Getenv("CI") != "" && name != "node" {
+		if os.Getenv("CI") != "" {
 			tb.Fatalf("CI needs %s: see .ci/install", name)
 		}
 		tb.Skipf("%s is not installed", name)

@@ -1,0 +1,521 @@
+/**
+ * A client and a worker for ForgeQueue: one file, no packages. The client runs in Node.js 20 or newer, Deno and browsers,
+ * the worker in Node.js and Deno.
+ *
+ * Requests and answers have the fields of the HTTP API, as api-docs/gateway.json documents them. Durations that this file
+ * adds are milliseconds, in names that end in Ms.
+ */
+/** The states of a job. */
+export type State = 'blocked' | 'scheduled' | 'queued' | 'running' | 'completed' | 'dead_letter' | 'cancelled';
+/** An error of an attempt. */
+export interface JobError {
+    type: string;
+    message: string;
+    stack?: string;
+}
+/** How long a job waits after a failed attempt. */
+export interface Retry {
+    base_ms?: number;
+    cap_ms?: number;
+    jitter?: number;
+    curve?: 'exponential' | 'linear' | 'constant';
+}
+/** How far an attempt is: percent is 0 to 100; null is not known. */
+export interface Progress {
+    percent: number | null;
+    message: string | null;
+}
+/** A job that must have ended before another one starts. */
+export interface Dependency {
+    job_id: string;
+    on_failed?: 'cancel' | 'run' | 'hold';
+}
+/** A job as its producer describes it. What is absent is the queue's setting, or the default. */
+export interface SubmitRequest<Payload = unknown> {
+    type: string;
+    queue?: string;
+    payload?: Payload;
+    priority?: number;
+    run_at?: string;
+    delay_ms?: number;
+    deadline?: string;
+    max_wait_ms?: number;
+    max_attempts?: number;
+    timeout_ms?: number;
+    retry?: Retry;
+    tags?: string[];
+    user?: string;
+    metadata?: Record<string, string>;
+    dedupe_key?: string;
+    after?: (string | Dependency)[];
+}
+/** A job without payload, result and stack. Times are RFC 3339 in UTC. */
+export interface JobSummary {
+    id: string;
+    type: string;
+    queue: string;
+    user: string | null;
+    state: State;
+    priority: number;
+    tags: string[];
+    metadata: Record<string, string>;
+    attempt: number;
+    max_attempts: number;
+    epoch: number;
+    redrives: number;
+    run_at: string | null;
+    deadline: string | null;
+    timeout_ms: number | null;
+    retry: Required<Retry>;
+    dedupe_key: string | null;
+    cancel_requested: boolean;
+    worker_id: string | null;
+    lease_expires_at: string | null;
+    last_error: JobError | null;
+    dead_reason: string | null;
+    correlation_id: string | null;
+    traceparent: string | null;
+    created_at: string;
+    started_at: string | null;
+    finished_at: string | null;
+    workflow: {
+        id: string;
+        ref: string;
+    } | null;
+    after: {
+        job_id: string;
+        state: State;
+        on_failed: string;
+    }[];
+    blocked_by: number | null;
+    rerun_of: string | null;
+    progress: Progress | null;
+}
+/** A whole job. */
+export interface Job<Result = unknown, Payload = unknown> extends JobSummary {
+    payload: Payload;
+    result: Result | null;
+    checkpoint: unknown;
+}
+/** The answer to a submit. */
+export interface Submitted extends JobSummary {
+    /** Sentences such as "the queue is paused". */
+    warnings: string[];
+    /** It is another live job with the same dedupe_key. */
+    deduplicated: boolean;
+    /** It is the remembered answer of its idempotency key: nothing was stored now. */
+    replayed: boolean;
+}
+/** One job of a batch: accepted, or refused with a problem. */
+export interface BatchResult {
+    index: number;
+    status: number;
+    job: {
+        id: string;
+        state: State;
+        run_at: string | null;
+    } | null;
+    problem: ProblemDocument | null;
+}
+/** The answer to a batch, in the order sent. */
+export interface BatchAnswer {
+    results: BatchResult[];
+    accepted: number;
+    rejected: number;
+    replayed: boolean;
+}
+/** One page of a list; it may be short or empty while it has a next_page_token. */
+export interface Page<Item> {
+    items: Item[];
+    next_page_token: string | null;
+}
+/** Which page: size is 1 to 200 items (50), token the page before's next_page_token. */
+export interface PageRequest {
+    size?: number;
+    token?: string;
+}
+/** What the jobs of a list have; all of it must match. */
+export interface JobFilter {
+    queue?: string;
+    type?: string;
+    states?: State[];
+    tag?: string;
+    user?: string;
+    dedupe_key?: string;
+    metadata?: Record<string, string>;
+    created_after?: string;
+    created_before?: string;
+}
+/** What dead letters have; all of it must match. after and before are about when they became dead letters. */
+export interface DeadLetterFilter {
+    queue?: string;
+    type?: string;
+    reason?: string;
+    fingerprint?: string;
+    after?: string;
+    before?: string;
+}
+/** A job that failed for good. */
+export interface DeadLetter {
+    job: JobSummary;
+    reason: string;
+    error: JobError | null;
+    fingerprint: string;
+    attempts: number;
+    died_at: string;
+    expires_at: string | null;
+}
+/** One execution of a job. */
+export interface Attempt {
+    attempt: number;
+    epoch: number;
+    kind: 'running' | 'completed' | 'failed' | 'lease_expired' | 'timeout' | 'cancelled';
+    worker_id: string | null;
+    started_at: string | null;
+    ended_at: string | null;
+    error: JobError | null;
+    next_run_at: string | null;
+}
+/** A redrive of all dead letters that match a filter. */
+export interface Redrive {
+    id: string;
+    action: 'redrive' | 'discard';
+    filter: DeadLetterFilter;
+    rate_per_second: number | null;
+    state: 'running' | 'done' | 'cancelled' | 'failed';
+    matched: number;
+    matched_capped: boolean;
+    done: number;
+    refused: number;
+    waiting: string | null;
+    error: string | null;
+    created_at: string;
+    updated_at: string;
+    ended_at: string | null;
+}
+/** The settings of a queue; what is absent is the default again. */
+export interface QueueRequest {
+    mode?: 'pull' | 'push';
+    push?: Record<string, unknown>;
+    visibility_timeout_ms?: number;
+    max_attempts?: number;
+    retry?: Retry;
+    max_active?: number;
+    max_running?: number;
+    rate_per_second?: number;
+    types?: Record<string, {
+        max_running?: number | null;
+        rate_per_second?: number | null;
+    }>;
+}
+/** A problem document (RFC 9457). */
+export interface ProblemDocument {
+    type: string;
+    title: string;
+    status: number;
+    detail: string;
+    instance: string;
+    code: string;
+    request_id: string;
+    retry_after_ms: number | null;
+    errors: {
+        field: string;
+        message: string;
+    }[];
+    policies: {
+        name: string;
+        limit: number;
+        current: number;
+        retry_after_ms: number | null;
+    }[];
+}
+/** What all errors of this file are. */
+export declare class ForgeQueueError extends Error {
+    constructor(message: string, options?: {
+        cause?: unknown;
+    });
+}
+/** A refusal by the server, with a code of the closed set in api-docs/errors.md. */
+export declare class Problem extends ForgeQueueError {
+    readonly code: string;
+    readonly status: number;
+    readonly detail: string;
+    /** How long to wait before another try, in milliseconds; null where waiting does not help. */
+    readonly retryAfterMs: number | null;
+    /** The fields that were refused. */
+    readonly errors: ProblemDocument['errors'];
+    /** The limits that refused. */
+    readonly policies: ProblemDocument['policies'];
+    /** Finds the line in the server's log. */
+    readonly requestId: string;
+    readonly document: ProblemDocument;
+    constructor(call: string, document: ProblemDocument);
+}
+/** An answer that is not of the API: usually from a proxy, or another server. */
+export declare class StatusError extends ForgeQueueError {
+    readonly status: number;
+    /** The start of the body. */
+    readonly body: string;
+    readonly retryAfterMs: number | null;
+    constructor(call: string, status: number, body: string, retryAfterMs: number | null, cause?: unknown);
+}
+/** The server could not be reached, or its answer did not arrive. The call may have taken effect. */
+export declare class NoAnswerError extends ForgeQueueError {
+}
+/** The time that the caller has given is over. */
+export declare class DeadlineError extends ForgeQueueError {
+    /** The job as it was last seen, if wait was called. */
+    job?: Job;
+}
+/** A job has ended otherwise than completed. */
+export declare class EndedError extends ForgeQueueError {
+    readonly job: Job;
+    readonly state: State;
+    /** Why it is a dead letter; null if it was cancelled. */
+    readonly reason: string | null;
+    constructor(job: Job);
+}
+/** A batch of submitMany was refused as a whole, or had no answer; cause says why. */
+export declare class SubmitManyError extends ForgeQueueError {
+    /** The results of the batches before. Later jobs are not stored; those of the batch without an answer, perhaps. */
+    readonly answer: BatchAnswer;
+    constructor(message: string, answer: BatchAnswer, cause: unknown);
+}
+export interface ClientOptions {
+    /** The address of the gateway, such as http://127.0.0.1:8080. */
+    url: string;
+    apiKey: string;
+    /** How long a call may take, with all of its repeats, in milliseconds; 120000. wait and result have no limit unless it is given to them. */
+    timeoutMs?: number;
+    /** Takes the place of the global fetch. */
+    fetch?: typeof fetch;
+    /** Gets a line for each call that is repeated, and for each warning in the answer to a submit. */
+    logger?: Logger;
+}
+export interface CallOptions {
+    /** Ends the call: it throws the signal's reason. */
+    signal?: AbortSignal;
+    /** How long the call may take, with all of its repeats, in milliseconds. */
+    timeoutMs?: number;
+}
+export interface SubmitOptions extends CallOptions {
+    /** Takes the place of the key that the client makes: 1 to 255 visible ASCII characters. */
+    idempotencyKey?: string;
+    /** Both are carried by the job. What no header can carry is left out. */
+    correlationId?: string;
+    traceparent?: string;
+}
+export type Logger = (level: 'info' | 'warn' | 'error', message: string, fields: Record<string, unknown>) => void;
+/** A call to a route of the API that has no method here. */
+export interface Call {
+    method: string;
+    /** The segments of the path, such as ['v1', 'jobs', id]. */
+    path: string[];
+    query?: Record<string, string | number | undefined>;
+    body?: unknown;
+    headers?: Record<string, string | undefined>;
+    /** The server answers a repeat like the first: the call is repeated if its answer is lost. */
+    repeatable?: boolean;
+    /** How much longer than usual one try may take. */
+    heldMs?: number;
+}
+/** Calls one server with one key. Make one and share it: it has a budget for repeats of its own. */
+export declare class Client {
+    #private;
+    constructor(options: ClientOptions);
+    /** A client by FORGEQUEUE_URL, and FORGEQUEUE_API_KEY or FORGEQUEUE_API_KEY_FILE. */
+    static fromEnv(change?: Partial<ClientOptions>): Promise<Client>;
+    /** Stores one job. Check warnings and deduplicated of the answer. */
+    submit(job: SubmitRequest, options?: SubmitOptions): Promise<Submitted>;
+    /** Submits a new job like one that has ended; differs says in what it differs. */
+    rerun(id: string, differs?: Partial<SubmitRequest>, options?: SubmitOptions): Promise<Submitted>;
+    /** Stores up to 1000 jobs in one request; with atomic all or none. Without atomic look at rejected, and at the problem of each result. */
+    submitBatch(jobs: SubmitRequest[], options?: SubmitOptions & {
+        atomic?: boolean;
+    }): Promise<BatchAnswer>;
+    /**
+     * Stores any number of jobs, in batches of at most 1000 jobs and 8 MiB, one after the other. The answer has a result for
+     * each, in order: a job or a problem. Throws SubmitManyError, with the results so far, if a batch has no answer or is refused
+     * as a whole. With idempotencyKey the nth batch has that key with "/n" added, the first the key as it is. timeoutMs is that
+     * of each batch.
+     */
+    submitMany(jobs: SubmitRequest[], options?: SubmitOptions): Promise<BatchAnswer>;
+    /** Reads one job. The problem not_found stands for the jobs of others too. */
+    get<Result = unknown>(id: string, options?: CallOptions): Promise<Job<Result>>;
+    /** Waits until the job has ended: completed, dead_letter or cancelled. Throws DeadlineError after timeoutMs, if given, with the job as last seen. */
+    wait<Result = unknown>(id: string, options?: CallOptions): Promise<Job<Result>>;
+    /** Waits for the result of a job; throws EndedError if it is not completed. */
+    result<Result = unknown>(id: string, options?: CallOptions): Promise<Result>;
+    /** Submits a job and waits for its result. timeoutMs is for both. */
+    submitAndWait<Result = unknown>(job: SubmitRequest, options?: SubmitOptions): Promise<Result>;
+    /** Gives one page of the jobs that match, newest first. */
+    list(filter?: JobFilter, page?: PageRequest, options?: CallOptions): Promise<Page<JobSummary>>;
+    /** Gives all jobs that match, newest first, page by page. */
+    all(filter?: JobFilter, options?: CallOptions): AsyncGenerator<JobSummary, void, undefined>;
+    /** Gives one page of the executions of a job. */
+    attempts(id: string, page?: PageRequest, options?: CallOptions): Promise<Page<Attempt>>;
+    /** Ends a job that waits. One that runs is asked to end: cancel_requested is set. The problem job_terminal says that it has ended. */
+    cancel(id: string, options?: CallOptions): Promise<JobSummary>;
+    /** Deletes an ended job and its attempts. */
+    deleteJob(id: string, options?: CallOptions): Promise<void>;
+    /** Queues a dead letter again. It is not repeated if its answer is lost: a repeat would be refused with not_dead. */
+    redrive(id: string, options?: CallOptions): Promise<JobSummary>;
+    /** Queues 1 to 1000 dead letters again; each has its own result. Not repeated, like redrive. */
+    redriveDeadLetters(ids: string[], options?: CallOptions): Promise<{
+        results: BatchResult[];
+    }>;
+    /** Begins to queue again all dead letters that match, in the server; rate is how many at most in a second. */
+    redriveMatching(filter: DeadLetterFilter, rate?: number, options?: CallOptions): Promise<Redrive>;
+    /** Counts the dead letters that match. */
+    countMatching(filter: DeadLetterFilter, options?: CallOptions): Promise<{
+        matched: number;
+        matched_capped: boolean;
+    }>;
+    /** Reads how far a redrive is. */
+    getRedrive(id: string, options?: CallOptions): Promise<Redrive>;
+    /** Gives one page of the dead letters that match. */
+    deadLetters(filter?: DeadLetterFilter, page?: PageRequest, options?: CallOptions): Promise<Page<DeadLetter>>;
+    /** Makes a queue, or replaces all of its settings. */
+    putQueue(name: string, settings: QueueRequest, options?: CallOptions): Promise<Record<string, unknown>>;
+    /** Calls any route of the API. Gives the body of the answer, undefined if it has none. */
+    call<T>(call: Call, options?: CallOptions): Promise<T>;
+}
+/** Gives all items of a list, page by page: pages((page) => client.deadLetters({ queue: 'mail' }, page)). */
+export declare function pages<Item>(list: (page: PageRequest) => Promise<Page<Item>>): AsyncGenerator<Item, void, undefined>;
+export interface VerifyOptions {
+    /** How old, or how far ahead, the timestamp may be, in seconds; 300. */
+    toleranceSeconds?: number;
+    /** The present time; that of the machine if absent. */
+    now?: Date;
+}
+/**
+ * Says whether a call of a webhook or a push queue is signed with a secret, by Standard Webhooks: HMAC-SHA-256 over
+ * "id.timestamp.body". secret is "whsec_" and base64, or several of them, of which one has to fit. body is as it was received, not
+ * decoded and encoded again. Whatever is malformed, the secret included, is false; it does not throw.
+ */
+export declare function verify(secret: string | string[], headers: Headers | Record<string, string | string[] | undefined>, body: string | Uint8Array | ArrayBuffer, options?: VerifyOptions): Promise<boolean>;
+/** Why the signal of a job has aborted: its reason. */
+export declare class LeaseLost extends ForgeQueueError {
+    constructor();
+}
+/** The cancellation of the job was requested. */
+export declare class CancelRequested extends ForgeQueueError {
+    constructor();
+}
+/** The attempt has used up the job's timeout_ms, or the handler's own timeoutMs. */
+export declare class TimedOut extends ForgeQueueError {
+    constructor();
+}
+/** The worker stops, and its grace period is over. */
+export declare class Stopping extends ForgeQueueError {
+    constructor();
+}
+/** Thrown by a handler: the job becomes a dead letter at once. */
+export declare class Permanent extends ForgeQueueError {
+    constructor(error: unknown);
+}
+/** Thrown by a handler: the attempt fails, and the next one comes after so many milliseconds, at most 7 days. */
+export declare class RetryAfter extends ForgeQueueError {
+    readonly delayMs: number;
+    constructor(error: unknown, delayMs: number);
+}
+/** Thrown by a handler: the job comes back after so many milliseconds, and no attempt is used up. The reason, if any, becomes its last error. */
+export declare class Snooze extends ForgeQueueError {
+    readonly delayMs: number;
+    readonly reason: string;
+    constructor(delayMs: number, reason?: string);
+}
+/** A claimed job as the server sends it. */
+export interface ClaimedJob<Payload = unknown> {
+    id: string;
+    tenant: string;
+    user: string | null;
+    type: string;
+    queue: string;
+    payload: Payload;
+    checkpoint: unknown;
+    priority: number;
+    attempt: number;
+    max_attempts: number;
+    epoch: number;
+    lease_token: string;
+    lease_expires_at: string;
+    lease_ms: number;
+    deadline: string | null;
+    timeout_ms: number | null;
+    tags: string[];
+    metadata: Record<string, string>;
+    correlation_id: string | null;
+    traceparent: string | null;
+    created_at: string;
+    workflow: {
+        id: string;
+        ref: string;
+    } | null;
+    parents: {
+        ref: string | null;
+        job_id: string;
+        state: State;
+    }[];
+}
+/** One attempt at a job, as its handler sees it. */
+export interface RunningJob<Payload = unknown> extends Omit<ClaimedJob<Payload>, 'checkpoint' | 'lease_token' | 'lease_expires_at' | 'lease_ms'> {
+    /** Aborts when the handler should stop; its reason is LeaseLost, CancelRequested, TimedOut or Stopping. */
+    readonly signal: AbortSignal;
+    /** Says how far the attempt is: 0 to 100 percent, null if that is not known. Call it as often as you like: the newest is sent, at most once a second. */
+    progress(percent: number | null, message?: string): void;
+    /**
+     * Keeps a value, as JSON of at most 64 KiB, for the attempts after this one. It is sent within about a second, and before the
+     * attempt ends otherwise than completed. Throws if the value cannot be kept.
+     */
+    checkpoint(value: unknown): void;
+    /** The last checkpoint of an earlier attempt; undefined if there is none. */
+    restore<Value = unknown>(): Value | undefined;
+}
+export type Handler<Payload = any, Result = unknown> = (job: RunningJob<Payload>) => Promise<Result> | Result;
+export interface HandlerOptions {
+    /** Limits an attempt, in addition to the job's own timeout_ms. */
+    timeoutMs?: number;
+    /** The wait before the next attempt, in milliseconds; undefined leaves it to the server. */
+    retry?: (attempt: number, error: unknown) => number | undefined;
+}
+export interface WorkerOptions {
+    client: Client;
+    /** "default" if absent. */
+    queues?: string[];
+    /** What the worker can do: it gets jobs whose tags are all among them. */
+    tags?: string[];
+    /** How many handlers run at once; 10. */
+    concurrency?: number;
+    /** 1 to 128 printable ASCII characters, different in each process; made of host, pid and random characters if absent. */
+    workerId?: string;
+    metadata?: Record<string, string>;
+    /** How long a claim waits for a job, at most 25000; 20000. */
+    waitMs?: number;
+    /** How long running handlers may go on once the worker stops; 20000. */
+    graceMs?: number;
+    /** For how long a job is put back whose type has no handler here; 30000. */
+    unknownTypeDelayMs?: number;
+    /** Writes to standard error if absent. */
+    logger?: Logger;
+}
+/** Claims jobs and runs their handlers. */
+export declare class Worker {
+    #private;
+    readonly id: string;
+    constructor(options: WorkerOptions);
+    /** Sets the handler of the jobs of a type. Call it before run, once for each type. */
+    handle<Payload = any, Result = unknown>(type: string, handler: Handler<Payload, Result>, options?: HandlerOptions): this;
+    /** Sets the handler of the jobs of all other types. The worker then claims all types. */
+    handleAny(handler: Handler, options?: HandlerOptions): this;
+    /**
+     * Registers the worker, then claims and runs jobs until the signal aborts. It then claims no more, lets handlers go on for
+     * graceMs, aborts their signals, releases the jobs that are left, and deregisters. A key that is refused (401, 403) ends run
+     * in the same way, and throws. All other failures are retried.
+     */
+    run(options?: {
+        signal?: AbortSignal;
+    }): Promise<void>;
+    /** Runs until SIGTERM or SIGINT. A second signal ends the process at once. */
+    runUntilSignal(signals?: string[]): Promise<void>;
+}

@@ -1,0 +1,1283 @@
+/**
+ * A client and a worker for ForgeQueue: one file, no packages. The client runs in Node.js 20 or newer, Deno and browsers,
+ * the worker in Node.js and Deno.
+ *
+ * Requests and answers have the fields of the HTTP API, as api-docs/gateway.json documents them. Durations that this file
+ * adds are milliseconds, in names that end in Ms.
+ */
+// ---- limits of the API, in bytes where nothing else is said
+const MAX_BATCH_JOBS = 1000;
+const MAX_BATCH_BODY = 8 << 20;
+const MAX_PAYLOAD = 256 << 10;
+const MAX_RESULT = 256 << 10;
+const MAX_CHECKPOINT = 64 << 10;
+const MAX_LEASES = 1000;
+const MAX_TYPES = 100;
+const MAX_PAGE = 200;
+const MAX_DELAY_MS = 366 * 24 * 3600_000;
+const MAX_BACKOFF_MS = 7 * 24 * 3600_000;
+// ---- limits of this client
+/** How many tries a call has, and how long one of them may take. */
+const MAX_TRIES = 4;
+const TRY_MS = 30_000;
+/** The wait before a repeat is random, from 0 to this, doubled with each repeat, to the cap. */
+const BACKOFF_BASE_MS = 250;
+const BACKOFF_CAP_MS = 5000;
+/** A longer Retry-After is not waited for: the caller gets the error at once. */
+const LONGEST_ASKED_MS = 60_000;
+/** How long the server is asked to delay an answer; and what is left of the caller's time for it to arrive. */
+const HELD_MS = 20_000;
+const BEFORE_DEADLINE_MS = 500;
+const MAX_ANSWER = 64 << 20;
+const EXCERPT = 200;
+// ---- errors
+/** What all errors of this file are. */
+export class ForgeQueueError extends Error {
+    constructor(message, options) {
+        super(message, options);
+        this.name = new.target.name;
+    }
+}
+/** A refusal by the server, with a code of the closed set in api-docs/errors.md. */
+export class Problem extends ForgeQueueError {
+    code;
+    status;
+    detail;
+    /** How long to wait before another try, in milliseconds; null where waiting does not help. */
+    retryAfterMs;
+    /** The fields that were refused. */
+    errors;
+    /** The limits that refused. */
+    policies;
+    /** Finds the line in the server's log. */
+    requestId;
+    document;
+    constructor(call, document) {
+        super(`${call}: ${document.status} ${document.code}: ${document.detail}`);
+        this.code = document.code;
+        this.status = document.status;
+        this.detail = document.detail;
+        this.retryAfterMs = document.retry_after_ms ?? null;
+        this.errors = document.errors ?? [];
+        this.policies = document.policies ?? [];
+        this.requestId = document.request_id ?? '';
+        this.document = document;
+    }
+}
+/** An answer that is not of the API: usually from a proxy, or another server. */
+export class StatusError extends ForgeQueueError {
+    status;
+    /** The start of the body. */
+    body;
+    retryAfterMs;
+    constructor(call, status, body, retryAfterMs, cause) {
+        super(`${call}: status ${status} ${cause === undefined ? 'without a problem document' : 'with a body that is not the JSON expected'}: ${JSON.stringify(body)}`, { cause });
+        this.status = status;
+        this.body = body;
+        this.retryAfterMs = retryAfterMs;
+    }
+}
+/** The server could not be reached, or its answer did not arrive. The call may have taken effect. */
+export class NoAnswerError extends ForgeQueueError {
+}
+/** The time that the caller has given is over. */
+export class DeadlineError extends ForgeQueueError {
+    /** The job as it was last seen, if wait was called. */
+    job;
+}
+/** A job has ended otherwise than completed. */
+export class EndedError extends ForgeQueueError {
+    job;
+    state;
+    /** Why it is a dead letter; null if it was cancelled. */
+    reason;
+    constructor(job) {
+        super(`job ${job.id} ended as ${job.state}${job.dead_reason ? ` (${job.dead_reason})` : ''}${job.last_error ? `: ${job.last_error.message}` : ''}`);
+        this.job = job;
+        this.state = job.state;
+        this.reason = job.dead_reason;
+    }
+}
+/** A batch of submitMany was refused as a whole, or had no answer; cause says why. */
+export class SubmitManyError extends ForgeQueueError {
+    /** The results of the batches before. Later jobs are not stored; those of the batch without an answer, perhaps. */
+    answer;
+    constructor(message, answer, cause) {
+        super(message, { cause });
+        this.answer = answer;
+    }
+}
+/** Calls one server with one key. Make one and share it: it has a budget for repeats of its own. */
+export class Client {
+    #base;
+    #apiKey;
+    #timeoutMs;
+    #fetch;
+    #logger;
+    /** In tenths of a repeat: repeats are at most a tenth of the calls, after a burst of ten. */
+    #budget = 100;
+    constructor(options) {
+        let url;
+        try {
+            url = new URL(options.url);
+        }
+        catch (cause) {
+            throw new ForgeQueueError(`url ${JSON.stringify(options.url)} is not like http://127.0.0.1:8080`, { cause });
+        }
+        if (!/^https?:$/.test(url.protocol) || url.search !== '' || url.hash !== '' || url.username !== '' || url.password !== '') {
+            throw new ForgeQueueError('url has to be http or https, with a host and perhaps a path, and without a query, a fragment or a user');
+        }
+        if (!/^[!-~]+$/.test(options.apiKey ?? '')) {
+            throw new ForgeQueueError('apiKey is empty, or has white space or other characters that no key has');
+        }
+        this.#base = url.href.replace(/\/+$/, '');
+        this.#apiKey = options.apiKey;
+        this.#timeoutMs = options.timeoutMs ?? 120_000;
+        this.#fetch = options.fetch ?? ((...args) => globalThis.fetch(...args));
+        this.#logger = options.logger ?? (() => { });
+    }
+    /** A client by FORGEQUEUE_URL, and FORGEQUEUE_API_KEY or FORGEQUEUE_API_KEY_FILE. */
+    static async fromEnv(change = {}) {
+        const env = nodeProcess()?.env ?? {};
+        const url = change.url ?? env['FORGEQUEUE_URL'];
+        let apiKey = change.apiKey ?? env['FORGEQUEUE_API_KEY'];
+        const file = env['FORGEQUEUE_API_KEY_FILE'];
+        const missing = [];
+        if (!url)
+            missing.push('FORGEQUEUE_URL is not set: the address of the gateway, such as http://127.0.0.1:8080');
+        if (!apiKey && file) {
+            const fs = await nodeModule('fs/promises');
+            try {
+                apiKey = (await fs.readFile(file, 'utf8')).replace(/[\r\n]+$/, '');
+            }
+            catch (cause) {
+                throw new ForgeQueueError(`FORGEQUEUE_API_KEY_FILE: ${text(cause)}`, { cause });
+            }
+        }
+        if (!apiKey)
+            missing.push('FORGEQUEUE_API_KEY is not set: a key with the scopes that this program needs; or FORGEQUEUE_API_KEY_FILE, a file with it');
+        if (!url || !apiKey)
+            throw new ForgeQueueError(missing.join('; '));
+        return new Client({ ...change, url, apiKey });
+    }
+    // -- producing
+    /** Stores one job. Check warnings and deduplicated of the answer. */
+    async submit(job, options = {}) {
+        const { body, headers } = await this.#submit(['v1', 'jobs'], job, options);
+        return this.#submitted(body, headers);
+    }
+    /** Submits a new job like one that has ended; differs says in what it differs. */
+    async rerun(id, differs = {}, options = {}) {
+        const { body, headers } = await this.#submit(['v1', 'jobs', id, 'rerun'], differs, options);
+        return this.#submitted(body, headers);
+    }
+    #submitted(job, headers) {
+        for (const warning of job.warnings ?? [])
+            this.#logger('warn', 'submit has a warning', { job_id: job.id, queue: job.queue, warning });
+        return { ...job, replayed: replayed(headers) };
+    }
+    /** Stores up to 1000 jobs in one request; with atomic all or none. Without atomic look at rejected, and at the problem of each result. */
+    async submitBatch(jobs, options = {}) {
+        const { body, headers } = await this.#submit(['v1', 'jobs', 'batch'], { jobs, ...(options.atomic ? { atomic: true } : {}) }, options);
+        return { ...body, replayed: replayed(headers) };
+    }
+    /**
+     * Stores any number of jobs, in batches of at most 1000 jobs and 8 MiB, one after the other. The answer has a result for
+     * each, in order: a job or a problem. Throws SubmitManyError, with the results so far, if a batch has no answer or is refused
+     * as a whole. With idempotencyKey the nth batch has that key with "/n" added, the first the key as it is. timeoutMs is that
+     * of each batch.
+     */
+    async submitMany(jobs, options = {}) {
+        const all = { results: [], accepted: 0, rejected: 0, replayed: jobs.length > 0 };
+        const key = options.idempotencyKey || randomKey();
+        const sizes = jobs.map((job) => bytes(encode(job)));
+        for (let n = 1; all.results.length < jobs.length;) {
+            const first = all.results.length;
+            const payload = jobs[first]?.payload;
+            if (payload !== undefined && bytes(encode(payload)) > MAX_PAYLOAD) { // alone it could be too large for a batch
+                all.results.push({ index: first, status: 413, job: null, problem: tooLarge(`payload: may have at most ${MAX_PAYLOAD} bytes.`) });
+                all.rejected++;
+                continue;
+            }
+            let end = first;
+            for (let size = 1024; end < jobs.length && end - first < MAX_BATCH_JOBS; end++) {
+                size += (sizes[end] ?? 0) + 1;
+                if (end > first && (size > MAX_BATCH_BODY || (sizes[end] ?? 0) > MAX_PAYLOAD && bytes(encode(jobs[end]?.payload)) > MAX_PAYLOAD))
+                    break;
+            }
+            let answer;
+            try {
+                answer = await this.submitBatch(jobs.slice(first, end), { ...options, idempotencyKey: n > 1 ? `${key}/${n}` : key });
+                if (answer.results.length !== end - first)
+                    throw new ForgeQueueError(`the server answered with ${answer.results.length} results`);
+            }
+            catch (cause) {
+                all.replayed = false;
+                throw new SubmitManyError(`jobs ${first} to ${end - 1} of ${jobs.length}: ${text(cause)}`, all, cause);
+            }
+            answer.results.forEach((result, i) => all.results.push({ ...result, index: first + i }));
+            all.accepted += answer.accepted;
+            all.rejected += answer.rejected;
+            all.replayed &&= answer.replayed;
+            n++;
+        }
+        return all;
+    }
+    async #submit(path, body, options) {
+        const key = options.idempotencyKey || randomKey();
+        if (!/^[!-~]{1,255}$/.test(key))
+            throw new ForgeQueueError('idempotencyKey has to be 1 to 255 visible ASCII characters');
+        return this.#call({
+            method: 'POST', path, body, repeatable: true,
+            headers: { 'Idempotency-Key': key, 'X-Correlation-Id': sendable(options.correlationId), Traceparent: sendable(options.traceparent) },
+        }, options);
+    }
+    // -- reading
+    /** Reads one job. The problem not_found stands for the jobs of others too. */
+    async get(id, options = {}) {
+        return this.call({ method: 'GET', path: ['v1', 'jobs', id], repeatable: true }, options);
+    }
+    /** Waits until the job has ended: completed, dead_letter or cancelled. Throws DeadlineError after timeoutMs, if given, with the job as last seen. */
+    async wait(id, options = {}) {
+        const end = options.timeoutMs === undefined ? Infinity : now() + options.timeoutMs;
+        let interval = 20;
+        let heldMs = 0; // the first look is not held: the job may have ended
+        let last;
+        let etag = '';
+        try {
+            for (;;) {
+                const asked = now();
+                const { status, headers, body } = await this.#call({
+                    method: 'GET', path: ['v1', 'jobs', id], repeatable: true, heldMs,
+                    headers: { Prefer: `wait=${Math.floor(heldMs / 1000)}`, 'If-None-Match': etag || undefined },
+                }, { ...options, timeoutMs: end === Infinity ? Infinity : end - now() });
+                const job = status === 304 && last !== undefined ? last : body;
+                if (status !== 304)
+                    etag = headers.get('ETag') ?? '';
+                if (ended(job.state))
+                    return job;
+                // An early answer without a change counts as no wait, even with the header.
+                const held = headers.has('Preference-Applied') && (job.state !== last?.state || now() - asked >= 500);
+                last = job;
+                if (!held) {
+                    const pause = interval / 2 + Math.random() * interval / 2;
+                    if (now() + pause >= end)
+                        throw new DeadlineError(`wait for job ${id}: not within ${options.timeoutMs} ms; last seen ${job.state}`);
+                    await sleep(pause, options.signal);
+                    interval = Math.min(interval * 1.5, 500);
+                }
+                heldMs = Math.floor(Math.max(Math.min(HELD_MS, end - now() - BEFORE_DEADLINE_MS), 0) / 1000) * 1000;
+            }
+        }
+        catch (error) {
+            if (error instanceof DeadlineError && last !== undefined)
+                error.job = last;
+            throw error;
+        }
+    }
+    /** Waits for the result of a job; throws EndedError if it is not completed. */
+    async result(id, options = {}) {
+        const job = await this.wait(id, options);
+        if (job.state !== 'completed')
+            throw new EndedError(job);
+        return job.result;
+    }
+    /** Submits a job and waits for its result. timeoutMs is for both. */
+    async submitAndWait(job, options = {}) {
+        const begun = now();
+        const { id } = await this.submit(job, options);
+        return this.result(id, options.timeoutMs === undefined ? options : { ...options, timeoutMs: Math.max(options.timeoutMs - (now() - begun), 0) });
+    }
+    /** Gives one page of the jobs that match, newest first. */
+    async list(filter = {}, page = {}, options = {}) {
+        const { states, metadata, ...rest } = filter;
+        const query = { ...rest, state: states?.join(',') };
+        for (const [name, value] of Object.entries(metadata ?? {}))
+            query[`metadata.${name}`] = value;
+        return this.#list(['v1', 'jobs'], query, page, options);
+    }
+    /** Gives all jobs that match, newest first, page by page. */
+    all(filter = {}, options = {}) {
+        return pages((page) => this.list(filter, page, options));
+    }
+    /** Gives one page of the executions of a job. */
+    async attempts(id, page = {}, options = {}) {
+        return this.#list(['v1', 'jobs', id, 'attempts'], {}, page, options);
+    }
+    async #list(path, query, page, options) {
+        return this.call({ method: 'GET', path, query: { ...query, page_size: page.size, page_token: page.token }, repeatable: true }, options);
+    }
+    // -- changing
+    /** Ends a job that waits. One that runs is asked to end: cancel_requested is set. The problem job_terminal says that it has ended. */
+    async cancel(id, options = {}) {
+        return this.call({ method: 'POST', path: ['v1', 'jobs', id, 'cancel'], repeatable: true }, options);
+    }
+    /** Deletes an ended job and its attempts. */
+    async deleteJob(id, options = {}) {
+        await this.call({ method: 'DELETE', path: ['v1', 'jobs', id], repeatable: true }, options);
+    }
+    /** Queues a dead letter again. It is not repeated if its answer is lost: a repeat would be refused with not_dead. */
+    async redrive(id, options = {}) {
+        return this.call({ method: 'POST', path: ['v1', 'jobs', id, 'redrive'] }, options);
+    }
+    /** Queues 1 to 1000 dead letters again; each has its own result. Not repeated, like redrive. */
+    async redriveDeadLetters(ids, options = {}) {
+        return this.call({ method: 'POST', path: ['v1', 'dead-letters', 'redrive'], body: { ids } }, options);
+    }
+    /** Begins to queue again all dead letters that match, in the server; rate is how many at most in a second. */
+    async redriveMatching(filter, rate, options = {}) {
+        return this.call({ method: 'POST', path: ['v1', 'dead-letters', 'redrive'], body: { filter, rate_per_second: rate } }, options);
+    }
+    /** Counts the dead letters that match. */
+    async countMatching(filter, options = {}) {
+        return this.call({ method: 'POST', path: ['v1', 'dead-letters', 'redrive'], body: { filter, dry_run: true }, repeatable: true }, options);
+    }
+    /** Reads how far a redrive is. */
+    async getRedrive(id, options = {}) {
+        return this.call({ method: 'GET', path: ['v1', 'redrives', id], repeatable: true }, options);
+    }
+    /** Gives one page of the dead letters that match. */
+    async deadLetters(filter = {}, page = {}, options = {}) {
+        return this.#list(['v1', 'dead-letters'], { ...filter }, page, options);
+    }
+    /** Makes a queue, or replaces all of its settings. */
+    async putQueue(name, settings, options = {}) {
+        return this.call({ method: 'PUT', path: ['v1', 'queues', name], body: settings, repeatable: true }, options);
+    }
+    // -- any call
+    /** Calls any route of the API. Gives the body of the answer, undefined if it has none. */
+    async call(call, options = {}) {
+        return (await this.#call(call, options)).body;
+    }
+    async #call(call, options) {
+        const target = this.#base + call.path.map(segment).join('') + queryOf(call.query);
+        const name = `${call.method} /${call.path.join('/')}`;
+        const body = call.body === undefined ? undefined : encode(call.body);
+        const end = now() + (options.timeoutMs ?? this.#timeoutMs);
+        this.#budget = Math.min(this.#budget + 1, 100);
+        for (let tries = 1;; tries++) {
+            try {
+                return await this.#try(name, target, call, body, end, options.signal);
+            }
+            catch (error) {
+                const pause = this.#nextTry(call, tries, error, end, options.signal);
+                if (pause === undefined)
+                    throw error;
+                this.#logger('warn', 'call is tried again', { call: name, tries, wait_ms: Math.round(pause), error: text(error) });
+                await sleep(pause, options.signal);
+            }
+        }
+    }
+    /** How long to wait before another try; undefined for none. */
+    #nextTry(call, tries, error, end, signal) {
+        if (tries >= MAX_TRIES || signal?.aborted || !retryable(call, error))
+            return undefined;
+        const asked = retryAfterMs(error) ?? 0;
+        const pause = asked + Math.random() * Math.min(BACKOFF_CAP_MS, BACKOFF_BASE_MS * 2 ** (tries - 1));
+        if (asked > LONGEST_ASKED_MS || now() + pause >= end)
+            return undefined; // the refusal says more than a deadline
+        const scheduled = statusOf(error) === 429 && asked > 0;
+        if (!scheduled) {
+            if (this.#budget < 10)
+                return undefined;
+            this.#budget -= 10;
+        }
+        return pause;
+    }
+    /** Sends the request once, and reads the whole answer. */
+    async #try(name, target, call, body, end, signal) {
+        signal?.throwIfAborted();
+        const longest = TRY_MS + (call.heldMs ?? 0);
+        const left = Math.min(longest, end - now());
+        if (left <= 0)
+            throw new DeadlineError(`${name}: the time is over`);
+        const controller = new AbortController();
+        const timer = setTimeout(() => controller.abort(), left);
+        const abort = () => controller.abort();
+        signal?.addEventListener('abort', abort, { once: true });
+        try {
+            const response = await this.#fetch(target, {
+                method: call.method, headers: this.#headers(call, body), signal: controller.signal, redirect: 'manual', cache: 'no-store',
+                ...(body === undefined ? {} : { body }),
+            });
+            const content = await readBody(response, MAX_ANSWER);
+            if (response.status === 304 && call.headers?.['If-None-Match'] !== undefined) {
+                return { status: 304, headers: response.headers, body: undefined };
+            }
+            if (!response.ok)
+                throw refusal(name, response, content);
+            return { status: response.status, headers: response.headers, body: decode(name, response.status, content) };
+        }
+        catch (cause) {
+            if (cause instanceof ForgeQueueError)
+                throw cause;
+            if (signal?.aborted)
+                throw signal.reason;
+            if (controller.signal.aborted) {
+                if (left < longest)
+                    throw new DeadlineError(`${name}: no answer within the time that is left, ${Math.round(left)} ms`, { cause });
+                throw new NoAnswerError(`${name}: no answer within ${longest} ms`, { cause });
+            }
+            throw new NoAnswerError(`${name}: ${reason(cause)}`, { cause });
+        }
+        finally {
+            clearTimeout(timer);
+            signal?.removeEventListener('abort', abort);
+        }
+    }
+    #headers(call, body) {
+        const headers = new Headers({ Authorization: `Bearer ${this.#apiKey}`, Accept: 'application/json, application/problem+json' });
+        if (nodeProcess() !== undefined)
+            headers.set('User-Agent', 'forgequeue-typescript'); // a browser sets its own
+        if (body !== undefined)
+            headers.set('Content-Type', 'application/json');
+        for (const [name, value] of Object.entries(call.headers ?? {}))
+            if (value !== undefined)
+                headers.set(name, value);
+        return headers;
+    }
+}
+/** Gives all items of a list, page by page: pages((page) => client.deadLetters({ queue: 'mail' }, page)). */
+export async function* pages(list) {
+    for (let page = { size: MAX_PAGE };;) {
+        const answer = await list(page);
+        yield* answer.items;
+        if (answer.next_page_token === null)
+            return;
+        page = { size: MAX_PAGE, token: answer.next_page_token };
+    }
+}
+function retryable(call, error) {
+    if (error instanceof NoAnswerError)
+        return call.repeatable === true || nothingWritten(error.cause);
+    if (call.repeatable !== true)
+        return false;
+    switch (statusOf(error)) {
+        case 429: return codeOf(error) !== 'would_wait'; // the caller does not want to wait
+        case 502:
+        case 503:
+        case 504: return true;
+        case 409: return codeOf(error) === 'idempotency_in_flight'; // an earlier try of this call has not ended
+        default: return false;
+    }
+}
+/** Whether no connection was made, as far as Node.js says so: the server did not get the call. */
+function nothingWritten(cause) {
+    const inner = cause?.cause?.code;
+    return ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'].includes(String(inner));
+}
+function refusal(name, response, content) {
+    const asked = retryAfterHeader(response.headers.get('Retry-After'));
+    const media = (response.headers.get('Content-Type') ?? '').split(';')[0]?.trim().toLowerCase();
+    try {
+        const document = JSON.parse(content);
+        if (media === 'application/problem+json' && typeof document.code === 'string' && document.code !== '') {
+            return new Problem(name, { ...document, status: response.status, retry_after_ms: document.retry_after_ms ?? asked });
+        }
+    }
+    catch { /* not of the API */ }
+    return new StatusError(name, response.status, content.slice(0, EXCERPT), asked);
+}
+/** Retry-After in milliseconds: seconds or a date (RFC 9110, section 10.2.3). */
+function retryAfterHeader(value) {
+    if (value === null)
+        return null;
+    if (/^\d{1,9}$/.test(value))
+        return Number(value) * 1000;
+    const at = Date.parse(value);
+    return Number.isNaN(at) ? null : Math.max(at - Date.now(), 0);
+}
+function decode(name, status, content) {
+    if (content === '')
+        return undefined;
+    try {
+        return JSON.parse(content);
+    }
+    catch (cause) {
+        throw new StatusError(name, status, content.slice(0, EXCERPT), null, cause);
+    }
+}
+/** Reads a body of a limited size. */
+async function readBody(response, most) {
+    if (response.body === null)
+        return '';
+    const reader = response.body.getReader();
+    const decoder = new TextDecoder();
+    let content = '';
+    for (let size = 0;;) {
+        const { done, value } = await reader.read();
+        if (done)
+            return content + decoder.decode();
+        size += value.byteLength;
+        if (size > most) {
+            await reader.cancel().catch(() => { });
+            throw new ForgeQueueError(`the answer is too large: status ${response.status}, more than ${most} bytes`);
+        }
+        content += decoder.decode(value, { stream: true });
+    }
+}
+/** One segment of a path, so that an id cannot change the route. */
+function segment(name) {
+    if (typeof name !== 'string' || name === '' || name === '.' || name === '..')
+        throw new ForgeQueueError(`${JSON.stringify(name)} cannot be an id`);
+    return '/' + encodeURIComponent(wellFormed(name));
+}
+function queryOf(query) {
+    const params = new URLSearchParams();
+    for (const [name, value] of Object.entries(query ?? {}))
+        if (value !== undefined && (value !== '' || name.startsWith('metadata.')))
+            params.set(name, String(value));
+    const encoded = params.toString();
+    return encoded === '' ? '' : `?${encoded}`;
+}
+/** A value as JSON; undefined is null. */
+function encode(value) {
+    try {
+        return JSON.stringify(value) ?? 'null';
+    }
+    catch (cause) {
+        throw new ForgeQueueError(`cannot be written as JSON: ${text(cause)}`, { cause });
+    }
+}
+function tooLarge(detail) {
+    return {
+        type: '/problems/payload_too_large', title: 'The body is too large', status: 413, detail, instance: '', code: 'payload_too_large',
+        request_id: '', retry_after_ms: null, errors: [], policies: [],
+    };
+}
+const statusOf = (error) => (error instanceof Problem || error instanceof StatusError ? error.status : 0);
+const codeOf = (error) => (error instanceof Problem ? error.code : '');
+const retryAfterMs = (error) => (error instanceof Problem || error instanceof StatusError ? error.retryAfterMs : null);
+const replayed = (headers) => headers.get('Idempotent-Replayed') === 'true';
+const ended = (state) => state === 'completed' || state === 'dead_letter' || state === 'cancelled';
+const sendable = (value) => (value !== undefined && /^[ -~]{1,128}$/.test(value) ? value : undefined);
+const now = () => performance.now();
+const bytes = (content) => new TextEncoder().encode(content).byteLength;
+const text = (error) => (error instanceof Error ? error.message : String(error));
+/** fetch hides why it failed in the cause of its error. */
+function reason(error) {
+    const cause = error?.cause;
+    return cause === undefined ? text(error) : `${text(error)}: ${text(cause) || cause.code}`;
+}
+/** Without lone surrogates, which no UTF-8 has. */
+function wellFormed(content) {
+    return content.replace(/[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g, '\uFFFD');
+}
+/** At least 128 random bits. */
+function randomKey() {
+    const random = new Uint8Array(16);
+    if (globalThis.crypto !== undefined)
+        globalThis.crypto.getRandomValues(random);
+    else
+        random.forEach((_, i) => { random[i] = Math.floor(Math.random() * 256); }); // Node.js 18
+    return Array.from(random, (one) => one.toString(16).padStart(2, '0')).join('');
+}
+/** Waits; throws the reason of the signal if it aborts. */
+async function sleep(ms, signal) {
+    signal?.throwIfAborted();
+    await new Promise((resolve, reject) => {
+        const abort = () => { clearTimeout(timer); reject(signal?.reason); };
+        const timer = setTimeout(() => { signal?.removeEventListener('abort', abort); resolve(); }, Math.min(Math.max(ms, 0), 2 ** 31 - 1));
+        signal?.addEventListener('abort', abort, { once: true });
+    });
+}
+const nodeProcess = () => globalThis.process;
+/** A module of Node.js, by a name that no bundler resolves. */
+async function nodeModule(name) {
+    const specifier = `node:${name}`;
+    return await import(specifier);
+}
+/**
+ * Says whether a call of a webhook or a push queue is signed with a secret, by Standard Webhooks: HMAC-SHA-256 over
+ * "id.timestamp.body". secret is "whsec_" and base64, or several of them, of which one has to fit. body is as it was received, not
+ * decoded and encoded again. Whatever is malformed, the secret included, is false; it does not throw.
+ */
+export async function verify(secret, headers, body, options = {}) {
+    try {
+        const [id, timestamp, signature] = ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) => header(headers, name));
+        if (!id || !timestamp || !signature || id.length > 1024 || signature.length > 4096 || !/^\d{1,12}$/.test(timestamp))
+            return false;
+        const present = (options.now ?? new Date()).getTime() / 1000;
+        if (!(Math.abs(present - Number(timestamp)) <= (options.toleranceSeconds ?? 300)))
+            return false;
+        const content = typeof body === 'string' ? new TextEncoder().encode(body) : new Uint8Array(body);
+        const prefix = new TextEncoder().encode(`${id}.${timestamp}.`);
+        const message = new Uint8Array(prefix.length + content.length);
+        message.set(prefix);
+        message.set(content, prefix.length);
+        const signatures = signature.split(' ').filter((one) => one.startsWith('v1,')).map((one) => base64(one.slice(3))).filter((one) => one?.length === 32);
+        const subtle = (globalThis.crypto ?? (await nodeModule('crypto')).webcrypto).subtle;
+        let found = false;
+        for (const one of Array.isArray(secret) ? secret : [secret]) {
+            const key = base64(one.replace(/^whsec_/, ''));
+            if (key === undefined || key.length === 0)
+                continue;
+            const imported = await subtle.importKey('raw', key, { name: 'HMAC', hash: 'SHA-256' }, false, ['verify']);
+            for (const got of signatures) {
+                if (got !== undefined && await subtle.verify('HMAC', imported, got, message))
+                    found = true; // in constant time
+            }
+        }
+        return found;
+    }
+    catch {
+        return false;
+    }
+}
+function header(headers, name) {
+    if (headers instanceof Headers)
+        return headers.get(name) ?? undefined;
+    const values = Object.entries(headers).filter(([key]) => key.toLowerCase() === name).map(([, value]) => value);
+    return values.length === 1 && typeof values[0] === 'string' ? values[0] : undefined;
+}
+/** Strict base64; undefined if it is not. */
+function base64(content) {
+    if (content.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(content))
+        return undefined;
+    return Uint8Array.from(atob(content), (one) => one.charCodeAt(0));
+}
+// ---- the worker
+/** Why the signal of a job has aborted: its reason. */
+export class LeaseLost extends ForgeQueueError {
+    constructor() { super('the lease is lost'); }
+}
+/** The cancellation of the job was requested. */
+export class CancelRequested extends ForgeQueueError {
+    constructor() { super('cancellation of the job was requested'); }
+}
+/** The attempt has used up the job's timeout_ms, or the handler's own timeoutMs. */
+export class TimedOut extends ForgeQueueError {
+    constructor() { super('the attempt has used up its time'); }
+}
+/** The worker stops, and its grace period is over. */
+export class Stopping extends ForgeQueueError {
+    constructor() { super('the worker is stopping'); }
+}
+/** Thrown by a handler: the job becomes a dead letter at once. */
+export class Permanent extends ForgeQueueError {
+    constructor(error) { super(text(error), { cause: error }); }
+}
+/** Thrown by a handler: the attempt fails, and the next one comes after so many milliseconds, at most 7 days. */
+export class RetryAfter extends ForgeQueueError {
+    delayMs;
+    constructor(error, delayMs) {
+        super(text(error), { cause: error });
+        this.delayMs = clamp(delayMs, MAX_BACKOFF_MS);
+    }
+}
+/** Thrown by a handler: the job comes back after so many milliseconds, and no attempt is used up. The reason, if any, becomes its last error. */
+export class Snooze extends ForgeQueueError {
+    delayMs;
+    reason;
+    constructor(delayMs, reason = '') {
+        super(`snoozed for ${delayMs} ms`);
+        this.delayMs = clamp(delayMs, MAX_DELAY_MS);
+        this.reason = reason;
+    }
+}
+/** After a stop: how long handlers have to return once their signals have aborted; then, how long outcomes are sent; then, how long the worker deregisters. */
+const PATIENCE_MS = 2000;
+const LAST_WORD_MS = 5000;
+const GOODBYE_MS = 2000;
+/** The longest time between two heartbeats, and the shortest length of a lease that is used. */
+const LONGEST_BEAT_MS = 10_000;
+const SHORTEST_LEASE_MS = 1000;
+const REPORT_EVERY_MS = 1000;
+const REPORT_BYTES = 4 << 20;
+const OUTCOME_TRY_MS = 15_000;
+/** One claimed job while it is this worker's. */
+class Lease {
+    job;
+    controller = new AbortController();
+    /** The lease lasts for length after renewed. */
+    renewed = now();
+    length;
+    progress = null;
+    checkpoint = null; // JSON
+    /** Counts reports: what comes while one is sent stays. */
+    added = 0;
+    nextReport = 0;
+    constructor(job) {
+        this.job = job;
+        this.length = Math.max(job.lease_ms, SHORTEST_LEASE_MS);
+    }
+    get reporting() { return this.progress !== null || this.checkpoint !== null; }
+    /** When the lease is assumed to expire. */
+    get end() { return this.renewed + this.length; }
+    /** An expired lease is its holder's until the server takes it back: an outcome can be accepted until then. */
+    get certainEnd() { return this.renewed + 2 * this.length; }
+}
+/** Claims jobs and runs their handlers. */
+export class Worker {
+    id;
+    #client;
+    #queues;
+    #tags;
+    #concurrency;
+    #metadata;
+    #waitMs;
+    #graceMs;
+    #unknownTypeDelayMs;
+    #logger;
+    #handlers = new Map();
+    #any;
+    #held = new Map(); // by lease token
+    #attempts = new Set();
+    #running = 0;
+    #state = 'new';
+    #wake = new Wakeup();
+    #slotFree = new Wakeup();
+    /** Lets go of handlers that do not return. */
+    #abandon = new Set();
+    /** Ends what is still being sent. */
+    #over = new AbortController();
+    constructor(options) {
+        const { concurrency = 10, waitMs = 20_000, graceMs = 20_000 } = options;
+        if (!Number.isInteger(concurrency) || concurrency < 1)
+            throw new ForgeQueueError('concurrency has to be a whole number from 1');
+        if (!(waitMs >= 0 && waitMs <= 25_000))
+            throw new ForgeQueueError('waitMs has to be 0 to 25000');
+        this.#client = options.client;
+        this.id = options.workerId ?? `${(nodeProcess()?.env['HOSTNAME'] ?? 'js').replace(/[^!-~]/g, '-').slice(0, 64)}-${nodeProcess()?.pid ?? 0}-${randomKey().slice(0, 8)}`;
+        this.#queues = options.queues?.length ? [...options.queues] : ['default'];
+        this.#tags = [...options.tags ?? []];
+        this.#concurrency = concurrency;
+        this.#metadata = options.metadata;
+        this.#waitMs = Math.round(waitMs);
+        this.#graceMs = graceMs;
+        this.#unknownTypeDelayMs = clamp(options.unknownTypeDelayMs ?? 30_000, MAX_DELAY_MS);
+        this.#logger = options.logger ?? log;
+    }
+    /** Sets the handler of the jobs of a type. Call it before run, once for each type. */
+    handle(type, handler, options = {}) {
+        if (!/^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/.test(type))
+            throw new ForgeQueueError(`${JSON.stringify(type)} cannot be the type of a job`);
+        if (this.#state !== 'new')
+            throw new ForgeQueueError(`the handler for ${JSON.stringify(type)} came after run`);
+        if (this.#handlers.has(type))
+            throw new ForgeQueueError(`${JSON.stringify(type)} has two handlers`);
+        this.#handlers.set(type, { run: handler, options });
+        return this;
+    }
+    /** Sets the handler of the jobs of all other types. The worker then claims all types. */
+    handleAny(handler, options = {}) {
+        if (this.#state !== 'new')
+            throw new ForgeQueueError('the handler of all types came after run');
+        this.#any = { run: handler, options };
+        return this;
+    }
+    /**
+     * Registers the worker, then claims and runs jobs until the signal aborts. It then claims no more, lets handlers go on for
+     * graceMs, aborts their signals, releases the jobs that are left, and deregisters. A key that is refused (401, 403) ends run
+     * in the same way, and throws. All other failures are retried.
+     */
+    async run(options = {}) {
+        if (this.#state !== 'new')
+            throw new ForgeQueueError('run was called before');
+        if (this.#handlers.size === 0 && this.#any === undefined)
+            throw new ForgeQueueError('there is no handler: set one with handle');
+        this.#state = 'running';
+        const stop = options.signal ?? new AbortController().signal;
+        let refused;
+        let beating;
+        try {
+            await this.#register(stop);
+            this.#logger('info', 'worker started', { worker_id: this.id, queues: this.#queues, concurrency: this.#concurrency });
+            beating = this.#heartbeats();
+            await this.#claims(stop);
+        }
+        catch (error) {
+            if (!stop.aborted)
+                refused = error;
+        }
+        this.#logger('info', 'worker stopping', { worker_id: this.id, leases: this.#held.size, ...(refused === undefined ? {} : { error: text(refused) }) });
+        await this.#drain();
+        this.#state = 'ended';
+        this.#wake.set();
+        this.#over.abort(new Stopping());
+        await beating;
+        if (refused === undefined)
+            await this.#leave();
+        this.#logger('info', 'worker stopped', { worker_id: this.id });
+        if (refused !== undefined)
+            throw refused;
+    }
+    /** Runs until SIGTERM or SIGINT. A second signal ends the process at once. */
+    async runUntilSignal(signals = ['SIGTERM', 'SIGINT']) {
+        const node = nodeProcess();
+        if (node === undefined)
+            throw new ForgeQueueError('there are no signals here: use run');
+        const controller = new AbortController();
+        const stop = () => {
+            for (const signal of signals)
+                node.off(signal, stop);
+            controller.abort(new Stopping());
+        };
+        for (const signal of signals)
+            node.on(signal, stop);
+        try {
+            await this.run({ signal: controller.signal });
+        }
+        finally {
+            for (const signal of signals)
+                node.off(signal, stop);
+        }
+    }
+    #types() {
+        return this.#any !== undefined || this.#handlers.size > MAX_TYPES ? undefined : [...this.#handlers.keys()];
+    }
+    async #registerOnce(options) {
+        await this.#client.call({
+            method: 'POST', path: ['v1', 'workers'], repeatable: true,
+            body: { worker_id: this.id, queues: this.#queues, types: this.#types(), tags: this.#tags, concurrency: this.#concurrency, metadata: this.#metadata },
+        }, options);
+    }
+    async #register(stop) {
+        for (let failures = 0;; failures++) {
+            try {
+                return await this.#registerOnce({ signal: stop });
+            }
+            catch (error) {
+                if (stop.aborted || keyRefused(error))
+                    throw error;
+                this.#logger('warn', 'register failed', { worker_id: this.id, error: text(error), failures: failures + 1 });
+                await sleep(retryWait(failures, 10_000, error), stop);
+            }
+        }
+    }
+    async #claims(stop) {
+        let failures = 0;
+        let hasty = 0;
+        while (!stop.aborted) {
+            const slots = Math.min(this.#concurrency - this.#running, 1000);
+            if (slots <= 0) {
+                await this.#slotFree.wait(undefined, stop);
+                continue;
+            }
+            const asked = now();
+            try {
+                // Ending the call closes the connection: the server then takes back the jobs that it was about to send.
+                const { jobs } = await this.#client.call({
+                    method: 'POST', path: ['v1', 'claims'], heldMs: this.#waitMs,
+                    body: { worker_id: this.id, queues: this.#queues, types: this.#types(), tags: this.#tags, max: slots, wait_ms: this.#waitMs },
+                }, { signal: stop });
+                failures = 0;
+                jobs.forEach((job, i) => this.#begin(job, stop.aborted || i >= slots));
+                // An empty answer for which the server did not wait is followed by a pause.
+                if (jobs.length > 0 || now() - asked >= Math.min(100, this.#waitMs / 2))
+                    hasty = 0;
+                else
+                    await sleep(backoff(hasty++, 100, 10_000), stop);
+            }
+            catch (error) {
+                if (stop.aborted || keyRefused(error))
+                    throw error;
+                this.#logger('warn', 'claim failed', { worker_id: this.id, error: text(error), failures: failures + 1 });
+                await sleep(retryWait(failures++, 10_000, error), stop);
+            }
+        }
+    }
+    #begin(job, giveBack) {
+        const lease = new Lease(job);
+        this.#held.set(job.lease_token, lease);
+        this.#running++;
+        this.#wake.set();
+        const attempt = this.#attempt(lease, giveBack).finally(() => {
+            this.#held.delete(job.lease_token);
+            this.#attempts.delete(attempt);
+            this.#running--;
+            this.#slotFree.set();
+        });
+        this.#attempts.add(attempt);
+    }
+    async #attempt(lease, giveBack) {
+        const begun = now();
+        const { job } = lease;
+        const outcome = giveBack ? { kind: 'release', body: {} } : await this.#execute(lease);
+        const duration_ms = Math.round(now() - begun);
+        await this.#reportLast(lease, outcome);
+        const { word, error } = await this.#send(lease, outcome);
+        const failed = word === 'failed' || word === 'lost' || word === 'unsent';
+        this.#logger(failed ? 'warn' : 'info', 'attempt', {
+            worker_id: this.id, job_id: job.id, type: job.type, queue: job.queue, attempt: job.attempt, outcome: word, duration_ms,
+            ...(error === undefined ? {} : { error: text(error) }),
+        });
+    }
+    /** Runs the handler, and decides the outcome. */
+    async #execute(lease) {
+        const { job, controller } = lease;
+        const handler = this.#handlers.get(job.type) ?? this.#any;
+        if (handler === undefined) {
+            return { kind: 'snooze', body: { delay_ms: this.#unknownTypeDelayMs, error: { type: 'no_handler', message: `worker ${this.id} has no handler for type ${JSON.stringify(job.type)}` } } };
+        }
+        const limit = Math.min(job.timeout_ms ?? Infinity, handler.options.timeoutMs ?? Infinity);
+        const timer = limit === Infinity ? undefined : setTimeout(() => controller.abort(new TimedOut()), Math.min(limit, 2 ** 31 - 1));
+        let abandon = () => { };
+        try {
+            const result = await new Promise((resolve, reject) => {
+                abandon = () => reject(new ForgeQueueError('the handler did not return after its signal had aborted'));
+                this.#abandon.add(abandon);
+                (async () => handler.run(this.#runningJob(lease)))().then(resolve, reject); // after abandon neither has an effect
+            });
+            const encoded = encodeResult(result);
+            if (bytes(encoded) > MAX_RESULT)
+                throw new Permanent(named('result', `the result has ${bytes(encoded)} bytes, and ${MAX_RESULT} are allowed`));
+            return { kind: 'complete', body: { result: result === undefined ? null : result } };
+        }
+        catch (error) {
+            return decide(error, controller.signal.reason, job, handler.options);
+        }
+        finally {
+            clearTimeout(timer);
+            this.#abandon.delete(abandon);
+        }
+    }
+    #runningJob(lease) {
+        const { checkpoint, lease_token: _token, lease_expires_at: _expires, lease_ms: _length, ...job } = lease.job;
+        const add = () => {
+            lease.added++;
+            this.#wake.set();
+        };
+        return {
+            ...job,
+            signal: lease.controller.signal,
+            progress: (percent, message = '') => {
+                const known = typeof percent === 'number' && percent >= 0;
+                lease.progress = { percent: known ? Math.min(percent, 100) : null, message: message === '' ? null : [...wellFormed(message)].slice(0, 256).join('') };
+                add();
+            },
+            checkpoint: (value) => {
+                const encoded = encode(value);
+                if (encoded === 'null')
+                    throw new ForgeQueueError('the checkpoint is null, which would leave the one before; use an empty value of your own');
+                if (bytes(encoded) > MAX_CHECKPOINT)
+                    throw new ForgeQueueError(`the checkpoint has ${bytes(encoded)} bytes as JSON, and may have ${MAX_CHECKPOINT}`);
+                lease.checkpoint = encoded;
+                add();
+            },
+            restore: () => (checkpoint ?? undefined),
+        };
+    }
+    /** Sends the outcome until the server has answered it, or its lease has certainly ended. */
+    async #send(lease, outcome) {
+        if (outcome.kind === '')
+            return { word: 'lost', error: outcome.error };
+        let { kind, body, error: cause } = outcome;
+        for (let failures = 0;;) {
+            try {
+                await this.#client.call({
+                    method: 'POST', path: ['v1', 'jobs', lease.job.id, kind], repeatable: true, body: { lease_token: lease.job.lease_token, ...body },
+                    headers: { 'X-Correlation-Id': sendable(lease.job.correlation_id ?? undefined), Traceparent: sendable(lease.job.traceparent ?? undefined) },
+                }, { signal: this.#over.signal, timeoutMs: OUTCOME_TRY_MS });
+                return { word: { complete: 'completed', fail: 'failed', snooze: 'snoozed', release: 'released' }[kind], error: cause };
+            }
+            catch (error) {
+                const status = statusOf(error);
+                if (kind === 'complete' && unfit(status)) { // only the result was refused: the attempt still has to end
+                    cause = named('result', `the result was refused: ${text(error)}`);
+                    kind = 'fail';
+                    body = { error: jobError(cause), permanent: true };
+                    failures = 0;
+                    continue;
+                }
+                if (codeOf(error) === 'lease_lost')
+                    return { word: 'lost', error };
+                if (final(status) || this.#over.signal.aborted || now() > lease.certainEnd)
+                    return { word: 'unsent', error };
+                const pause = retryWait(failures++, 5000, error);
+                this.#logger('warn', 'an outcome was not taken', { worker_id: this.id, job_id: lease.job.id, error: text(error), failures, retry_ms: Math.round(pause) });
+                try {
+                    await sleep(Math.min(pause, Math.max(lease.certainEnd - now(), 0) + 1), this.#over.signal);
+                }
+                catch {
+                    return { word: 'unsent', error };
+                }
+            }
+        }
+    }
+    // -- heartbeats
+    /** Keeps all leases, and the worker itself, alive until the end. */
+    async #heartbeats() {
+        let last = now();
+        let failures = 0;
+        let retry = 0;
+        while (this.#state !== 'ended') {
+            let whole = last + LONGEST_BEAT_MS;
+            let report = Infinity;
+            for (const lease of this.#held.values()) {
+                whole = Math.min(whole, lease.renewed + Math.min(lease.length / 3, LONGEST_BEAT_MS));
+                if (lease.reporting)
+                    report = Math.min(report, lease.nextReport);
+            }
+            const due = failures > 0 ? this.#nextEnd(retry) : Math.min(whole, report);
+            if (due > now()) {
+                if (await this.#wake.wait(due - now()))
+                    continue;
+            }
+            if (failures > 0) {
+                this.#loseOverdue();
+                if (now() < retry)
+                    continue; // it was the end of a lease that was due
+            }
+            const only = failures === 0 && now() < whole ? [...this.#held.values()].filter((lease) => lease.reporting && lease.nextReport <= now()) : undefined;
+            if (only?.length === 0)
+                continue; // its attempt has ended
+            try {
+                await this.#beat(only);
+                last = now();
+                failures = 0;
+            }
+            catch (error) {
+                if (this.#over.signal.aborted)
+                    return;
+                this.#logger('warn', 'heartbeat failed', { worker_id: this.id, error: text(error), failures: failures + 1 });
+                this.#loseOverdue();
+                retry = now() + Math.min(backoff(failures, 250, 5000), this.#shortest() / 6);
+                failures++;
+            }
+        }
+    }
+    #shortest() {
+        return Math.min(3 * LONGEST_BEAT_MS, ...[...this.#held.values()].map((lease) => lease.length));
+    }
+    /** When the next lease is assumed to expire, at most by; those that have expired do not count. */
+    #nextEnd(by) {
+        return Math.min(by, ...[...this.#held.values()].map((lease) => lease.end).filter((end) => end > now()));
+    }
+    #loseOverdue() {
+        for (const lease of this.#held.values())
+            if (now() >= lease.end)
+                lease.controller.abort(new LeaseLost());
+    }
+    /** One heartbeat for all leases, or for those that report. A worker that the server does not know registers again. */
+    async #beat(only) {
+        const end = this.#nextEnd(now() + Math.max(this.#shortest() / 3, SHORTEST_LEASE_MS));
+        const options = () => ({ signal: this.#over.signal, timeoutMs: Math.max(end - now(), 0) });
+        try {
+            await this.#beatAll(only, options);
+        }
+        catch (error) {
+            if (codeOf(error) !== 'worker_unknown')
+                throw error;
+            this.#logger('warn', 'the server does not know this worker; registering again', { worker_id: this.id });
+            await this.#registerOnce(options());
+            await this.#beatAll(undefined, options);
+        }
+    }
+    async #beatAll(only, options) {
+        const held = only ?? [...this.#held.values()];
+        if (held.length === 0) {
+            await this.#heartbeat([], options());
+            return;
+        }
+        for (let i = 0; i < held.length; i += MAX_LEASES)
+            await this.#beatFor(held.slice(i, i + MAX_LEASES), options);
+    }
+    /** Extends leases, and sends their reports. */
+    async #beatFor(held, options) {
+        let size = 0;
+        const taken = held.map((lease) => {
+            if (size >= REPORT_BYTES)
+                return undefined; // reports with the next one
+            size += bytes(lease.checkpoint ?? '');
+            lease.nextReport = now() + REPORT_EVERY_MS;
+            return { added: lease.added, progress: lease.progress, checkpoint: lease.checkpoint };
+        });
+        const plain = held.map((lease) => ({ job_id: lease.job.id, lease_token: lease.job.lease_token }));
+        const sent = () => held.forEach((lease, i) => {
+            if (lease.added === taken[i]?.added)
+                lease.progress = lease.checkpoint = null;
+        });
+        let answer;
+        try {
+            answer = await this.#heartbeat(plain.map((lease, i) => ({
+                ...lease,
+                ...(taken[i]?.progress ? { progress: taken[i]?.progress } : {}),
+                ...(taken[i]?.checkpoint ? { checkpoint: JSON.parse(taken[i]?.checkpoint ?? 'null') } : {}),
+            })), options());
+            sent();
+        }
+        catch (error) {
+            if (!unfit(statusOf(error)) || !taken.some((one) => one?.progress || one?.checkpoint))
+                throw error;
+            // What one handler reports must not cost all leases.
+            this.#logger('error', 'the server refused what handlers reported; it is dropped', { worker_id: this.id, error: text(error) });
+            sent();
+            answer = await this.#heartbeat(plain, options());
+        }
+        const renewed = now();
+        held.forEach((lease, i) => {
+            const status = answer.leases[i];
+            if (status?.job_id !== lease.job.id)
+                throw new ForgeQueueError('the answer to the heartbeat is not in the order sent');
+            if (status.status === 'lost') {
+                lease.controller.abort(new LeaseLost());
+                this.#held.delete(lease.job.lease_token); // its handler may go on for long; there is no lease to extend
+                return;
+            }
+            if (status.status === 'cancel')
+                lease.controller.abort(new CancelRequested());
+            lease.renewed = renewed;
+            if (status.lease_ms !== null)
+                lease.length = Math.max(status.lease_ms, SHORTEST_LEASE_MS);
+        });
+    }
+    async #heartbeat(leases, options) {
+        return this.#client.call({ method: 'POST', path: ['v1', 'workers', this.id, 'heartbeat'], body: { leases }, repeatable: true }, options);
+    }
+    /** Sends the checkpoint of an attempt that ends, so that the next one gets it. */
+    async #reportLast(lease, outcome) {
+        if (outcome.kind === '' || outcome.kind === 'complete' || lease.checkpoint === null)
+            return;
+        const end = now() + 5000;
+        try {
+            await this.#beatFor([lease], () => ({ signal: this.#over.signal, timeoutMs: Math.max(end - now(), 0) }));
+        }
+        catch (error) {
+            this.#logger('warn', 'the last checkpoint could not be sent', { worker_id: this.id, job_id: lease.job.id, error: text(error) });
+        }
+    }
+    // -- the end
+    async #drain() {
+        if (await this.#attemptsEnd(this.#graceMs))
+            return;
+        for (const lease of this.#held.values())
+            lease.controller.abort(new Stopping());
+        if (await this.#attemptsEnd(PATIENCE_MS))
+            return;
+        for (const abandon of this.#abandon)
+            abandon();
+        if (await this.#attemptsEnd(LAST_WORD_MS))
+            return;
+        this.#over.abort(new Stopping());
+        await Promise.all(this.#attempts);
+    }
+    async #attemptsEnd(within) {
+        const end = now() + Math.max(within, 0);
+        while (this.#attempts.size > 0) {
+            if (now() >= end || !await this.#slotFree.wait(end - now()))
+                return this.#attempts.size === 0;
+        }
+        return true;
+    }
+    /** Deregisters: the worker is no longer listed, and what it still holds is returned. */
+    async #leave() {
+        try {
+            await this.#client.call({ method: 'DELETE', path: ['v1', 'workers', this.id], repeatable: true }, { timeoutMs: GOODBYE_MS });
+        }
+        catch (error) {
+            this.#logger('warn', 'deregistering failed', { worker_id: this.id, error: text(error) });
+        }
+    }
+}
+/** Wakes those that wait. A set without a waiter is remembered for the next one. */
+class Wakeup {
+    #set = false;
+    #waiters = new Set();
+    set() {
+        this.#set = this.#waiters.size === 0;
+        for (const waiter of [...this.#waiters])
+            waiter();
+    }
+    /** True if the event was set, false if the time is over. Throws the reason of the signal if it aborts. */
+    async wait(ms, signal) {
+        signal?.throwIfAborted();
+        if (this.#set) {
+            this.#set = false;
+            return true;
+        }
+        return new Promise((resolve, reject) => {
+            const done = (settle) => {
+                clearTimeout(timer);
+                signal?.removeEventListener('abort', abort);
+                this.#waiters.delete(woken);
+                settle();
+            };
+            const woken = () => done(() => resolve(true));
+            const abort = () => done(() => reject(signal?.reason));
+            const timer = ms === undefined ? undefined : setTimeout(() => done(() => resolve(false)), Math.min(Math.max(ms, 0), 2 ** 31 - 1));
+            signal?.addEventListener('abort', abort, { once: true });
+            this.#waiters.add(woken);
+        });
+    }
+}
+/** Turns what a handler has thrown, and why its signal has aborted (undefined if it has not), into an outcome. */
+function decide(error, cause, job, options) {
+    if (cause instanceof LeaseLost)
+        return { kind: '', body: {}, error };
+    if (error instanceof Snooze) {
+        const why = error.reason === '' ? {} : { error: { type: 'snoozed', message: cut(error.reason, 4096) } };
+        return { kind: 'snooze', body: { delay_ms: error.delayMs, ...why }, error };
+    }
+    if (error instanceof Permanent)
+        return { kind: 'fail', body: { error: jobError(error), permanent: true }, error };
+    if (cause instanceof Stopping)
+        return { kind: 'release', body: {}, error };
+    let reported = error;
+    if (cause instanceof TimedOut)
+        reported = named('timeout', error === cause ? text(cause) : `${text(cause)}: ${text(error)}`);
+    if (cause instanceof CancelRequested)
+        reported = named('cancelled', error === cause ? text(cause) : `${text(cause)}: ${text(error)}`);
+    let after = error instanceof RetryAfter ? error.delayMs : undefined;
+    if (after === undefined && options.retry !== undefined) {
+        try {
+            const own = options.retry(job.attempt, error);
+            after = own === undefined ? undefined : clamp(own, MAX_BACKOFF_MS);
+        }
+        catch { /* left to the server */ }
+    }
+    return { kind: 'fail', body: { error: jobError(reported), ...(after === undefined ? {} : { retry_after_ms: after }) }, error: reported };
+}
+/** An error that is reported under a type. */
+function named(type, message) {
+    const error = new Error(message);
+    error.name = type;
+    return error;
+}
+/** An error as the server stores it: the type is the error's name, "error" for a plain Error. */
+function jobError(error) {
+    const own = (error instanceof Permanent || error instanceof RetryAfter) && error.cause !== undefined ? error.cause : error;
+    let type = 'error';
+    if (own instanceof Error) {
+        const name = own.name !== 'Error' ? own.name : own.constructor.name;
+        if (name !== 'Error' && name !== '')
+            type = name;
+    }
+    const stack = own instanceof Error ? own.stack : undefined;
+    return { type: cut(type, 128), message: cut(text(error), 4096), ...(stack === undefined ? {} : { stack: cut(stack, 16384) }) };
+}
+/** Text of at most so many bytes, as the server accepts it. */
+function cut(content, most) {
+    const clean = wellFormed(content).replaceAll('\0', '');
+    const encoded = new TextEncoder().encode(clean);
+    return encoded.length <= most ? clean : new TextDecoder().decode(encoded.slice(0, most)).replace(/\uFFFD$/, '');
+}
+function encodeResult(result) {
+    try {
+        return encode(result);
+    }
+    catch (error) {
+        throw new Permanent(named('result', `the result ${text(error)}`));
+    }
+}
+const clamp = (ms, most) => Math.round(Math.min(Math.max(Number.isFinite(ms) ? ms : most, 0), most));
+const keyRefused = (error) => statusOf(error) === 401 || statusOf(error) === 403;
+/** Whether the server did not accept the content of a request. */
+const unfit = (status) => status === 400 || status === 413 || status === 422;
+/** Whether a repeat would get the same answer. */
+const final = (status) => status >= 400 && status <= 499 && status !== 408 && status !== 425 && status !== 429;
+/** The wait after failure n, from 0: between a half and all of first · 2^n, at most last. */
+function backoff(n, first, last) {
+    const full = Math.min(last, first * 2 ** Math.min(n, 20));
+    return full / 2 + Math.random() * full / 2;
+}
+/** The server's Retry-After, at most a minute, and jitter; without it the backoff. */
+function retryWait(n, last, error) {
+    const own = backoff(n, 100, last);
+    const asked = retryAfterMs(error) ?? 0;
+    return asked > 0 ? Math.min(asked, LONGEST_ASKED_MS) + own / 4 : own;
+}
+/** One line for each message, on standard error. */
+function log(level, message, fields) {
+    console.error(JSON.stringify({ time: new Date().toISOString(), level, msg: message, ...fields }));
+}

@@ -1,0 +1,265 @@
+package conformance_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
+)
+
+// command is one line of a driver's input. Commands are carried out at the same time.
+type command struct {
+	// ID is repeated in the answer.
+	ID int `json:"id"`
+	// Do is submit, rerun, submit_many, get, wait, result, submit_and_wait, list, all, cancel, redrive, verify; work,
+	// which is answered when the worker has stopped; stop, which stops one; go, which lets the handler of a job go on.
+	Do  string `json:"do"`
+	URL string `json:"url"`
+	Key string `json:"key"`
+
+	Request        json.RawMessage     `json:"request,omitzero"`
+	Requests       []api.SubmitRequest `json:"requests,omitzero"`
+	IdempotencyKey string              `json:"idempotency_key,omitzero"`
+	TimeoutMS      int64               `json:"timeout_ms,omitzero"`
+	Job            string              `json:"job,omitzero"`
+	Queue          string              `json:"queue,omitzero"`
+	Size           int                 `json:"size,omitzero"`
+	Token          string              `json:"token,omitzero"`
+
+	Secrets []string          `json:"secrets,omitzero"`
+	Headers map[string]string `json:"headers,omitzero"`
+	Body    string            `json:"body"`
+
+	Worker      int    `json:"worker,omitzero"`
+	WorkerID    string `json:"worker_id,omitzero"`
+	Concurrency int    `json:"concurrency,omitzero"`
+	GraceMS     int64  `json:"grace_ms,omitzero"`
+	// Signals makes the worker stop by a signal.
+	Signals bool `json:"signals,omitzero"`
+}
+
+// script is the payload of a job of the type "script": the steps of its first delivery, of its second, and so on.
+type script struct {
+	Deliveries [][]step `json:"deliveries"`
+}
+
+// step is one step of a handler: return, undefined (nothing), unencodable (what is no JSON), large (more than a result may have), fail, snooze, progress, checkpoint,
+// go (wait for the command), ended (wait to be told to stop, and say so), rethrow (throw why).
+type step struct {
+	Do           string   `json:"do"`
+	Value        any      `json:"value,omitzero"`
+	Message      string   `json:"message,omitzero"`
+	Percent      *float64 `json:"percent,omitzero"`
+	Permanent    bool     `json:"permanent,omitzero"`
+	RetryAfterMS *int64   `json:"retry_after_ms,omitzero"`
+	DelayMS      int64    `json:"delay_ms,omitzero"`
+}
+
+// line is one line of a driver's output: the answer to a command, or an event of a worker.
+type line struct {
+	ID    int             `json:"id,omitzero"`
+	OK    json.RawMessage `json:"ok,omitzero"`
+	Error *failure        `json:"error,omitzero"`
+
+	// Event is started, when a handler begins, or told, when it learns that it should stop.
+	Event      string          `json:"event,omitzero"`
+	Worker     int             `json:"worker,omitzero"`
+	Job        string          `json:"job,omitzero"`
+	Attempt    int             `json:"attempt,omitzero"`
+	Epoch      int64           `json:"epoch,omitzero"`
+	Checkpoint json.RawMessage `json:"checkpoint,omitzero"`
+	// Cause is lease_lost, cancel, timeout or stopping.
+	Cause string `json:"cause,omitzero"`
+}
+
+// failure is an error of a client.
+type failure struct {
+	// Kind is problem, status, no_answer, deadline, ended or other.
+	Kind         string `json:"kind"`
+	Code         string `json:"code"`
+	Status       int    `json:"status"`
+	Detail       string `json:"detail"`
+	RetryAfterMS *int64 `json:"retry_after_ms"`
+	State        string `json:"state"`
+	Reason       string `json:"reason"`
+	Message      string `json:"message"`
+}
+
+// goDriver is the driver of the Go client.
+type goDriver struct {
+	mu      sync.Mutex
+	out     *json.Encoder
+	clients map[string]*client.Client
+	stops   map[int]context.CancelFunc
+	gates   map[string]chan struct{}
+}
+
+func drive(in io.Reader, out io.Writer) {
+	d := &goDriver{out: json.NewEncoder(out), clients: map[string]*client.Client{}, stops: map[int]context.CancelFunc{}, gates: map[string]chan struct{}{}}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		var c command
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			panic(err)
+		}
+		if c.Do == "work" {
+			d.prepare(c.ID)
+		}
+		go func() {
+			answer, err := d.do(c)
+			if err != nil {
+				d.say(line{ID: c.ID, Error: failureOf(err)})
+				return
+			}
+			text, err := json.Marshal(answer)
+			if err != nil {
+				panic(err)
+			}
+			d.say(line{ID: c.ID, OK: text})
+		}()
+	}
+}
+
+func (d *goDriver) say(l line) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_ = d.out.Encode(l) // to a test that has ended
+}
+
+// prepare makes a stop that comes right after its work find it.
+func (d *goDriver) prepare(id int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stops[id] = func() {}
+}
+
+func (d *goDriver) client(c command) *client.Client {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	name := c.URL + " " + c.Key
+	if d.clients[name] == nil {
+		made, err := client.New(client.Options{URL: c.URL, APIKey: c.Key})
+		if err != nil {
+			panic(err)
+		}
+		d.clients[name] = made
+	}
+	return d.clients[name]
+}
+
+func (d *goDriver) gate(job string) chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.gates[job] == nil {
+		d.gates[job] = make(chan struct{})
+	}
+	return d.gates[job]
+}
+
+func (d *goDriver) do(c command) (any, error) {
+	ctx := context.Background()
+	if c.TimeoutMS > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(c.TimeoutMS)*time.Millisecond)
+		defer cancel()
+	}
+	switch c.Do {
+	case "work":
+		return nil, d.work(ctx, c)
+	case "stop":
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.stops[c.Worker]()
+		return nil, nil
+	case "go":
+		close(d.gate(c.Job))
+		return nil, nil
+	case "verify":
+		return verified(c), nil
+	default:
+		return d.produce(ctx, d.client(c), c)
+	}
+}
+
+func (d *goDriver) produce(ctx context.Context, api *client.Client, c command) (any, error) {
+	switch c.Do {
+	case "submit", "rerun", "submit_and_wait":
+		return submits(ctx, api, c)
+	case "submit_many":
+		return submitsMany(ctx, api, c)
+	case "get":
+		return api.Get(ctx, c.Job)
+	case "wait":
+		return api.Wait(ctx, c.Job)
+	case "result":
+		return client.Wait[json.RawMessage](ctx, api, c.Job)
+	case "list":
+		return lists(ctx, api, c)
+	case "all":
+		return all(ctx, api, c)
+	case "cancel":
+		return api.Cancel(ctx, c.Job)
+	case "redrive":
+		return api.Redrive(ctx, c.Job)
+	default:
+		return nil, fmt.Errorf("no command is called %s", c.Do)
+	}
+}
+
+// submitted is the answer to submit and rerun.
+type submitted struct {
+	ID           string `json:"id"`
+	State        string `json:"state"`
+	Replayed     bool   `json:"replayed"`
+	Deduplicated bool   `json:"deduplicated"`
+}
+
+func submits(ctx context.Context, c *client.Client, cmd command) (any, error) {
+	var answer submitted
+	var job api.SubmitResponse
+	var err error
+	options := []client.CallOption{client.WithIdempotencyKey(cmd.IdempotencyKey), client.WithReplayed(&answer.Replayed)}
+	switch cmd.Do {
+	case "rerun":
+		var differs api.RerunRequest
+		if err := json.Unmarshal(cmd.Request, &differs); err != nil {
+			return nil, err
+		}
+		job, err = c.Rerun(ctx, cmd.Job, differs, options...)
+	default:
+		var request api.SubmitRequest
+		if err := json.Unmarshal(cmd.Request, &request); err != nil {
+			return nil, err
+		}
+		if cmd.Do == "submit_and_wait" {
+			ended, err := c.SubmitAndWait(ctx, request, options...)
+			return ended.Result, err
+		}
+		job, err = c.Submit(ctx, request, options...)
+	}
+	answer.ID, answer.State, answer.Deduplicated = job.ID, job.State, job.Deduplicated
+	return answer, err
+}
+
+// manyAnswer is the answer to submit_many.
+type manyAnswer struct {
+	Accepted int          `json:"accepted"`
+	Rejected int          `json:"rejected"`
+	Replayed bool         `json:"replayed"`
+	Results  []manyResult `json:"results"`
+}
+
+type manyResult struct {
+	Index  int    `json:"index"`
+	Status int    `json:"status"`
+	ID     string `json:"id"`
+	Code   string `json:"code"`
+}
+

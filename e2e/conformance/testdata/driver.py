@@ -1,0 +1,232 @@
+"""The driver of the conformance tests for the Python client, and with --async for asyncio: a command on each line of standard
+input, an answer or an event on each line of standard output. ../driver_test.go documents both."""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+import threading
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../api-docs/examples/python"))
+
+import forgequeue as fq  # noqa: E402
+
+ASYNC = "--async" in sys.argv
+LOOP = asyncio.new_event_loop()
+if ASYNC:
+    threading.Thread(target=LOOP.run_forever, daemon=True).start()
+
+lock = threading.Lock()
+clients, workers, gates = {}, {}, {}
+
+
+def say(line):
+    text = json.dumps(line, separators=(",", ":")) + "\n"
+    with lock:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+def client(c):
+    with lock:
+        name = (c["url"], c["key"])
+        if name not in clients:
+            made = fq.Client(c["url"], c["key"])
+            clients[name] = (made, fq.AsyncClient(made))
+        return clients[name]
+
+
+def call(c, method, *args, **options):
+    """A method of the client that is tested."""
+    sync, other = client(c)
+    if c.get("timeout_ms"):
+        options["timeout"] = c["timeout_ms"] / 1000
+    if not ASYNC:
+        return getattr(sync, method)(*args, **options)
+    return asyncio.run_coroutine_threadsafe(getattr(other, method)(*args, **options), LOOP).result()
+
+
+def key(c):
+    return {"idempotency_key": c.get("idempotency_key") or ""}
+
+
+def submitted(job):
+    return {name: job[name] for name in ("id", "state", "replayed", "deduplicated")}
+
+
+def submit_many(c):
+    answer = call(c, "submit_many", c["requests"], **key(c))
+    answer["results"] = [
+        {"index": r["index"], "status": r["status"], "id": (r["job"] or {}).get("id", ""), "code": (r["problem"] or {}).get("code", "")} for r in answer["results"]
+    ]
+    return answer
+
+
+def list_page(c):
+    page = call(c, "list", queue=c["queue"], size=c["size"], token=c.get("token") or "")
+    return {"ids": [job["id"] for job in page["items"]], "next": page["next_page_token"] or ""}
+
+
+def list_all(c):
+    sync, other = client(c)
+    if not ASYNC:
+        return {"ids": [job["id"] for job in sync.all(queue=c["queue"])]}
+
+    async def collect():
+        return [job["id"] async for job in other.all(queue=c["queue"])]
+
+    return {"ids": asyncio.run_coroutine_threadsafe(collect(), LOOP).result()}
+
+
+def verify(c):
+    return fq.verify(c["secrets"][0] if len(c["secrets"]) == 1 else c["secrets"], c["headers"], c["body"].encode())
+
+
+def work(c):
+    worker = fq.Worker(client(c)[0], queues=[c["queue"]], concurrency=c["concurrency"], worker_id=c["worker_id"], grace=c["grace_ms"] / 1000)
+    worker.handle("script", (lambda_async if ASYNC else lambda_sync)(c["id"]))
+    with lock:
+        workers[c["id"]] = worker
+    if c.get("signals"):
+        return worker.run_until_signal()
+    if ASYNC:
+        return asyncio.run_coroutine_threadsafe(worker.run_async(), LOOP).result()
+    return worker.run()
+
+
+def gate(job):
+    with lock:
+        return gates.setdefault(job, threading.Event())
+
+
+COMMANDS = {
+    "submit": lambda c: submitted(call(c, "submit", c["request"], **key(c))),
+    "rerun": lambda c: submitted(call(c, "rerun", c["job"], c["request"], **key(c))),
+    "submit_many": submit_many,
+    "get": lambda c: call(c, "get", c["job"]),
+    "wait": lambda c: call(c, "wait", c["job"]),
+    "result": lambda c: call(c, "result", c["job"]),
+    "submit_and_wait": lambda c: call(c, "submit_and_wait", c["request"], **key(c)),
+    "list": list_page,
+    "all": list_all,
+    "cancel": lambda c: call(c, "cancel", c["job"]),
+    "redrive": lambda c: call(c, "redrive", c["job"]),
+    "verify": verify,
+    "work": work,
+    "stop": lambda c: workers[c["worker"]].stop(),
+    "go": lambda c: gate(c["job"]).set(),
+}
+
+CAUSES = {fq.LeaseLost: "lease_lost", fq.CancelRequested: "cancel", fq.TimedOut: "timeout", fq.Stopping: "stopping"}
+
+
+def begin(worker, job):
+    say({"event": "started", "worker": worker, "job": job.id, "attempt": job.attempt, "epoch": job.epoch, "checkpoint": job.restore()})
+    deliveries = job.payload["deliveries"]
+    return deliveries[min(job.epoch, len(deliveries)) - 1]
+
+
+def step_of(worker, job, step):
+    """One step that waits for nothing; True ends the handler."""
+    does = step["do"]
+    if does in ("return", "undefined", "unencodable", "large"):
+        return True
+    if does == "fail":
+        error = Exception(step["message"])
+        if step.get("permanent"):
+            raise fq.Permanent(error)
+        raise error if "retry_after_ms" not in step else fq.RetryAfter(error, step["retry_after_ms"] / 1000)
+    if does == "snooze":
+        raise fq.Snooze(step["delay_ms"] / 1000, step.get("message", ""))
+    if does == "progress":
+        job.progress(step["percent"], step["message"])
+    elif does == "checkpoint":
+        job.checkpoint(step["value"])
+    elif does == "ended":
+        say({"event": "told", "worker": worker, "job": job.id, "epoch": job.epoch, "cause": CAUSES.get(type(job.cause), str(job.cause))})
+    elif does == "rethrow":
+        job.raise_if_ended()
+    elif does != "go":
+        raise RuntimeError(f"no step is called {does}")
+    return False
+
+
+def value_of(step):
+    return {"unencodable": {1, 2}, "large": "x" * (256 << 10)}.get(step["do"], step.get("value"))
+
+
+def lambda_sync(worker):
+    def script(job):
+        for step in begin(worker, job):
+            if step["do"] == "go":
+                gate(job.id).wait()
+            elif step["do"] == "ended":
+                job.ended.wait()
+            if step_of(worker, job, step):
+                return value_of(step)
+        return None
+
+    return script
+
+
+def lambda_async(worker):
+    async def script(job):
+        for step in begin(worker, job):
+            if step["do"] == "go":
+                while not gate(job.id).is_set():
+                    try:
+                        await asyncio.sleep(0.01)
+                    except asyncio.CancelledError:
+                        pass  # a handler that does not listen
+            elif step["do"] == "ended":
+                try:
+                    await asyncio.sleep(3600)
+                except asyncio.CancelledError:
+                    pass
+            if step_of(worker, job, step):
+                return value_of(step)
+        return None
+
+    return script
+
+
+def failure(error):
+    kinds = ((fq.Problem, "problem"), (fq.StatusError, "status"), (fq.NoAnswerError, "no_answer"), (fq.DeadlineError, "deadline"), (fq.EndedError, "ended"))
+    kind = next((word for one, word in kinds if isinstance(error, one)), "other")
+    after = getattr(error, "retry_after", None)
+    job = getattr(error, "job", None) or {}
+    return {
+        "kind": kind, "code": getattr(error, "code", ""), "status": getattr(error, "status", 0), "detail": getattr(error, "detail", ""),
+        "retry_after_ms": None if after is None else round(after * 1000), "state": getattr(error, "state", job.get("state", "")),
+        "reason": getattr(error, "reason", None) or "", "message": str(error) if kind != "other" else repr(error),
+    }
+
+
+def do(command):
+    try:
+        answer = {"id": command["id"], "ok": COMMANDS[command["do"]](command)}
+    except Exception as error:
+        answer = {"id": command["id"], "error": failure(error)}
+    say(answer)
+
+
+def read(main_work):
+    for line in sys.stdin:
+        command = json.loads(line)
+        if command.get("signals"):
+            main_work.append(command)  # for the main thread: only it gets signals
+            woken.set()
+            continue
+        threading.Thread(target=do, args=(command,), daemon=True).start()
+    os._exit(0)
+
+
+logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+woken, main_work = threading.Event(), []
+threading.Thread(target=read, args=(main_work,), daemon=True).start()
+woken.wait()
+do(main_work[0])
+woken.clear()
+woken.wait()
