@@ -103,9 +103,9 @@ func TestConformance(t *testing.T) {
 	for _, s := range subjects() {
 		restart.takesPart()
 		clients.Go(func() {
+			leave := sync.OnceFunc(restart.leaves)
+			defer leave() // it was skipped, or not asked for
 			t.Run(s.name, func(t *testing.T) {
-				take := sync.OnceFunc(restart.leaves)
-				defer take() // skipped
 				d := s.start(t)
 				key := cluster.NewTenant(t, strings.ReplaceAll(strings.ToLower(s.name), " ", "-")).Key
 				var all sync.WaitGroup
@@ -117,7 +117,7 @@ func TestConformance(t *testing.T) {
 							defer func() { ended.set(c.name, s.name, word(t)) }()
 							x := &trial{T: t, subject: s, driver: d, key: key, queue: c.name}
 							if c.run == nil {
-								defer take()
+								defer leave()
 								restart.run(x)
 								return
 							}

@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -89,32 +90,37 @@ func TestTypeScriptTypes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	check := func(source string) (string, error) {
-		if err := os.WriteFile(filepath.Join(dir, "main.mts"), []byte(source), 0o600); err != nil {
-			t.Fatal(err)
+	check := func(name string, sources ...string) (string, error) {
+		compile := append(args, "--noEmit", "--strict", "--pretty", "false", "--lib", "es2022,dom,dom.iterable", "--target", "es2022", "--module", "nodenext")
+		for i, source := range sources {
+			file := fmt.Sprint(name, i, ".mts")
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(source), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			compile = append(compile, file)
 		}
-		command := exec.CommandContext(t.Context(), program, append(args, "--noEmit", "--strict", "--skipLibCheck", "false", "--types", "", "--lib", "es2022,dom,dom.iterable",
-			"--target", "es2022", "--module", "nodenext", "main.mts")...)
+		command := exec.CommandContext(t.Context(), program, compile...)
 		command.Dir = dir
 		text, err := command.CombinedOutput()
 		return string(text), err
 	}
-	blocks := codeBlocks(t, filepath.Join(packageFolder(t, "typescript"), "README.md"), "ts")
-	for _, block := range blocks {
-		if text, err := check(block); err != nil {
-			t.Errorf("of the README:\n%s\n%v\n%s", block, err, text)
-		}
+	if text, err := check("readme", codeBlocks(t, filepath.Join(packageFolder(t, "typescript"), "README.md"), "ts")...); err != nil {
+		t.Errorf("the README: %v\n%s", err, text)
 	}
-	for _, wrong := range []string{
+	var wrong []string
+	for _, line := range []string{
 		`new Client({ url: 'http://127.0.0.1:8080' });`,
 		`await client.submit({ queue: 'mail' });`,
 		`await client.list({ states: ['done'] });`,
-		`const n: number = (await client.get<string>('id')).result ?? 0;`,
+		`export const n: number = (await client.get<string>('id')).result ?? 0;`,
 		`new Worker({ client }).handle('t', (job: RunningJob<{ name: string }>) => job.payload.nam);`,
 	} {
-		source := "import { Client, Worker, type RunningJob } from 'forgequeue';\nconst client = await Client.fromEnv();\n" + wrong
-		if text, err := check(source); err == nil {
-			t.Errorf("%s compiles: %s", wrong, text)
+		wrong = append(wrong, "import { Client, Worker, type RunningJob } from 'forgequeue';\nconst client = await Client.fromEnv();\n"+line)
+	}
+	text, _ := check("wrong", wrong...)
+	for i, source := range wrong {
+		if !strings.Contains(text, fmt.Sprintf("wrong%d.mts(3,", i)) || strings.Count(text, fmt.Sprintf("wrong%d.mts(", i)) != 1 {
+			t.Errorf("%s\nhas not just the error of its last line: %s", source, text)
 		}
 	}
 }

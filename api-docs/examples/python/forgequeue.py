@@ -35,7 +35,7 @@ import time
 import traceback
 import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, AsyncIterator, Callable, Dict, Generator, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypedDict, TypeVar, Union
+from typing import Any, AsyncIterator, Callable, Dict, Generator, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, TypedDict, TypeVar, Union
 
 __version__ = "0.1.0"
 
@@ -288,16 +288,15 @@ class _Aborted(ForgeQueueError):
 
 
 class _Abort:
-    """Ends the calls of one thread from another one. It takes no locks, so that it cannot block."""
+    """Ends the calls of some threads from another one."""
 
     def __init__(self) -> None:
         self.event = threading.Event()
-        self.socket: Optional[socket.socket] = None
+        self.sockets: Set[socket.socket] = set()
 
     def set(self) -> None:
         self.event.set()
-        held = self.socket
-        if held is not None:
+        for held in list(self.sockets):
             with contextlib.suppress(OSError):
                 socket.socket.shutdown(held, socket.SHUT_RDWR)  # of TLS too, without its goodbye
 
@@ -414,7 +413,7 @@ class _Connections:
         keep = False
         try:
             if abort is not None:
-                abort.socket = sock
+                abort.sockets.add(sock)
                 if abort.event.is_set():
                     raise _Aborted("the call was ended")
             left = end - time.monotonic()
@@ -433,7 +432,7 @@ class _Connections:
             return _Received(response.status, response.headers, content)
         finally:
             if abort is not None:
-                abort.socket = None
+                abort.sockets.discard(sock)
             if keep:
                 self._keep(sock)
             else:
@@ -1248,8 +1247,8 @@ class RunningJob:
         """
         known = percent is not None and percent >= 0
         report: Progress = {"percent": min(percent, 100) if percent is not None and known else None, "message": _clean(message)[:256] or None}
-        self._lease.report(report, None)
-        self._wake()
+        if self._lease.report(report, None):
+            self._wake()
 
     def checkpoint(self, value: Any) -> None:
         """Keeps a value, as JSON of at most 64 KiB, for the attempts after this one.
@@ -1262,8 +1261,8 @@ class RunningJob:
             raise ForgeQueueError("the checkpoint is None, which would leave the one before; use an empty value of your own")
         if len(encoded) > _MAX_CHECKPOINT:
             raise ForgeQueueError(f"the checkpoint has {len(encoded)} bytes as JSON, and may have {_MAX_CHECKPOINT}")
-        self._lease.report(None, encoded)
-        self._wake()
+        if self._lease.report(None, encoded):
+            self._wake()
 
     def restore(self) -> Any:
         """The last checkpoint of an earlier attempt; None if there is none."""
@@ -1295,6 +1294,7 @@ class _Lease:
         self.cause: Optional[ForgeQueueError] = None
         self.lock = threading.Lock()
         self.on_end: List[Callable[[], None]] = []
+        self.settled = threading.Event()  # the handler has returned, or is no longer waited for
         self.renewed = time.monotonic()
         self.length = max(job["lease_ms"] / 1000, _SHORTEST_LEASE)
         self.progress: Optional[Progress] = None
@@ -1320,11 +1320,14 @@ class _Lease:
                 return
         listener()
 
-    def report(self, progress: Optional[Progress], checkpoint: Optional[bytes]) -> None:
+    def report(self, progress: Optional[Progress], checkpoint: Optional[bytes]) -> bool:
+        """Notes a report; True if there was none to send before."""
         with self.lock:
+            first = not self.reporting
             self.progress = progress or self.progress
             self.checkpoint = checkpoint or self.checkpoint
             self.added += 1
+            return first
 
     def sent(self, added: int) -> None:
         with self.lock:
@@ -1385,16 +1388,17 @@ class Worker:
         self._logger = logger or logging.getLogger("forgequeue")
         self._handlers: Dict[str, _HandlerOf] = {}
         self._any: Optional[_HandlerOf] = None
-        self._lock = threading.Condition()  # guards what follows, and is notified of changes
-        self._held: Dict[str, _Lease] = {}
-        self._running = 0
-        self._changed = False  # wakes the heartbeats
-        self._abandoned = False
         self._started = False
+        self._lock = threading.Lock()  # guards what follows
+        self._slot = threading.Condition(self._lock)  # a slot is free, or the worker stops
+        self._beat_now = threading.Condition(self._lock)  # the heartbeats have to look again
+        self._held: Dict[str, _Lease] = {}
+        self._executing: Set[_Lease] = set()
+        self._running = 0
+        self._changed = False
         self._left = False
         self._stop = _Abort()  # ends the claims
-        self._over = _Abort()  # ends what is still being sent by the heartbeats
-        self._lost_patience = threading.Event()  # ends the outcomes
+        self._over = _Abort()  # ends what is still being sent
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._own_loop: Optional[asyncio.AbstractEventLoop] = None
 
@@ -1426,7 +1430,7 @@ class Worker:
         """Ends run, from another thread: the worker claims no more, and drains."""
         self._stop.set()
         with self._lock:
-            self._lock.notify_all()
+            self._slot.notify_all()
 
     def run(self) -> None:
         """Registers the worker, then claims and runs jobs until stop is called.
@@ -1456,7 +1460,7 @@ class Worker:
         self._drain()
         with self._lock:
             self._left = True
-            self._lock.notify_all()
+            self._beat_now.notify_all()
         self._over.set()
         if beats is not None:
             beats.join()
@@ -1541,7 +1545,7 @@ class Worker:
         failures = hasty = 0
         while True:
             with self._lock:
-                self._lock.wait_for(lambda: self._running < self._concurrency or self._stop.event.is_set())
+                self._slot.wait_for(lambda: self._running < self._concurrency or self._stop.event.is_set())
                 slots = min(self._concurrency - self._running, 1000)
             if self._stop.event.is_set():
                 return
@@ -1580,7 +1584,7 @@ class Worker:
     def _wake(self) -> None:
         with self._lock:
             self._changed = True
-            self._lock.notify_all()
+            self._beat_now.notify_all()
 
     # -- attempts
 
@@ -1589,8 +1593,9 @@ class Worker:
         try:
             outcome = _Outcome("release", {}) if give_back else self._execute(lease)
             took = time.monotonic() - begun
-            self._report_last(lease, outcome)
-            word, error = self._send(lease, outcome)
+            with _aborting(self._over):
+                self._report_last(lease, outcome)
+                word, error = self._send(lease, outcome)
             level = logging.WARNING if word in ("failed", "lost", "unsent") else logging.INFO
             self._logger.log(
                 level, "attempt: job_id=%s type=%s queue=%s attempt=%d outcome=%s duration_ms=%.0f%s",
@@ -1602,7 +1607,7 @@ class Worker:
             with self._lock:
                 self._held.pop(lease.token, None)
                 self._running -= 1
-                self._lock.notify_all()
+                self._slot.notify_all()
 
     def _execute(self, lease: _Lease) -> _Outcome:
         """Runs the handler, and decides the outcome."""
@@ -1640,9 +1645,8 @@ class Worker:
 
         def settle(result: Any, error: Optional[BaseException]) -> None:
             stack = "" if error is None else "".join(traceback.format_exception(type(error), error, error.__traceback__))
-            with self._lock:
-                ended.append((result, error, stack))
-                self._lock.notify_all()
+            ended.append((result, error, stack))
+            lease.settled.set()
 
         def work() -> None:
             try:
@@ -1664,14 +1668,17 @@ class Worker:
             except BaseException as error:
                 settle(None, error)
 
+        with self._lock:
+            self._executing.add(lease)
         called = getattr(handler, "func", handler) if isinstance(handler, functools.partial) else handler
         if inspect.iscoroutinefunction(called) or inspect.iscoroutinefunction(getattr(called, "__call__", None)):
             asyncio.run_coroutine_threadsafe(work_async(), self._event_loop())
         else:
             threading.Thread(target=work, name=f"forgequeue-{lease.job['id']}-handler", daemon=True).start()
+        lease.settled.wait()
         with self._lock:
-            self._lock.wait_for(lambda: ended or self._abandoned)
-            return ended[0] if ended else (None, ForgeQueueError("the handler did not return after it was told to stop"), "")
+            self._executing.discard(lease)
+        return ended[0] if ended else (None, ForgeQueueError("the handler did not return after it was told to stop"), "")
 
     def _event_loop(self) -> asyncio.AbstractEventLoop:
         """The loop of run_async, or one in a thread of its own."""
@@ -1705,12 +1712,12 @@ class Worker:
                     continue
                 if _code(error) == "lease_lost":
                     return "lost", error
-                if _final(status) or self._lost_patience.is_set() or time.monotonic() > lease.certain_end:
+                if _final(status) or self._over.event.is_set() or time.monotonic() > lease.certain_end:
                     return "unsent", error
                 pause = _retry_wait(failures, 5, error)
                 failures += 1
                 self._logger.warning("an outcome was not taken: job_id=%s failures=%d retry_ms=%.0f error=%r", lease.job["id"], failures, pause * 1000, str(error))
-                self._lost_patience.wait(min(pause, max(lease.certain_end - time.monotonic(), 0) + 0.001))
+                self._over.event.wait(min(pause, max(lease.certain_end - time.monotonic(), 0) + 0.001))
 
     # -- heartbeats
 
@@ -1727,9 +1734,8 @@ class Worker:
                     whole = min([last + _LONGEST_BEAT, *(lease.renewed + min(lease.length / 3, _LONGEST_BEAT) for lease in held)])
                     report = min([lease.next_report for lease in held if lease.reporting], default=float("inf"))
                     due = _next_end(held, retry) if failures else min(whole, report)
-                    if self._lock.wait_for(lambda: self._changed or self._left, max(due - time.monotonic(), 0)):
-                        if due > time.monotonic():
-                            continue
+                    if self._beat_now.wait_for(lambda: self._changed or self._left, max(due - time.monotonic(), 0)) and due > time.monotonic():
+                        continue
                 now = time.monotonic()
                 if failures:
                     self._lose_overdue(held)
@@ -1841,20 +1847,21 @@ class Worker:
 
     def _drain(self) -> None:
         with self._lock:
-            if self._lock.wait_for(lambda: self._running == 0, max(self._grace, 0)):
+            if self._slot.wait_for(lambda: self._running == 0, max(self._grace, 0)):
                 return
             held = list(self._held.values())
         for lease in held:
             lease.end(Stopping())
         with self._lock:
-            if self._lock.wait_for(lambda: self._running == 0, _PATIENCE):
+            if self._slot.wait_for(lambda: self._running == 0, _PATIENCE):
                 return
-            self._abandoned = True
-            self._lock.notify_all()
-            if self._lock.wait_for(lambda: self._running == 0, _LAST_WORD):
+            for lease in self._executing:
+                lease.settled.set()
+            if self._slot.wait_for(lambda: self._running == 0, _LAST_WORD):
                 return
-            self._lost_patience.set()
-            self._lock.wait_for(lambda: self._running == 0, _OUTCOME_TRY)
+        self._over.set()
+        with self._lock:
+            self._slot.wait_for(lambda: self._running == 0, _PATIENCE)
 
     def _leave(self) -> None:
         """Deregisters: the worker is no longer listed, and what it still holds is returned."""

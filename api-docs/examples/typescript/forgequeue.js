@@ -625,7 +625,7 @@ export async function verify(secret, headers, body, options = {}) {
     }
 }
 function header(headers, name) {
-    if (headers instanceof Headers)
+    if (typeof headers.get === 'function')
         return headers.get(name) ?? undefined;
     const values = Object.entries(headers).filter(([key]) => key.toLowerCase() === name).map(([, value]) => value);
     return values.length === 1 && typeof values[0] === 'string' ? values[0] : undefined;
@@ -746,7 +746,13 @@ export class Worker {
         this.#waitMs = Math.round(waitMs);
         this.#graceMs = graceMs;
         this.#unknownTypeDelayMs = clamp(options.unknownTypeDelayMs ?? 30_000, MAX_DELAY_MS);
-        this.#logger = options.logger ?? log;
+        const logger = options.logger ?? log;
+        this.#logger = (...line) => {
+            try {
+                logger(...line);
+            }
+            catch { /* must not end the worker */ }
+        };
     }
     /** Sets the handler of the jobs of a type. Call it before run, once for each type. */
     handle(type, handler, options = {}) {
@@ -934,17 +940,19 @@ export class Worker {
     }
     #runningJob(lease) {
         const { checkpoint, lease_token: _token, lease_expires_at: _expires, lease_ms: _length, ...job } = lease.job;
-        const add = () => {
+        const add = (report) => {
+            const first = !lease.reporting;
+            report();
             lease.added++;
-            this.#wake.set();
+            if (first)
+                this.#wake.set();
         };
         return {
             ...job,
             signal: lease.controller.signal,
             progress: (percent, message = '') => {
                 const known = typeof percent === 'number' && percent >= 0;
-                lease.progress = { percent: known ? Math.min(percent, 100) : null, message: message === '' ? null : [...wellFormed(message)].slice(0, 256).join('') };
-                add();
+                add(() => { lease.progress = { percent: known ? Math.min(percent, 100) : null, message: message === '' ? null : [...wellFormed(message)].slice(0, 256).join('') }; });
             },
             checkpoint: (value) => {
                 const encoded = encode(value);
@@ -952,8 +960,7 @@ export class Worker {
                     throw new ForgeQueueError('the checkpoint is null, which would leave the one before; use an empty value of your own');
                 if (bytes(encoded) > MAX_CHECKPOINT)
                     throw new ForgeQueueError(`the checkpoint has ${bytes(encoded)} bytes as JSON, and may have ${MAX_CHECKPOINT}`);
-                lease.checkpoint = encoded;
-                add();
+                add(() => { lease.checkpoint = encoded; });
             },
             restore: () => (checkpoint ?? undefined),
         };
