@@ -262,4 +262,3 @@ type manyResult struct {
 	ID     string `json:"id"`
 	Code   string `json:"code"`
 }
-

@@ -143,12 +143,11 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
 	}
-	status, header, answer := 0, http.Header{}, []byte(nil)
+	var status int
+	var header http.Header
+	var answer []byte
 	if rule != nil && rule.status != 0 {
-		status, answer = rule.status, []byte(rule.body)
-		for name, value := range rule.header {
-			header.Set(name, value)
-		}
+		status, header, answer = rule.answer()
 	} else if status, header, answer, err = f.forward(r, body); err != nil || (rule != nil && rule.lose) {
 		panic(http.ErrAbortHandler) // closes the connection
 	}
@@ -156,6 +155,15 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	maps.Copy(w.Header(), header)
 	w.WriteHeader(status)
 	_, _ = w.Write(answer)
+}
+
+// answer is what is said in place of the gateway.
+func (r *rule) answer() (int, http.Header, []byte) {
+	header := http.Header{}
+	for name, value := range r.header {
+		header.Set(name, value)
+	}
+	return r.status, header, []byte(r.body)
 }
 
 // note records a request and gives the rule for it.

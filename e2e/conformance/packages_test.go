@@ -91,7 +91,7 @@ func TestTypeScriptTypes(t *testing.T) {
 		}
 	}
 	check := func(name string, sources ...string) (string, error) {
-		compile := append(args, "--noEmit", "--strict", "--pretty", "false", "--lib", "es2022,dom,dom.iterable", "--target", "es2022", "--module", "nodenext")
+		compile := append(slices.Clone(args), "--noEmit", "--strict", "--pretty", "false", "--lib", "es2022,dom,dom.iterable", "--target", "es2022", "--module", "nodenext")
 		for i, source := range sources {
 			file := fmt.Sprint(name, i, ".mts")
 			if err := os.WriteFile(filepath.Join(dir, file), []byte(source), 0o600); err != nil {

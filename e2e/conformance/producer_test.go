@@ -251,7 +251,9 @@ func waits(x *trial) {
 	x.work(2)
 	job := x.scripted([]step{{Do: "go"}, {Do: "return", Value: map[string]any{"text": "Grüße, 世界 🌍 </script>"}}})
 	_, waiting := x.driver.begin(x.T, x.about(command{Do: "result", Job: job}))
-	held := func(one exchange) bool { return strings.HasPrefix(one.header.Get("Prefer"), "wait=") && one.header.Get("Prefer") != "wait=0" }
+	held := func(one exchange) bool {
+		return strings.HasPrefix(one.header.Get("Prefer"), "wait=") && one.header.Get("Prefer") != "wait=0"
+	}
 	x.front.await(x.T, "the server is asked to answer late", http.MethodGet, "/"+job, held)
 	x.driver.begin(x.T, command{Do: "go", Job: job})
 	result, failed := decoded[map[string]string](x, x.driver.answered(x.T, "result", waiting))

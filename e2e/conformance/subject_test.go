@@ -41,6 +41,8 @@ type driver struct {
 	last    int
 	answers map[int]chan line
 	events  []line
+	// ended is closed when the driver has ended.
+	ended chan struct{}
 }
 
 // start starts a driver; the test is skipped, and fails under CI, where its program is not installed.
@@ -61,7 +63,7 @@ func (s subject) start(t *testing.T) *driver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &driver{input: input, answers: map[int]chan line{}}
+	d := &driver{input: input, answers: map[int]chan line{}, ended: make(chan struct{})}
 	d.process = stack.StartCommand(t, process)
 	go d.read()
 	return d
@@ -69,6 +71,7 @@ func (s subject) start(t *testing.T) *driver {
 
 // read passes on what the driver says, until it ends.
 func (d *driver) read() {
+	defer close(d.ended)
 	for {
 		text, err := d.process.FirstLine(time.Hour)
 		if err != nil {
@@ -113,9 +116,22 @@ func (d *driver) answered(t *testing.T, what string, answer <-chan line) line {
 	select {
 	case l := <-answer:
 		return l
+	case <-d.ended:
+		t.Fatalf("the driver has ended without an answer to %s\n%s", what, d.process.Output())
+		return line{}
 	case <-time.After(stack.Patience(time.Minute)):
 		t.Fatalf("no answer to %s\n%s", what, d.process.Output())
 		return line{}
+	}
+}
+
+// alive ends the test where the driver has ended.
+func (d *driver) alive(t *testing.T) {
+	t.Helper()
+	select {
+	case <-d.ended:
+		t.Fatalf("the driver has ended\n%s", d.process.Output())
+	default:
 	}
 }
 
@@ -124,6 +140,7 @@ func (d *driver) event(t *testing.T, what string, wanted func(line) bool) line {
 	t.Helper()
 	var found line
 	stack.Eventually(t, time.Minute, what, func() bool {
+		d.alive(t)
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		i := slices.IndexFunc(d.events, wanted)
@@ -133,17 +150,4 @@ func (d *driver) event(t *testing.T, what string, wanted func(line) bool) line {
 		return i >= 0
 	})
 	return found
-}
-
-// eventsOf gives the events of a worker so far.
-func (d *driver) eventsOf(worker int) []line {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var of []line
-	for _, one := range d.events {
-		if one.Worker == worker {
-			of = append(of, one)
-		}
-	}
-	return of
 }

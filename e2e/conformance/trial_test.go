@@ -183,6 +183,7 @@ func (x *trial) ends(job string) api.Job {
 	x.Helper()
 	var ended api.Job
 	stack.Eventually(x.T, time.Minute, "the job ends", func() bool {
+		x.driver.alive(x.T)
 		ended = stack.Get(x.T, x.c, job)
 		return ended.FinishedAt != nil || ended.State == api.StateDeadLetter
 	})

@@ -55,7 +55,9 @@ func vectors(x *trial) map[string]vector {
 	}
 	header := func(name, value string) vector { return signed(now, func(v *vector) { v.headers[name] = value }) }
 	without := func(name string) vector { return signed(now, func(v *vector) { delete(v.headers, name) }) }
-	secret := func(want bool, secrets ...string) vector { return signed(now, func(v *vector) { v.secrets, v.want = secrets, want }) }
+	secret := func(want bool, secrets ...string) vector {
+		return signed(now, func(v *vector) { v.secrets, v.want = secrets, want })
+	}
 	accepted := func(v *vector) { v.want = true }
 	good := sign(x, signingSecret, "msg_1", now, signedBody)
 	wrong := sign(x, otherSecret, "msg_1", now, signedBody)

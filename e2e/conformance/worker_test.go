@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -143,6 +144,9 @@ func restores(x *trial) {
 		x.Errorf("after the failure the checkpoint is %s", third.Checkpoint)
 	}
 	x.completes(job, `"whole"`, 2, 3)
+	if registered := x.front.requests(http.MethodPost, "/v1/workers"); len(registered) != 2 {
+		x.Errorf("it has registered %d times, want 2", len(registered))
+	}
 }
 
 func cancels(x *trial) {
@@ -174,7 +178,7 @@ func repeatsOutcomes(x *trial) {
 	x.completes(x.scripted([]step{{Do: "snooze", DelayMS: 1, Message: "m"}}, []step{{Do: "return", Value: 1}}), "1", 1, 2)
 	w.stop()
 	sent := x.front.requests(http.MethodPost, "/complete")
-	if len(sent) != 2 || string(sent[0].body) != string(sent[1].body) {
+	if len(sent) != 2 || !bytes.Equal(sent[0].body, sent[1].body) {
 		x.Errorf("%d completes", len(sent))
 	}
 	if snoozed := x.front.requests(http.MethodPost, "/snooze"); len(snoozed) != 7 {
