@@ -155,7 +155,7 @@ func TestDependabot(t *testing.T) {
 	}
 	for _, want := range []string{
 		"gomod /shared", "gomod /core", "gomod /gateway", "gomod /cmd/bench", "gomod /cmd/forgequeue",
-		"gomod /cmd/supervisor", "gomod /e2e", "gomod /.ci/tools", "github-actions /",
+		"gomod /cmd/supervisor", "gomod /e2e", "gomod /.ci/tools", "npm /.ci/tools/typescript", "github-actions /",
 		"docker /core", "docker /gateway", "docker /cmd/forgequeue", "docker-compose /",
 	} {
 		if !looked[want] {
