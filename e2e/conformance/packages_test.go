@@ -2,14 +2,18 @@ package conformance_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/forgequeue/forgequeue/e2e/stack"
 )
@@ -206,6 +210,73 @@ assert not missing, missing
 	output(t, folder, python, append([]string{"-c", script}, codeBlocks(t, filepath.Join(folder, "README.md"), "python")...)...)
 	if mypy, err := exec.LookPath("mypy"); err == nil {
 		output(t, t.TempDir(), mypy, "--strict", "--cache-dir", t.TempDir(), filepath.Join(folder, "forgequeue.py"))
+	}
+}
+
+// A call that its program ends closes its connection, and so does not go on in the server.
+func TestCallsAreEnded(t *testing.T) {
+	t.Parallel()
+	for language, command := range map[string][]string{
+		"typescript": {"node", "--input-type=module", "--eval", `
+import { pathToFileURL } from 'node:url';
+const { Client } = await import(pathToFileURL('forgequeue.js').href);
+const stop = new AbortController();
+process.stdin.once('data', () => stop.abort(new Error('enough')));
+const client = new Client({ url: process.env.URL, apiKey: 'key' });
+await client.get('id', { signal: stop.signal }).then(() => process.exit(2), (error) => { if (error.message !== 'enough') throw error; });
+process.stdin.once('end', () => process.exit(0)).resume();`},
+		"python": {"python3", "-c", `
+import asyncio, os, sys
+sys.path.insert(0, ".")
+import forgequeue
+
+async def main():
+    async with forgequeue.AsyncClient(forgequeue.Client(os.environ["URL"], "key")) as client:
+        call = asyncio.ensure_future(client.get("id"))
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+        call.cancel()
+        try:
+            await call
+        except asyncio.CancelledError:
+            await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+
+asyncio.run(main())`},
+	} {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			program := stack.Need(t, command[0])
+			came, gone := make(chan struct{}), make(chan struct{})
+			server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				close(came)
+				<-r.Context().Done()
+				close(gone)
+			}))
+			defer server.Close()
+			process := exec.CommandContext(context.WithoutCancel(t.Context()), program, command[1:]...)
+			process.Dir, process.Env = packageFolder(t, language), append(os.Environ(), "URL="+server.URL, "PYTHONDONTWRITEBYTECODE=1")
+			input, err := process.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			running := stack.StartCommand(t, process)
+			await := func(what string, happened <-chan struct{}) {
+				t.Helper()
+				select {
+				case <-happened:
+				case <-time.After(stack.Patience(time.Minute)):
+					t.Fatalf("not seen: %s\n%s", what, running.Output())
+				}
+			}
+			await("the call", came)
+			if _, err := input.Write([]byte("stop\n")); err != nil {
+				t.Fatal(err)
+			}
+			await("its end", gone)
+			_ = input.Close()
+			if code := running.Wait(t, time.Minute); code != 0 {
+				t.Errorf("the program ended with %d: %s", code, running.Output())
+			}
+		})
 	}
 }
 

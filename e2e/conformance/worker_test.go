@@ -15,7 +15,7 @@ import (
 )
 
 // visible is how long a lease lasts where a case waits for heartbeats.
-const visible = 12 * time.Second
+const visible = 20 * time.Second
 
 func completes(x *trial) {
 	w := x.work(2)
