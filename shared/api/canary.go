@@ -33,6 +33,7 @@ type Canary struct {
 	Reason *string `json:"reason"`
 }
 
+// The states of a canary, and its bounds.
 const (
 	CanarySampling = "sampling"
 	CanaryWaiting  = "waiting"
@@ -47,12 +48,12 @@ const (
 )
 
 // WithDefaults has the timeout that applies.
-func (c CanaryRequest) WithDefaults() CanaryRequest {
-	if c.TimeoutSeconds == nil {
-		seconds := DefaultCanaryTimeout
-		c.TimeoutSeconds = &seconds
+func (c *CanaryRequest) WithDefaults() CanaryRequest {
+	whole := *c
+	if whole.TimeoutSeconds == nil {
+		whole.TimeoutSeconds = new(DefaultCanaryTimeout)
 	}
-	return c
+	return whole
 }
 
 // RefuseCanary tells that a discard has no canary.

@@ -48,6 +48,8 @@ type call struct {
 	traceparent   string
 	// prefer is the Prefer header (RFC 7240); empty sends none.
 	prefer string
+	// accept is a media type that is asked for instead of JSON; empty is JSON.
+	accept string
 	// ifNoneMatch is the header of that name; empty sends none. With it a 304 is a
 	// good answer, which leaves answer as it is.
 	ifNoneMatch string
@@ -163,24 +165,11 @@ func (c *Client) try(ctx context.Context, target string, body []byte, one call) 
 }
 
 func (c *Client) exchange(ctx context.Context, target string, body []byte, one call) (int, http.Header, []byte, error) {
-	request, err := http.NewRequestWithContext(ctx, one.method, target, bytes.NewReader(body))
+	response, err := c.send(ctx, target, body, one)
 	if err != nil {
-		return 0, nil, nil, err
-	}
-	c.headers(request, body, one)
-	response, err := c.http.Do(request)
-	if err != nil {
-		if wrapped, ok := errors.AsType[*url.Error](err); ok {
-			err = wrapped.Err // the call names method and route already
-		}
-		if _, noTLS := errors.AsType[tls.RecordHeaderError](err); noTLS || errors.Is(err, http.ErrSchemeMismatch) {
-			err = fmt.Errorf("the server at %s does not speak TLS: use http:// in the URL: %w", c.base.Host, err)
-		}
 		return 0, nil, nil, err
 	}
 	defer func() { _ = response.Body.Close() }() // read to its end, or given up
-	c.clock.observe(response.Header, time.Now())
-
 	limit := one.maxAnswer
 	if limit == 0 {
 		limit = maxAnswer
@@ -195,10 +184,34 @@ func (c *Client) exchange(ctx context.Context, target string, body []byte, one c
 	return response.StatusCode, response.Header, answer, nil
 }
 
+// send sends the request once; the caller reads the answer's body, and closes it.
+func (c *Client) send(ctx context.Context, target string, body []byte, one call) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, one.method, target, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	c.headers(request, body, one)
+	response, err := c.http.Do(request)
+	if err != nil {
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
+			err = wrapped.Err // the call names method and route already
+		}
+		if _, noTLS := errors.AsType[tls.RecordHeaderError](err); noTLS || errors.Is(err, http.ErrSchemeMismatch) {
+			err = fmt.Errorf("the server at %s does not speak TLS: use http:// in the URL: %w", c.base.Host, err)
+		}
+		return nil, err
+	}
+	c.clock.observe(response.Header, time.Now())
+	return response, nil
+}
+
 func (c *Client) headers(request *http.Request, body []byte, one call) {
 	header := request.Header
 	header.Set("Authorization", "Bearer "+c.apiKey)
 	header.Set("Accept", "application/json, application/problem+json")
+	if one.accept != "" {
+		header.Set("Accept", one.accept+", application/problem+json")
+	}
 	header.Set("User-Agent", "forgequeue-go")
 	if body != nil {
 		header.Set("Content-Type", "application/json")

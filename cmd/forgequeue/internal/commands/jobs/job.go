@@ -34,8 +34,8 @@ func newJobWatch(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "watch ID",
 		Short: "Follow a job until it ends, with a line for each change",
-		Long: `Follow a job to its end. A line is written when its state, attempt or progress has changed; it is looked at once a
-second, so that what passes more quickly is not seen (job attempts has all of it). With -o json each line is
+		Long: `Follow a job to its end. A line is written when its state, attempt or progress has changed; changes
+that follow each other within milliseconds may be one line (job attempts has all of them). With -o json each line is
 the job as JSON. Exit code: 0 completed, 1 dead letter or cancelled, 4 when --timeout passed first.`,
 		Example: "  forgequeue job watch 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 --timeout 5m",
 		Args:    cli.One(),
@@ -49,7 +49,7 @@ the job as JSON. Exit code: 0 completed, 1 dead letter or cancelled, 4 when --ti
 			if err := lines.see(job); err != nil {
 				return err
 			}
-			if job, err = await(ctx, s, args[0], limit, lines); err != nil {
+			if job, err = watch(ctx, s, args[0], limit, lines); err != nil {
 				return err
 			}
 			return outcome(job)

@@ -21,6 +21,37 @@ type watcher interface {
 	end()
 }
 
+// watch follows a job to its end by the server's events, for at most limit (0: for ever). Where these cannot be had, because
+// the server is older, or the key has too many streams open, it waits as await does.
+func watch(ctx context.Context, s *cli.Session, id string, limit time.Duration, w *changes) (api.Job, error) {
+	if limit < 0 {
+		return await(ctx, s, id, limit, w)
+	}
+	caller, begun := ctx, time.Now()
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	var last api.Job
+	for job, err := range s.Client.Events(ctx, id) {
+		switch {
+		case err == nil:
+			last = job
+			if err := w.see(job); err != nil {
+				return job, err
+			}
+		case ctx.Err() != nil:
+			return last, waitError(caller, ctx, id, limit, last, err)
+		case limit > 0:
+			return await(caller, s, id, max(limit-time.Since(begun), time.Millisecond), w)
+		default:
+			return await(caller, s, id, 0, w)
+		}
+	}
+	return last, nil
+}
+
 // await follows a job to its end, for at most limit (0: for ever).
 func await(ctx context.Context, s *cli.Session, id string, limit time.Duration, w watcher) (api.Job, error) {
 	if limit < 0 {
