@@ -164,9 +164,9 @@ func requestLimits() map[string]limit {
 
 		"ScheduleJob.expires_after_ms": ms(1000, api.MaxAhead), "ScheduleJob.max_attempts": between(1, api.MaxAttempts),
 
-		"CanaryRequest.count": between(1, api.MaxCanaryCount), "CanaryRequest.success": above(0, 1),
+		"CanaryRequest.count": between(1, api.MaxCanaryCount), "CanaryRequest.success": aboveZero(1),
 		"CanaryRequest.timeout_seconds": otherwise(api.DefaultCanaryTimeout, between(1, api.MaxCanaryTimeout)),
-		"QueueRequest.rate_per_second":  above(0, 1e6), "HopQueuePutRequest.rate_per_second": above(0, 1e6),
+		"QueueRequest.rate_per_second":  aboveZero(1e6), "HopQueuePutRequest.rate_per_second": aboveZero(1e6),
 		"QueueRequest.max_active": between(0, 1e9), "HopQueuePutRequest.max_active": between(0, 1e9),
 		"QueueRequest.max_running": between(0, 1e9), "HopQueuePutRequest.max_running": between(0, 1e9),
 		"PushRequest.url": length(api.MaxPushURL), "PushRequest.secret": pattern(`^whsec_[A-Za-z0-9+/]+={0,2}$`),
@@ -176,7 +176,7 @@ func requestLimits() map[string]limit {
 		"BreakerSettingsRequest.half_open": otherwise(api.DefaultBreakerHalfOpen, between(1, 1000)),
 		"BreakerSettingsRequest.open_ms":   otherwise(api.DefaultBreakerOpen.Milliseconds(), ms(100, time.Hour)),
 
-		"BreakerSettingsRequest.failure_ratio": otherwise(api.DefaultBreakerFailureRatio, above(0, 1)),
+		"BreakerSettingsRequest.failure_ratio": otherwise(api.DefaultBreakerFailureRatio, aboveZero(1)),
 
 		"WorkerRequest.tags": items(0, 4*api.MaxTags, pattern(namePattern)), "ClaimRequest.tags": items(0, 4*api.MaxTags, pattern(namePattern)),
 		"WorkerRequest.types": items(1, api.MaxTypesPerCall, pattern(namePattern)), "ClaimRequest.types": items(1, api.MaxTypesPerCall, pattern(namePattern)),
@@ -199,10 +199,10 @@ func policies(s *openapi3.Schema) {
 	words(api.OnFailedCancel, api.OnFailedRun, api.OnFailedHold)(s)
 }
 
-// above is for what may come near to low, and not be it.
-func above(low, high float64) limit {
+// aboveZero is for what may come near to zero, and not be it.
+func aboveZero(high float64) limit {
 	return func(s *openapi3.Schema) {
-		between(low, high)(s)
+		between(0, high)(s)
 		s.WithExclusiveMin(true)
 	}
 }

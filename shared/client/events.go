@@ -88,10 +88,11 @@ func (f *follower) follow(ctx context.Context) error {
 		case opened:
 			pause = mathrand.N(eventsPause) //nolint:gosec // spreads load, guards nothing
 		case first:
-			again := false
-			if pause, again = f.client.nextTry(ctx, f.call, tries, err); !again {
+			next, again := f.client.nextTry(ctx, f.call, tries, err)
+			if !again {
 				return err
 			}
+			pause = next
 		case !retryable(f.call, err):
 			return err
 		default:
