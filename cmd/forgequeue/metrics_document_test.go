@@ -39,8 +39,8 @@ func TestMetricsDocument(t *testing.T) {
 	t.Parallel()
 	gateway, core, relays := described(t)
 	var b strings.Builder
-	b.WriteString("# Metrics\n\nEach service, and `forgequeue relay` if `FORGEQUEUE_RELAY_METRICS_LISTEN` is set, serves `GET /metrics`, at a separate address that should stay private " +
-		"([settings](config.md): `FORGEQUEUE_METRICS_LISTEN`,\n`FORGEQUEUE_CORE_METRICS_LISTEN`), in Prometheus's text format. " +
+	b.WriteString("# Metrics\n\nEach service, and `forgequeue relay` (where its address is set), serves `GET /metrics`, at a separate address that should stay private " +
+		"([settings](config.md): `FORGEQUEUE_METRICS_LISTEN`,\n`FORGEQUEUE_CORE_METRICS_LISTEN`, `FORGEQUEUE_RELAY_METRICS_LISTEN`), in Prometheus's text format. " +
 		"The metrics of the Go runtime and the process (`go_*`,\n`process_*`) are not listed here. Times are in seconds; histograms are both classic and native. " +
 		"No label has a tenant, a user, a queue or a job.\n\n" +
 		"Counters are per process: add them up over cores. When no request and no job is in progress,\n\n" +

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -244,7 +245,7 @@ func TestFunctionsInASchemaOfTheirOwn(t *testing.T) {
 		t.Errorf("%d rows", n)
 	}
 	// As a role that may insert only.
-	role := fmt.Sprintf("fq_producer_%d", databases.Add(1))
+	role := fmt.Sprintf("fq_producer_%d_%d", os.Getpid(), databases.Add(1))
 	f.exec("CREATE ROLE " + role)
 	defer f.exec("DROP OWNED BY " + role + "; DROP ROLE " + role)
 	f.exec("GRANT USAGE ON SCHEMA jobs TO " + role + "; GRANT INSERT, SELECT (id) ON jobs.forgequeue_outbox TO " + role)

@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -155,5 +156,64 @@ func TestConnectHidesThePassword(t *testing.T) {
 	_, err := outbox.Connect(t.Context(), "postgres://u:hunter2@h:port/x", 2)
 	if err == nil || strings.Contains(fmt.Sprint(err), "hunter2") {
 		t.Errorf("%v", err)
+	}
+}
+
+// As through a pooler in transaction mode: without prepared statements.
+func TestRelayWithoutPreparedStatements(t *testing.T) {
+	f, s := newFixture(t), newServer(t)
+	want := f.numbered(20)
+	f.exec(`SELECT forgequeue_enqueue('x', '21', ordering_key => 'k'), forgequeue_enqueue('bad', '22')`)
+	s.each = func(job api.SubmitRequest) *problem.Problem {
+		switch {
+		case job.Type == "bad":
+			return problem.New(problem.Forbidden, "no")
+		case len(s.jobs) == 5:
+			return problem.New(problem.QueueFull, "full").WithRetryAfter(time.Millisecond)
+		}
+		return nil
+	}
+	pooled := connected(t, with(t, f.pool.Config().ConnString(), "default_query_exec_mode", "exec"))
+	r, _ := pooled.relay(s, func(o *outbox.Options) { o.Retain = time.Hour })
+	f.eventually("the bad one has failed", func() bool { return r.Counts().Failed == 1 })
+	s.set(func(s *server) { s.each = nil })
+	f.empty()
+	f.once(s, append(want, "21"))
+	if failed, err := pooled.table.Failed(t.Context(), 0, 10); err != nil || len(failed) != 1 {
+		t.Errorf("%+v %v", failed, err)
+	}
+	if _, err := pooled.table.RetryAll(t.Context()); err != nil {
+		t.Error(err)
+	}
+	f.empty()
+}
+
+// The rights that the page names are enough.
+func TestRelayWithLeastRights(t *testing.T) {
+	f, s := newFixture(t), newServer(t)
+	role := fmt.Sprintf("fq_relay_%d_%d", os.Getpid(), databases.Add(1))
+	f.exec("CREATE ROLE " + role)
+	t.Cleanup(func() { onServer(t, "DROP ROLE "+role) })
+	f.exec("GRANT SELECT, UPDATE, DELETE ON forgequeue_outbox TO " + role + "; GRANT SELECT, INSERT, UPDATE, DELETE ON forgequeue_outbox_batches TO " + role)
+	want := f.numbered(20)
+	limited := connected(t, with(t, f.pool.Config().ConnString(), "role", role))
+	s.each = func(job api.SubmitRequest) *problem.Problem {
+		if string(job.Payload) == "7" {
+			return problem.New(problem.Forbidden, "no")
+		}
+		return nil
+	}
+	r, stop := limited.relay(s)
+	f.eventually("one has failed", func() bool { return r.Counts().Failed == 1 })
+	s.set(func(s *server) { s.each = nil })
+	if _, err := limited.table.RetryAll(t.Context()); err != nil {
+		t.Error(err)
+	}
+	f.empty()
+	stop()
+	f.once(s, want)
+	f.exec("DROP OWNED BY " + role)
+	if c := r.Counts(); c.Errors > 0 {
+		t.Errorf("%+v", c)
 	}
 }
