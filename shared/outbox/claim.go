@@ -57,7 +57,7 @@ func (r *Relay) claim(ctx context.Context) (*batch, error) {
 		begun := time.Now()
 		b, err := sources[(first+i)%len(sources)](ctx)
 		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.ConstraintName == "forgequeue_outbox_one_by_one" {
-			r.wake(1) // another relay was first to take a row of some key
+			r.wake() // another relay was first to take a row of some key
 			continue
 		}
 		if err != nil {

@@ -44,6 +44,8 @@ const (
 type judgment struct {
 	kind     int
 	verdicts []verdict
+	// asked: the server has said so.
+	asked bool
 	// wait is how long a kept batch waits.
 	wait time.Duration
 	// halt: the reason holds for other batches too, so that all senders wait.
@@ -106,7 +108,7 @@ func judgeRow(one row, result api.BatchResult) verdict {
 		v.why = Refusal{Code: "unreadable", Status: result.Status, Detail: "the server's answer has neither a job nor a problem"}
 		return v
 	case passes(p.Code, result.Status):
-		v.kind, v.wait = postponed, max(client.RetryAfter(p), backoff(one.refusals))
+		v.kind, v.wait = postponed, max(asked(p), backoff(one.refusals))
 	}
 	v.why = refusalOf(p, result.Status)
 	return v
@@ -128,6 +130,12 @@ func clean(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text[:min(len(text), most)], "\uFFFD"), "\x00", "")
 }
 
+// mostAsked bounds how long a relay waits because a server, or a proxy, asks for it.
+const mostAsked = time.Hour
+
+// asked is how long the server asks to wait.
+func asked(err error) time.Duration { return min(client.RetryAfter(err), mostAsked) }
+
 // passes says whether the same job may be accepted later, without anybody changing it.
 func passes(code problem.Code, status int) bool {
 	return status == http.StatusTooManyRequests || status >= 500 || code == problem.TooManyLanes || code == problem.IdempotencyInFlight
@@ -135,7 +143,7 @@ func passes(code problem.Code, status int) bool {
 
 // judgeRefusal decides by a request that has no good answer.
 func judgeRefusal(b *batch, err error, once bool) judgment {
-	j := judgment{kind: kept, wait: max(client.RetryAfter(err), backoff(b.tries-1)), halt: true, unknown: !once, err: err.Error()}
+	j := judgment{kind: kept, wait: max(asked(err), backoff(b.tries-1)), halt: true, unknown: !once, err: err.Error()}
 	status := client.Status(err)
 	p, known := problem.From(err)
 	switch {

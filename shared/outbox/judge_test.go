@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"errors"
-
 	"net/http"
 	"slices"
 	"strings"
@@ -101,7 +100,7 @@ func TestBackoff(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 	}
-	if len(newID()) != 36 || newID() == newID() {
-		t.Error(newID())
+	if one, other := newID(), newID(); len(one) != 36 || one == other {
+		t.Error(one, other)
 	}
 }

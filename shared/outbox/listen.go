@@ -14,7 +14,7 @@ const listenAgain = time.Second
 func (r *Relay) listen(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := r.listenOnce(ctx); err != nil {
-			r.failure(ctx, "outbox is polled only: LISTEN failed", err)
+			r.failure(ctx, "listen", err)
 		}
 		_ = wait.About(ctx, listenAgain)
 	}
@@ -34,11 +34,11 @@ func (r *Relay) listenOnce(ctx context.Context) error {
 	if _, err := conn.Exec(ctx, `LISTEN forgequeue_outbox`); err != nil {
 		return err
 	}
-	r.wake(1) // for what committed before
+	r.wake() // for what committed before
 	for {
 		if _, err := conn.WaitForNotification(ctx); err != nil {
 			return err
 		}
-		r.wake(1)
+		r.wake()
 	}
 }

@@ -31,7 +31,7 @@ func (r *Relay) prune(ctx context.Context) {
 			return err
 		})
 		if err != nil {
-			r.failure(ctx, "sent rows cannot be deleted; trying again", err)
+			r.failure(ctx, "prune", err)
 		}
 		if deleted < pruneBatch {
 			_ = wait.About(ctx, pruneEvery)

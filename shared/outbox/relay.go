@@ -124,19 +124,15 @@ func (r *Relay) Run(ctx context.Context) error {
 
 // begin waits for the database, and looks for its tables.
 func (r *Relay) begin(ctx context.Context) error {
-	for failures := 0; ; failures++ {
+	for failures := 0; ctx.Err() == nil; failures++ {
 		err := within(ctx, r.o.Table.check)
-		if err == nil || ctx.Err() != nil {
-			return nil
-		}
-		if errors.Is(err, ErrNoSchema) {
+		if err == nil || errors.Is(err, ErrNoSchema) {
 			return err
 		}
-		r.failure(ctx, "outbox cannot be read; trying again", err)
-		if wait.For(ctx, backoff(failures)) != nil {
-			return nil
-		}
+		r.failure(ctx, "look for the tables", err)
+		_ = wait.For(ctx, backoff(failures))
 	}
+	return nil
 }
 
 // sender sends one batch after the other.
@@ -152,7 +148,7 @@ func (r *Relay) sender(ctx context.Context) {
 		case ctx.Err() != nil && b == nil:
 			return
 		case err != nil:
-			r.failure(ctx, "outbox cannot be read; trying again", err)
+			r.failure(ctx, "claim", err)
 			_ = wait.For(ctx, backoff(failures))
 			failures++
 		case b == nil:
@@ -164,7 +160,7 @@ func (r *Relay) sender(ctx context.Context) {
 		default:
 			failures = 0
 			if b.tries > 1 || len(b.rows) > r.o.Batch/2 {
-				r.wake(1) // there is likely to be more
+				r.wake() // there is likely to be more
 			}
 			r.process(ctx, b)
 		}
@@ -174,28 +170,25 @@ func (r *Relay) sender(ctx context.Context) {
 // poll wakes a sender from time to time: for rows that no notification told of, and those whose time has come.
 func (r *Relay) poll(ctx context.Context) {
 	for wait.About(ctx, r.o.Poll) == nil {
-		r.wake(1)
+		r.wake()
 	}
 }
 
-// wake lets so many senders look for rows.
-func (r *Relay) wake(senders int) {
-	for range senders {
-		select {
-		case r.wakes <- struct{}{}:
-		default: // all are going to look
-			return
-		}
+// wake lets one more sender look for rows.
+func (r *Relay) wake() {
+	select {
+	case r.wakes <- struct{}{}:
+	default: // all are going to look
 	}
 }
 
 // failure notes what went wrong outside of a request.
-func (r *Relay) failure(ctx context.Context, what string, err error) {
+func (r *Relay) failure(ctx context.Context, step string, err error) {
 	if ctx.Err() != nil {
 		return
 	}
 	r.errs.Add(1)
-	r.o.Logger.WarnContext(ctx, what, "error", err.Error())
+	r.o.Logger.WarnContext(ctx, "the outbox does not answer as it should; trying again", "step", step, "error", err.Error())
 }
 
 // statementTime bounds what is one transaction, or a few statements.

@@ -37,7 +37,7 @@ func (r *Relay) process(ctx context.Context, b *batch) {
 			r.count(ctx, j)
 			return
 		}
-		r.failure(whole, "outbox cannot be written; trying again", err)
+		r.failure(whole, "record", err)
 		if wait.For(whole, backoff(failures)) != nil {
 			return
 		}
@@ -70,7 +70,7 @@ func (r *Relay) outcome(ctx context.Context, b *batch) (judgment, bool) {
 func (r *Relay) setAside(ctx context.Context, b *batch, unreadable []verdict) bool {
 	aside := judgment{kind: ended, verdicts: unreadable}
 	if err := within(ctx, func(ctx context.Context) error { return r.o.Table.setAside(ctx, b, unreadable) }); err != nil {
-		r.failure(ctx, "outbox cannot be written; trying again", err)
+		r.failure(ctx, "record", err)
 		return false // nothing was sent: the lease ends, and the batch is claimed again
 	}
 	r.note(ctx, b, aside)
@@ -98,7 +98,9 @@ func (r *Relay) send(ctx context.Context, b *batch) (judgment, bool) {
 	answer, err := r.o.Client.SubmitBatch(ctx, request, client.WithIdempotencyKey(b.key()), client.WithOneTry())
 	got := connections.Load() // more than one: net/http has repeated it
 	answered := err == nil || client.Status(err) != 0
-	return judge(b, answer, err, got == 0 || got == 1 && answered), true
+	j := judge(b, answer, err, got == 0 || got == 1 && answered)
+	j.asked = true
+	return j, true
 }
 
 // note opens or closes the gate, and logs what changes by that.
@@ -107,6 +109,9 @@ func (r *Relay) note(ctx context.Context, b *batch, j judgment) {
 		if v.kind == refused {
 			r.o.Logger.ErrorContext(ctx, "row failed", "row", v.row.id, "code", v.why.Code, "status", v.why.Status, "detail", v.why.Detail, "request_id", v.why.RequestID)
 		}
+	}
+	if !j.asked {
+		return
 	}
 	if !j.halt {
 		r.requests.Add(1)

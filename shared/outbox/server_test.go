@@ -84,8 +84,8 @@ func (s *server) take(key, body string, jobs []api.SubmitRequest) (answer api.Ba
 	n := s.requests
 	lost = s.lose != nil && s.lose(n)
 	if s.whole != nil {
-		if refused = s.whole(n, jobs); refused != nil {
-			return answer, refused, lost
+		if p := s.whole(n, jobs); p != nil {
+			return answer, p, lost
 		}
 	}
 	if known, ok := s.saved[key]; ok {
