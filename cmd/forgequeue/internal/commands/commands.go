@@ -5,6 +5,7 @@
 //	workflows  workflow
 //	work       worker, workers
 //	relay      relay
+//	work       worker, workers, bridge
 //	admin      queues, webhook, stats, usage, limits, whoami, audit; for the operator tenant, key, plan
 //	doctor     doctor
 //
