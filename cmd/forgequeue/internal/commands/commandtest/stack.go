@@ -55,11 +55,14 @@ func program() int {
 }
 
 // Main is the TestMain of a package whose tests use a [Fixture].
-func Main(m *testing.M) {
+func Main(m *testing.M, stops ...func()) {
 	if os.Getenv(asProgram) != "" {
 		os.Exit(program())
 	}
 	code := m.Run()
+	for _, stop := range stops {
+		stop()
+	}
 	if shared.started {
 		shared.stop()
 		if err := <-shared.ended; err != nil {

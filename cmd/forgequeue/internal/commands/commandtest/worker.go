@@ -48,7 +48,10 @@ func (w *Worker) Wait(f *Fixture) int {
 func (f *Fixture) Process(args ...string) *exec.Cmd {
 	f.Helper()
 	command := exec.CommandContext(context.WithoutCancel(f.Context()), os.Args[0], args...)
-	command.Env = append(os.Environ(), asProgram+"=1", "FORGEQUEUE_URL="+f.Ready.Gateway, "FORGEQUEUE_API_KEY="+f.Ready.APIKey)
+	command.Env = append(os.Environ(), asProgram+"=1")
+	for name, value := range f.env {
+		command.Env = append(command.Env, name+"="+value)
+	}
 	errs := &Buffer{}
 	command.Stderr = errs
 	if err := command.Start(); err != nil {
