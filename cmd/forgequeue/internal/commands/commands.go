@@ -3,7 +3,6 @@
 //
 //	jobs       submit, job, jobs, dead-letters, redrives, schedule, type
 //	workflows  workflow
-//	work       worker, workers
 //	relay      relay
 //	work       worker, workers, bridge
 //	admin      queues, webhook, stats, usage, limits, whoami, audit; for the operator tenant, key, plan
