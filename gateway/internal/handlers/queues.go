@@ -55,7 +55,7 @@ func (h *Handlers) GetQueue(ctx context.Context, c *Call, _ None) (Response[api.
 //	@Summary     Set a queue
 //	@Description Creates the queue, or replaces its settings: absent fields get their defaults. A paused queue stays paused. Jobs take their attempts and backoff from the queue when they are submitted, and the visibility timeout when they are claimed.
 //	@Description
-//	@Description **Push.** A queue in mode `push` needs no worker: its jobs are posted to `push.url`, signed as specified by Standard Webhooks. Each destination has a circuit breaker that opens when too many calls fail; while it is open, jobs wait and use no attempts. `max_running` limits concurrent calls, `rate_per_second` the calls started each second.
+//	@Description **Push.** A queue in mode `push` needs no worker: its jobs are posted to `push.url`, signed as specified by Standard Webhooks. Each destination has a circuit breaker that opens when too many calls fail; while it is open, jobs wait and use no attempts. `max_running` limits concurrent calls, `rate_per_second` the calls started each second. The URL may also name a broker, to which each job is published: `amqps://user:password@host/exchange/key`, `tls://host/subject` (NATS JetStream), `kafka+tls://host/topic`; user and password are stored encrypted and never shown. `push.settle` says whether its confirm or the message's consumer completes the job.
 //	@Description
 //	@Description **The signing secret** is returned once, as `settings.push.secret`, by the PUT that created or replaced it; it is null everywhere else. A PUT without `push.secret` keeps the current secret. If the answer was lost, request a new secret with `push.new_secret`. If the operator has not enabled push mode, the answer is 400 `invalid_request`.
 //	@ID          putQueue
@@ -67,6 +67,7 @@ func (h *Handlers) GetQueue(ctx context.Context, c *Call, _ None) (Response[api.
 //	@x-problems  ["too_many_lanes"]
 //	@x-example-basic    {"visibility_timeout_ms": 60000, "max_attempts": 5, "retry": {"base_ms": 1000, "cap_ms": 60000, "jitter": 0.2}, "max_running": 20}
 //	@x-example-push     {"mode": "push", "push": {"url": "https://example.com/jobs", "timeout_ms": 10000, "breaker": {"failure_ratio": 0.3}}, "max_running": 10, "rate_per_second": 50, "retry": {"base_ms": 2000, "curve": "linear"}}
+//	@x-example-broker   {"mode": "push", "push": {"url": "amqps://ada:secret@rabbit.example.com/shop/order.new", "settle": "worker"}, "visibility_timeout_ms": 600000}
 //	@x-example-new-push-secret {"mode": "push", "push": {"url": "https://example.com/jobs", "new_secret": true}}
 //	@x-example-reset    {}
 //	@Router      /v1/queues/{name} [put]
