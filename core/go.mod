@@ -22,6 +22,7 @@ require (
 	github.com/sony/gobreaker/v2 v2.4.0 // breakers of push destinations
 	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1 // signatures of push calls
 	github.com/twmb/franz-go v1.22.3 // push: Kafka
+	github.com/twmb/franz-go/pkg/kmsg v1.15.1 // tests: answers of a hostile Kafka
 	github.com/vgarvardt/pgx-google-uuid/v5 v5.6.0 // PostgreSQL: uuids in binary form
 	go.opentelemetry.io/otel v1.47.0 // traces: attributes, propagation
 	go.opentelemetry.io/otel/sdk v1.47.0 // tests: a recorder of spans
