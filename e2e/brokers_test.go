@@ -2,14 +2,20 @@ package e2e_test
 
 import (
 	"context"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/forgequeue/forgequeue/cmd/supervisor/brokertest"
 	"github.com/forgequeue/forgequeue/e2e/stack"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
@@ -126,3 +132,81 @@ func (r records) await(t *testing.T, topic string) *kgo.Record {
 }
 
 func login() sasl.Mechanism { return scram.Auth{User: "ada", Pass: "p@ss"}.AsSha512Mechanism() }
+
+// The consumers of the page are run as they stand: the curl lines, and the Python with work that succeeds and fails.
+func TestConsumersOfThePage(t *testing.T) {
+	t.Parallel()
+	python := stack.Need(t, "python3")
+	stack.Need(t, "curl")
+	server := brokertest.NewNATS(t)
+	conn, err := nats.Connect("nats://" + server.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := stack.NewCluster(t, stack.ClusterOptions{Settings: stack.PushSettings()})
+	tenant := cluster.NewTenant(t, "consumer")
+	c := cluster.Client(t, tenant.Key)
+	pushTo(t, c, "orders", "nats://"+server.Address+"/orders", api.SettleWorker)
+	run := func(message *jetstream.RawStreamMsg, name string, args ...string) {
+		command := exec.CommandContext(t.Context(), name, args...)
+		command.Env = append(os.Environ(), "URL="+cluster.Gateways[0].URL, "KEY="+tenant.Key,
+			"job="+message.Header[api.HeaderPushJobID][0], "token="+message.Header[api.HeaderPushLeaseToken][0], "body="+string(message.Data))
+		if output, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, output)
+		}
+	}
+	shell, code := block(t, "sh", "post()"), block(t, "python", "def handle")
+	driver := "\nheaders = {'Forgequeue-Job-Id': os.environ['job'], 'Forgequeue-Lease-Token': os.environ['token']}\n"
+	for sequence, one := range []struct {
+		run   func(*jetstream.RawStreamMsg)
+		state string
+	}{
+		{func(m *jetstream.RawStreamMsg) { run(m, "sh", "-euc", shell) }, api.StateCompleted},
+		{func(m *jetstream.RawStreamMsg) {
+			run(m, python, "-c", code+driver+"handle(headers, os.environ['body'], lambda job: {'sent': job['payload']['n'] == 1})")
+		}, api.StateCompleted},
+		{func(m *jetstream.RawStreamMsg) {
+			run(m, python, "-c", code+driver+"handle(headers, os.environ['body'], lambda job: 1 / 0)")
+		}, api.StateDeadLetter},
+	} {
+		id := stack.Submit(t, c, api.SubmitRequest{Type: "order", Queue: "orders", Payload: []byte(`{"n":1}`)})
+		var message *jetstream.RawStreamMsg
+		stack.Eventually(t, time.Minute, "the message", func() bool {
+			message, err = stream.GetMsg(t.Context(), uint64(sequence)+1)
+			return err == nil
+		})
+		one.run(message)
+		done, err := c.Get(t.Context(), id)
+		if err != nil || done.State != one.state {
+			t.Errorf("%d: %+v, %v", sequence, done, err)
+		}
+		if done.State == api.StateCompleted && string(done.Result) != `{"sent":true}` && string(done.Result) != `{"sent": true}` {
+			t.Errorf("%d: %s", sequence, done.Result)
+		}
+	}
+}
+
+// block gives the code of a language in the page that has a text.
+func block(t *testing.T, language, with string) string {
+	t.Helper()
+	page, err := os.ReadFile(stack.Repository("api-docs", "brokers.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for part := range strings.SplitSeq(string(page), "```"+language+"\n") {
+		if code, _, found := strings.Cut(part, "\n```"); found && strings.Contains(code, with) {
+			return code
+		}
+	}
+	t.Fatalf("the page has no %s with %q", language, with)
+	return ""
+}
