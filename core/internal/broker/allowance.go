@@ -13,13 +13,13 @@ const (
 	allowedPerMessage = 16 << 10
 )
 
-// allowance is what the broker of one connection may send.
+// allowance is what the broker of one connection may send; of Kafka the whole cluster.
 type allowance struct {
 	// published are the messages that were sent to it, bytes what it may send because of them.
 	published, bytes atomic.Int64
 	since            time.Time
-	// got is what it has sent. It is used by the connection's reader alone.
-	got int64
+	// got is what it has sent.
+	got atomic.Int64
 }
 
 func newAllowance() *allowance { return &allowance{since: time.Now()} }
@@ -32,8 +32,7 @@ func (a *allowance) sent(m *Message) {
 
 // take takes what was read off the allowance.
 func (a *allowance) take(read int) error {
-	a.got += int64(read)
-	if a.got > allowedAtOnce+a.bytes.Load()+int64(time.Since(a.since).Seconds()*allowedEachSecond) {
+	if a.got.Add(int64(read)) > allowedAtOnce+a.bytes.Load()+int64(time.Since(a.since).Seconds()*allowedEachSecond) {
 		return errGuard
 	}
 	return nil

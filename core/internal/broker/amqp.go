@@ -211,7 +211,9 @@ func (c *amqpConn) returned(ctx context.Context, why *string) string {
 
 // closedBecause is why the channel is closed.
 func (c *amqpConn) closedBecause(ctx context.Context) error {
-	_ = c.channel.Close() // of a failed write too
+	if !c.channel.IsClosed() { // a write has failed
+		_ = c.socket.Close()
+	}
 	select {
 	case <-c.ended:
 	case <-ctx.Done():

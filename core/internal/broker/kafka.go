@@ -32,6 +32,7 @@ const (
 // kafkaConn is a client of a cluster: an idempotent producer, all in-sync replicas confirm.
 type kafkaConn struct {
 	client *kgo.Client
+	*allowance
 	// broken is closed at a dial that no repeat can help.
 	broken chan struct{}
 
@@ -43,7 +44,7 @@ type kafkaConn struct {
 func openKafka(ctx context.Context, dial dialFunc, t *Target) (connection, error) {
 	u := t.Broker.URL
 	by := securityOf(u.Scheme == api.SchemeKafkaTLS, tlsAtOnce)
-	c := &kafkaConn{broken: make(chan struct{})}
+	c := &kafkaConn{allowance: newAllowance(), broken: make(chan struct{})}
 	options := []kgo.Opt{
 		kgo.SeedBrokers(net.JoinHostPort(u.Hostname(), outbound.Port(u))), kgo.ClientID("forgequeue"),
 		kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) { return c.dial(ctx, dial, address, by) }),
@@ -98,8 +99,7 @@ func (c *kafkaConn) dial(ctx context.Context, dial dialFunc, address string, by 
 		}
 		return nil, err
 	}
-	allowed := newAllowance()
-	made.inspect = func(read []byte) error { return allowed.take(len(read)) }
+	made.inspect = func(read []byte) error { return c.take(len(read)) }
 	return made, nil
 }
 
@@ -116,6 +116,7 @@ func (c *kafkaConn) publish(ctx context.Context, to *api.Broker, m *Message) err
 	for _, h := range m.Headers {
 		record.Headers = append(record.Headers, kgo.RecordHeader{Key: h.Name, Value: []byte(h.Value)})
 	}
+	c.sent(m)
 	confirmed := make(chan error, 1)
 	c.client.TryProduce(ctx, record, func(_ *kgo.Record, err error) { confirmed <- err })
 	select {

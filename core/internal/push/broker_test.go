@@ -19,6 +19,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -277,4 +278,37 @@ func silent(t *testing.T) (address string) {
 	})
 	t.Cleanup(func() { _ = listener.Close() })
 	return listener.Addr().String()
+}
+
+// While the key is changed, credentials are sealed again with the new one; then the old one is needed no more.
+func TestCredentialsAreSealedAgain(t *testing.T) {
+	t.Parallel()
+	f := newIdleFixture(t)
+	url, channel := rabbit(t, "resealed")
+	f.putBroker("out", url+"//resealed", api.SettleConfirm)
+	var err error
+	if f.keys, err = seal.New(strings.Repeat("n", 32), key); err != nil {
+		t.Fatal(err)
+	}
+	f.start(5 * time.Second)
+	id := f.submit(f.tenant, "out", 1)[0]
+	f.ends(f.tenant, id, api.StateCompleted)
+	next(t, channel, "resealed")
+	fresh, err := seal.New(strings.Repeat("n", 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := tenant.QueueKey{Tenant: f.tenant, Name: "out"}
+	celltest.Eventually(t, "both to be sealed with the new key", func() bool {
+		var secretSealed, credentials []byte
+		if err := f.direct.QueryRow(t.Context(), `SELECT push_secret, push_credentials FROM queues`).Scan(&secretSealed, &credentials); err != nil {
+			t.Fatal(err)
+		}
+		_, _, secretErr := fresh.Open(secretSealed, place.SecretPlace())
+		opened, _, err := fresh.Open(credentials, place.CredentialsPlace())
+		return secretErr == nil && err == nil && string(opened) == "guest\x00guest"
+	})
+	if strings.Contains(f.log.String(), "guest") {
+		t.Errorf("the log tells the password: %s", f.log.String())
+	}
 }
