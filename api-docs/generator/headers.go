@@ -71,6 +71,12 @@ func (c *completer) parameters(path string, op *openapi3.Operation) {
 			if op.Tags[0] == "Webhooks" {
 				p.Value.Example = "billing"
 			}
+		case "type":
+			if p.Value.In == "path" {
+				s.Pattern, p.Value.Example = namePattern, "mail.send"
+			}
+		case "version":
+			s.Min = new(1.0)
 		case "file":
 			p.Value.Example = "gateway.json"
 		case "code":

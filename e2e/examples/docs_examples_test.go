@@ -246,6 +246,11 @@ func (e *documented) values(t *testing.T, op *openapi3.Operation) *strings.Repla
 			t.Fatal(err)
 		}
 		job = newID(t)
+	case "type":
+		if _, err := e.client.PutType(t.Context(), queue, api.JobTypeRequest{Description: "Sends a mail."}); err != nil {
+			t.Fatal(err)
+		}
+		job = newID(t)
 	case "push":
 		request := api.QueueRequest{Mode: new(api.ModePush), Push: &api.PushRequest{URL: "https://127.0.0.1:1/nobody"}}
 		if _, err := e.client.PutQueue(t.Context(), queue, request); err != nil {
@@ -260,8 +265,12 @@ func (e *documented) values(t *testing.T, op *openapi3.Operation) *strings.Repla
 	if op.OperationID == "submits" { // a new job, but of the tenant that there is
 		tenant = e.tenant.ID
 	}
+	ownType := documentedType
+	if op.Tags[0] == "Job types" { // the others do not get a schema
+		ownType = strconv.Quote(queue)
+	}
 	return strings.NewReplacer(
-		documentedJob, job, documentedTenant, tenant, documentedRedrive, redrive, documentedKey, id, documentedQueue, named, documentedSchedule, strconv.Quote(queue), documentedWebhook, strconv.Quote(queue),
+		documentedType, ownType, documentedJob, job, documentedTenant, tenant, documentedRedrive, redrive, documentedKey, id, documentedQueue, named, documentedSchedule, strconv.Quote(queue), documentedWebhook, strconv.Quote(queue),
 		"LEASE_TOKEN", token, "exampleexamp", id[:6]+"zzzzzz",
 	)
 }
