@@ -106,7 +106,7 @@ func (b docsTab) submitAJob(key string) {
 // submitsAType finds the operation of the tenant's type, which came with the key, and sends its example.
 func (b docsTab) submitsAType() {
 	b.Helper()
-	const operation = `#operations-Your_job_types-submit_docs\.mail `
+	const operation = `#operations-Your_job_types-submit_0_docs_mail `
 	b.Do("open the type's operation",
 		chromedp.WaitVisible(chromedp.CSS(operation+"button.opblock-summary-control")),
 		chromedp.Click(chromedp.CSS(operation+"button.opblock-summary-control")),

@@ -15,7 +15,7 @@ import (
 // expressions count for themselves.
 const (
 	// maxSteps bounds a check: a second or two.
-	maxSteps = 3_000_000
+	maxSteps = 2_000_000
 	// explainSteps bounds the search for the places where a value does not fit, each of which takes memory.
 	explainSteps = 200_000
 	// maxPattern and maxProgram bound a regular expression, in bytes and in instructions.

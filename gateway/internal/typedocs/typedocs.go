@@ -24,7 +24,7 @@ func Document(types api.HopTypeDocuments) any {
 		if api.HasSchema(one.PayloadSchema) {
 			schemas[name] = relocate(one.PayloadSchema, name)
 		}
-		paths["/v1/jobs#"+one.Type] = object{"post": operation(one, name)}
+		paths["/v1/jobs#"+one.Type] = object{"post": operation(one, name, operationID(i, one.Type))}
 	}
 	description := "One operation for each job type of the tenant whose key you use."
 	if types.LeftOut > 0 {
@@ -48,7 +48,12 @@ func componentName(i int, name string) string {
 	return fmt.Sprintf("payload.%d.%s", i, strings.ReplaceAll(name, ":", "."))
 }
 
-func operation(one *api.JobType, component string) object {
+// operationID is unique, and one that pages and programs can use as a name.
+func operationID(i int, name string) string {
+	return fmt.Sprintf("submit_%d_%s", i, strings.NewReplacer(".", "_", ":", "_", "-", "_").Replace(name))
+}
+
+func operation(one *api.JobType, component, id string) object {
 	payload := object{}
 	if api.HasSchema(one.PayloadSchema) {
 		payload = object{"$ref": "#/components/schemas/" + component}
@@ -76,7 +81,7 @@ func operation(one *api.JobType, component string) object {
 		description += "\n\nDefaults: `" + string(defaults) + "`"
 	}
 	return object{
-		"tags": []any{Tag}, "summary": fmt.Sprintf("Submit %s (version %d)", one.Type, one.Version), "operationId": "submit " + one.Type,
+		"tags": []any{Tag}, "summary": fmt.Sprintf("Submit %s (version %d)", one.Type, one.Version), "operationId": id,
 		"description": strings.TrimSpace(description), "security": []any{object{"key": []any{}}},
 		"requestBody": object{"required": true, "content": object{"application/json": object{"schema": body, "examples": examples}}},
 		"responses": object{
