@@ -66,14 +66,10 @@ func answers() map[string]any {
 			Canary: &api.Canary{Count: 20, Success: 0.9, TimeoutSeconds: api.DefaultCanaryTimeout, State: api.CanaryPassed, Sampled: 20, Completed: 19, Failed: 1},
 		},
 		"Schedule": exampleSchedule(),
-		"JobType": exampleType(), "HopTypeVersion": api.HopTypeVersion{Revision: 7, JobType: exampleType()},
+		"JobType": exampleType(),
 		"JobTypeSummary": api.JobTypeSummary{
 			Type: "mail.send", Version: 2, Description: "Sends a mail.", ChecksPayload: true, Defaults: exampleType().Defaults, CreatedAt: at(0),
 		},
-		"HopTypeSet": api.HopTypeSet{Version: 7, Types: []api.HopType{{
-			Type: "mail.send", Version: 2, Revision: 7, ChecksPayload: true, Defaults: exampleType().Defaults, CreatedAt: at(0),
-		}}},
-		"TypesChanged": api.TypesChanged{Tenant: exampleTenant, Version: 8},
 		"Webhook": api.Webhook{
 			Name: "billing", URL: "https://example.com/hooks", Events: []string{api.EventJobCompleted, api.EventJobDeadLetter},
 			Filter: api.WebhookFilter{Queue: new("invoices")}, Queue: api.WebhookQueue("billing"),
