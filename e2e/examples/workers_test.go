@@ -31,6 +31,14 @@ func (e *examples) oneFile(t *testing.T, queue string, command ...string) {
 		t.Errorf("the failure: %+v", failed.LastError)
 	}
 	ends(t, c, stack.Submit(t, c, once("nap", queue, "null")), api.ReasonExhausted, "null")
+	// a result that its type refuses: another try would give the same one
+	if _, err := c.PutType(t.Context(), "nap", api.JobTypeRequest{ResultSchema: []byte(`{"properties":{"slept":{"minimum":1}}}`), CheckResults: true}); err != nil {
+		t.Fatal(err)
+	}
+	refused := ends(t, c, stack.Submit(t, c, api.SubmitRequest{Type: "nap", Queue: queue, Payload: []byte(`{"seconds":0}`)}), api.ReasonPermanent, "null")
+	if refused.LastError == nil || refused.LastError.Type != "result" || !strings.Contains(refused.LastError.Message, "schema_mismatch") {
+		t.Errorf("the refused result: %+v", refused.LastError)
+	}
 	stranger := stack.Submit(t, c, api.SubmitRequest{Type: "stranger", Queue: queue})
 
 	long := stack.Submit(t, c, api.SubmitRequest{Type: "nap", Queue: queue, Payload: []byte(`{"seconds":3600}`)})
