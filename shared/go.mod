@@ -3,7 +3,10 @@ module github.com/forgequeue/forgequeue/shared
 go 1.26.0
 
 require (
+	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // job types: values to be checked, in half of encoding/json's time
+	github.com/google/jsonschema-go v0.4.3 // job types: JSON Schemas of Go types, for package jobschema alone
 	github.com/prometheus/client_golang v1.25.0 // metrics registry and exposition of both services
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // job types: JSON Schema 2020-12, which passes the standard's suite
 	go.opentelemetry.io/otel v1.47.0 // traces: attributes, propagation
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp v1.47.0 // traces: export over HTTP
 	go.opentelemetry.io/otel/sdk v1.47.0 // traces: sampling, batches, resource

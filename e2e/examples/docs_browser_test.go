@@ -186,7 +186,7 @@ func (b docsTab) filters() {
 	b.Do("filter nothing", chromedp.Evaluate[chromedp.Void](`(() => { const i = document.querySelector(".find input");
 		Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(i, "");
 		i.dispatchEvent(new Event("input", {bubbles: true})); })()`))
-	b.Eventually("in the order of use", shown+`.startsWith("operations-Jobs-submitJob,operations-Jobs-getJob,operations-Jobs-listJobs")`)
+	b.Eventually("in the order of use", shown+`.includes("operations-Jobs-submitJob,operations-Jobs-getJob,operations-Jobs-listJobs")`)
 }
 
 // docsTab is a tab with the documentation.
