@@ -2,7 +2,6 @@ package jobtype
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -45,7 +44,12 @@ func refuse(pointer, format string, args ...any) *SchemaError {
 
 // Compile makes a Schema of its text, of which the caller has bounded the length. Formats are asserted, except for
 // regex and those that are unknown. The error is a *SchemaError.
-func Compile(text []byte) (*Schema, error) {
+func Compile(text []byte) (made *Schema, err error) {
+	defer func() {
+		if failure := recover(); failure != nil { // of the compiler: see run
+			made, err = nil, refuse("", "cannot be compiled")
+		}
+	}()
 	if _, err := look(text); err != nil {
 		return nil, refuse("", "%s", err)
 	}
@@ -62,12 +66,12 @@ func Compile(text []byte) (*Schema, error) {
 	if s.look(doc, ""); s.refused != nil {
 		return nil, s.refused
 	}
-	made := &Schema{steps: &steps{}, weight: 4 * len(text)}
+	made = &Schema{steps: &steps{}, weight: 4 * len(text)}
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.AssertFormat()
 	compiler.UseLoader(noLoader{})
-	compiler.UseRegexpEngine(engine(made.steps, &made.weight))
+	compiler.UseRegexpEngine(engine(made.steps))
 	err = errors.Join(compiler.AddResource(base, doc), compiler.AddResource(quick, map[string]any{
 		"not": map[string]any{"not": map[string]any{"$ref": base}},
 	}))
@@ -84,7 +88,7 @@ func Compile(text []byte) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	made.weight += n * 1200
+	made.weight += n*1200 + 200*made.steps.program
 	return made, nil
 }
 
@@ -110,8 +114,10 @@ func schemaError(err error) *SchemaError {
 
 // survey looks at the text of a schema before it is compiled.
 type survey struct {
-	ids     []string
-	refs    int
+	ids  []string
+	refs int
+	// parts are the objects and booleans: no schema is anything else.
+	parts   int
 	refused *SchemaError
 }
 
@@ -122,7 +128,10 @@ func (s *survey) look(value any, place string) {
 		return
 	}
 	switch v := value.(type) {
+	case bool:
+		s.part()
 	case map[string]any:
+		s.part()
 		s.keywords(v, place)
 		for name, member := range v {
 			switch name {
@@ -137,6 +146,13 @@ func (s *survey) look(value any, place string) {
 		for i, member := range v {
 			s.look(member, fmt.Sprintf("%s/%d", place, i))
 		}
+	}
+}
+
+// part counts what may be a schema, before the compiler, whose time is quadratic, does so.
+func (s *survey) part() {
+	if s.parts++; s.parts > 3*maxSchemas {
+		s.refused = refuse("", "has more than %d schemas in it", maxSchemas)
 	}
 }
 
@@ -319,13 +335,4 @@ func ahead(s *jsonschema.Schema) int {
 		cost += compared([]any{*s.Const})
 	}
 	return cost
-}
-
-// Compact gives a schema's text without white space.
-func Compact(text json.RawMessage) (json.RawMessage, error) {
-	var made bytes.Buffer
-	if err := json.Compact(&made, text); err != nil {
-		return nil, err
-	}
-	return made.Bytes(), nil
 }

@@ -52,7 +52,7 @@ func (s *Schema) Check(text []byte) []Mismatch {
 	}
 	fits, err := s.run(s.quick, value, maxSteps)
 	switch {
-	case errors.Is(err, errTooCostly):
+	case errors.Is(err, errTooCostly), errors.Is(err, errFailed):
 		return []Mismatch{{Message: err.Error()}}
 	case fits:
 		return nil
@@ -68,15 +68,17 @@ func (s *Schema) Check(text []byte) []Mismatch {
 
 var errTooCostly = errors.New("takes too long to check against the schema: make the value smaller, or the schema simpler, above all where alternatives (anyOf, oneOf) refer to themselves")
 
+var errFailed = errors.New("cannot be checked against the schema: the validator fails with it")
+
 func (s *Schema) run(schema *jsonschema.Schema, value any, most int) (fits bool, err error) {
 	s.steps.left = most
 	defer func() {
-		switch failure := recover().(type) {
+		switch recover().(type) {
 		case nil:
 		case tooManySteps:
 			fits, err = false, errTooCostly
-		default:
-			panic(failure)
+		default: // of the validator: a tenant's schema must not end the process
+			fits, err = false, errFailed
 		}
 	}()
 	err = schema.Validate(value)

@@ -126,7 +126,10 @@ func TestSchemasThatAreRefused(t *testing.T) {
 	chain += `"a40":{}}}`
 	many := `{"allOf":[{}` + strings.Repeat(`,{"type":"string"}`, 2001) + `]}`
 	refs := `{"anyOf":[{"$ref":"#/$defs/a"}` + strings.Repeat(`,{"$ref":"#/$defs/a"}`, 500) + `],"$defs":{"a":{}}}`
+	bools := `{"anyOf":[true` + strings.Repeat(",true", 12_000) + `]}`
+	patterns := `{"anyOf":[{}` + strings.Repeat(`,{"pattern":"a{900}"}`, 200) + `]}`
 	for text, want := range map[string]string{
+		bools: "2000", patterns: "together",
 		`7`: "must be an object", `"x"`: "must be an object", `[`: "", nested: "deeper", chain: "chain", many: "2000", refs: "500",
 		`{"type":"strin"}`:                                         "/type",
 		`{"properties":{"a":1}}`:                                   "/properties/a",
@@ -179,7 +182,7 @@ func hostile() map[string][2]string {
 	double := func(keyword string) string {
 		defs := []string{}
 		for i := range 30 {
-			defs = append(defs, fmt.Sprintf(`"d%d":{"%s":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]}`, i, keyword, i+1, i+1))
+			defs = append(defs, fmt.Sprintf(`"d%d":{%q:[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]}`, i, keyword, i+1, i+1))
 		}
 		return `{"$ref":"#/$defs/d16","$defs":{` + strings.Join(defs, ",") + `,"d30":{"type":"string"}}}`
 	}

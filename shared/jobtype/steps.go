@@ -21,13 +21,19 @@ const (
 	// maxPattern and maxProgram bound a regular expression, in bytes and in instructions.
 	maxPattern = 1024
 	maxProgram = 2000
+	// maxPrograms bounds all of a schema, each counted twice: it is compiled by the check of the schema too.
+	maxPrograms = 40_000
 )
 
 // tooManySteps ends a check from within the validator.
 type tooManySteps struct{}
 
 // steps counts those of the check that a schema is in.
-type steps struct{ left int }
+type steps struct {
+	left int
+	// program is how many instructions the regular expressions have.
+	program int
+}
 
 func (s *steps) spend(n int) {
 	if s.left -= n; s.left < 0 {
@@ -139,7 +145,7 @@ func (p *pattern) MatchString(s string) bool {
 }
 
 // engine compiles regular expressions (RE2: their time is linear in the text) within bounds.
-func engine(counted *steps, weight *int) jsonschema.RegexpEngine {
+func engine(counted *steps) jsonschema.RegexpEngine {
 	return func(text string) (jsonschema.Regexp, error) {
 		if len(text) > maxPattern {
 			return nil, fmt.Errorf("a regular expression may have at most %d bytes", maxPattern)
@@ -155,11 +161,13 @@ func engine(counted *steps, weight *int) jsonschema.RegexpEngine {
 		if len(program.Inst) > maxProgram {
 			return nil, fmt.Errorf("the regular expression is too complex: it has %d instructions, %d are allowed", len(program.Inst), maxProgram)
 		}
+		if counted.program += len(program.Inst); counted.program > maxPrograms {
+			return nil, fmt.Errorf("the regular expressions are too complex together: they may have %d instructions", maxPrograms/2)
+		}
 		compiled, err := regexp.Compile(text)
 		if err != nil {
 			return nil, err
 		}
-		*weight += 200 * len(program.Inst)
 		return &pattern{compiled, counted, len(program.Inst)}, nil
 	}
 }

@@ -29,32 +29,53 @@ func (s *Server) reportOutcomes(ctx context.Context, owner tenant.ID, item api.I
 	if len(sent) == 0 || len(sent) > api.MaxOutcomes {
 		return api.OutcomesResponse{}, problem.Invalid(problem.FieldError{Field: "outcomes", Message: "must have 1 to 1000 entries"})
 	}
+	toCheck, err := s.resultsToCheck(ctx, owner, sent)
+	if err != nil {
+		return api.OutcomesResponse{}, err
+	}
+	checked := map[int]bool{}
+	for _, results := range toCheck {
+		for _, one := range results {
+			checked[one.place] = true
+		}
+	}
 	response := api.OutcomesResponse{Results: make([]api.OutcomeResult, len(sent))}
-	refused := s.checkResults(ctx, owner, sent)
+	// What is not checked does not wait for what is: their tenants may differ.
+	s.end(ctx, owner, sent, response.Results, func(place int) (skip bool, err error) { return checked[place], nil })
+	if len(toCheck) > 0 {
+		refused := s.checkResults(ctx, toCheck)
+		s.end(ctx, owner, sent, response.Results, func(place int) (skip bool, err error) { return !checked[place], refused[place] })
+	}
+	return response, nil
+}
+
+// end ends attempts, but for those that judge skips or refuses, and fills in their results.
+func (s *Server) end(ctx context.Context, owner tenant.ID, sent []api.OutcomeRequest, results []api.OutcomeResult, judge func(place int) (skip bool, err error)) {
 	var endings []queue.Ending
 	var places []int
 	for i := range sent {
+		skip, err := judge(i)
+		if skip {
+			continue
+		}
 		// Validated by the gateway too: the statement relies on the kind, and on delays that
 		// a Go duration can hold.
 		if fields := sent[i].Validate(""); len(fields) > 0 {
-			response.Results[i] = outcomeResult(ctx, i, nil, problem.Invalid(fields...))
-			continue
+			err = problem.Invalid(fields...)
 		}
-		lease, err := parseLease(owner, sent[i].JobID, sent[i].LeaseToken)
+		lease, wrong := parseLease(owner, sent[i].JobID, sent[i].LeaseToken)
+		if err == nil {
+			err = wrong
+		}
 		if err != nil {
-			response.Results[i] = outcomeResult(ctx, i, nil, err)
-			continue
-		}
-		if err := refused[i]; err != nil {
-			response.Results[i] = outcomeResult(ctx, i, nil, err)
+			results[i] = outcomeResult(ctx, i, nil, err)
 			continue
 		}
 		endings, places = append(endings, ending(lease, &sent[i])), append(places, i)
 	}
 	for i, ended := range s.Dispatcher.End(ctx, endings) {
-		response.Results[places[i]] = outcomeResult(ctx, places[i], ended.Outcome, ended.Err)
+		results[places[i]] = outcomeResult(ctx, places[i], ended.Outcome, ended.Err)
 	}
-	return response, nil
 }
 
 func outcomeResult(ctx context.Context, index int, outcome *api.Outcome, err error) api.OutcomeResult {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 
 	"github.com/google/uuid"
 
@@ -274,11 +275,17 @@ func (s *Server) newTypes() *jobtype.Checker {
 	})
 }
 
-// checkResults gives, for each outcome by its place, why its result is refused; nil where none is. Only those that
-// complete a running job are checked.
-func (s *Server) checkResults(ctx context.Context, owner tenant.ID, sent []api.OutcomeRequest) map[int]error {
+// resultOf is the result of a running job whose tenant has results checked.
+type resultOf struct {
+	place   int
+	jobType string
+	value   json.RawMessage
+}
+
+// resultsToCheck gives those results, of outcomes that complete a job, by tenant.
+func (s *Server) resultsToCheck(ctx context.Context, owner tenant.ID, sent []api.OutcomeRequest) (map[tenant.ID][]resultOf, error) {
 	if !s.Dispatcher.ChecksResults(owner) {
-		return nil
+		return nil, nil //nolint:nilnil // nothing is to be checked
 	}
 	places := map[uuid.UUID][]int{} // a job may be reported more than once
 	var ids []uuid.UUID
@@ -288,17 +295,11 @@ func (s *Server) checkResults(ctx context.Context, owner tenant.ID, sent []api.O
 		}
 	}
 	if len(ids) == 0 {
-		return nil
+		return nil, nil //nolint:nilnil // as above
 	}
-	refused := map[int]error{}
 	running, err := s.Store.RunningJobs(ctx, owner, ids)
 	if err != nil {
-		for _, id := range ids {
-			for _, place := range places[id] {
-				refused[place] = err
-			}
-		}
-		return refused
+		return nil, err
 	}
 	byTenant := map[tenant.ID][]resultOf{}
 	for _, job := range running {
@@ -308,27 +309,33 @@ func (s *Server) checkResults(ctx context.Context, owner tenant.ID, sent []api.O
 			}
 		}
 	}
-	for of, results := range byTenant {
-		found, err := s.checkResultsOf(ctx, of, results)
-		for i, one := range results {
-			switch {
-			case err != nil:
-				refused[one.place] = err
-			case len(found[i]) > 0:
-				p := problem.New(problem.SchemaMismatch, "The result does not fit the result_schema of the type "+one.jobType+". The lease stays: complete the job with another result, or fail it.")
-				p.Errors = fieldErrors("result", found[i])
-				refused[one.place] = p
-			}
-		}
-	}
-	return refused
+	return byTenant, nil
 }
 
-// resultOf is the result of a running job.
-type resultOf struct {
-	place   int
-	jobType string
-	value   json.RawMessage
+// checkResults gives, by the place of its outcome, why a result is refused. Tenants do not wait for each other.
+func (s *Server) checkResults(ctx context.Context, byTenant map[tenant.ID][]resultOf) map[int]error {
+	var mu sync.Mutex
+	refused := map[int]error{}
+	var group sync.WaitGroup
+	for of, results := range byTenant {
+		group.Go(func() {
+			found, err := s.checkResultsOf(ctx, of, results)
+			mu.Lock()
+			defer mu.Unlock()
+			for i, one := range results {
+				switch {
+				case err != nil:
+					refused[one.place] = err
+				case len(found[i]) > 0:
+					p := problem.New(problem.SchemaMismatch, "The result does not fit the result_schema of the type "+one.jobType+". The lease stays: complete the job with another result, or fail it.")
+					p.Errors = fieldErrors("result", found[i])
+					refused[one.place] = p
+				}
+			}
+		})
+	}
+	group.Wait()
+	return refused
 }
 
 // checkResultsOf checks results of one tenant's jobs.

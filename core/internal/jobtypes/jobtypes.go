@@ -17,11 +17,13 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// ErrTooManyTypes: the tenant has reached api.MaxTypes.
-var ErrTooManyTypes = errors.New("jobtypes: too many types")
-
-// ErrTooLarge: the versions of the tenant's types that are kept would have more than api.MaxTypeBytes.
-var ErrTooLarge = errors.New("jobtypes: too large")
+// Errors that a caller may act on.
+var (
+	// ErrTooManyTypes: the tenant has reached api.MaxTypes.
+	ErrTooManyTypes = errors.New("jobtypes: too many types")
+	// ErrTooLarge: the versions of the tenant's types that are kept would have more than api.MaxTypeBytes.
+	ErrTooLarge = errors.New("jobtypes: too large")
+)
 
 // Types has the statements.
 type Types struct{ *store.Store }

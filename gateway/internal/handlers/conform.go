@@ -39,11 +39,13 @@ func (h *Handlers) conform(ctx context.Context, c *Call, jobs []*api.SubmitReque
 			continue
 		}
 		problems = make([]*problem.Problem, len(jobs))
-		for i := range found {
-			if len(found[i]) > 0 {
-				problems[i] = mismatch(prefix(i)+"payload", jobs[i].Type, found[i])
-			} else if jobs[i] != nil {
-				asks[i].Of.Defaults.Apply(jobs[i])
+		for i, job := range jobs {
+			switch {
+			case job == nil:
+			case len(found[i]) > 0:
+				problems[i] = mismatch(prefix(i)+"payload", job.Type, found[i])
+			default:
+				asks[i].Of.Defaults.Apply(job)
 			}
 		}
 		return problems, nil

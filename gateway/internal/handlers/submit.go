@@ -182,7 +182,6 @@ func (h *Handlers) SubmitBatch(ctx context.Context, c *Call, batch api.BatchRequ
 		request.IDs = append(request.IDs, id.String())
 	}
 	problems, refused := admitJobs(c, batch.Jobs)
-	var err error
 	switch {
 	case refused > 0 && batch.Atomic:
 		return nothing, firstOf(problems)
@@ -192,13 +191,15 @@ func (h *Handlers) SubmitBatch(ctx context.Context, c *Call, batch api.BatchRequ
 		request.Problems = problems
 	}
 	brought := workOf(c, batch, problems)
-	if err = h.limiter.Charge(ctx, &c.Account, brought); err != nil {
+	if err := h.limiter.Charge(ctx, &c.Account, brought); err != nil {
 		return nothing, err
 	}
-	request.Problems, err = h.conformBatch(ctx, c, batch.Jobs, request.Problems)
-	switch misfit := firstOf(request.Problems); {
-	case err != nil:
+	problems, err := h.conformBatch(ctx, c, batch.Jobs, request.Problems)
+	if err != nil {
 		return nothing, err
+	}
+	request.Problems = problems
+	switch misfit := firstOf(request.Problems); {
 	case misfit != nil && batch.Atomic && c.Idempotency == nil:
 		return nothing, misfit
 	case c.Idempotency == nil && noneLeft(request.Problems):

@@ -162,7 +162,11 @@ func (h *Handlers) GetOpenAPI(ctx context.Context, c *Call, _ None) (Response[js
 	if err != nil {
 		return Response[json.RawMessage]{}, err
 	}
-	text, err := Encode(typedocs.Document(answer.Value))
+	var text []byte
+	err = h.types.InTurn(ctx, c.Principal().Tenant, func(context.Context) error {
+		text, err = Encode(typedocs.Document(answer.Value))
+		return err
+	})
 	return Response[json.RawMessage]{Value: text}, err
 }
 

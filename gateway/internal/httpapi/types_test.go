@@ -281,7 +281,7 @@ func TestTypesOverHTTP(t *testing.T) {
 	})
 	got := d.do("GET", "/v1/openapi", key, "")
 	for _, want := range []string{
-		`"/v1/jobs#a:b"`, `"/v1/jobs#plain"`, `"$ref":"#/components/schemas/payload.0.a.b/$defs/c"`, `"$ref":"#/components/schemas/payload.0.a.b"`, `{"payload":{"c":1},"type":"a:b"}`, "2 types are left out", "Sends.",
+		`"/v1/jobs#a:b"`, `"/v1/jobs#plain"`, `"$ref":"#/components/schemas/payload.0.a.b/$defs/c"`, `"$ref":"#/components/schemas/payload.0.a.b"`, `{"type":"a:b","payload":{"c":1}}`, "2 types are left out", "Sends.",
 	} {
 		if got.status != 200 || !strings.Contains(string(got.body), want) {
 			t.Errorf("%d, no %s: %s", got.status, want, got.body)

@@ -43,6 +43,12 @@ func Document(types api.HopTypeDocuments) any {
 	}
 }
 
+// submit is an example: its type comes first.
+type submit struct {
+	Type    string          `json:"type"`
+	Payload json.RawMessage `json:"payload,omitzero"`
+}
+
 // componentName is unique, and one that a component may have.
 func componentName(i int, name string) string {
 	return fmt.Sprintf("payload.%d.%s", i, strings.ReplaceAll(name, ":", "."))
@@ -71,10 +77,10 @@ func operation(one *api.JobType, component, id string) object {
 	}
 	examples := object{}
 	for i, example := range one.Examples {
-		examples[fmt.Sprintf("example %d", i+1)] = object{"value": object{"type": one.Type, "payload": example}}
+		examples[fmt.Sprintf("example %d", i+1)] = object{"value": submit{one.Type, example}}
 	}
 	if len(examples) == 0 {
-		examples["without a payload"] = object{"value": object{"type": one.Type}}
+		examples["without a payload"] = object{"value": submit{Type: one.Type}}
 	}
 	description := one.Description
 	if defaults, err := json.Marshal(one.Defaults); err == nil && string(defaults) != "{}" {
