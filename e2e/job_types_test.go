@@ -61,7 +61,7 @@ func TestJobTypes(t *testing.T) {
 	mail := func(payload string) api.SubmitRequest {
 		return api.SubmitRequest{Type: "mail.send", Payload: json.RawMessage(payload)}
 	}
-	keyed := func(key string) client.CallOption { return client.WithIdempotencyKey(key) }
+	keyed := client.WithIdempotencyKey
 	old, err := second.Submit(ctx, mail(`{"n":7}`), keyed("k")) // both gateways have the key cached
 	if err != nil {
 		t.Fatal(err)

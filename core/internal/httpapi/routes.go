@@ -89,14 +89,6 @@ func (s *Server) routes() []route {
 		{"POST", api.HopWebhookProbe, body, 0, each(forManager(s.probeWebhook))},
 		{"POST", api.HopWebhookTest, body, 0, each(forManager(s.testWebhook))},
 
-		{"POST", api.HopTypePut, body, 0, each(forManager(s.putType))},
-		{"POST", api.HopTypeGet, body, 0, each(forTenant(s.getType))},
-		{"POST", api.HopTypeList, body, 0, each(forTenant(s.listTypes))},
-		{"POST", api.HopTypeVersions, body, 0, each(forTenant(s.listTypeVersions))},
-		{"POST", api.HopTypeDelete, body, 0, each(forManager(s.deleteType))},
-		{"POST", api.HopTypeTexts, body, 0, each(forTenant(s.documentTypes))},
-		{"POST", api.HopTypes, body, 0, each(forTenant(s.readTypes))},
-
 		{"POST", api.HopTenantCreate, body, 0, each(forOperator(s.createTenant))},
 		{"POST", api.HopTenantList, body, 0, each(forOperator(s.listTenants))},
 		{"POST", api.HopTenantPatch, body, 0, each(forOperator(s.patchTenant))},
@@ -114,5 +106,19 @@ func (s *Server) routes() []route {
 		{"POST", api.HopCaps, body, 0, each(forTenant(s.listCaps))},
 		{"POST", api.HopAudit, body, 0, each(s.listAudit)},
 		{"POST", api.HopReady, body, 0, each(s.readiness)},
+	}
+}
+
+// typeRoutes are those of types of jobs.
+func (s *Server) typeRoutes() []route {
+	const body = api.MaxHopBody
+	return []route{
+		{"POST", api.HopTypePut, body, 0, each(forManager(s.putType))},
+		{"POST", api.HopTypeGet, body, 0, each(forTenant(s.getType))},
+		{"POST", api.HopTypeList, body, 0, each(forTenant(s.listTypes))},
+		{"POST", api.HopTypeVersions, body, 0, each(forTenant(s.listTypeVersions))},
+		{"POST", api.HopTypeDelete, body, 0, each(forManager(s.deleteType))},
+		{"POST", api.HopTypeTexts, body, 0, each(forTenant(s.documentTypes))},
+		{"POST", api.HopTypes, body, 0, each(forTenant(s.readTypes))},
 	}
 }

@@ -6,6 +6,7 @@ package httpapi
 import (
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -76,7 +77,7 @@ func (s *Server) Handler(registry prometheus.Registerer) http.Handler {
 	for _, r := range s.probes() {
 		router.Match([]string{http.MethodGet, http.MethodHead}, r.path, s.probe(r))
 	}
-	for _, r := range s.routes() {
+	for _, r := range slices.Concat(s.routes(), s.typeRoutes()) {
 		router.Handle(r.method, r.path, s.verify(r.body), s.adapt(r))
 	}
 	return router
