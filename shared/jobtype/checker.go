@@ -113,7 +113,7 @@ func (c *Checker) Types(ctx context.Context, tenant string, version int64) (*Set
 		return set, nil
 	}
 	var set *Set
-	err := c.inTurn(ctx, tenant, func(ctx context.Context) (err error) {
+	err := c.InTurn(ctx, tenant, func(ctx context.Context) (err error) {
 		set, err = c.read(ctx, types, version)
 		return err
 	})
@@ -181,9 +181,9 @@ func (c *Checker) of(tenant string) *tenantTypes {
 	return made
 }
 
-// inTurn does what takes long, in the tenant's turn. It is ErrBusy where the turn does not come soon, or do does not
-// end: do looks at its context.
-func (c *Checker) inTurn(ctx context.Context, tenant string, do func(context.Context) error) error {
+// InTurn does what takes long, such as compiling a schema, in the tenant's turn. It is ErrBusy where the turn does not
+// come soon, or do does not end: do looks at its context.
+func (c *Checker) InTurn(ctx context.Context, tenant string, do func(context.Context) error) error {
 	within, cancel := context.WithTimeoutCause(ctx, patience, ErrBusy)
 	defer cancel()
 	release, err := c.turns.Take(within, tenant)
@@ -195,11 +195,6 @@ func (c *Checker) inTurn(ctx context.Context, tenant string, do func(context.Con
 		return fmt.Errorf("%w: %w", ErrBusy, err)
 	}
 	return err
-}
-
-// InTurn does what takes long, such as compiling a schema, in the tenant's turn: see ErrBusy.
-func (c *Checker) InTurn(ctx context.Context, tenant string, do func(context.Context) error) error {
-	return c.inTurn(ctx, tenant, do)
 }
 
 // Ask is a value to be checked against a type.
@@ -229,7 +224,7 @@ func (c *Checker) Check(ctx context.Context, tenant string, asks []Ask) (places 
 	if !some {
 		return places, true, nil
 	}
-	err = c.inTurn(ctx, tenant, func(ctx context.Context) error {
+	err = c.InTurn(ctx, tenant, func(ctx context.Context) error {
 		for i := range asks {
 			if !asks[i].checked() {
 				continue

@@ -66,7 +66,7 @@ func Compile(text []byte) (made *Schema, err error) {
 	if s.look(doc, ""); s.refused != nil {
 		return nil, s.refused
 	}
-	made = &Schema{steps: &steps{}, weight: 4 * len(text)}
+	made = &Schema{steps: &steps{}, weight: 10 * len(text)}
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.AssertFormat()
@@ -88,7 +88,7 @@ func Compile(text []byte) (made *Schema, err error) {
 	if err != nil {
 		return nil, err
 	}
-	made.weight += n*1200 + 200*made.steps.program
+	made.weight += n*1200 + 30*made.steps.program
 	return made, nil
 }
 

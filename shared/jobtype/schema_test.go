@@ -10,7 +10,11 @@ import (
 	"github.com/forgequeue/forgequeue/shared/jobtype"
 )
 
-func compile(t testing.TB, text string) *jobtype.Schema {
+func compile(t interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}, text string,
+) *jobtype.Schema {
 	t.Helper()
 	made, err := jobtype.Compile([]byte(text))
 	if err != nil {
