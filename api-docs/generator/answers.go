@@ -66,7 +66,7 @@ func answers() map[string]any {
 			Canary: &api.Canary{Count: 20, Success: 0.9, TimeoutSeconds: api.DefaultCanaryTimeout, State: api.CanaryPassed, Sampled: 20, Completed: 19, Failed: 1},
 		},
 		"Schedule": exampleSchedule(),
-		"JobType": exampleType(),
+		"JobType":  exampleType(),
 		"JobTypeSummary": api.JobTypeSummary{
 			Type: "mail.send", Version: 2, Description: "Sends a mail.", ChecksPayload: true, Defaults: exampleType().Defaults, CreatedAt: at(0),
 		},
