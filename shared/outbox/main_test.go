@@ -175,7 +175,7 @@ func (f *fixture) relay(server *server, change ...func(*outbox.Options)) (r *out
 // eventually waits until done is true; a minute and more is a hang.
 func (f *fixture) eventually(what string, done func() bool) {
 	f.Helper()
-	for deadline := time.Now().Add(3 * time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			stats, err := f.table.Stats(context.Background())
 			f.Fatalf("not in time: %s; the outbox: %+v %v", what, stats, err)
