@@ -196,10 +196,13 @@ func (b *Broker) kafka(parts []string, query url.Values) (wrong string) {
 // pushURL checks where to, and what goes with it.
 func (r *refusals) pushURL(push *PushRequest) {
 	isBroker := IsBrokerURL(push.URL)
-	wrong := ""
+	var wrong string
 	if isBroker {
 		_, wrong = BrokerURL(push.URL)
-	} else if _, wrong = PushURL(push.URL); wrong == wrongScheme {
+	} else {
+		_, wrong = PushURL(push.URL)
+	}
+	if wrong == wrongScheme {
 		wrong += ", or name a broker: amqps://, tls:// (NATS) or kafka+tls://"
 	}
 	if wrong != "" {

@@ -85,15 +85,15 @@ func openingFailed(ctx context.Context, err error) error {
 	var told *amqp.Error
 	switch {
 	case ctx.Err() != nil:
-		return &Refusal{Kind: "timeout", Message: "the broker did not take the connection in time"}
+		return &RefusalError{Kind: "timeout", Message: "the broker did not take the connection in time"}
 	case errors.Is(err, amqp.ErrCredentials):
 		return unauthenticated("")
 	case errors.As(err, &told) && told.Server && told.Code == amqp.AccessRefused:
 		return unauthenticated(told.Reason)
 	case errors.Is(err, amqp.ErrVhost) || errors.As(err, &told) && told.Server && (told.Code == amqp.NotAllowed || told.Code == amqp.InvalidPath):
-		return &Refusal{Kind: kindAuthentication, Message: "the broker has no such vhost, or does not let the user in there", Detail: reasonOf(told)}
+		return &RefusalError{Kind: kindAuthentication, Message: "the broker has no such vhost, or does not let the user in there", Detail: reasonOf(told)}
 	case errors.As(err, &told) && !told.Server && told.Reason == errGuard.Error(), errors.Is(err, amqp.ErrSASL):
-		return &Refusal{Kind: kindRefused, Message: "the destination does not speak AMQP 0-9-1 as a broker does"}
+		return &RefusalError{Kind: kindRefused, Message: "the destination does not speak AMQP 0-9-1 as a broker does"}
 	}
 	return lost()
 }
@@ -145,7 +145,7 @@ const headerDelivery = "Forgequeue-Delivery"
 func (c *amqpConn) publish(ctx context.Context, to *api.Broker, m *Message) error {
 	why := c.wait(m.Delivery)
 	if why == nil {
-		return &Refusal{Kind: kindNotConfirmed, Message: "the message is already on its way to the broker"}
+		return &RefusalError{Kind: kindNotConfirmed, Message: "the message is already on its way to the broker"}
 	}
 	defer c.forget(m.Delivery)
 	headers := make(amqp.Table, len(m.Headers)+1)
@@ -168,10 +168,10 @@ func (c *amqpConn) publish(ctx context.Context, to *api.Broker, m *Message) erro
 	case !acked && c.channel.IsClosed():
 		return c.closedBecause(ctx)
 	case !acked:
-		return &Refusal{Kind: kindNotConfirmed, Message: "the broker could not take the message (nack): a queue is full, or it failed"}
+		return &RefusalError{Kind: kindNotConfirmed, Message: "the broker could not take the message (nack): a queue is full, or it failed"}
 	}
 	if returned := c.returned(ctx, why); returned != "" {
-		return &Refusal{Kind: kindUnroutable, Message: "no queue is bound to the exchange with this key: the message was returned", Detail: returned, Healthy: true}
+		return &RefusalError{Kind: kindUnroutable, Message: "no queue is bound to the exchange with this key: the message was returned", Detail: returned, Healthy: true}
 	}
 	return nil
 }
@@ -226,7 +226,7 @@ func (c *amqpConn) closedBecause(ctx context.Context) error {
 	case told == nil || !told.Server:
 		return lost()
 	case told.Code == amqp.NotFound:
-		return &Refusal{Kind: kindMissing, Message: "the broker has no such exchange", Detail: reasonOf(told), Healthy: true}
+		return &RefusalError{Kind: kindMissing, Message: "the broker has no such exchange", Detail: reasonOf(told), Healthy: true}
 	case told.Code == amqp.AccessRefused:
 		return accessRefused(told.Reason)
 	case told.Code == amqp.PreconditionFailed || told.Code == amqp.ContentTooLarge:

@@ -1,6 +1,7 @@
 package broker_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +60,7 @@ func TestAMQPMessageIsThereWhenConfirmed(t *testing.T) {
 			t.Fatalf("%s: no message is there: %v", place, err)
 		}
 		if got.MessageId != m.ID || got.DeliveryMode != amqp.Persistent || got.Type != "mail" || got.CorrelationId != "corr" ||
-			got.ContentType != "application/json" || string(got.Body) != string(m.Body) || got.Headers["Forgequeue-Job-Id"] != m.ID {
+			got.ContentType != "application/json" || !bytes.Equal(got.Body, m.Body) || got.Headers["Forgequeue-Job-Id"] != m.ID {
 			t.Errorf("%s: %+v", place, got)
 		}
 	}
@@ -117,7 +118,7 @@ func TestAMQPManyAtOnce(t *testing.T) {
 		group.Go(func() {
 			m := message(uuid.NewString())
 			if i%4 == 0 {
-				var refusal *broker.Refusal
+				var refusal *broker.RefusalError
 				if err := f.publish(url+"/many/bad", m); !errors.As(err, &refusal) || refusal.Kind != "unroutable" {
 					t.Errorf("%d: %v", i, err)
 				}

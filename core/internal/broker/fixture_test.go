@@ -71,10 +71,10 @@ func (f *fixture) publish(url string, m *broker.Message) error {
 }
 
 // refuses publishes, and is refused with a kind.
-func (f *fixture) refuses(url, kind string) *broker.Refusal {
+func (f *fixture) refuses(url, kind string) *broker.RefusalError {
 	f.Helper()
 	err := f.publish(url, message(uuid.NewString()))
-	var refusal *broker.Refusal
+	var refusal *broker.RefusalError
 	if !errors.As(err, &refusal) || refusal.Kind != kind {
 		f.Fatalf("%s: %v, and not %s", url, err, kind)
 	}

@@ -141,7 +141,7 @@ func TestHostileBrokersAreDisconnected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			address := hostile(t, s.serve)
 			err := f.publish(strings.Replace(s.url, "%", address, 1), message(uuid.NewString()))
-			var refusal *broker.Refusal
+			var refusal *broker.RefusalError
 			if !errors.As(err, &refusal) || refusal.Kind == "unroutable" {
 				t.Errorf("%v", err)
 			}

@@ -58,14 +58,14 @@ func openKafka(ctx context.Context, dial dialFunc, t *Target) (connection, error
 	}
 	client, err := kgo.NewClient(options...)
 	if err != nil {
-		return nil, &Refusal{Kind: "internal", Message: "the client could not be made"}
+		return nil, &RefusalError{Kind: "internal", Message: "the client could not be made"}
 	}
 	c.client = client
 	if err := client.Ping(ctx); err != nil {
 		err = c.failed(ctx, err)
 		client.Close()
-		if refusal, ok := errors.AsType[*Refusal](err); ok && t.User != "" && refusal.Kind == lost().Kind { // some tell no more
-			return nil, &Refusal{Kind: kindAuthentication, Message: "the cluster ended the connection at the login: the user, the password or sasl is wrong"}
+		if refusal, ok := errors.AsType[*RefusalError](err); ok && t.User != "" && refusal.Kind == lost().Kind { // some tell no more
+			return nil, &RefusalError{Kind: kindAuthentication, Message: "the cluster ended the connection at the login: the user, the password or sasl is wrong"}
 		}
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (c *kafkaConn) dial(ctx context.Context, dial dialFunc, address string, by 
 		c.dialErr = err
 	}
 	if err != nil {
-		var refusal *Refusal
+		var refusal *RefusalError
 		if working && (errors.Is(err, outbound.ErrAddress) || errors.As(err, &refusal)) {
 			close(c.broken)
 		}
@@ -147,21 +147,21 @@ func (c *kafkaConn) failed(ctx context.Context, err error) error {
 	case errors.As(err, &told):
 		return kafkaRefusal(told)
 	case errors.Is(err, kgo.ErrMaxBuffered):
-		return &Refusal{Kind: kindNotConfirmed, Message: "too many messages wait for the cluster's confirm"}
+		return &RefusalError{Kind: kindNotConfirmed, Message: "too many messages wait for the cluster's confirm"}
 	}
 	if dialed := c.dialFailure(); dialed != nil {
 		return dialed
 	}
 	if ctx.Err() != nil {
-		return &Refusal{Kind: "timeout", Message: "the cluster did not answer in time"}
+		return &RefusalError{Kind: "timeout", Message: "the cluster did not answer in time"}
 	}
 	return lost()
 }
 
-func kafkaRefusal(told *kerr.Error) *Refusal {
+func kafkaRefusal(told *kerr.Error) *RefusalError {
 	switch told {
 	case kerr.UnknownTopicOrPartition, kerr.InvalidTopicException:
-		return &Refusal{Kind: kindMissing, Message: "the cluster has no such topic", Detail: told.Message, Healthy: true}
+		return &RefusalError{Kind: kindMissing, Message: "the cluster has no such topic", Detail: told.Message, Healthy: true}
 	case kerr.MessageTooLarge, kerr.RecordListTooLarge:
 		return tooLarge()
 	case kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed:
@@ -169,7 +169,7 @@ func kafkaRefusal(told *kerr.Error) *Refusal {
 	case kerr.SaslAuthenticationFailed, kerr.UnsupportedSaslMechanism, kerr.IllegalSaslState:
 		return unauthenticated(told.Message)
 	}
-	return &Refusal{Kind: kindNotConfirmed, Message: "the cluster could not take the message", Detail: detail(told.Message)}
+	return &RefusalError{Kind: kindNotConfirmed, Message: "the cluster could not take the message", Detail: detail(told.Message)}
 }
 
 func (c *kafkaConn) usable() bool {

@@ -113,7 +113,7 @@ func TestKafkaThatNamesManyBrokers(t *testing.T) {
 	tell := sync.OnceFunc(func() { close(refused) })
 	for range 300 {
 		group.Go(func() {
-			var refusal *broker.Refusal
+			var refusal *broker.RefusalError
 			if err := f.pool.Publish(ctx, f.target("kafka://"+address+"/many"), message(uuid.NewString())); errors.As(err, &refusal) && refusal.Kind == "too_many_connections" {
 				tell()
 			}

@@ -30,8 +30,8 @@ type Message struct {
 // Header is one header of a message.
 type Header struct{ Name, Value string }
 
-// Refusal is a failure that the broker has told, or that it is to blame for.
-type Refusal struct {
+// RefusalError is a failure that the broker has told, or that it is to blame for.
+type RefusalError struct {
 	// Kind is the type of the job's error, Message a sentence without addresses, Detail what the broker said.
 	Kind, Message, Detail string
 	// Healthy says that the broker works, but not for this message; Permanent that a repeat cannot help, Retry that
@@ -39,7 +39,7 @@ type Refusal struct {
 	Healthy, Permanent, Retry bool
 }
 
-func (r *Refusal) Error() string { return "broker: " + r.Kind + ": " + r.Message }
+func (r *RefusalError) Error() string { return "broker: " + r.Kind + ": " + r.Message }
 
 // maxDetail is how much of a broker's text is kept, in bytes.
 const maxDetail = 1024
@@ -61,18 +61,18 @@ const (
 	kindTLS            = "tls"
 )
 
-func lost() *Refusal {
-	return &Refusal{Kind: "connection_lost", Message: "the connection to the broker was lost", Retry: true}
+func lost() *RefusalError {
+	return &RefusalError{Kind: "connection_lost", Message: "the connection to the broker was lost", Retry: true}
 }
 
-func unauthenticated(text string) *Refusal {
-	return &Refusal{Kind: kindAuthentication, Message: "the broker refused the user or password", Detail: detail(text)}
+func unauthenticated(text string) *RefusalError {
+	return &RefusalError{Kind: kindAuthentication, Message: "the broker refused the user or password", Detail: detail(text)}
 }
 
-func accessRefused(text string) *Refusal {
-	return &Refusal{Kind: kindAccess, Message: "the broker does not let this user publish there", Detail: detail(text), Healthy: true}
+func accessRefused(text string) *RefusalError {
+	return &RefusalError{Kind: kindAccess, Message: "the broker does not let this user publish there", Detail: detail(text), Healthy: true}
 }
 
-func tooLarge() *Refusal {
-	return &Refusal{Kind: kindTooLarge, Message: "the message is larger than the broker takes", Healthy: true, Permanent: true}
+func tooLarge() *RefusalError {
+	return &RefusalError{Kind: kindTooLarge, Message: "the message is larger than the broker takes", Healthy: true, Permanent: true}
 }

@@ -111,8 +111,8 @@ func readGreeting(from io.Reader) ([]byte, error) {
 	return line, nil
 }
 
-func notNATS() *Refusal {
-	return &Refusal{Kind: kindRefused, Message: "the destination does not speak NATS as a server does"}
+func notNATS() *RefusalError {
+	return &RefusalError{Kind: kindRefused, Message: "the destination does not speak NATS as a server does"}
 }
 
 func (d *natsDialer) encrypt(made *socket, greeting []byte) error {
@@ -124,7 +124,7 @@ func (d *natsDialer) encrypt(made *socket, greeting []byte) error {
 		return notNATS()
 	}
 	if !info.Required && !info.Available {
-		return &Refusal{Kind: kindTLS, Message: "the server does not offer TLS"}
+		return &RefusalError{Kind: kindTLS, Message: "the server does not offer TLS"}
 	}
 	encrypted, err := d.secure.TLS(d.ctx, made.Conn, d.target.Broker.URL.Hostname())
 	if err != nil {
@@ -152,7 +152,7 @@ func (c *greetedConn) Read(into []byte) (int, error) {
 func (d *natsDialer) failed(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil || errors.Is(err, nats.ErrTimeout):
-		return &Refusal{Kind: "timeout", Message: "the broker did not take the connection in time"}
+		return &RefusalError{Kind: "timeout", Message: "the broker did not take the connection in time"}
 	case d.err != nil:
 		return d.err
 	case errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAccountAuthExpired) ||
@@ -179,13 +179,13 @@ func (c *natsConn) publish(ctx context.Context, to *api.Broker, m *Message) erro
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrInvalidJSAck):
-		return &Refusal{Kind: kindMissing, Message: "no stream takes this subject, or JetStream is off", Healthy: true}
+		return &RefusalError{Kind: kindMissing, Message: "no stream takes this subject, or JetStream is off", Healthy: true}
 	case errors.Is(err, nats.ErrMaxPayload):
 		return tooLarge()
 	case errors.Is(err, nats.ErrHeadersNotSupported) || errors.Is(err, nats.ErrBadHeaderMsg):
-		return &Refusal{Kind: kindRefused, Message: "the server does not take headers; NATS 2.2 or later does"}
+		return &RefusalError{Kind: kindRefused, Message: "the server does not take headers; NATS 2.2 or later does"}
 	case errors.As(err, &told):
-		return &Refusal{Kind: kindNotConfirmed, Message: "the stream could not take the message", Detail: detail(told.Description)}
+		return &RefusalError{Kind: kindNotConfirmed, Message: "the stream could not take the message", Detail: detail(told.Description)}
 	case errors.Is(err, nats.ErrPermissionViolation):
 		return accessRefused("")
 	}

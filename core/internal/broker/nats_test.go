@@ -1,6 +1,8 @@
 package broker_test
 
 import (
+	"bytes"
+
 	"testing"
 
 	"github.com/google/uuid"
@@ -44,7 +46,7 @@ func TestNATSMessageIsThereWhenConfirmed(t *testing.T) {
 		t.Fatalf("%+v, %v", info, err)
 	}
 	got, err := stream.GetLastMsgForSubject(t.Context(), "mail.new")
-	if err != nil || got.Header.Get("Nats-Msg-Id") != m.ID || got.Header["Forgequeue-Job-Id"][0] != m.ID || string(got.Data) != string(m.Body) {
+	if err != nil || got.Header.Get("Nats-Msg-Id") != m.ID || got.Header["Forgequeue-Job-Id"][0] != m.ID || !bytes.Equal(got.Data, m.Body) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	m.Once += ".2"

@@ -62,7 +62,7 @@ func NewPool(o outbound.Options) *Pool {
 	return &Pool{dialer: outbound.NewDialer(o), conns: map[connKey]*entry{}}
 }
 
-// Publish sends a message and waits for the broker's confirm. The error is a *Refusal, one of the dial, or the cause
+// Publish sends a message and waits for the broker's confirm. The error is a *RefusalError, one of the dial, or the cause
 // of ctx. No message is sent twice by one call.
 func (p *Pool) Publish(ctx context.Context, t *Target, m *Message) error {
 	e := p.enter(ctx, t)

@@ -81,7 +81,7 @@ type socket struct {
 
 func (p *Pool) dial(ctx context.Context, key connKey, host, port string, by security) (*socket, error) {
 	if !p.sockets.take(key) {
-		return nil, &Refusal{Kind: kindTooMany, Message: fmt.Sprintf(
+		return nil, &RefusalError{Kind: kindTooMany, Message: fmt.Sprintf(
 			"there are too many connections: a target has at most %d, a tenant %d", socketsOfTarget, socketsOfTenant)}
 	}
 	free := sync.OnceFunc(func() { p.sockets.free(key) })

@@ -39,7 +39,7 @@ func (e *Executor) publish(ctx context.Context, a *attempt) (*answer, error) {
 
 // published is the answer of a broker.
 func published(ctx context.Context, err error) (*answer, error) {
-	var refusal *broker.Refusal
+	var refusal *broker.RefusalError
 	switch {
 	case err == nil:
 		return &answer{confirmed: true, arrived: time.Now()}, nil

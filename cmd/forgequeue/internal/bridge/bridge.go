@@ -76,10 +76,13 @@ type source interface {
 // are given back. An error means that the source could not be opened at first; later that is tried again.
 func (b *Bridge) Run(ctx context.Context) error {
 	opened, err := b.options.From.open(ctx, b.options.Prefetch)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil
+	switch {
+	case ctx.Err() != nil:
+		if opened != nil {
+			opened.close(ctx)
 		}
+		return nil
+	case err != nil:
 		return fmt.Errorf("the source cannot be opened: %w", err)
 	}
 	b.log.InfoContext(ctx, "bridge running", "from", b.options.From.String(), "queue", b.options.Queue)

@@ -179,8 +179,9 @@ func (s *sqsSource) giveBack(ctx context.Context, m *message) error { return s.v
 func (s *sqsSource) hold(ctx context.Context, m *message) error { return s.visible(ctx, m, holdFor) }
 
 func (s *sqsSource) visible(ctx context.Context, m *message, after time.Duration) error {
+	receipt := m.receipt.(string) //nolint:forcetypeassert // its own
 	_, err := s.client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{
-		QueueUrl: &s.queue, ReceiptHandle: new(m.receipt.(string)), VisibilityTimeout: int32(after / time.Second), //nolint:forcetypeassert,gosec // its own; 0 or 600
+		QueueUrl: &s.queue, ReceiptHandle: &receipt, VisibilityTimeout: int32(after / time.Second),
 	})
 	return err
 }

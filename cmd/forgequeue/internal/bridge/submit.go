@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -83,8 +84,7 @@ func forGood(err error) bool {
 	if !ok {
 		return false
 	}
-	switch p.Code {
-	case problem.TooManyLanes, problem.IdempotencyInFlight, problem.DedupeConflict:
+	if slices.Contains([]problem.Code{problem.TooManyLanes, problem.IdempotencyInFlight}, p.Code) {
 		return false
 	}
 	switch p.Status {
