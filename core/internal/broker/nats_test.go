@@ -2,7 +2,6 @@ package broker_test
 
 import (
 	"bytes"
-
 	"testing"
 
 	"github.com/google/uuid"

@@ -216,9 +216,14 @@ func (p *Pool) Run(ctx context.Context) {
 			p.closing.Wait()
 			return
 		case <-ticker.C:
-			p.sweep(func(e *entry) bool { return e.users == 0 && (time.Since(e.used) > idleTime || e.isOver()) })
+			p.sweep(p.isDone)
 		}
 	}
+}
+
+// isDone says that a connection without users is idle for too long, or over.
+func (p *Pool) isDone(e *entry) bool {
+	return e.users == 0 && (time.Since(e.used) > idleTime || e.isOver())
 }
 
 func (p *Pool) sweep(ends func(*entry) bool) {
