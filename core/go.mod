@@ -31,8 +31,6 @@ require (
 	pgregory.net/rapid v1.3.0 // tests: properties and the model
 )
 
-require github.com/twmb/franz-go/pkg/kmsg v1.15.1
-
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/bytedance/gopkg v0.1.3 // indirect

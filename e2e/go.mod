@@ -12,8 +12,8 @@ require (
 	github.com/forgequeue/forgequeue/shared v0.0.0
 	github.com/getkin/kin-openapi v0.152.0 // answers against the OpenAPI documents
 	github.com/jackc/pgx/v5 v5.12.0 // PostgreSQL
-	github.com/nats-io/nats.go v1.55.0 // indirect; tests: a consumer of NATS
-	github.com/rabbitmq/amqp091-go v1.16.0 // indirect; tests: a consumer of RabbitMQ
+	github.com/nats-io/nats.go v1.55.0 // tests: a consumer of NATS
+	github.com/rabbitmq/amqp091-go v1.16.0 // tests: a consumer of RabbitMQ
 	github.com/twmb/franz-go v1.22.3 // tests: a consumer of Kafka
 	github.com/twmb/franz-go/pkg/kfake v0.0.0-20260918054303-01f206a7e32c // tests: a Kafka
 	github.com/twmb/franz-go/pkg/kmsg v1.15.1 // indirect
@@ -51,6 +51,7 @@ require (
 
 require (
 	github.com/anishathalye/porcupine v1.3.1
+	github.com/forgequeue/forgequeue/shared/outbox v0.0.0-00010101000000-000000000000
 	github.com/google/uuid v1.6.0
 	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1
 )

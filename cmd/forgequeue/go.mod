@@ -4,9 +4,9 @@ go 1.26.0
 
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0 // up: a Redis where none is installed
-	github.com/caarlos0/env/v11 v11.4.2 // settings of relay from the environment
 	github.com/aws/aws-sdk-go-v2/config v1.33.18 // bridge: credentials and region, as other programs find them
 	github.com/aws/aws-sdk-go-v2/service/sqs v1.53.0 // bridge: SQS
+	github.com/caarlos0/env/v11 v11.4.2 // settings of relay from the environment
 	github.com/forgequeue/forgequeue/cmd/bench v0.0.0 // the command bench
 	github.com/forgequeue/forgequeue/cmd/supervisor v0.0.0 // up: PostgreSQL and Redis as children
 	github.com/forgequeue/forgequeue/core v0.0.0
