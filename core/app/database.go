@@ -1,0 +1,99 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+)
+
+// Migrate brings the database to this version's schema and creates the partitions of the next days.
+// It gives the versions applied, none if all were.
+func Migrate(ctx context.Context, cfg Config) ([]int64, error) {
+	if err := cfg.checkDatabase(); err != nil {
+		return nil, err
+	}
+	store, err := cell.Open(ctx, cfg.storeOptions())
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	return store.Migrate(ctx)
+}
+
+// Verify recounts the counts of caps and checks the other invariants between the tables of the
+// database. It gives a line for each violation, none if all is right. It changes nothing, and may
+// run while cores run.
+func Verify(ctx context.Context, cfg Config) ([]string, error) {
+	if err := cfg.checkDatabase(); err != nil {
+		return nil, err
+	}
+	store, err := openMigrated(ctx, cfg.storeOptions())
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	ctx, cancel := context.WithTimeout(ctx, usage.OperatorTime)
+	defer cancel()
+	drifts, err := store.Verify(ctx)
+	if err != nil {
+		return nil, err
+	}
+	invalid, err := store.InvalidIndexes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	waits, err := store.VerifyDependencies(ctx)
+	lines := make([]string, 0, len(drifts)+len(invalid)+len(waits))
+	for _, drift := range drifts {
+		lines = append(lines, drift.String())
+	}
+	for _, name := range invalid {
+		lines = append(lines, "index: "+name+" is not valid, as after an interrupted `core migrate`; run it again")
+	}
+	return append(lines, waits...), err
+}
+
+// Recount resets the counts of caps that Verify found wrong, and gives how many jobs were counted.
+// Jobs do not change, caps stay in force. No core may run on the database: otherwise it is an
+// error, and nothing changes.
+func Recount(ctx context.Context, cfg Config) (jobs int64, err error) {
+	if err := cfg.checkDatabase(); err != nil {
+		return 0, err
+	}
+	options := cfg.storeOptions()
+	options.MaxConns = 1 // otherwise its own connections would look like another core's
+	store, err := openMigrated(ctx, options)
+	if err != nil {
+		return 0, err
+	}
+	defer store.Close()
+	return store.Recount(ctx)
+}
+
+// openMigrated opens the store and refuses a schema or counts that this version cannot use.
+func openMigrated(ctx context.Context, options cell.Options) (*cell.Cell, error) {
+	store, err := cell.Open(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	pending, err := store.SchemaPending(ctx)
+	if err == nil && pending > 0 {
+		err = fmt.Errorf("core: the database lacks %d migrations; run `core migrate` with the same DATABASE_URL first", pending)
+	}
+	foreign := false
+	if err == nil {
+		foreign, err = store.ForeignCounters(ctx)
+	}
+	if err == nil && foreign {
+		err = errors.New("core: the counts of caps were written by another server, as after the restore of a dump; " +
+			"run `core migrate` with the same DATABASE_URL first, which resets them")
+	}
+	if err != nil {
+		store.Close()
+		return nil, err
+	}
+	return store, nil
+}
