@@ -37,7 +37,7 @@ func newCore() *cobra.Command {
 			_, err = fmt.Fprintf(command.OutOrStdout(), "the schema is up to date; migrations applied now: %d\n", len(applied))
 			return err
 		},
-	}, newVerify(), newRecount(), newHealth("core", func(ctx context.Context) error {
+	}, newVerify(), newRecount(), newCells(), newHealth("core", func(ctx context.Context) error {
 		cfg, _ := coreapp.FromEnv() // Health needs the address alone
 		return coreapp.Health(ctx, cfg)
 	}))
@@ -80,6 +80,22 @@ func newRecount() *cobra.Command {
 			}
 			_, err = fmt.Fprintf(command.OutOrStdout(), "counts were reset; jobs that they had counted: %d\n", jobs)
 			return err
+		},
+	}
+}
+
+func newCells() *cobra.Command {
+	return &cobra.Command{
+		Use:   "cells",
+		Short: "List the cells of an installation with several databases, and how full they are",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			cfg, _ := coreapp.FromEnv() // Cells judges the settings that it needs
+			listed, err := coreapp.Cells(command.Context(), cfg)
+			if err != nil {
+				return cli.Environment(err)
+			}
+			return coreapp.WriteCells(command.OutOrStdout(), listed)
 		},
 	}
 }

@@ -29,6 +29,7 @@ type Config struct {
 	DatabaseURL       secret.Text   `env:"DATABASE_URL"                                                   doc:"PostgreSQL 15 or newer, postgres://user:password@host:5432/database. Required."`
 	DatabaseConns     int32         `env:"FORGEQUEUE_DATABASE_CONNS"          envDefault:"16"             doc:"Maximum number of connections to PostgreSQL, 2 to 1000. Default 16."`
 	DatabaseWait      time.Duration `env:"FORGEQUEUE_DATABASE_WAIT"           envDefault:"2s"             doc:"How long a request waits for a free connection before it is refused, a duration such as 2s. Default 2s."`
+	Cells             string        `env:"FORGEQUEUE_CELLS"                                               doc:"Path of a JSON file that lists the installation's cells, where it has several databases; the same for every core. See cells.md. Default none: the one database is that of DATABASE_URL."`
 	RedisURL          secret.Text   `env:"REDIS_URL"                                                      doc:"Redis or Valkey, redis://, rediss:// or unix://; a cluster or Sentinel too, see operations.md. Optional: without it a job that another core stored is found by a poll, up to 250 ms later. Default none."`
 	HopSecret         secret.Text   `env:"FORGEQUEUE_HOP_SECRET"                                          doc:"Verifies that a call comes from a gateway, at least 32 bytes, the same in gateway and core. Required; openssl rand -base64 32 makes one."`
 	HopSecretPrevious secret.Text   `env:"FORGEQUEUE_HOP_SECRET_PREVIOUS"                                 doc:"The old secret, also accepted while the secret is being changed. Default none."`
@@ -149,9 +150,20 @@ func (cfg Config) checkDatabase() error {
 	if cfg.DatabaseWait < 10*time.Millisecond || cfg.DatabaseWait > time.Minute {
 		problems = append(problems, fmt.Errorf("FORGEQUEUE_DATABASE_WAIT %v: must be between 10ms and 1m", cfg.DatabaseWait))
 	}
-	if !cfg.AllowPlaintext && len(store.PlaintextHosts(cfg.DatabaseURL.Reveal())) > 0 {
-		problems = append(problems, errors.New("DATABASE_URL: the connection to a remote server would not be encrypted; add "+
-			"sslmode=require (or verify-full), or accept it with FORGEQUEUE_ALLOW_PLAINTEXT_DATABASE=true"))
+	if !cfg.AllowPlaintext {
+		problems = append(problems, plaintext("DATABASE_URL", cfg.DatabaseURL))
+	}
+	if _, err := cfg.cells(); err != nil {
+		problems = append(problems, fmt.Errorf("FORGEQUEUE_CELLS: %w", err))
 	}
 	return errors.Join(problems...)
+}
+
+// plaintext refuses a connection to a remote server that would not be encrypted.
+func plaintext(name string, url secret.Text) error {
+	if len(store.PlaintextHosts(url.Reveal())) == 0 {
+		return nil
+	}
+	return errors.New(name + ": the connection to a remote server would not be encrypted; add " +
+		"sslmode=require (or verify-full), or accept it with FORGEQUEUE_ALLOW_PLAINTEXT_DATABASE=true")
 }

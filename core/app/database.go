@@ -2,35 +2,53 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
-// Migrate brings the database to this version's schema and creates the partitions of the next days.
+// Migrate brings the databases to this version's schema and creates the partitions of the next days.
 // It gives the versions applied, none if all were.
 func Migrate(ctx context.Context, cfg Config) ([]int64, error) {
 	if err := cfg.checkDatabase(); err != nil {
 		return nil, err
 	}
-	store, err := cell.Open(ctx, cfg.storeOptions())
+	if cfg.Cells != "" {
+		return migrateCells(ctx, cfg)
+	}
+	return migrate(ctx, cfg.storeOptions(), nil)
+}
+
+// migrate migrates one database; named then says which cell it is, nil nothing.
+func migrate(ctx context.Context, options cell.Options, named func(context.Context, *cell.Cell) error) ([]int64, error) {
+	store, err := cell.Open(ctx, options)
 	if err != nil {
 		return nil, err
 	}
 	defer store.Close()
-	return store.Migrate(ctx)
+	applied, err := store.Migrate(ctx)
+	if err == nil && named != nil {
+		err = named(ctx, store)
+	}
+	return applied, err
 }
 
 // Verify recounts the counts of caps and checks the other invariants between the tables of the
-// database. It gives a line for each violation, none if all is right. It changes nothing, and may
+// databases. It gives a line for each violation, none if all is right. It changes nothing, and may
 // run while cores run.
 func Verify(ctx context.Context, cfg Config) ([]string, error) {
 	if err := cfg.checkDatabase(); err != nil {
 		return nil, err
 	}
-	store, err := openMigrated(ctx, cfg.storeOptions())
+	if cfg.Cells != "" {
+		return verifyCells(ctx, cfg)
+	}
+	return verify(ctx, cfg.storeOptions())
+}
+
+func verify(ctx context.Context, options cell.Options) ([]string, error) {
+	store, err := openMigrated(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +81,20 @@ func Recount(ctx context.Context, cfg Config) (jobs int64, err error) {
 	if err := cfg.checkDatabase(); err != nil {
 		return 0, err
 	}
-	options := cfg.storeOptions()
+	all, err := cfg.cellOptions()
+	if err != nil {
+		return 0, err
+	}
+	for _, options := range all {
+		counted, err := recount(ctx, options)
+		if jobs += counted; err != nil {
+			return jobs, err
+		}
+	}
+	return jobs, nil
+}
+
+func recount(ctx context.Context, options cell.Options) (int64, error) {
 	options.MaxConns = 1 // otherwise its own connections would look like another core's
 	store, err := openMigrated(ctx, options)
 	if err != nil {
@@ -73,6 +104,11 @@ func Recount(ctx context.Context, cfg Config) (jobs int64, err error) {
 	return store.Recount(ctx)
 }
 
+// unfitError says that core cannot use a database as it is: waiting does not help.
+type unfitError string
+
+func (e unfitError) Error() string { return string(e) }
+
 // openMigrated opens the store and refuses a schema or counts that this version cannot use.
 func openMigrated(ctx context.Context, options cell.Options) (*cell.Cell, error) {
 	store, err := cell.Open(ctx, options)
@@ -81,14 +117,14 @@ func openMigrated(ctx context.Context, options cell.Options) (*cell.Cell, error)
 	}
 	pending, err := store.SchemaPending(ctx)
 	if err == nil && pending > 0 {
-		err = fmt.Errorf("core: the database lacks %d migrations; run `core migrate` with the same DATABASE_URL first", pending)
+		err = unfitError(fmt.Sprintf("core: the database lacks %d migrations; run `core migrate` with the same DATABASE_URL first", pending))
 	}
 	foreign := false
 	if err == nil {
 		foreign, err = store.ForeignCounters(ctx)
 	}
 	if err == nil && foreign {
-		err = errors.New("core: the counts of caps were written by another server, as after the restore of a dump; " +
+		err = unfitError("core: the counts of caps were written by another server, as after the restore of a dump; " +
 			"run `core migrate` with the same DATABASE_URL first, which resets them")
 	}
 	if err != nil {

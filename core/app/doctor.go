@@ -9,6 +9,7 @@ import (
 	"github.com/caarlos0/env/v11"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cells"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/diagnosis"
 )
@@ -32,26 +33,49 @@ func Diagnose(ctx context.Context, settings map[string]string) diagnosis.Diagnos
 			return d.Diagnosis
 		}
 	}
+	listed, err := cfg.cells()
+	if err != nil || len(listed) == 0 { // an error is said above
+		d.database(ctx, cfg, nil)
+		return d.Diagnosis
+	}
+	d.database(ctx, cfg, &listed[0])
+	for i := range listed[1:] {
+		d.cell(ctx, cfg, &listed[1+i])
+	}
+	return d.Diagnosis
+}
+
+// cell checks one cell but the home; its findings have its name in front.
+func (d *doctor) cell(ctx context.Context, cfg Config, listed *cells.Config) {
+	var own doctor
+	cfg.DatabaseURL = listed.DSN
+	own.database(ctx, cfg, listed)
+	for _, f := range own.Findings {
+		d.Add(f.Level, "cell "+listed.Name+": "+f.Check, f.Detail, f.Advice)
+	}
+}
+
+// database checks the PostgreSQL of DatabaseURL, which is to be a cell where one is given.
+func (d *doctor) database(ctx context.Context, cfg Config, as *cells.Config) {
 	if !store.ReadableURL(cfg.DatabaseURL.Reveal()) {
 		d.Add(diagnosis.LevelFail, "PostgreSQL", "DATABASE_URL cannot be read", "it should look like postgres://user:password@host:5432/database")
-		return d.Diagnosis
+		return
 	}
 	info, err := store.InspectServer(ctx, cfg.DatabaseURL.Reveal())
 	switch {
 	case errors.Is(err, store.ErrUnavailable):
 		d.Add(diagnosis.LevelFail, "PostgreSQL", err.Error(), "start the server, or correct DATABASE_URL")
-		return d.Diagnosis
+		return
 	case err != nil:
 		d.Add(diagnosis.LevelFail, "PostgreSQL", err.Error(), "see the server's log")
-		return d.Diagnosis
+		return
 	}
 	d.Clock, d.Doubt = info.Ahead, info.Doubt
 	d.Reached = true
 	d.server(info)
 	d.durability(info, cfg.AllowLossy)
 	d.pool(info, cfg.DatabaseConns)
-	d.schema(ctx, info, cfg)
-	return d.Diagnosis
+	d.schema(ctx, info, cfg, as)
 }
 
 // databaseConfig reads the settings about the database; the others have their defaults, and are not
@@ -63,7 +87,7 @@ func databaseConfig(settings map[string]string) (Config, error) {
 	}
 	known := map[string]string{}
 	for _, name := range []string{
-		"DATABASE_URL", "FORGEQUEUE_DATABASE_CONNS", "FORGEQUEUE_DATABASE_WAIT",
+		"DATABASE_URL", "FORGEQUEUE_CELLS", "FORGEQUEUE_DATABASE_CONNS", "FORGEQUEUE_DATABASE_WAIT",
 		"FORGEQUEUE_ALLOW_LOSSY_DATABASE", "FORGEQUEUE_ALLOW_PLAINTEXT_DATABASE",
 	} {
 		if value, ok := settings[name]; ok {
@@ -146,7 +170,7 @@ func (d *doctor) pool(info store.ServerInfo, conns int32) {
 
 // schema checks whether all migrations are applied. It queries them only if there are any: the
 // query itself would create their table.
-func (d *doctor) schema(ctx context.Context, info store.ServerInfo, cfg Config) {
+func (d *doctor) schema(ctx context.Context, info store.ServerInfo, cfg Config, as *cells.Config) {
 	const check = "migrations"
 	switch {
 	case info.Schema == "":
@@ -176,5 +200,13 @@ func (d *doctor) schema(ctx context.Context, info store.ServerInfo, cfg Config) 
 		d.Add(diagnosis.LevelFail, check, fmt.Sprintf("%d are not applied", pending), "run `forgequeue core migrate` with the same DATABASE_URL")
 	default:
 		d.Add(diagnosis.LevelOK, check, "all are applied", "")
+	}
+	if as == nil || err != nil || pending > 0 {
+		return
+	}
+	if err := checkCell(ctx, store, *as, nil); err != nil {
+		d.Add(diagnosis.LevelFail, "which cell it is", err.Error(), "core cannot start like this")
+	} else {
+		d.Add(diagnosis.LevelOK, "which cell it is", "as FORGEQUEUE_CELLS says", "")
 	}
 }

@@ -70,11 +70,6 @@ func Run(ctx context.Context, cfg Config) error {
 	options := cfg.storeOptions()
 	options.Logger = log
 	options.Tracing, options.Attempts = tracing.Provider(), log.Enabled(ctx, slog.LevelInfo)
-	store, err := openMigrated(ctx, options)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
 	client, err := openRedis(cfg)
 	if err != nil {
 		return err
@@ -82,6 +77,14 @@ func Run(ctx context.Context, cfg Config) error {
 	if client != nil {
 		defer func() { _ = client.Close() }()
 	}
+	if cfg.Cells != "" {
+		return serveCells(ctx, cellsOptions{cfg: cfg, log: log, tracing: tracing, store: options, redis: client, public: public, private: private})
+	}
+	store, err := openAlone(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
 	return serve(ctx, cfg, log, tracing, store, hints.New(client, log), public, private)
 }
 

@@ -16,6 +16,8 @@ type TenantRequest struct {
 	Name   string  `json:"name"`
 	Plan   *string `json:"plan,omitzero"`
 	Weight *int    `json:"weight,omitzero"`
+	// Cell names the cell that is to have the tenant's jobs, where there are several; absent, it is the one with the most room.
+	Cell *string `json:"cell,omitzero"`
 }
 
 // TenantPatch changes a tenant; what is absent stays.
@@ -34,6 +36,8 @@ type Tenant struct {
 	Weight    int       `json:"weight"`
 	Overrides Overrides `json:"overrides"`
 	CreatedAt Time      `json:"created_at" swaggertype:"string" format:"date-time"`
+	// Cell is the cell that has the tenant's jobs; absent where there is one database.
+	Cell string `json:"cell,omitzero"`
 	// Deletion is null for a tenant that was not deleted.
 	Deletion *TenantDeletion `json:"deletion"`
 }

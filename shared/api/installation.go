@@ -3,7 +3,7 @@ package api
 // Installation is how the stores are, and what goes on in them, for the operator.
 type Installation struct {
 	At Time `json:"at" swaggertype:"string" format:"date-time"`
-	// Checks are those of the gateway that was asked, as in /readyz.
+	// Checks are those of the gateway that was asked, as in /readyz, and those of core's cells where there are several.
 	Checks   map[string]string `json:"checks"`
 	Postgres PostgresState     `json:"postgres"`
 	// Statements are those of cores that have run for more than a second, the longest first; 20 at most.

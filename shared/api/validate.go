@@ -277,6 +277,7 @@ func (t *TenantRequest) Validate() []problem.FieldError {
 	r.check(validTitle(t.Name), "name", "must be 1 to 128 characters without control characters")
 	r.check(t.Plan == nil || ValidName(*t.Plan), "plan", nameRule)
 	r.weight(t.Weight)
+	r.check(t.Cell == nil || ValidName(*t.Cell), "cell", nameRule)
 	return r.fields
 }
 

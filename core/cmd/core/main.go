@@ -1,6 +1,6 @@
 // Command core is the engine: it stores jobs, leases them, retries and dead-letters them. `core
 // serve` runs it, `core migrate` prepares its database, `core verify` and `core recount` check its
-// counts, `core health` is the health check of its image.
+// counts, `core cells` lists several databases, `core health` is the health check of its image.
 package main
 
 import (
@@ -16,6 +16,7 @@ import (
 const usage = `usage: core serve     run the engine
        core verify    recount what caps have counted; exits 1 at any drift
        core recount   reset the counts of caps if verify finds a drift; all cores must be stopped
+       core cells     list the cells of an installation with several databases, and how full they are
        core health    ask the core that runs here whether it is ready; exits 1 if not
        core version   say which build this is
        core migrate   bring the database to this version's schema; harmless to repeat
@@ -59,6 +60,11 @@ func run(ctx context.Context, command string) int {
 		var jobs int64
 		if jobs, err = app.Recount(ctx, cfg); err == nil {
 			fmt.Printf("counts were reset; jobs that they had counted: %d\n", jobs)
+		}
+	case "cells":
+		var listed []app.CellState
+		if listed, err = app.Cells(ctx, cfg); err == nil {
+			err = app.WriteCells(os.Stdout, listed)
 		}
 	case "health":
 		err = app.Health(ctx, cfg)

@@ -28,6 +28,11 @@ func WithActor(ctx context.Context, actor Actor) context.Context {
 	return context.WithValue(ctx, actorKey{}, actor)
 }
 
+// WithoutActor makes the calls with this context the engine's own: what it does was recorded elsewhere.
+func WithoutActor(ctx context.Context) context.Context {
+	return context.WithValue(ctx, actorKey{}, nil)
+}
+
 // Event is an action. A nil tenant means none, an empty object that the detail names it.
 type Event struct {
 	Tenant *tenant.ID

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
@@ -28,17 +29,22 @@ type tenantRow struct {
 	Weight    int32
 	Overrides []byte
 	CreatedAt time.Time
+	// Cell is null in the home cell, and in a cell's copies.
+	Cell *string
 	// DeletingAt and DeletedAt are when a deletion began and ended, Removed is what it has removed.
 	DeletingAt *time.Time
 	DeletedAt  *time.Time
 	Removed    int64
 }
 
-const tenantColumns = `id, name, plan, weight, overrides, created_at, deleting_at, deleted_at, removed`
+const tenantColumns = `id, name, plan, weight, overrides, created_at, cell, deleting_at, deleted_at, removed`
 
 func (r *tenantRow) wire() api.Tenant {
 	t := api.Tenant{ID: r.ID.String(), Name: r.Name, Plan: r.Plan, Weight: int(r.Weight), CreatedAt: api.At(r.CreatedAt)}
 	_ = json.Unmarshal(r.Overrides, &t.Overrides) // written from such a value by this package alone
+	if r.Cell != nil {
+		t.Cell = *r.Cell
+	}
 	if r.DeletingAt != nil {
 		t.Deletion = &api.TenantDeletion{State: api.DeletionRunning, Removed: r.Removed, RequestedAt: api.At(*r.DeletingAt), EndedAt: api.AtOrNil(r.DeletedAt)}
 		if r.DeletedAt != nil {
@@ -49,14 +55,20 @@ func (r *tenantRow) wire() api.Tenant {
 }
 
 const createTenantSQL = `
-INSERT INTO tenants (id, name, plan, weight, overrides, created_at)
-VALUES (@id, @name, @plan, @weight, '{}', statement_timestamp())
+INSERT INTO tenants (id, name, plan, weight, overrides, created_at, cell)
+VALUES (@id, @name, @plan, @weight, '{}', statement_timestamp(), @cell)
 -- the gateway draws the id, and may repeat a call whose answer it lost
 ON CONFLICT (id) DO UPDATE SET id = EXCLUDED.id
 RETURNING ` + tenantColumns
 
 // CreateTenant creates a tenant. A repeat with the same id gives the first answer.
 func (s *Directory) CreateTenant(ctx context.Context, id tenant.ID, request api.TenantRequest) (api.Tenant, error) {
+	return s.CreateTenantIn(ctx, "", id, request)
+}
+
+// CreateTenantIn is CreateTenant for a tenant whose jobs another cell has; "" is this one. A repeat
+// leaves the tenant in its first cell.
+func (s *Directory) CreateTenantIn(ctx context.Context, cell string, id tenant.ID, request api.TenantRequest) (api.Tenant, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	plan, weight := DefaultPlan, 1
 	if request.Plan != nil {
@@ -66,11 +78,13 @@ func (s *Directory) CreateTenant(ctx context.Context, id tenant.ID, request api.
 		weight = *request.Weight
 	}
 	rows, err := audit.Recorded(ctx, s.Store, pgx.RowToStructByName[tenantRow], createTenantSQL, store.Args{
-		"id": id, "name": request.Name, "plan": plan, "weight": weight,
+		"id": id, "name": request.Name, "plan": plan, "weight": weight, "cell": null.Text(cell),
 	}, func([]tenantRow) *audit.Event {
-		return &audit.Event{Tenant: &id, Action: api.AuditTenantCreate, Object: id.String(), Detail: map[string]any{
-			"name": request.Name, "plan": plan, "weight": weight,
-		}}
+		detail := map[string]any{"name": request.Name, "plan": plan, "weight": weight}
+		if cell != "" {
+			detail["cell"] = cell
+		}
+		return &audit.Event{Tenant: &id, Action: api.AuditTenantCreate, Object: id.String(), Detail: detail}
 	})
 	if err != nil {
 		return api.Tenant{}, fmt.Errorf("directory: create tenant: %w", unknownPlan(err))
@@ -158,29 +172,37 @@ func changeLimits[T any](
 	ctx context.Context, s *Directory, row pgx.RowToFunc[T], sql string, args, scope store.Args, brings addedCaps, done audit.Event,
 ) (changed []T, err error) {
 	err = s.InTx(ctx, func(tx pgx.Tx) error {
-		counters, err := brings(ctx, tx)
-		if err != nil {
-			return err
-		}
-		rows, err := tx.Query(ctx, sql, args)
-		if err != nil {
-			return err
-		}
-		if changed, err = pgx.CollectRows(rows, row); err != nil {
-			return err
-		}
-		if rows.CommandTag().RowsAffected() > 0 {
-			if err := audit.Record(ctx, tx, done); err != nil {
-				return err
-			}
-		}
-		if counters == 0 {
-			return nil
-		}
-		scope["counters"] = counters.Bits()
-		_, err = tx.Exec(ctx, usage.UnsettleSQL, scope)
+		changed, err = changeLimitsIn(ctx, tx, row, sql, args, scope, brings, done)
 		return err
 	})
+	return changed, err
+}
+
+func changeLimitsIn[T any](
+	ctx context.Context, tx pgx.Tx, row pgx.RowToFunc[T], sql string, args, scope store.Args, brings addedCaps, done audit.Event,
+) ([]T, error) {
+	counters, err := brings(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := tx.Query(ctx, sql, args)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := pgx.CollectRows(rows, row)
+	if err != nil {
+		return nil, err
+	}
+	if rows.CommandTag().RowsAffected() > 0 {
+		if err := audit.Record(ctx, tx, done); err != nil {
+			return nil, err
+		}
+	}
+	if counters == 0 {
+		return changed, nil
+	}
+	scope["counters"] = counters.Bits()
+	_, err = tx.Exec(ctx, usage.UnsettleSQL, scope)
 	return changed, err
 }
 

@@ -44,23 +44,24 @@ UPDATE schedules SET next_at = NULL, due_at = NULL, updated_at = statement_times
 // DeleteTenant begins the deletion of a tenant, and gives the tenant. A repeat changes nothing.
 func (s *Directory) DeleteTenant(ctx context.Context, id tenant.ID) (api.Tenant, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	args := store.Args{"tenant_id": id}
-	err := s.InTx(ctx, func(tx pgx.Tx) error {
-		marked, err := tx.Exec(ctx, markTenantSQL, args)
-		if err != nil || marked.RowsAffected() == 0 {
-			return err
-		}
-		for _, sql := range []string{revokeAllSQL, pauseAllSQL, stopSchedulesSQL} {
-			if _, err := tx.Exec(ctx, sql, args); err != nil {
-				return err
-			}
-		}
-		return audit.Record(ctx, tx, audit.Event{Tenant: &id, Action: api.AuditTenantDelete, Object: id.String()})
-	})
-	if err != nil {
+	if err := s.InTx(ctx, func(tx pgx.Tx) error { return markDeleted(ctx, tx, id) }); err != nil {
 		return api.Tenant{}, fmt.Errorf("directory: delete tenant: %w", err)
 	}
 	return s.GetTenant(ctx, id)
+}
+
+func markDeleted(ctx context.Context, tx pgx.Tx, id tenant.ID) error {
+	args := store.Args{"tenant_id": id}
+	marked, err := tx.Exec(ctx, markTenantSQL, args)
+	if err != nil || marked.RowsAffected() == 0 {
+		return err
+	}
+	for _, sql := range []string{revokeAllSQL, pauseAllSQL, stopSchedulesSQL} {
+		if _, err := tx.Exec(ctx, sql, args); err != nil {
+			return err
+		}
+	}
+	return audit.Record(ctx, tx, audit.Event{Tenant: &id, Action: api.AuditTenantDelete, Object: id.String()})
 }
 
 const deletingTenantsSQL = `

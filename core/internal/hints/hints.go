@@ -50,6 +50,8 @@ const (
 type ready struct {
 	// From identifies the sender, so that it does not wake itself.
 	From string `json:"from"`
+	// Cell is the name of the sender's cell; empty where there is one database.
+	Cell string `json:"cell,omitempty"`
 	// Lists are the lists in which jobs became ready, with the first of them.
 	Lists []queue.Waiting `json:"lines,omitempty"`
 	// Ended are jobs that have ended.
@@ -81,6 +83,9 @@ type Hints struct {
 	out           chan message
 	notifications notifications
 	log           *slog.Logger
+	// cell is whose hints these are, own how many subscriptions this process has.
+	cell string
+	own  int64
 	// quiet is until when this core is assumed to be alone, in Unix nanoseconds.
 	quiet atomic.Int64
 }
@@ -91,7 +96,15 @@ type message struct{ channel, payload string }
 // installations may share one Redis: a hint of another's lanes is looked up, not found, and
 // dropped.
 func New(client redis.UniversalClient, log *slog.Logger) *Hints {
-	return &Hints{client: client, self: rand.Text(), out: make(chan message, backlog), notifications: newNotifications(), log: log}
+	return NewOf("", 1, client, log)
+}
+
+// NewOf is New for one of several cells, of which a process has one Hints each: lanes have numbers of
+// their own in each cell, so only hints of the same cell count.
+func NewOf(cell string, cells int, client redis.UniversalClient, log *slog.Logger) *Hints {
+	return &Hints{
+		client: client, self: rand.Text(), out: make(chan message, backlog), notifications: newNotifications(), log: log, cell: cell, own: int64(cells),
+	}
 }
 
 // Connect makes a client for Hints, which set their own timeouts. Replies are checked before the
@@ -136,7 +149,7 @@ func (h *Hints) publishHint(hint ready) {
 	if h.client == nil || !hint.Settings && hint.Left == nil && time.Now().UnixNano() < h.quiet.Load() {
 		return
 	}
-	hint.From = h.self
+	hint.From, hint.Cell = h.self, h.cell
 	payload, err := json.Marshal(hint)
 	if err == nil {
 		h.send(api.ChannelReady, string(payload))
@@ -173,7 +186,7 @@ func (h *Hints) sendHints(ctx context.Context) {
 		case m := <-h.out:
 			receivers, err := h.publish(ctx, m, sendTime)
 			// This core receives its own hints. In a cluster a node counts only its own receivers.
-			if err == nil && receivers <= 1 && oneNode {
+			if err == nil && receivers <= h.own && oneNode {
 				h.quiet.Store(time.Now().Add(aloneFor).UnixNano())
 			}
 			if failed := err != nil && ctx.Err() == nil; failed != failing {
@@ -240,7 +253,7 @@ func (h *Hints) listen(ctx context.Context, listener Listener) (err error) {
 func (h *Hints) handle(event any, listener Listener) {
 	message, ok := event.(*redis.Message)
 	var hint ready
-	if ok && json.Unmarshal([]byte(message.Payload), &hint) == nil && hint.From != h.self {
+	if ok && json.Unmarshal([]byte(message.Payload), &hint) == nil && hint.From != h.self && hint.Cell == h.cell {
 		listener.handle(hint)
 	}
 }

@@ -135,6 +135,22 @@ func atOnce[Req, Resp any](serve itemHandler[Req, Resp]) handler {
 	})
 }
 
+// atOnceResults is atOnce for a handler that makes the whole result of an item.
+func atOnceResults[Req, Resp any](serve func(context.Context, api.Item[Req]) api.Result[Resp]) handler {
+	return together(func(ctx context.Context, items []api.Item[Req]) []api.Result[Resp] {
+		results := make([]api.Result[Resp], len(items))
+		var group sync.WaitGroup
+		for i := range items {
+			group.Go(func() {
+				defer guard(ctx, &items[i], &results[i])
+				results[i] = serve(ctx, items[i])
+			})
+		}
+		group.Wait()
+		return results
+	})
+}
+
 // together serves all items of a call with one function.
 func together[Req, Resp any](serve func(context.Context, []api.Item[Req]) []api.Result[Resp]) handler {
 	return func(ctx context.Context, body []byte) (response, error) {

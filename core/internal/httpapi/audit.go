@@ -24,22 +24,32 @@ import (
 //	@x-example-redrives {"filter": {"action": "redrive.create"}, "page_size": 50}
 //	@Router      /internal/v1/audit-lists [post]
 func (s *Server) listAudit(ctx context.Context, item api.Item[api.HopAuditRequest]) (api.Page[api.AuditEntry], error) {
-	filter := item.Request.Filter
-	var owner *tenant.ID
-	if item.Principal.Kind != api.PrincipalOperator {
-		id, err := ofManager(item.Principal)
-		if err != nil {
-			return api.Page[api.AuditEntry]{}, err
-		}
-		owner, filter.Tenant = &id, ""
-	} else if filter.Tenant != "" {
-		id, err := uuid.Parse(filter.Tenant)
-		if err != nil {
-			return api.Page[api.AuditEntry]{}, store.ErrNotFound
-		}
-		owner = &id
+	filter, owner, err := auditOf(item)
+	if err != nil {
+		return api.Page[api.AuditEntry]{}, err
 	}
 	return paged(s, listingOf(api.HopAudit, item.Principal, filter), item.Request.PageToken, func(place string) (api.Page[api.AuditEntry], error) {
 		return s.Store.Audit(ctx, owner, filter, pageSize(item.Request.PageSize), place)
 	})
+}
+
+// auditOf gives the filter, and whose entries: nil is the operator's view of all.
+func auditOf(item api.Item[api.HopAuditRequest]) (api.AuditFilter, *tenant.ID, error) {
+	filter := item.Request.Filter
+	if item.Principal.Kind != api.PrincipalOperator {
+		id, err := ofManager(item.Principal)
+		if err != nil {
+			return filter, nil, err
+		}
+		filter.Tenant = ""
+		return filter, &id, nil
+	}
+	if filter.Tenant == "" {
+		return filter, nil, nil
+	}
+	id, err := uuid.Parse(filter.Tenant)
+	if err != nil {
+		return filter, nil, store.ErrNotFound
+	}
+	return filter, &id, nil
 }

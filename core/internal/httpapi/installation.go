@@ -10,7 +10,7 @@ import (
 // installation reads how the stores are.
 //
 //	@Summary     Read the state of the installation
-//	@Description PostgreSQL as its statistics views show it, statements of cores that have run for more than a second, and the redrives by filter that go on. Three statements, whatever the backlog. `checks` is empty here: the gateway fills it in.
+//	@Description PostgreSQL as its statistics views show it, statements of cores that have run for more than a second, and the redrives by filter that go on. Three statements, whatever the backlog. `checks` has each cell's state where there are several; the gateway adds its own.
 //	@ID          installation
 //	@Tags        Tenants and keys
 //	@Param       envelope body api.Envelope[any] true "The callers' requests."

@@ -40,6 +40,8 @@ type Server struct {
 	Guard outbound.Guard
 	// Bodies bounds the memory of calls' bodies, see NewBodies.
 	Bodies *memory.Budget
+	// Cell is the name of the home cell where there are several: a tenant without a cell is shown with it.
+	Cell string
 	// Draining says that this process is about to stop.
 	Draining func() bool
 	// Tracer makes spans; nil makes none.
@@ -52,6 +54,10 @@ type Server struct {
 
 // Handler makes the router and registers the metrics of its routes.
 func (s *Server) Handler(registry prometheus.Registerer) http.Handler {
+	return s.router(registry, s.probes(), s.allRoutes())
+}
+
+func (s *Server) router(registry prometheus.Registerer, probes, routes []route) http.Handler {
 	s.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "forgequeue_core_request_duration_seconds",
 		Help: "Internal calls by route and status.", NativeHistogramBucketFactor: 1.1,
@@ -74,10 +80,10 @@ func (s *Server) Handler(registry prometheus.Registerer) http.Handler {
 		s.refuse(c, problem.New(problem.MethodNotAllowed, "This route does not have the method "+c.Request.Method+"."))
 	})
 	router.Use(s.observe, s.recover)
-	for _, r := range s.probes() {
+	for _, r := range probes {
 		router.Match([]string{http.MethodGet, http.MethodHead}, r.path, s.probe(r))
 	}
-	for _, r := range slices.Concat(s.routes(), s.typeRoutes()) {
+	for _, r := range routes {
 		router.Handle(r.method, r.path, s.verify(r.body), s.adapt(r))
 	}
 	return router

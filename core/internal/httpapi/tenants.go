@@ -22,11 +22,31 @@ import (
 //	@x-example-tenant {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002", "name": "Example Ltd"}
 //	@Router      /internal/v1/tenant-creations [post]
 func (s *Server) createTenant(ctx context.Context, item api.Item[api.HopTenantCreateRequest]) (api.Tenant, error) {
-	id, err := uuid.Parse(item.Request.ID)
-	if err != nil || id == uuid.Nil {
-		return api.Tenant{}, problem.New(problem.InvalidRequest, "A tenant's id must be a UUID.")
+	id, err := tenantID(item.Request.ID)
+	if err != nil {
+		return api.Tenant{}, err
+	}
+	if item.Request.Cell != nil {
+		return api.Tenant{}, problem.Invalid(problem.FieldError{Field: "cell", Message: "must be absent: the installation has one database"})
 	}
 	return s.Store.CreateTenant(ctx, id, item.Request.TenantRequest)
+}
+
+// shown is a tenant as the operator sees it.
+func (s *Server) shown(t api.Tenant, err error) (api.Tenant, error) {
+	if t.Cell == "" {
+		t.Cell = s.Cell
+	}
+	return t, err
+}
+
+// tenantID reads the id that the gateway drew for a tenant.
+func tenantID(text string) (uuid.UUID, error) {
+	id, err := uuid.Parse(text)
+	if err != nil || id == uuid.Nil {
+		return uuid.UUID{}, problem.New(problem.InvalidRequest, "A tenant's id must be a UUID.")
+	}
+	return id, nil
 }
 
 // listTenants reads a page of tenants.
@@ -51,6 +71,9 @@ func (s *Server) listTenants(ctx context.Context, item api.Item[api.HopPageReque
 			before = &id
 		}
 		tenants, err := s.Store.ListTenants(ctx, before, item.Request.PageSize+1)
+		for i := range tenants {
+			tenants[i], _ = s.shown(tenants[i], nil)
+		}
 		return page(tenants, item.Request.PageSize, func(t api.Tenant) string { return t.ID }), err
 	})
 }
@@ -72,7 +95,7 @@ func (s *Server) patchTenant(ctx context.Context, item api.Item[api.HopTenantPat
 	if err != nil {
 		return api.Tenant{}, store.ErrNotFound
 	}
-	patched, err := s.Store.PatchTenant(ctx, id, item.Request.TenantPatch)
+	patched, err := s.shown(s.Store.PatchTenant(ctx, id, item.Request.TenantPatch))
 	if err == nil {
 		s.limitsChanged(ctx, api.LimitsChanged{Tenant: patched.ID})
 	}
@@ -96,7 +119,7 @@ func (s *Server) getTenant(ctx context.Context, item api.Item[api.HopTenantReque
 	if err != nil {
 		return api.Tenant{}, store.ErrNotFound
 	}
-	return s.Store.GetTenant(ctx, id)
+	return s.shown(s.Store.GetTenant(ctx, id))
 }
 
 // deleteTenant begins the deletion of a tenant.
@@ -116,7 +139,7 @@ func (s *Server) deleteTenant(ctx context.Context, item api.Item[api.HopTenantRe
 	if err != nil {
 		return api.Tenant{}, store.ErrNotFound
 	}
-	deleted, err := s.Store.DeleteTenant(ctx, id)
+	deleted, err := s.shown(s.Store.DeleteTenant(ctx, id))
 	if err == nil {
 		s.limitsChanged(ctx, api.LimitsChanged{Tenant: deleted.ID})
 	}

@@ -22,6 +22,7 @@ const (
 	LockLedger     LockClass = "ledger"     // one core closes a day
 	LockSchedules  LockClass = "schedules"  // the creation of a tenant's schedules
 	LockAPIKeys    LockClass = "api-keys"   // changes of a tenant's keys
+	LockDirectory  LockClass = "directory"  // one core copies the directory to a cell
 )
 
 // LockKey is the 64-bit key of an advisory lock. A collision costs a wait, nothing else.

@@ -27,7 +27,7 @@ func newTenant(a *cli.App) *cobra.Command {
 }
 
 func newTenantCreate(a *cli.App) *cobra.Command {
-	var plan string
+	var plan, cell string
 	var weight int
 	command := &cobra.Command{
 		Use:     "create NAME",
@@ -37,9 +37,10 @@ func newTenantCreate(a *cli.App) *cobra.Command {
 	}
 	command.Flags().StringVar(&plan, "plan", "standard", "the plan whose limits hold")
 	command.Flags().IntVar(&weight, "weight", 1, "share of workers that serve many tenants, 1 to 1000")
+	command.Flags().StringVar(&cell, "cell", "", "the cell that is to have its jobs, where there are several; otherwise the one with the most room")
 	command.RunE = a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
 		tenant, err := s.Client.CreateTenant(ctx, api.TenantRequest{
-			Name: args[0], Plan: cli.Given(command, "plan", plan), Weight: cli.Given(command, "weight", weight),
+			Name: args[0], Plan: cli.Given(command, "plan", plan), Weight: cli.Given(command, "weight", weight), Cell: cli.Given(command, "cell", cell),
 		})
 		if err != nil {
 			return err

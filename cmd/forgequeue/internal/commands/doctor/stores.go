@@ -14,7 +14,7 @@ import (
 func examinePostgres(ctx context.Context, a *cli.App, local up.Running, r *report) {
 	settings := map[string]string{}
 	for _, name := range []string{
-		"FORGEQUEUE_DATABASE_CONNS", "FORGEQUEUE_DATABASE_WAIT",
+		"FORGEQUEUE_CELLS", "FORGEQUEUE_DATABASE_CONNS", "FORGEQUEUE_DATABASE_WAIT",
 		"FORGEQUEUE_ALLOW_LOSSY_DATABASE", "FORGEQUEUE_ALLOW_PLAINTEXT_DATABASE",
 	} {
 		if value := a.Getenv(name); value != "" {

@@ -1,0 +1,247 @@
+package cells
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const (
+	// compareEvery is about the pause between two comparisons of all copies with the directory: a copy
+	// that a change could not reach is right again after the next one.
+	compareEvery = 5 * time.Second
+	comparePage  = 500
+	// copyTime bounds one copying, in which the home cell is asked while the other's lock is held.
+	copyTime = 5 * time.Second
+)
+
+// Target is a cell that has copies.
+type Target struct {
+	Name string
+	// Index is the cell's place in the file.
+	Index int
+	Store *cell.Cell
+	// Changed is called when tenants or plans were copied: their limits are to be read again.
+	Changed func(context.Context)
+}
+
+// Copier copies the directory from the home cell. It is safe for concurrent use, in all cores at once.
+type Copier struct {
+	home   *cell.Cell
+	places *Places
+	log    *slog.Logger
+
+	mu sync.Mutex
+	// kicked is closed by the next Kick.
+	kicked chan struct{}
+}
+
+// NewCopier makes a Copier; it copies nothing yet.
+func NewCopier(home *cell.Cell, places *Places, log *slog.Logger) *Copier {
+	return &Copier{home: home, places: places, log: log, kicked: make(chan struct{})}
+}
+
+// Kick asks for a comparison of all cells now.
+func (c *Copier) Kick() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.kicked)
+	c.kicked = make(chan struct{})
+}
+
+func (c *Copier) nextKick() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kicked
+}
+
+// Tenant copies one tenant with its plan, and notes its place. After it the cell may accept its jobs.
+func (c *Copier) Tenant(ctx context.Context, owner tenant.ID, to Target) error {
+	if err := c.tenants(ctx, []tenant.ID{owner}, to); err != nil {
+		return err
+	}
+	c.places.Note(owner, to.Index)
+	return nil
+}
+
+// Plans copies the plans.
+func (c *Copier) Plans(ctx context.Context, to Target) error {
+	ctx, cancel := context.WithTimeout(ctx, copyTime)
+	defer cancel()
+	if err := to.Store.CopyPlans(ctx, c.home.Plans); err != nil {
+		return err
+	}
+	to.Changed(ctx)
+	return nil
+}
+
+func (c *Copier) tenants(ctx context.Context, ids []tenant.ID, to Target) error {
+	ctx, cancel := context.WithTimeout(ctx, copyTime)
+	defer cancel()
+	if err := to.Store.CopyPlans(ctx, c.home.Plans); err != nil {
+		return err
+	}
+	if err := to.Store.CopyTenants(ctx, ids, c.home.Tenants); err != nil {
+		return err
+	}
+	to.Changed(ctx)
+	return nil
+}
+
+// Home notes the tenants of the home cell, and of cells that do not answer, until ctx ends. So their
+// places are known while the home cell is down.
+func (c *Copier) Home(ctx context.Context) error {
+	return c.every(ctx, "places of tenants", func(ctx context.Context) error {
+		return c.eachPage(ctx, func(page []directory.TenantCopy) error {
+			for i := range page {
+				if page[i].Cell == "" {
+					c.places.Note(page[i].ID, 0)
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// Run compares a cell's copies with the directory until ctx ends, and copies what differs.
+func (c *Copier) Run(ctx context.Context, to Target) error {
+	return c.every(ctx, "copies of the directory in "+to.Name, func(ctx context.Context) error { return c.Compare(ctx, to) })
+}
+
+func (c *Copier) every(ctx context.Context, what string, do func(context.Context) error) error {
+	failing := false
+	for {
+		kicked := c.nextKick() // before: a kick meanwhile asks for another
+		err := do(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if failed := err != nil; failed != failing {
+			failing = failed
+			c.log.WarnContext(ctx, "the directory is compared", "what", what, "failing", failing, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-kicked:
+		case <-time.After(time.Duration((0.8 + 0.4*rand.Float64()) * float64(compareEvery))): //nolint:gosec // spreads load
+		}
+	}
+}
+
+// Compare compares a cell's copies once.
+func (c *Copier) Compare(ctx context.Context, to Target) error {
+	if same, err := c.samePlans(ctx, to); err != nil {
+		return err
+	} else if !same {
+		if err := c.Plans(ctx, to); err != nil {
+			return err
+		}
+	}
+	err := c.eachPage(ctx, func(page []directory.TenantCopy) error {
+		var own []directory.TenantCopy
+		for i := range page {
+			if page[i].Cell == to.Name {
+				own = append(own, page[i])
+			}
+		}
+		if len(own) == 0 {
+			return nil
+		}
+		differing, err := to.Store.Differing(ctx, own)
+		if err != nil {
+			return err
+		}
+		if len(differing) > 0 {
+			if err := c.tenants(ctx, differing, to); err != nil {
+				return err
+			}
+		}
+		for i := range own {
+			c.places.Note(own[i].ID, to.Index)
+		}
+		return nil
+	})
+	return errors.Join(err, c.compareKeys(ctx, to))
+}
+
+func (c *Copier) samePlans(ctx context.Context, to Target) (bool, error) {
+	home, err := c.home.Plans(ctx)
+	if err != nil {
+		return false, err
+	}
+	found, err := to.Store.Plans(ctx)
+	if err != nil {
+		return false, err
+	}
+	here := make(map[string]api.Plan, len(found))
+	for _, plan := range found {
+		here[plan.Name] = plan
+	}
+	for _, plan := range home {
+		if found, there := here[plan.Name]; !there || !reflect.DeepEqual(plan, found) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func (c *Copier) eachPage(ctx context.Context, do func([]directory.TenantCopy) error) error {
+	var after tenant.ID
+	for {
+		page, err := c.home.TenantPage(ctx, after, comparePage)
+		if err != nil {
+			return err
+		}
+		if err := do(page); err != nil {
+			return err
+		}
+		if len(page) < comparePage {
+			return nil
+		}
+		after = page[len(page)-1].ID
+	}
+}
+
+func (c *Copier) compareKeys(ctx context.Context, to Target) error {
+	after := ""
+	for {
+		page, err := c.home.KeyPage(ctx, to.Name, after, "", comparePage)
+		if err != nil {
+			return err
+		}
+		until := ""
+		if len(page) == comparePage {
+			until = page[len(page)-1].KeyID
+		}
+		here, err := to.Store.KeyPage(ctx, "", after, until, 2*comparePage)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(page, here) {
+			from := after
+			bounded, cancel := context.WithTimeout(ctx, copyTime)
+			err := to.Store.CopyKeys(bounded, from, until, func(ctx context.Context) ([]directory.KeyCopy, error) {
+				return c.home.KeyPage(ctx, to.Name, from, until, 2*comparePage)
+			})
+			cancel()
+			if err != nil {
+				return err
+			}
+		}
+		if until == "" {
+			return nil
+		}
+		after = until
+	}
+}

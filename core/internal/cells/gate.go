@@ -1,0 +1,90 @@
+package cells
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+)
+
+const (
+	// beatEvery is the pause between two questions to a database, beatTime how long an answer may take.
+	beatEvery = 500 * time.Millisecond
+	beatTime  = 3 * time.Second
+)
+
+// Gate says whether a cell answers. A cell that does not is asked nothing but one question at a time:
+// calls to it are refused at once, and take neither a goroutine nor a connection.
+type Gate struct {
+	mu   sync.Mutex
+	open bool
+	// ended is done when the gate closes.
+	ended context.Context //nolint:containedctx // it is the state
+	close context.CancelCauseFunc
+}
+
+// NewGate makes a closed gate.
+func NewGate() *Gate {
+	g := &Gate{}
+	g.ended, g.close = context.WithCancelCause(context.Background())
+	g.close(store.ErrUnavailable)
+	return g
+}
+
+// Open says whether the cell answers.
+func (g *Gate) Open() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.open
+}
+
+// Through gives a context that also ends, with store.ErrUnavailable as its cause, when the gate closes.
+func (g *Gate) Through(ctx context.Context) (context.Context, context.CancelFunc) {
+	g.mu.Lock()
+	ended := g.ended
+	g.mu.Unlock()
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(ended, func() { cancel(store.ErrUnavailable) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// Set opens or closes the gate, and says whether that is a change.
+func (g *Gate) Set(open bool) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open == open {
+		return false
+	}
+	if g.open = open; open {
+		g.ended, g.close = context.WithCancelCause(context.Background())
+	} else {
+		g.close(store.ErrUnavailable)
+	}
+	return true
+}
+
+// Watch opens and closes the gate as the cell's database answers, until ctx ends.
+func (g *Gate) Watch(ctx context.Context, pulse *store.Pulse, name string, log *slog.Logger) {
+	defer pulse.Close(ctx)
+	for ctx.Err() == nil {
+		beat, cancel := context.WithTimeout(ctx, beatTime)
+		err := pulse.Beat(beat)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		if g.Set(err == nil) {
+			if err == nil {
+				log.InfoContext(ctx, "a cell answers", "cell", name)
+			} else {
+				log.ErrorContext(ctx, "a cell does not answer; its tenants are refused", "cell", name, "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(beatEvery):
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package directory
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+)
+
+// ThisCell says which cell of an installation a database is.
+type ThisCell struct {
+	Name         string
+	Installation uuid.UUID
+	// Home: it has the directory.
+	Home bool
+}
+
+const thisCellSQL = `SELECT name, installation, home FROM this_cell`
+
+// ThisCell gives which cell the database is; nil for the only database of an installation.
+func (s *Directory) ThisCell(ctx context.Context) (*ThisCell, error) {
+	rows, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[ThisCell], thisCellSQL, store.Args{})
+	if err != nil {
+		return nil, fmt.Errorf("directory: this cell: %w", store.NothingChanged(err))
+	}
+	if len(rows) == 0 {
+		return nil, nil //nolint:nilnil // see above
+	}
+	return &rows[0], nil
+}
+
+// The home cell had tenants before there were others.
+const becomeCellSQL = `
+INSERT INTO this_cell (name, installation, home)
+SELECT @name, @installation, @home
+WHERE @home OR NOT EXISTS (SELECT FROM tenants)
+ON CONFLICT (one) DO NOTHING`
+
+// BecomeCell makes the database the given cell, and gives which one it is: a repeat, and another
+// name, change nothing. A database with tenants becomes no cell but the home: then it gives nil.
+func (s *Directory) BecomeCell(ctx context.Context, as ThisCell) (*ThisCell, error) {
+	err := s.InTx(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, becomeCellSQL, store.Args{"name": as.Name, "installation": as.Installation, "home": as.Home})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("directory: become cell: %w", err)
+	}
+	return s.ThisCell(ctx)
+}
+
+const tenantsByCellSQL = `
+SELECT COALESCE(cell, '') AS cell, count(*) AS tenants FROM tenants WHERE deleted_at IS NULL GROUP BY cell`
+
+// TenantsByCell counts the tenants of each cell, by name; "" is the home cell.
+func (s *Directory) TenantsByCell(ctx context.Context) (map[string]int64, error) {
+	type counted struct {
+		Cell    string
+		Tenants int64
+	}
+	rows, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[counted], tenantsByCellSQL, store.Args{})
+	if err != nil {
+		return nil, fmt.Errorf("directory: tenants by cell: %w", store.NothingChanged(err))
+	}
+	counts := make(map[string]int64, len(rows))
+	for _, row := range rows {
+		counts[row.Cell] = row.Tenants
+	}
+	return counts, nil
+}
+
+// CellSize is how full a cell's database is.
+type CellSize struct {
+	// Jobs are those that have not ended; counting stops at MaxCounted.
+	Jobs int64
+	// Bytes are the database's on disk.
+	Bytes int64
+}
+
+// MaxCounted is where the counting of a cell's jobs stops.
+const MaxCounted = 100_000
+
+const cellSizeSQL = `
+SELECT (SELECT count(*) FROM (SELECT FROM jobs LIMIT @most) AS some) AS jobs, pg_database_size(current_database()) AS bytes`
+
+// CellSize counts the live jobs, and asks PostgreSQL for the size of the database.
+func (s *Directory) CellSize(ctx context.Context) (CellSize, error) {
+	rows, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[CellSize], cellSizeSQL, store.Args{"most": MaxCounted})
+	if err != nil {
+		return CellSize{}, fmt.Errorf("directory: cell size: %w", store.NothingChanged(err))
+	}
+	return rows[0], nil
+}

@@ -1,0 +1,228 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forgequeue/forgequeue/core/internal/cells"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Divider answers gateways where there are several cells. It divides a call by the cells of its items'
+// tenants, and puts the answers together in order. An item's cell is asked as if it were the only one:
+// by the handlers of its own Server.
+//
+// Four kinds of items are of no single cell:
+//
+//	of the directory        the home cell, and then the copies (cells_directory.go)
+//	of a platform's worker  claims ask all cells; what names a lease goes to its tenant's cell (cells_workers.go)
+//	lists of an operator    read in all cells and merged (cells_lists.go)
+//	look-ups of keys        the home cell, without it the copies (cells_directory.go)
+type Divider struct {
+	// Cells are all cells, the home cell first.
+	Cells  []*CellDoor
+	Places *cells.Places
+	Copier *cells.Copier
+
+	mu    sync.Mutex
+	turns cells.Turns
+}
+
+// CellDoor is one cell as the Divider sees it.
+type CellDoor struct {
+	Name    string
+	Weight  int
+	Accepts bool
+	Gate    *cells.Gate
+	routes  atomic.Pointer[cellRoutes]
+}
+
+// cellRoutes are the handlers of a cell whose engine has started.
+type cellRoutes struct {
+	server *Server
+	serve  map[string]handler
+	target cells.Target
+}
+
+// Open lets calls in: the cell's engine has started. target is where the directory is copied to.
+func (c *CellDoor) Open(server *Server, target cells.Target) {
+	made := &cellRoutes{server: server, serve: map[string]handler{}, target: target}
+	for _, r := range server.routes() {
+		made.serve[r.path] = r.serve
+	}
+	c.routes.Store(made)
+	c.Gate.Set(true)
+}
+
+// answerTime bounds what a call waits for one cell, beyond what it waits on purpose.
+const answerTime = 5 * time.Second
+
+// Handler makes the router and registers the metrics of its routes, as Server.Handler does for one
+// cell. The home cell's server is the door.
+func (d *Divider) Handler(registry prometheus.Registerer) http.Handler {
+	home := d.home()
+	probes := []route{
+		{"GET", "/livez", 0, 0, home.livez},
+		{"GET", "/readyz", 0, 0, d.readyz},
+	}
+	own := d.ownRoutes()
+	routes := home.routes()
+	for i := range routes {
+		if serve, special := own[routes[i].path]; special {
+			routes[i].serve = serve
+		} else {
+			routes[i].serve = d.byTenant(routes[i].path)
+		}
+	}
+	return home.router(registry, probes, routes)
+}
+
+// home is the home cell's server; its engine starts before all others.
+func (d *Divider) home() *Server { return d.Cells[0].routes.Load().server }
+
+// ownRoutes are the routes that are not divided by tenant alone.
+func (d *Divider) ownRoutes() map[string]handler {
+	own := map[string]handler{api.HopReady: each(d.readiness)}
+	for _, some := range []map[string]handler{d.directoryRoutes(), d.workerRoutes(), d.listRoutes()} {
+		maps.Copy(own, some)
+	}
+	return own
+}
+
+// cellOf gives the cell of a principal. Those without a tenant go to the home cell, which refuses them
+// or serves the directory.
+func (d *Divider) cellOf(ctx context.Context, p api.Principal) (int, error) {
+	owner, err := ofTenant(p)
+	if err != nil {
+		return 0, nil //nolint:nilerr // refused by the handler
+	}
+	return d.cellOfTenant(ctx, owner)
+}
+
+func (d *Divider) cellOfTenant(ctx context.Context, owner tenant.ID) (int, error) {
+	if known, there := d.Places.Known(owner); there {
+		return known, nil
+	}
+	if !d.Cells[0].Gate.Open() {
+		return 0, store.ErrUnavailable
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	found, err := d.Places.Find(ctx, owner)
+	if err != nil {
+		return 0, err
+	}
+	if found == 0 {
+		d.Places.Note(owner, 0)
+		return 0, nil
+	}
+	// The cell has the tenant's row before it accepts its first job.
+	routes, err := d.Cells[found].answering()
+	if err != nil {
+		return 0, err
+	}
+	return found, d.Copier.Tenant(ctx, owner, routes.target)
+}
+
+// answering gives the routes of a cell, store.ErrUnavailable where it does not answer.
+func (c *CellDoor) answering() (*cellRoutes, error) {
+	routes := c.routes.Load()
+	if routes == nil || !c.Gate.Open() {
+		return nil, fmt.Errorf("httpapi: the cell %s: %w", c.Name, store.ErrUnavailable)
+	}
+	return routes, nil
+}
+
+// ask asks one cell, which answers in answerTime. With wait it may take longer, but not beyond the
+// moment at which the cell is found not to answer.
+func (d *Divider) ask(ctx context.Context, cell int, path string, body []byte, wait time.Duration) (made response, err error) {
+	routes, err := d.Cells[cell].answering()
+	if err != nil {
+		return response{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTime+wait)
+	defer cancel()
+	if wait > 0 {
+		var leave context.CancelFunc
+		ctx, leave = d.Cells[cell].Gate.Through(ctx)
+		defer leave()
+	}
+	defer func() { // it may be in a goroutine of its own, where the middleware does not recover
+		if failure := recover(); failure != nil {
+			err = fmt.Errorf("httpapi: a handler panicked: %v\n%s", failure, stack())
+		}
+	}()
+	made, err = routes.serve[path](ctx, body)
+	return made, err
+}
+
+// waits are the routes whose handlers may wait on purpose.
+func waits(path string) time.Duration {
+	if path == api.HopClaim || path == api.HopWait {
+		return api.MaxWait
+	}
+	return 0
+}
+
+// byTenant divides a call by the cells of its items' tenants.
+func (d *Divider) byTenant(path string) handler {
+	return func(ctx context.Context, body []byte) (response, error) {
+		items, err := decodeItems[json.RawMessage](body)
+		if err != nil {
+			return response{}, err
+		}
+		return d.divide(ctx, path, body, items)
+	}
+}
+
+func (d *Divider) divide(ctx context.Context, path string, body []byte, items []api.Item[json.RawMessage]) (response, error) {
+	merged := newMerged(len(items))
+	parts := make([][]int, len(d.Cells))
+	for i := range items {
+		cell, err := d.cellOf(ctx, items[i].Principal)
+		if err != nil {
+			merged.refuse(ctx, i, &items[i], err)
+			continue
+		}
+		parts[cell] = append(parts[cell], i)
+	}
+	var group sync.WaitGroup
+	for cell, places := range parts {
+		if len(places) == 0 {
+			continue
+		}
+		group.Go(func() {
+			part := body
+			if len(places) < len(items) {
+				var err error
+				if part, err = envelopeOf(items, places); err != nil {
+					merged.refuseAll(ctx, items, places, err)
+					return
+				}
+			}
+			made, err := d.ask(ctx, cell, path, part, waits(path))
+			merged.take(ctx, items, places, made, err)
+		})
+	}
+	group.Wait()
+	return merged.response()
+}
+
+// envelopeOf is a call with some of the items.
+func envelopeOf(items []api.Item[json.RawMessage], places []int) ([]byte, error) {
+	some := api.Envelope[json.RawMessage]{Items: make([]api.Item[json.RawMessage], len(places))}
+	for i, place := range places {
+		some.Items[i] = items[place]
+	}
+	return marshal(some)
+}
