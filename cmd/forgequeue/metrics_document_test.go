@@ -47,7 +47,8 @@ func TestMetricsDocument(t *testing.T) {
 		"```\nsubmitted = completed + cancelled + dead letters + discarded + cleaned dead letters + open\n" +
 		"dead letters = dead_lettered - requeued{reason=\"redrive\"} - discarded - cleaned{kind=\"dead_letter\"}\n```\n\n" +
 		"where completed is `forgequeue_job_outcomes_total{kind=\"complete\"}`; what a killed core counted since its last scrape is missing.\n" +
-		"Depths, workers and the oldest job's age come from the database, which every core queries about every 15 s: use `max()`, not `sum()`.\n\n" +
+		"Depths, workers and the oldest job's age come from the database, which every core queries about every 15 s: use `max()`, not `sum()`.\n" +
+		"With [several cells](cells.md) each metric of core but those of calls has the label `cell` too.\n\n" +
 		"This page is written from the code: `go test ./cmd/forgequeue -run TestMetricsDocument -update`.\n")
 	table(&b, "gateway", gateway)
 	table(&b, "core", core)

@@ -17,6 +17,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cells"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/httpapi"
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
@@ -70,6 +71,7 @@ func serveCells(ctx context.Context, o cellsOptions) error {
 			door:     &httpapi.CellDoor{Name: one.Name, Weight: one.Share(), Accepts: one.Accepts(), Gate: cells.NewGate()},
 		}
 		divider.Cells = append(divider.Cells, slots[i].door)
+		metrics.RegisterCell(slots[i].registry, slots[i].door.Gate.Open)
 	}
 	defer func() {
 		for _, one := range slots {

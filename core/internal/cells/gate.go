@@ -10,9 +10,10 @@ import (
 )
 
 const (
-	// beatEvery is the pause between two questions to a database, beatTime how long an answer may take.
+	// beatEvery is the pause between two questions to a database, beatTime how long an answer may take: a
+	// call to a frozen one waits for at most as long as both.
 	beatEvery = 500 * time.Millisecond
-	beatTime  = 3 * time.Second
+	beatTime  = 4 * time.Second
 )
 
 // Gate says whether a cell answers. A cell that does not is asked nothing but one question at a time:
@@ -46,6 +47,9 @@ func (g *Gate) Through(ctx context.Context) (context.Context, context.CancelFunc
 	ended := g.ended
 	g.mu.Unlock()
 	ctx, cancel := context.WithCancelCause(ctx)
+	if ended.Err() != nil {
+		cancel(store.ErrUnavailable)
+	}
 	stop := context.AfterFunc(ended, func() { cancel(store.ErrUnavailable) })
 	return ctx, func() { stop(); cancel(nil) }
 }

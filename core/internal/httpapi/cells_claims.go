@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
-	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -112,8 +111,7 @@ func (d *Divider) turn() []int {
 // claimInAll waits in all cells for the first that has jobs. What another leased meanwhile goes back
 // at once. A cell that does not answer does not end the others' waiting.
 func (d *Divider) claimInAll(ctx context.Context, item api.Item[api.ClaimRequest]) claimed {
-	asked := time.Duration(*item.Request.WaitMS) * time.Millisecond
-	waiting, leave := context.WithTimeout(ctx, min(asked, api.MaxWait)+answerTime)
+	waiting, leave := context.WithCancel(ctx)
 	answers := make(chan claimed, len(d.Cells))
 	for cell := range d.Cells {
 		go func() {

@@ -41,7 +41,7 @@ func (d *Divider) directoryRoutes() map[string]handler {
 // atHome serves all items in the home cell.
 func (d *Divider) atHome(path string) handler {
 	return func(ctx context.Context, body []byte) (response, error) {
-		return d.ask(ctx, 0, path, body, 0)
+		return d.ask(ctx, 0, path, body)
 	}
 }
 
@@ -60,7 +60,7 @@ func (d *Divider) createTenant(ctx context.Context, item api.Item[api.HopTenantC
 	if err != nil {
 		return api.Tenant{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	ctx, cancel := context.WithTimeout(ctx, homeTime)
 	defer cancel()
 	id, err := tenantID(item.Request.ID)
 	if err != nil {

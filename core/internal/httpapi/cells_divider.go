@@ -64,8 +64,8 @@ func (c *CellDoor) Open(server *Server, target cells.Target) {
 	c.Gate.Set(true)
 }
 
-// answerTime bounds what a call waits for one cell, beyond what it waits on purpose.
-const answerTime = 5 * time.Second
+// homeTime bounds what is asked of the home cell about the directory, with a place in the way of a call.
+const homeTime = 5 * time.Second
 
 // Handler makes the router and registers the metrics of its routes, as Server.Handler does for one
 // cell. The home cell's server is the door.
@@ -116,7 +116,7 @@ func (d *Divider) cellOfTenant(ctx context.Context, owner tenant.ID) (int, error
 	if !d.Cells[0].Gate.Open() {
 		return 0, store.ErrUnavailable
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	ctx, cancel := context.WithTimeout(ctx, homeTime)
 	defer cancel()
 	found, err := d.Places.Find(ctx, owner)
 	if err != nil {
@@ -143,20 +143,14 @@ func (c *CellDoor) answering() (*cellRoutes, error) {
 	return routes, nil
 }
 
-// ask asks one cell, which answers in answerTime. With wait it may take longer, but not beyond the
-// moment at which the cell is found not to answer.
-func (d *Divider) ask(ctx context.Context, cell int, path string, body []byte, wait time.Duration) (made response, err error) {
+// ask asks one cell, until the moment at which the cell is found not to answer.
+func (d *Divider) ask(ctx context.Context, cell int, path string, body []byte) (made response, err error) {
 	routes, err := d.Cells[cell].answering()
 	if err != nil {
 		return response{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerTime+wait)
-	defer cancel()
-	if wait > 0 {
-		var leave context.CancelFunc
-		ctx, leave = d.Cells[cell].Gate.Through(ctx)
-		defer leave()
-	}
+	ctx, leave := d.Cells[cell].Gate.Through(ctx)
+	defer leave()
 	defer func() { // it may be in a goroutine of its own, where the middleware does not recover
 		if failure := recover(); failure != nil {
 			err = fmt.Errorf("httpapi: a handler panicked: %v\n%s", failure, stack())
@@ -164,14 +158,6 @@ func (d *Divider) ask(ctx context.Context, cell int, path string, body []byte, w
 	}()
 	made, err = routes.serve[path](ctx, body)
 	return made, err
-}
-
-// waits are the routes whose handlers may wait on purpose.
-func waits(path string) time.Duration {
-	if path == api.HopClaim || path == api.HopWait {
-		return api.MaxWait
-	}
-	return 0
 }
 
 // byTenant divides a call by the cells of its items' tenants.
@@ -210,7 +196,7 @@ func (d *Divider) divide(ctx context.Context, path string, body []byte, items []
 					return
 				}
 			}
-			made, err := d.ask(ctx, cell, path, part, waits(path))
+			made, err := d.ask(ctx, cell, path, part)
 			merged.take(ctx, items, places, made, err)
 		})
 	}

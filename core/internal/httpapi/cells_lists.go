@@ -41,8 +41,8 @@ type placesOf map[string]*string
 // A page of a cell may end before its last row, where it has looked at many rows that do not match:
 // then the merged page ends there too, because what follows may come before the others' rows.
 func mergeList[T any](
-	d *Divider, cells []int, size int, place string,
-	read func(s *Server, place string) (api.Page[T], error), compare func(a, b T) int, placeOf func(T) string,
+	ctx context.Context, d *Divider, cells []int, size int, place string,
+	read func(ctx context.Context, s *Server, place string) (api.Page[T], error), compare func(a, b T) int, placeOf func(T) string,
 ) (api.Page[T], error) {
 	from, err := openPlaces(d, cells, place)
 	if err != nil {
@@ -64,7 +64,9 @@ func mergeList[T any](
 		if where != nil {
 			text = *where
 		}
-		pages[cell], failures[cell] = read(routes.server, text)
+		ctx, leave := d.Cells[cell].Gate.Through(ctx)
+		defer leave()
+		pages[cell], failures[cell] = read(ctx, routes.server, text)
 	})
 	for _, err := range failures {
 		if err != nil { // a list without a cell's rows would look complete
@@ -162,11 +164,9 @@ func (d *Divider) listAudit(ctx context.Context, item api.Item[api.HopAuditReque
 			among = append(among, cell)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
-	defer cancel()
 	size := pageSize(item.Request.PageSize)
 	return paged(d.home(), listingOf(api.HopAudit, item.Principal, filter), item.Request.PageToken, func(place string) (api.Page[api.AuditEntry], error) {
-		return mergeList(d, among, size, place, func(s *Server, place string) (api.Page[api.AuditEntry], error) {
+		return mergeList(ctx, d, among, size, place, func(ctx context.Context, s *Server, place string) (api.Page[api.AuditEntry], error) {
 			return s.Store.Audit(ctx, owner, filter, size, place)
 		}, func(a, b api.AuditEntry) int { return cmp.Compare(b.ID, a.ID) }, func(entry api.AuditEntry) string { return entry.ID })
 	})
@@ -185,8 +185,6 @@ func (d *Divider) listWorkers(ctx context.Context, item api.Item[api.HopPageRequ
 		}
 		return *answer.Value, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
-	defer cancel()
 	size := pageSize(item.Request.PageSize)
 	owner, err := ofWorker(item.Principal)
 	if err != nil {
@@ -194,7 +192,7 @@ func (d *Divider) listWorkers(ctx context.Context, item api.Item[api.HopPageRequ
 	}
 	byID := func(w api.Worker) string { return w.WorkerID }
 	return paged(d.home(), listingOf(api.HopWorkers, item.Principal, nil), item.Request.PageToken, func(place string) (api.Page[api.Worker], error) {
-		return mergeList(d, d.allCells(), size, place, func(s *Server, place string) (api.Page[api.Worker], error) {
+		return mergeList(ctx, d, d.allCells(), size, place, func(ctx context.Context, s *Server, place string) (api.Page[api.Worker], error) {
 			workers, err := s.Store.ListWorkers(ctx, owner, place, size+1)
 			return page(workers, size, byID), err
 		}, func(a, b api.Worker) int { return cmp.Compare(a.WorkerID, b.WorkerID) }, byID)

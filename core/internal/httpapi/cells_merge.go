@@ -105,7 +105,7 @@ func single[Req, Resp any](ctx context.Context, d *Divider, cell int, path strin
 	if err != nil {
 		return refused(err), nil
 	}
-	made, err := d.ask(ctx, cell, path, body, waits(path))
+	made, err := d.ask(ctx, cell, path, body)
 	if err != nil {
 		return refused(err), nil
 	}
