@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -105,7 +106,7 @@ func WriteCells(to io.Writer, listed []CellState) error {
 			jobs += " or more"
 		}
 		if one.Problem != "" {
-			jobs, size, healthy = "-", "-", "no: "+one.Problem
+			jobs, size, healthy = "-", "-", "no: "+strings.Join(strings.Fields(one.Problem), " ")
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%d\t%s\t%s\t%s\n", one.Name, one.Weight, accepts, one.Tenants, jobs, size, healthy)
 	}

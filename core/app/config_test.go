@@ -52,6 +52,7 @@ func TestEveryWrongSettingIsNamed(t *testing.T) {
 		"FORGEQUEUE_PUSH_ALLOW":                {"10.0.0.1", "localhost", "10.0.0.0/33", "10.0.0.0/8;11.0.0.0/8"},
 		"FORGEQUEUE_PUSH_IN_FLIGHT":            {"0", "7", "65537", "many"},
 		"FORGEQUEUE_ALLOW_PLAINTEXT_DATABASE":  {"perhaps"},
+		"FORGEQUEUE_CELLS":                     {"/absent", "config_test.go"},
 		"OTEL_EXPORTER_OTLP_ENDPOINT":          {"127.0.0.1:4318", "http://", "http://u:hunter2@host:4318"},
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT":   {"grpc://host:4317"},
 	} {

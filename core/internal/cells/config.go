@@ -81,7 +81,7 @@ func parse(text []byte) ([]Config, error) {
 	var problems []error
 	names, homes := map[string]bool{}, 0
 	for i := range listed {
-		problems = append(problems, listed[i].check())
+		problems = append(problems, check(&listed[i]))
 		if names[listed[i].Name] {
 			problems = append(problems, fmt.Errorf("cell %q is listed twice", listed[i].Name))
 		}
@@ -106,7 +106,7 @@ func parse(text []byte) ([]Config, error) {
 }
 
 // check checks one cell, and reads the file of its connection string.
-func (c *Config) check() error {
+func check(c *Config) error {
 	if !api.ValidName(c.Name) {
 		return fmt.Errorf("name %q: must be 1 to 128 letters, digits, '.', '_', ':' or '-'", c.Name)
 	}

@@ -123,10 +123,7 @@ func (c *Copier) every(ctx context.Context, what string, do func(context.Context
 	for {
 		kicked := c.nextKick() // before: a kick meanwhile asks for another
 		err := do(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if failed := err != nil; failed != failing {
+		if failed := err != nil; failed != failing && ctx.Err() == nil {
 			failing = failed
 			c.log.WarnContext(ctx, "the directory is compared", "what", what, "failing", failing, "error", err)
 		}

@@ -21,18 +21,13 @@ const (
 type Gate struct {
 	mu   sync.Mutex
 	open bool
-	// ended is done when the gate closes.
-	ended context.Context //nolint:containedctx // it is the state
-	close context.CancelCauseFunc
+	// calls are those under way, by their number; last is the newest number.
+	calls map[uint64]context.CancelCauseFunc
+	last  uint64
 }
 
 // NewGate makes a closed gate.
-func NewGate() *Gate {
-	g := &Gate{}
-	g.ended, g.close = context.WithCancelCause(context.Background())
-	g.close(store.ErrUnavailable)
-	return g
-}
+func NewGate() *Gate { return &Gate{calls: map[uint64]context.CancelCauseFunc{}} }
 
 // Open says whether the cell answers.
 func (g *Gate) Open() bool {
@@ -42,16 +37,23 @@ func (g *Gate) Open() bool {
 }
 
 // Through gives a context that also ends, with store.ErrUnavailable as its cause, when the gate closes.
-func (g *Gate) Through(ctx context.Context) (context.Context, context.CancelFunc) {
+func (g *Gate) Through(ctx context.Context) (through context.Context, leave context.CancelFunc) {
+	through, cancel := context.WithCancelCause(ctx)
 	g.mu.Lock()
-	ended := g.ended
-	g.mu.Unlock()
-	ctx, cancel := context.WithCancelCause(ctx)
-	if ended.Err() != nil {
+	defer g.mu.Unlock()
+	if !g.open {
 		cancel(store.ErrUnavailable)
+		return through, func() {}
 	}
-	stop := context.AfterFunc(ended, func() { cancel(store.ErrUnavailable) })
-	return ctx, func() { stop(); cancel(nil) }
+	g.last++
+	call := g.last
+	g.calls[call] = cancel
+	return through, func() {
+		g.mu.Lock()
+		delete(g.calls, call)
+		g.mu.Unlock()
+		cancel(nil)
+	}
 }
 
 // Set opens or closes the gate, and says whether that is a change.
@@ -61,10 +63,11 @@ func (g *Gate) Set(open bool) bool {
 	if g.open == open {
 		return false
 	}
-	if g.open = open; open {
-		g.ended, g.close = context.WithCancelCause(context.Background())
-	} else {
-		g.close(store.ErrUnavailable)
+	if g.open = open; !open {
+		for _, end := range g.calls {
+			end(store.ErrUnavailable)
+		}
+		clear(g.calls)
 	}
 	return true
 }

@@ -84,7 +84,7 @@ type CellSize struct {
 const MaxCounted = 100_000
 
 const cellSizeSQL = `
-SELECT (SELECT count(*) FROM (SELECT FROM jobs LIMIT @most) AS some) AS jobs, pg_database_size(current_database()) AS bytes`
+SELECT (SELECT count(*) FROM (SELECT FROM jobs LIMIT @most) AS counted) AS jobs, pg_database_size(current_database()) AS bytes`
 
 // CellSize counts the live jobs, and asks PostgreSQL for the size of the database.
 func (s *Directory) CellSize(ctx context.Context) (CellSize, error) {
