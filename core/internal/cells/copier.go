@@ -21,6 +21,9 @@ const (
 	// that a change could not reach is right again after the next one.
 	compareEvery = 5 * time.Second
 	comparePage  = 500
+	// kickGap is the pause before a comparison that was asked for: a tenant that makes keys in a loop must
+	// not keep the cells busy with it.
+	kickGap = time.Second
 	// copyTime bounds one copying, in which the home cell is asked while the other's lock is held.
 	copyTime = 5 * time.Second
 )
@@ -51,7 +54,7 @@ func NewCopier(home *cell.Cell, places *Places, log *slog.Logger) *Copier {
 	return &Copier{home: home, places: places, log: log, kicked: make(chan struct{})}
 }
 
-// Kick asks for a comparison of all cells now.
+// Kick asks for a comparison of all cells soon; asking often is asking once.
 func (c *Copier) Kick() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,6 +134,11 @@ func (c *Copier) every(ctx context.Context, what string, do func(context.Context
 		case <-ctx.Done():
 			return nil
 		case <-kicked:
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(kickGap):
+			}
 		case <-time.After(time.Duration((0.8 + 0.4*rand.Float64()) * float64(compareEvery))): //nolint:gosec // spreads load
 		}
 	}

@@ -100,7 +100,12 @@ func (l *listener) has(lanes ...directory.LaneID) bool {
 // start runs Hints until stop, which says that Run has returned nil.
 func start(t *testing.T, c redis.UniversalClient) (l *listener, stop func()) {
 	t.Helper()
-	l = &listener{Hints: hints.New(c, quiet())}
+	return startOf(t, hints.New(c, quiet()))
+}
+
+func startOf(t *testing.T, of *hints.Hints) (l *listener, stop func()) {
+	t.Helper()
+	l = &listener{Hints: of}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -140,6 +145,25 @@ func TestReadyWakesTheOthersAndNotOneself(t *testing.T) {
 	celltest.Eventually(t, "the first to hear", func() bool { two.Ready(of(21)); return one.has(21) })
 	if one.has(11, 12, 11) || two.has(21) {
 		t.Error("a core woke itself")
+	}
+}
+
+// Lanes of two cells may have the same numbers.
+func TestHintsStayInTheirCell(t *testing.T) {
+	t.Parallel()
+	c := client(t, storetest.Redis(t))
+	one, _ := startOf(t, hints.NewOf("first", 2, c, quiet()))
+	same, _ := startOf(t, hints.NewOf("first", 2, c, quiet()))
+	other, _ := startOf(t, hints.NewOf("second", 2, c, quiet()))
+	alone, _ := start(t, c)
+	celltest.Eventually(t, "the other core's cell to hear", func() bool { one.Ready(of(31, 32)); return same.has(31, 32) })
+	celltest.Eventually(t, "the second cell to hear its own", func() bool {
+		late, _ := startOf(t, hints.NewOf("second", 2, c, quiet()))
+		late.Ready(of(41))
+		return other.has(41)
+	})
+	if other.has(31, 32) || alone.has(31, 32) || one.has(41) {
+		t.Error("a hint of another cell was heard")
 	}
 }
 
