@@ -185,11 +185,13 @@ func (s *slot) up() bool {
 
 // run opens the cell if it is not, and runs its duties until ctx ends.
 func (s *slot) run(ctx context.Context, home *cell.Cell, copier *cells.Copier) error {
+	said := ""
 	for !s.up() {
 		if err := wait.About(ctx, openPause); err != nil {
 			return nil //nolint:nilerr // the end
 		}
-		if err := s.open(ctx, home); err != nil && ctx.Err() == nil {
+		if err := s.open(ctx, home); err != nil && ctx.Err() == nil && err.Error() != said {
+			said = err.Error()
 			s.log.WarnContext(ctx, "a cell cannot be opened yet; its tenants are refused", "cell", s.config.Name, "error", err)
 		}
 	}

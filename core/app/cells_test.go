@@ -429,6 +429,7 @@ func (in *installation) frozen(core *running, tenants []api.Principal, frozen in
 	celltest.Eventually(in, "the key to be copied", func() bool {
 		return in.count(2, `SELECT count(*) FROM api_keys WHERE key_id = $1`, key) == 1
 	})
+	held := in.hold(core, owner, other)
 	thaw := in.stalls[frozen].freeze()
 	defer thaw()
 	celltest.Eventually(in, "the cell's tenant to be refused without being asked", func() bool {
@@ -447,6 +448,19 @@ func (in *installation) frozen(core *running, tenants []api.Principal, frozen in
 				in.Errorf("cell %d frozen, submit in cell %d: %+v", frozen, cell, answer)
 			}
 		}
+	}
+	// a platform's worker keeps its other jobs, and none is told to be lost
+	beat := api.HopHeartbeatRequest{WorkerID: "p"}
+	for _, j := range held {
+		beat.Leases = append(beat.Leases, api.Lease{JobID: j.ID, LeaseToken: j.LeaseToken})
+	}
+	leases := must[api.HeartbeatResponse](core, api.HopHeartbeat, platform, beat).Leases
+	if len(leases) != 2 || leases[0].Status != api.LeaseOK || leases[0].LeaseExpiresAt != nil || leases[1].Status != api.LeaseOK || leases[1].LeaseExpiresAt == nil {
+		in.Errorf("leases while cell %d is frozen: %+v", frozen, leases)
+	}
+	ended := must[api.OutcomesResponse](core, api.HopOutcome, platform, api.OutcomesRequest{Outcomes: []api.OutcomeRequest{complete(held[0]), complete(held[1])}}).Results
+	if len(ended) != 2 || ended[0].Status != http.StatusServiceUnavailable || ended[0].Index != 0 || ended[1].Status != http.StatusOK || ended[1].Index != 1 {
+		in.Errorf("outcomes while cell %d is frozen: %+v", frozen, ended)
 	}
 	got := must[api.ClaimResponse](core, api.HopClaim, platform, claimOf("p", time.Second))
 	if len(got.Jobs) != 1 || got.Jobs[0].Tenant == owner.Tenant {
@@ -469,6 +483,28 @@ func (in *installation) frozen(core *running, tenants []api.Principal, frozen in
 	celltest.Eventually(in, "the cell to answer again", func() bool {
 		return ask[api.Job](core, api.HopGet, owner, api.HopGetRequest{JobID: before}).Problem == nil
 	})
+}
+
+// hold gives a job of each tenant, leased to the platform's worker p for long.
+func (in *installation) hold(core *running, owners ...api.Principal) []api.ClaimedJob {
+	in.Helper()
+	held := make([]api.ClaimedJob, len(owners))
+	for i, owner := range owners {
+		must[api.Queue](core, api.HopQueuePut, owner, api.HopQueuePutRequest{
+			Name: "held", QueueRequest: api.QueueRequest{VisibilityTimeoutMS: new(int64(600_000))},
+		})
+		request, id := jobOf()
+		request.Jobs[0].Queue = "held"
+		must[api.SubmitResponse](core, api.HopSubmit, owner, request)
+		claim := claimOf("p", 20*time.Second)
+		claim.Queues = []string{"held"}
+		claimed := must[api.ClaimResponse](core, api.HopClaim, platform, claim)
+		if len(claimed.Jobs) != 1 || claimed.Jobs[0].ID != id {
+			in.Fatalf("held: %+v", claimed)
+		}
+		held[i] = claimed.Jobs[0]
+	}
+	return held
 }
 
 // A database that is not the cell that the file says is refused at the start.
