@@ -70,8 +70,11 @@ func TestCells(t *testing.T) {
 		}
 		c.tenants = append(c.tenants, &cellTenant{Tenant: stack.Tenant{ID: made.ID, Key: key.Secret}, cell: i})
 	}
+	begun := time.Now()
 	c.features()
+	featured := time.Since(begun)
 	c.freeze(up)
+	t.Logf("%v for what there is in each cell, %v for the freeze", featured.Round(time.Second), (time.Since(begun) - featured).Round(time.Second))
 	c.lists(admin)
 	for cell := range c.urls {
 		if n := stack.Query[int](t.Context(), t, c.urls[cell], `SELECT count(DISTINCT tenant_id)::integer FROM finished_jobs`); len(n) != 1 || n[0] != 1 {
@@ -141,10 +144,10 @@ func (c *cellStack) freeze(up *stack.Stack) {
 	var producers, workers sync.WaitGroup
 	platformKey := c.NewPlatformKey(c.T)
 	for i, gateway := range c.Gateways {
-		platform := c.clientOf(gateway, platformKey)
+		platform := c.clientOf(gateway, platformKey, new(atomic.Int64))
 		workers.Go(func() { c.work(working, platform, fmt.Sprintf("platform-%d", i)) })
 		for _, owner := range c.tenants {
-			own := c.clientOf(gateway, owner.Key)
+			own := c.clientOf(gateway, owner.Key, &owner.refused)
 			producers.Go(func() { owner.produce(producing, own) })
 			workers.Go(func() { c.work(working, own, fmt.Sprintf("own-%d", i)) })
 		}
@@ -169,7 +172,7 @@ func (c *cellStack) freeze(up *stack.Stack) {
 	defer thaw()
 	// each answer counts, so a call that hangs would hold this up
 	victim, refusedBefore := c.tenants[frozenCell], c.tenants[frozenCell].refused.Load()
-	stack.Eventually(c.T, time.Minute, "the frozen cell's tenant is refused", func() bool { return victim.refused.Load() >= refusedBefore+20 })
+	stack.Eventually(c.T, time.Minute, "the frozen cell's tenant is refused", func() bool { return victim.refused.Load() >= refusedBefore+5 })
 	stack.Eventually(c.T, time.Minute, "jobs of the other cells are done meanwhile", progress(0, 1))
 	refusedOthers := c.tenants[0].refused.Load() + c.tenants[1].refused.Load()
 	stack.Eventually(c.T, time.Minute, "and more of them", progress(0, 1))
@@ -187,9 +190,23 @@ func (c *cellStack) freeze(up *stack.Stack) {
 	workers.Wait()
 }
 
-func (c *cellStack) clientOf(gateway *stack.Service, key string) *client.Client {
+// refusals counts the submits that are answered with 503, those that the client repeats by itself too.
+type refusals struct {
+	http.RoundTripper
+	count *atomic.Int64
+}
+
+func (r refusals) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := r.RoundTripper.RoundTrip(request)
+	if err == nil && response.StatusCode == http.StatusServiceUnavailable && request.URL.Path == "/v1/jobs" {
+		r.count.Add(1)
+	}
+	return response, err
+}
+
+func (c *cellStack) clientOf(gateway *stack.Service, key string, refused *atomic.Int64) *client.Client {
 	c.Helper()
-	made, err := client.New(client.Options{URL: gateway.URL, APIKey: key})
+	made, err := client.New(client.Options{URL: gateway.URL, APIKey: key, HTTPClient: &http.Client{Transport: refusals{&http.Transport{}, refused}}})
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -208,9 +225,6 @@ func (o *cellTenant) produce(ctx context.Context, c *client.Client) {
 			if err == nil {
 				o.accepted.Store(answer.ID, true)
 				break
-			}
-			if client.Status(err) == http.StatusServiceUnavailable {
-				o.refused.Add(1)
 			}
 			pace(ctx, 20*time.Millisecond)
 		}
