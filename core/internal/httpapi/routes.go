@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"slices"
+
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -108,6 +110,9 @@ func (s *Server) routes() []route {
 		{"POST", api.HopReady, body, 0, each(s.readiness)},
 	}
 }
+
+// allRoutes are all routes but the probes.
+func (s *Server) allRoutes() []route { return slices.Concat(s.routes(), s.typeRoutes()) }
 
 // typeRoutes are those of types of jobs.
 func (s *Server) typeRoutes() []route {

@@ -6,7 +6,6 @@ package httpapi
 import (
 	"log/slog"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -68,7 +67,9 @@ func (s *Server) router(registry prometheus.Registerer, probes, routes []route) 
 		Help: "Signed calls refused because of their time: the clock of a gateway, or of this core, is wrong. The gateway then corrects the difference.",
 	})
 	registry.MustRegister(s.durations, s.expired)
-	s.types = s.newTypes()
+	if s.types == nil {
+		s.types = s.newTypes()
+	}
 
 	gin.SetMode(gin.ReleaseMode)
 	router := gin.New()
