@@ -181,7 +181,7 @@ func (s *sqsSource) hold(ctx context.Context, m *message) error { return s.visib
 func (s *sqsSource) visible(ctx context.Context, m *message, after time.Duration) error {
 	receipt := m.receipt.(string) //nolint:forcetypeassert // its own
 	_, err := s.client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{
-		QueueUrl: &s.queue, ReceiptHandle: &receipt, VisibilityTimeout: int32(after / time.Second),
+		QueueUrl: &s.queue, ReceiptHandle: &receipt, VisibilityTimeout: int32(after / time.Second), //nolint:gosec // 0 or 600
 	})
 	return err
 }
