@@ -11,7 +11,7 @@ import (
 // Whatever lies in which cell, and wherever a cell's pages end: a merged list has each item once, in order.
 func TestMergedListsAreComplete(t *testing.T) {
 	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // repeatable
+	random := rand.New(rand.NewPCG(1, 2))
 	for round := range 2000 {
 		lists := make([][]int, 1+random.IntN(4))
 		match := func(n int) bool { return n%(1+round%5) == 0 }

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"slices"
-
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
