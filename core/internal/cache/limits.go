@@ -8,6 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -83,7 +84,8 @@ func (l *Limits) Known(owner tenant.ID) bool {
 }
 
 // Load loads a tenant's limits if they are not in the cache: the tenant or its plan may be newer
-// than the last refresh. One that is being deleted is directory.ErrTenantDeleted.
+// than the last refresh. One that is being deleted is directory.ErrTenantDeleted, one of another cell
+// store.ErrUnavailable.
 func (l *Limits) Load(ctx context.Context, owner tenant.ID) error {
 	l.mu.RLock()
 	known, ok := l.tenants[owner]
@@ -105,6 +107,9 @@ func (l *Limits) Load(ctx context.Context, owner tenant.ID) error {
 	}
 	if known.Deleting {
 		return directory.ErrTenantDeleted
+	}
+	if known.Elsewhere { // this core was started without FORGEQUEUE_CELLS, before there were other cells
+		return store.ErrUnavailable
 	}
 	if !planned {
 		return l.Refresh(ctx)

@@ -27,13 +27,17 @@ type TenantLimits struct {
 	// TypesVersion is that of its types, see package jobtypes; ChecksResults says that one has its results checked.
 	TypesVersion  int64
 	ChecksResults bool
+	// Elsewhere: another cell has the tenant's jobs, and this one must not store any.
+	Elsewhere bool
 }
 
 const tenantLimitsSQL = `
-SELECT id, plan, weight, overrides, updated_at, deleting_at IS NOT NULL, types_version, checks_results FROM tenants WHERE updated_at > @since`
+SELECT id, plan, weight, overrides, updated_at, deleting_at IS NOT NULL, types_version, checks_results, cell IS NOT NULL
+FROM tenants WHERE updated_at > @since`
 
 const tenantLimitsOfSQL = `
-SELECT id, plan, weight, overrides, updated_at, deleting_at IS NOT NULL, types_version, checks_results FROM tenants WHERE id = @id`
+SELECT id, plan, weight, overrides, updated_at, deleting_at IS NOT NULL, types_version, checks_results, cell IS NOT NULL
+FROM tenants WHERE id = @id`
 
 // TenantLimitsSince gives every tenant's plan and overrides that changed after since.
 func (s *Directory) TenantLimitsSince(ctx context.Context, since time.Time) ([]TenantLimits, error) {
@@ -50,7 +54,7 @@ func (s *Directory) tenantLimits(ctx context.Context, sql string, args store.Arg
 		var limits TenantLimits
 		var overrides []byte
 		err := row.Scan(&limits.Tenant, &limits.Plan, &limits.Weight, &overrides, &limits.UpdatedAt, &limits.Deleting,
-			&limits.TypesVersion, &limits.ChecksResults)
+			&limits.TypesVersion, &limits.ChecksResults, &limits.Elsewhere)
 		_ = json.Unmarshal(overrides, &limits.Overrides) // written by PatchTenant alone
 		return limits, err
 	}

@@ -1,0 +1,212 @@
+package app_test
+
+import (
+	"encoding/json"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/forgequeue/forgequeue/core/app"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/secret"
+)
+
+// stalled passes what is sent to a database on, but for the times in which it is frozen.
+type stalled struct {
+	mu     sync.Mutex
+	frozen chan struct{} // closed at the end of a freeze
+}
+
+func (s *stalled) freeze() (thaw func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.frozen = make(chan struct{})
+	return sync.OnceFunc(func() { close(s.frozen) })
+}
+
+func (s *stalled) wait() {
+	s.mu.Lock()
+	frozen := s.frozen
+	s.mu.Unlock()
+	if frozen != nil {
+		<-frozen
+	}
+}
+
+// through gives a database's URL behind a proxy that can be frozen.
+func through(t *testing.T, databaseURL string) (string, *stalled) {
+	t.Helper()
+	given, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, address := pgconn.NetworkAddress(given.Host, given.Port)
+	listener, s := listen(t), &stalled{}
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			behind, err := net.Dial(network, address)
+			if err != nil {
+				_ = conn.Close()
+				continue
+			}
+			pass := func(to, from net.Conn) {
+				defer func() { _, _ = to.Close(), from.Close() }()
+				buffer := make([]byte, 64<<10)
+				for {
+					n, err := from.Read(buffer)
+					s.wait()
+					if n > 0 {
+						if _, err := to.Write(buffer[:n]); err != nil {
+							return
+						}
+					}
+					if err != nil {
+						return
+					}
+				}
+			}
+			go pass(behind, conn)
+			go pass(conn, behind)
+		}
+	}()
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword(given.User, given.Password), Host: listener.Addr().String(), Path: given.Database,
+		RawQuery: "sslmode=disable",
+	}
+	return u.String(), s
+}
+
+// installation is several cells, each a database, the first is home.
+type installation struct {
+	*testing.T
+	cfg   app.Config
+	names []string
+	urls  []string
+	// behind are connections to the databases themselves.
+	behind []*pgx.Conn
+	stalls []*stalled
+	file   string
+}
+
+func newInstallation(t *testing.T, names ...string) *installation {
+	t.Helper()
+	in := &installation{T: t, names: names, file: filepath.Join(t.TempDir(), "cells.json")}
+	for range names {
+		databaseURL := celltest.URL(t)
+		in.behind = append(in.behind, celltest.Connect(t, databaseURL))
+		via, stall := through(t, databaseURL)
+		in.urls, in.stalls = append(in.urls, via), append(in.stalls, stall)
+	}
+	in.write(nil)
+	in.cfg = in.config()
+	if _, err := app.Migrate(t.Context(), in.cfg); err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+// write writes the file; change is made to the entries first.
+func (in *installation) write(change func([]map[string]any)) {
+	in.Helper()
+	entries := []map[string]any{{"name": in.names[0]}}
+	for i := 1; i < len(in.names); i++ {
+		entries = append(entries, map[string]any{"name": in.names[i], "dsn": in.urls[i]})
+	}
+	if change != nil {
+		change(entries)
+	}
+	text, err := json.Marshal(entries)
+	if err != nil {
+		in.Fatal(err)
+	}
+	if err := os.WriteFile(in.file, text, 0o600); err != nil {
+		in.Fatal(err)
+	}
+}
+
+func (in *installation) config() app.Config {
+	cfg := config(in.T, in.urls[0])
+	cfg.Cells = in.file
+	cfg.PushKey = secret.Text(strings.Repeat("p", 32))
+	return cfg
+}
+
+var operator = api.Principal{Kind: api.PrincipalOperator, KeyID: "operator"} //nolint:gochecknoglobals // a constant
+
+var platform = api.Principal{Kind: api.PrincipalPlatform, KeyID: "platform"} //nolint:gochecknoglobals // a constant
+
+func must[Resp, Req any](r *running, path string, p api.Principal, request Req) Resp {
+	r.Helper()
+	answer := ask[Resp](r, path, p, request)
+	if answer.Problem != nil || answer.Value == nil {
+		r.Fatalf("%s: %d %+v", path, answer.Status, answer.Problem)
+	}
+	return *answer.Value
+}
+
+func jobOf() (api.HopSubmitRequest, string) {
+	id := uuid.Must(uuid.NewV7()).String()
+	return api.HopSubmitRequest{IDs: []string{id}, Jobs: []api.SubmitRequest{{Type: "test"}}}, id
+}
+
+// tenantIn makes tenants until one is in each cell, and gives one of each, by cell.
+func (in *installation) tenantsIn(r *running) []api.Principal {
+	in.Helper()
+	found := make([]api.Principal, len(in.names))
+	for range in.names {
+		made := must[api.Tenant](r, api.HopTenantCreate, operator, api.HopTenantCreateRequest{
+			ID: uuid.Must(uuid.NewV7()).String(), TenantRequest: api.TenantRequest{Name: "t"},
+		})
+		var name *string
+		if err := in.behind[0].QueryRow(in.Context(), `SELECT cell FROM tenants WHERE id = $1`, made.ID).Scan(&name); err != nil {
+			in.Fatal(err)
+		}
+		cell := 0
+		for i := range in.names {
+			if name != nil && in.names[i] == *name {
+				cell = i
+			}
+		}
+		if found[cell].Tenant != "" {
+			in.Fatalf("two new tenants in cell %d while another is empty", cell)
+		}
+		found[cell] = api.Principal{Kind: api.PrincipalTenant, Tenant: made.ID, Scopes: []string{api.ScopeRead}}
+	}
+	return found
+}
+
+func (in *installation) count(cell int, sql string, args ...any) (n int) {
+	in.Helper()
+	if err := in.behind[cell].QueryRow(in.Context(), sql, args...).Scan(&n); err != nil {
+		in.Fatal(err)
+	}
+	return n
+}
+
+// batch sends one call with items of many tenants.
+func batch[Resp, Req any](r *running, path string, items ...api.Item[Req]) []api.Result[Resp] {
+	r.Helper()
+	body, err := json.Marshal(api.Envelope[Req]{Items: items})
+	if err != nil {
+		r.Fatal(err)
+	}
+	status, answer := r.fetch("POST", r.url+path, body)
+	var results api.Results[Resp]
+	if err := json.Unmarshal(answer, &results); err != nil || len(results.Results) != len(items) {
+		r.Fatalf("%s: %d %s", path, status, answer)
+	}
+	return results.Results
+}
