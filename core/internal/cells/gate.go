@@ -76,9 +76,7 @@ func (g *Gate) Set(open bool) bool {
 func (g *Gate) Watch(ctx context.Context, pulse *store.Pulse, name string, log *slog.Logger) {
 	defer pulse.Close(ctx)
 	for ctx.Err() == nil {
-		beat, cancel := context.WithTimeout(ctx, beatTime)
-		err := pulse.Beat(beat)
-		cancel()
+		err := pulse.Beat(ctx, beatTime)
 		if ctx.Err() != nil {
 			return
 		}
