@@ -24,6 +24,9 @@ const (
 	// kickGap is the pause before a comparison that was asked for: a tenant that makes keys in a loop must
 	// not keep the cells busy with it.
 	kickGap = time.Second
+	// compareShare: a comparison takes at most a twentieth of the time.
+	compareShare = 19
+	maxCompare   = 15 * time.Second
 	// copyTime bounds one copying, in which the home cell is asked while the other's lock is held.
 	copyTime = 5 * time.Second
 )
@@ -101,15 +104,13 @@ func (c *Copier) tenants(ctx context.Context, ids []tenant.ID, to Target) error 
 	return nil
 }
 
-// Home notes the tenants of the home cell, and of cells that do not answer, until ctx ends. So their
-// places are known while the home cell is down.
+// Home notes the tenants of the home cell until ctx ends: while it is down, the tenants that are not
+// known are those that were made lately.
 func (c *Copier) Home(ctx context.Context) error {
 	return c.every(ctx, "places of tenants", func(ctx context.Context) error {
-		return c.eachPage(ctx, func(page []directory.TenantCopy) error {
+		return c.eachPage(ctx, "", func(page []directory.TenantCopy) error {
 			for i := range page {
-				if page[i].Cell == "" {
-					c.places.Note(page[i].ID, 0)
-				}
+				c.places.Note(page[i].ID, 0)
 			}
 			return nil
 		})
@@ -124,8 +125,12 @@ func (c *Copier) Run(ctx context.Context, to Target) error {
 func (c *Copier) every(ctx context.Context, what string, do func(context.Context) error) error {
 	failing := false
 	for {
-		kicked := c.nextKick() // before: a kick meanwhile asks for another
+		kicked, begun := c.nextKick(), time.Now() // before: a kick meanwhile asks for another
 		err := do(ctx)
+		took := min(time.Since(begun), maxCompare)
+		if err != nil { // it waited for a database
+			took = 0
+		}
 		if failed := err != nil; failed != failing && ctx.Err() == nil {
 			failing = failed
 			c.log.WarnContext(ctx, "the directory is compared", "what", what, "failing", failing, "error", err)
@@ -137,9 +142,9 @@ func (c *Copier) every(ctx context.Context, what string, do func(context.Context
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-time.After(kickGap):
+			case <-time.After(max(kickGap, took)):
 			}
-		case <-time.After(time.Duration((0.8 + 0.4*rand.Float64()) * float64(compareEvery))): //nolint:gosec // spreads load
+		case <-time.After(time.Duration((0.8 + 0.4*rand.Float64()) * float64(max(compareEvery, compareShare*took)))): //nolint:gosec // spreads load
 		}
 	}
 }
@@ -153,16 +158,7 @@ func (c *Copier) Compare(ctx context.Context, to Target) error {
 			return err
 		}
 	}
-	err := c.eachPage(ctx, func(page []directory.TenantCopy) error {
-		var own []directory.TenantCopy
-		for i := range page {
-			if page[i].Cell == to.Name {
-				own = append(own, page[i])
-			}
-		}
-		if len(own) == 0 {
-			return nil
-		}
+	err := c.eachPage(ctx, to.Name, func(own []directory.TenantCopy) error {
 		differing, err := to.Store.Differing(ctx, own)
 		if err != nil {
 			return err
@@ -201,10 +197,10 @@ func (c *Copier) samePlans(ctx context.Context, to Target) (bool, error) {
 	return true, nil
 }
 
-func (c *Copier) eachPage(ctx context.Context, do func([]directory.TenantCopy) error) error {
+func (c *Copier) eachPage(ctx context.Context, cell string, do func([]directory.TenantCopy) error) error {
 	var after tenant.ID
 	for {
-		page, err := c.home.TenantPage(ctx, after, comparePage)
+		page, err := c.home.TenantPage(ctx, cell, after, comparePage)
 		if err != nil {
 			return err
 		}

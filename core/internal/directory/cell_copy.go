@@ -48,13 +48,13 @@ func (c TenantCopy) same(other TenantCopy) bool {
 
 const (
 	copiedColumns = `id, name, plan, weight, overrides::text AS overrides, created_at, deleting_at IS NOT NULL AS deleting, COALESCE(cell, '') AS cell`
-	tenantPageSQL = `SELECT ` + copiedColumns + ` FROM tenants WHERE id > @after ORDER BY id LIMIT @size`
+	tenantPageSQL = `SELECT ` + copiedColumns + ` FROM tenants WHERE id > @after AND COALESCE(cell, '') = @cell ORDER BY id LIMIT @size`
 	tenantsSQL    = `SELECT ` + copiedColumns + ` FROM tenants WHERE id = ANY(@ids::uuid[]) ORDER BY id`
 )
 
-// TenantPage gives a page of all tenants by id, deleted ones too.
-func (s *Directory) TenantPage(ctx context.Context, after tenant.ID, size int) ([]TenantCopy, error) {
-	rows, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[TenantCopy], tenantPageSQL, store.Args{"after": after, "size": size})
+// TenantPage gives a page of a cell's tenants by id, deleted ones too; "" is the home cell.
+func (s *Directory) TenantPage(ctx context.Context, cell string, after tenant.ID, size int) ([]TenantCopy, error) {
+	rows, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[TenantCopy], tenantPageSQL, store.Args{"cell": cell, "after": after, "size": size})
 	if err != nil {
 		return nil, fmt.Errorf("directory: tenants to copy: %w", store.NothingChanged(err))
 	}
