@@ -109,6 +109,7 @@ func all(ctx context.Context, table *outbox.Table, relay *outbox.Relay, listener
 			}
 			return httpserver.Run(ctx, httpserver.Options{
 				Listener: listener, Handler: telemetry.AdminHandler(registry), Logger: logger, Conns: httpserver.Connections{Most: metricsConnections},
+				Grace: metricsGrace,
 			})
 		})
 	}
@@ -116,7 +117,11 @@ func all(ctx context.Context, table *outbox.Table, relay *outbox.Relay, listener
 	return failed
 }
 
-const metricsConnections = 16
+// A scrape that is under way when the relay is told to stop has metricsGrace to end.
+const (
+	metricsConnections = 16
+	metricsGrace       = 5 * time.Second
+)
 
 // statsEvery is how old the numbers of the metrics get; reportEvery is a log line.
 const (
