@@ -221,8 +221,9 @@ func (g *graphs) killSessions(ctx context.Context) (kills int) {
 
 // drain completes all that can run, and redrives every dead letter, until nothing lives.
 func (g *graphs) drain() {
-	g.Exec(`UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 s' WHERE state = 'running'`)
 	for range 10_000 {
+		// In the loop, and until nothing lives: a claim whose caller has given up may still commit.
+		g.Exec(`UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 s' WHERE state = 'running'`)
 		g.Reap()
 		g.followUp()
 		claimed := g.Claim(100, time.Minute)
@@ -240,7 +241,11 @@ func (g *graphs) drain() {
 		}
 		dead := g.ids(`SELECT id FROM dead_letters LIMIT 100`)
 		if len(dead) == 0 {
-			break
+			if len(g.ids(`SELECT id FROM jobs LIMIT 1`)) == 0 {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+			continue
 		}
 		g.Store.Redrive(g.Context(), g.Tenant, "", dead, nil)
 	}
