@@ -237,6 +237,7 @@ func TestACountIsBegunAnew(t *testing.T) {
 		t.Fatalf("exit code %d\n%s", code, output)
 	}
 	c.Cores[0].Start()
+	c.Cores[0].AwaitReady()
 	c.Gateways[0].AwaitReady()
 	if drift := c.Verify(t); len(drift) > 0 {
 		t.Errorf("core verify: %q", drift)

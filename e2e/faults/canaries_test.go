@@ -25,6 +25,7 @@ func TestCanarySurvivesKilledCores(t *testing.T) {
 			t.Fatal("there was no core to kill")
 		}
 		cluster.Cores[0].Start()
+		cluster.Cores[0].AwaitReady()
 		cluster.Gateways[0].AwaitReady()
 	}
 	redrivenOf := func(kind string) int {

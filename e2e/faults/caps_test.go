@@ -99,6 +99,7 @@ func (l *load) killOne(i int, workers []*stack.Process, plan workerPlan, killed 
 	case 0:
 		c.Cores[i/3%2].Kill()
 		c.Cores[i/3%2].Start()
+		c.Cores[i/3%2].AwaitReady()
 		killed["core"]++
 	case 1:
 		c.Gateways[i/3%2].Kill()

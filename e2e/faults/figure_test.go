@@ -71,6 +71,7 @@ func TestSixtyFourThousand(t *testing.T) {
 				killedCore++
 			}
 			c.Cores[0].Start()
+			c.Cores[0].AwaitReady()
 			c.Gateways[0].AwaitReady()
 		}
 		if time.Since(begun) > 30*time.Minute {

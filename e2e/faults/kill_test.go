@@ -39,6 +39,7 @@ func killedUnderLoad(t *testing.T, victim func(*stack.Cluster) *stack.Service) {
 			t.Errorf("it had ended before it was killed:\n%s", victim(c).Output())
 		}
 		victim(c).Start()
+		victim(c).AwaitReady()
 		c.Gateways[0].AwaitReady()
 	}
 	stopSubmits()

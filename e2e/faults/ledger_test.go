@@ -59,6 +59,7 @@ func TestTheLedgerAgreesAfterKills(t *testing.T) {
 			killed++
 		}
 		core.Start()
+		core.AwaitReady()
 		cluster.Gateways[0].AwaitReady()
 	}
 	for range cycles {

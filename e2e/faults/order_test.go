@@ -52,6 +52,7 @@ func TestAnswersHaveAnOrder(t *testing.T) {
 			killed++
 		}
 		victim.Start()
+		victim.AwaitReady()
 		for _, gateway := range c.Gateways {
 			gateway.AwaitReady()
 		}

@@ -102,6 +102,7 @@ func TestRedriveUnderLoadSurvivesAKilledCore(t *testing.T) {
 	}
 	down := time.Now()
 	core.Start()
+	core.AwaitReady()
 	cluster.Gateways[0].AwaitReady()
 	up := time.Since(down)
 	over := redriven(t, c, made.ID, time.Minute+5*time.Duration(n/rate)*time.Second, ended)

@@ -83,6 +83,7 @@ func (s *stoppedCore) stop(lock, pattern string, provoke func()) (session int) {
 		s.signal(syscall.SIGCONT)
 	}
 	s.Cores[0].Start()
+	s.Cores[0].AwaitReady()
 	s.Gateways[0].AwaitReady()
 	return session
 }
@@ -159,6 +160,7 @@ func TestCoreStoppedInAStepOfASchedule(t *testing.T) {
 	s.Cores[0].Kill()
 	moreOf("held") // by the core that was stopped
 	s.Cores[0].Start()
+	s.Cores[0].AwaitReady()
 	s.Gateways[0].AwaitReady()
 	for _, name := range names {
 		if _, err := s.first.PauseSchedule(t.Context(), name); err != nil {

@@ -26,6 +26,7 @@ func TestServicesStopUnderLoad(t *testing.T) {
 			}
 			slowest = max(slowest, took)
 			s.Start()
+			s.AwaitReady()
 			c.Gateways[0].AwaitReady()
 		}
 	}

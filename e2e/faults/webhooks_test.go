@@ -45,6 +45,7 @@ func TestCoresKilledAmongWebhooks(t *testing.T) {
 			t.Errorf("it had ended before it was killed:\n%s", victim.Output())
 		}
 		victim.Start()
+		victim.AwaitReady()
 		c.Gateways[0].AwaitReady()
 	}
 	count := func(sql string) int {

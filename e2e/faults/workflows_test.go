@@ -51,6 +51,7 @@ func TestCoresKilledAmongWorkflows(t *testing.T) {
 			t.Errorf("it had ended before it was killed:\n%s", victim.Output())
 		}
 		victim.Start()
+		victim.AwaitReady()
 		c.Gateways[0].AwaitReady()
 	}
 	stack.Eventually(t, time.Minute, "some workflows are stored, and one of them fails", func() bool {

@@ -1,6 +1,9 @@
 package invariants
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // reapPeriod is how often core looks for expired leases.
 const reapPeriod = time.Second
@@ -81,6 +84,7 @@ func epochsOnRecord(v *violations, rows map[string]Row, attempts []Attempt) {
 // last heartbeat counted, or when an outcome that may have ended it was sent.
 func leaseEnds(h History) map[string]time.Time {
 	ends := map[string]time.Time{}
+	outcomes := h.outcomes()
 	for i := range h.Events {
 		e := &h.Events[i]
 		if (e.Op == OpClaim && e.Job != "") || (e.Op == OpHeartbeat && e.Lease == "ok") {
@@ -91,11 +95,19 @@ func leaseEnds(h History) map[string]time.Time {
 	}
 	for i := range h.Events {
 		e := &h.Events[i]
-		if end, ok := ends[e.Token]; ok && e.Op == OpOutcome && !e.Refused() && e.Sent.Before(end) {
+		if end, ok := ends[e.Token]; ok && e.Op == OpOutcome && (!e.Refused() || repeatedTooLate(outcomes[e.Job], e)) && e.Sent.Before(end) {
 			ends[e.Token] = e.Sent
 		}
 	}
 	return ends
+}
+
+// repeatedTooLate says that a lease may have been ended by an outcome that was refused: the gateway repeats one whose
+// reply from core was lost, and the job's answer is by then that of a later attempt, which has ended meanwhile.
+func repeatedTooLate(outcomes []*Event, e *Event) bool {
+	return e.Code == "lease_lost" && slices.ContainsFunc(outcomes, func(later *Event) bool {
+		return later.Epoch > e.Epoch && later.Sent.Before(e.Done) && e.Sent.Before(later.Sent)
+	})
 }
 
 // Stale is I4: who asks with a lease that another claim has followed is refused
