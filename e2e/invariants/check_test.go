@@ -154,9 +154,9 @@ func TestEveryPredicateCanFail(t *testing.T) {
 			e := r.event(7)
 			e.Job, e.Token, e.Epoch, e.LeaseEnds = "2", "2a", 1, at(4_000)
 		}},
-		{"I3", "claimed while leased, an outcome was refused before the next attempt ended", func(r *run) {
+		{"I3", "claimed while leased, after an outcome was refused", func(r *run) {
 			e := r.event(5)
-			e.Done, e.Status, e.Code, e.State, e.Answer = at(200), 409, "lease_lost", "", ""
+			e.Done, e.Status, e.Code, e.State, e.Answer = at(90), 409, "lease_lost", "", ""
 		}},
 		{"I3", "an epoch above the row's", func(r *run) { r.db.Rows[1].Epoch = 1 }},
 		{"I3", "an epoch twice on record", func(r *run) { r.db.Attempts[1].Job = "1" }},
@@ -257,9 +257,9 @@ func TestDoubtIsNoViolation(t *testing.T) {
 			})
 		},
 		"a completion without an answer took effect": func(r *run) { r.event(13).Status, r.event(13).State = 0, "" },
-		"a failure that was repeated after the next attempt had ended": func(r *run) {
+		"a failure that was repeated after the next claim": func(r *run) {
 			e := r.event(5)
-			e.Done, e.Status, e.Code, e.State, e.Answer = at(310), 409, "lease_lost", "", ""
+			e.Done, e.Status, e.Code, e.State, e.Answer = at(150), 409, "lease_lost", "", ""
 		},
 		"a claim whose answer was lost": func(r *run) { r.remove(10); r.remove(12) },
 		"a cancel at the same time as a completion": func(r *run) {

@@ -84,7 +84,7 @@ func epochsOnRecord(v *violations, rows map[string]Row, attempts []Attempt) {
 // last heartbeat counted, or when an outcome that may have ended it was sent.
 func leaseEnds(h History) map[string]time.Time {
 	ends := map[string]time.Time{}
-	outcomes := h.outcomes()
+	claims := h.claims()
 	for i := range h.Events {
 		e := &h.Events[i]
 		if (e.Op == OpClaim && e.Job != "") || (e.Op == OpHeartbeat && e.Lease == "ok") {
@@ -95,7 +95,7 @@ func leaseEnds(h History) map[string]time.Time {
 	}
 	for i := range h.Events {
 		e := &h.Events[i]
-		if end, ok := ends[e.Token]; ok && e.Op == OpOutcome && (!e.Refused() || repeatedTooLate(outcomes[e.Job], e)) && e.Sent.Before(end) {
+		if end, ok := ends[e.Token]; ok && e.Op == OpOutcome && (!e.Refused() || repeatedTooLate(claims[e.Job], e)) && e.Sent.Before(end) {
 			ends[e.Token] = e.Sent
 		}
 	}
@@ -103,10 +103,10 @@ func leaseEnds(h History) map[string]time.Time {
 }
 
 // repeatedTooLate says that a lease may have been ended by an outcome that was refused: the gateway repeats one whose
-// reply from core was lost, and the job's answer is by then that of a later attempt, which has ended meanwhile.
-func repeatedTooLate(outcomes []*Event, e *Event) bool {
-	return e.Code == "lease_lost" && slices.ContainsFunc(outcomes, func(later *Event) bool {
-		return later.Epoch > e.Epoch && later.Sent.Before(e.Done) && e.Sent.Before(later.Sent)
+// reply from core was lost, and an outcome has its answer only until the job is claimed again.
+func repeatedTooLate(claims []*Event, e *Event) bool {
+	return e.Code == "lease_lost" && slices.ContainsFunc(claims, func(next *Event) bool {
+		return next.Epoch > e.Epoch && next.Sent.Before(e.Done) && e.Sent.Before(next.Done)
 	})
 }
 
