@@ -449,8 +449,8 @@ func TestDeliveriesAreShownApart(t *testing.T) {
 			t.Errorf("of the queue %q: %+v match, want %d; %v", filter, matched, want, err)
 		}
 	}
-	if names, err := f.Store.QueueNames(t.Context(), f.Tenant, "", "", 10); err != nil || !slices.Equal(names, []string{"default"}) {
-		t.Errorf("queues %v, %v", names, err)
+	if queues, err := f.Store.QueuesOf(t.Context(), f.Tenant, "", "", 10); err != nil || len(queues) != 1 || queues[0].Name != "default" {
+		t.Errorf("queues %+v, %v", queues, err)
 	}
 	today, yesterday := time.Now().UTC().Format(time.DateOnly), time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly) // it may be midnight
 	counted, err := f.Store.Usage(t.Context(), f.Tenant, api.HopUsageRequest{By: api.ByType, From: yesterday, To: today}, "", 10)

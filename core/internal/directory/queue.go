@@ -199,18 +199,32 @@ func (s *Directory) VisibilityLimit(ctx context.Context, owner tenant.ID) (*int6
 	return limits[0], nil
 }
 
-const queueNamesSQL = `
-SELECT name FROM queues
+const queuesOfSQL = `
+SELECT ` + settingsColumns + `
+FROM queues
 WHERE tenant_id = @tenant_id AND name > @after AND (@only::text IS NULL OR name = @only) AND left(name, 1) <> '_' AND ` + queueThere + `
 ORDER BY name
 LIMIT @size`
 
 // depthsSQL counts the jobs in the lanes of queues, in bounded index scans: each count stops at the
 // limit. The running jobs of all queues are scanned together, because they are bounded by what
-// workers can hold.
+// workers can hold. The workers that serve any of the queues are in the first row.
 const depthsSQL = `
-WITH running AS MATERIALIZED (
-  SELECT lane_id, count(*) AS jobs FROM jobs WHERE state = 'running' AND lane_id = ANY(@lanes::integer[]) GROUP BY lane_id)
+WITH lanes_of AS MATERIALIZED (
+  SELECT queue, array_agg(id) AS ids FROM (
+    SELECT queue, id FROM typed_lanes WHERE tenant_id = @tenant_id AND queue = ANY(@names::text[])
+    UNION ALL
+    SELECT queue, id FROM lanes WHERE tenant_id = @tenant_id AND queue = ANY(@names::text[])) AS every -- those of the version before
+  GROUP BY queue),
+running AS MATERIALIZED (
+  SELECT lane_id, count(*) AS jobs FROM jobs
+  WHERE state = 'running' AND lane_id = ANY(ARRAY(SELECT unnest(ids) FROM lanes_of)) GROUP BY lane_id),
+serving AS (
+  SELECT queues, types, tags, count(*) AS workers FROM workers
+  WHERE owner IN (@tenant_id, @platform) AND status = 'ACTIVE' AND queues && @names::text[]
+  GROUP BY queues, types, tags
+  ORDER BY queues, types, tags
+  LIMIT 10000)
 SELECT
   (SELECT count(*) FROM (SELECT FROM unnest(q.lanes) l(id) JOIN LATERAL
      (SELECT FROM jobs WHERE state IN ('blocked', 'scheduled') AND state = 'blocked' AND lane_id = l.id LIMIT @most) j ON true LIMIT @most) c) AS blocked,
@@ -226,28 +240,17 @@ SELECT
    FROM unnest(q.lanes) l(id) CROSS JOIN generate_series(0, 9) AS p(priority) CROSS JOIN LATERAL
      (SELECT ready_at FROM jobs WHERE state = 'queued' AND lane_id = l.id AND priority = p.priority
       ORDER BY ready_at, id LIMIT 1) j) AS oldest_ms,
-  ARRAY(SELECT l.id FROM unnest(q.lanes) l(id) WHERE EXISTS (SELECT FROM jobs j WHERE j.state = 'queued' AND j.lane_id = l.id)) AS ready
-FROM (SELECT name, (@lanes::integer[])[first:last] AS lanes, n
-      FROM unnest(@names::text[], @firsts::integer[], @lasts::integer[]) WITH ORDINALITY AS u(name, first, last, n)) AS q
+  (SELECT json_agg(json_build_object('type', t.type, 'tags', t.tags)) FROM unnest(q.lanes) l(id) JOIN typed_lanes t ON t.id = l.id
+   WHERE EXISTS (SELECT FROM jobs j WHERE j.state = 'queued' AND j.lane_id = l.id)) AS ready,
+  CASE WHEN q.n = 1 THEN
+    (SELECT json_agg(json_build_object('queues', s.queues, 'types', s.types, 'tags', s.tags, 'workers', s.workers)) FROM serving s) END AS workers
+FROM (SELECT u.name, lanes_of.ids AS lanes, u.n
+      FROM unnest(@names::text[]) WITH ORDINALITY AS u(name, n) LEFT JOIN lanes_of ON lanes_of.queue = u.name) AS q
 ORDER BY q.n`
 
-// QueueLanes are a queue and all of its lanes.
-type QueueLanes struct {
-	Name  string
-	Lanes []LaneID
-}
-
-func depthsArgs(owner tenant.ID, queues []QueueLanes) store.Args {
-	lanes, names := []LaneID{}, make([]string, len(queues))
-	firsts, lasts := make([]int32, len(queues)), make([]int32, len(queues))
-	for i := range queues {
-		names[i], firsts[i] = queues[i].Name, int32(len(lanes)+1) //nolint:gosec // a tenant's lanes are bounded
-		lanes = append(lanes, queues[i].Lanes...)
-		lasts[i] = int32(len(lanes)) //nolint:gosec // likewise
-	}
+func depthsArgs(owner tenant.ID, names ...string) store.Args {
 	return store.Args{
-		"tenant_id": owner, "names": names, "lanes": lanes, "firsts": firsts, "lasts": lasts,
-		"most": api.MaxDepthCount + 1, "priority": api.DefaultPriority,
+		"tenant_id": owner, "platform": tenant.Platform, "names": names, "most": api.MaxDepthCount + 1, "priority": api.DefaultPriority,
 	}
 }
 
@@ -257,27 +260,35 @@ type Depths struct {
 	// Ahead are the queued jobs of the default priority or a higher one.
 	Ahead    int64
 	OldestMs *int64
-	// Ready are the lanes with a claimable job.
-	Ready []LaneID
+	// Ready is what a worker has to take for the queue's claimable jobs.
+	Ready []Demand
+	// Workers are those of all the queues that were counted; the first of them has it.
+	Workers []ActiveWorkers
 }
 
-// QueueNames lists a tenant's queues by name, after one of them; only, where not empty, restricts
-// it to one.
-func (s *Directory) QueueNames(ctx context.Context, owner tenant.ID, after, only string, size int) ([]string, error) {
+// Demand is what a job asks of its worker.
+type Demand struct {
+	Type string   `json:"type"`
+	Tags []string `json:"tags"`
+}
+
+// QueuesOf lists a tenant's queues by name, after one of them; only, where not empty, restricts it to one.
+func (s *Directory) QueuesOf(ctx context.Context, owner tenant.ID, after, only string, size int) ([]QueueSettings, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	names, err := store.Query(ctx, s.Store, pgx.RowTo[string], queueNamesSQL, store.Args{
+	queues, err := store.Query(ctx, s.Store, scanSettings, queuesOfSQL, store.Args{
 		"tenant_id": owner, "after": after, "only": null.Text(only), "size": size,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("directory: names: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("directory: queues of a tenant: %w", store.NothingChanged(err))
 	}
-	return names, nil
+	return queues, nil
 }
 
-// CountDepths counts the jobs of a tenant's queues, in one statement. The answers are in the queues' order.
-func (s *Directory) CountDepths(ctx context.Context, owner tenant.ID, queues []QueueLanes) ([]Depths, error) {
+// CountDepths counts the jobs of a tenant's queues, and lists the active workers of the tenant and of the platform that
+// serve any of them, at most ten thousand variants, in one statement. The answers are in the queues' order.
+func (s *Directory) CountDepths(ctx context.Context, owner tenant.ID, names ...string) ([]Depths, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	counts, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Depths], depthsSQL, depthsArgs(owner, queues))
+	counts, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Depths], depthsSQL, depthsArgs(owner, names...))
 	if err != nil {
 		return nil, fmt.Errorf("directory: depths: %w", store.NothingChanged(err))
 	}

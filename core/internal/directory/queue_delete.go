@@ -37,11 +37,6 @@ const queueThere = `deleted_at IS DISTINCT FROM updated_at`
 const (
 	retireQueueSQL = `
 UPDATE typed_lanes SET retired_at = statement_timestamp() WHERE tenant_id = @tenant_id AND queue = @name AND retired_at IS NULL`
-	// lanes are those of the version before.
-	lanesOfQueueSQL = `
-SELECT id FROM typed_lanes WHERE tenant_id = @tenant_id AND queue = @name
-UNION ALL
-SELECT id FROM lanes WHERE tenant_id = @tenant_id AND queue = @name`
 	// A new row has the default of every setting.
 	removeQueueSQL = `
 DELETE FROM queues WHERE tenant_id = @tenant_id AND name = @name AND ` + queueThere
@@ -62,15 +57,10 @@ func (s *Directory) DeleteQueue(ctx context.Context, owner tenant.ID, name strin
 		batch.Queue(usage.LockTimeoutSQL, store.Args{"timeout": usage.LockTimeout(ctx)})
 		batch.Queue(store.AdvisoryLockSQL, store.Args{"key": store.LockKey(store.LockLane, owner)}) // no lane is made meanwhile
 		batch.Queue(retireQueueSQL, named)
-		var lanes []LaneID
-		batch.Queue(lanesOfQueueSQL, named).Query(func(rows pgx.Rows) (err error) {
-			lanes, err = pgx.CollectRows(rows, pgx.RowTo[LaneID])
-			return err
-		})
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 			return err
 		}
-		depths, err := countDepths(ctx, tx, owner, name, lanes)
+		depths, err := countDepths(ctx, tx, owner, name)
 		if err != nil {
 			return err
 		}
@@ -95,8 +85,8 @@ func (s *Directory) DeleteQueue(ctx context.Context, owner tenant.ID, name strin
 	return nil
 }
 
-func countDepths(ctx context.Context, tx pgx.Tx, owner tenant.ID, name string, lanes []LaneID) (Depths, error) {
-	rows, err := tx.Query(ctx, depthsSQL, depthsArgs(owner, []QueueLanes{{Name: name, Lanes: lanes}}))
+func countDepths(ctx context.Context, tx pgx.Tx, owner tenant.ID, name string) (Depths, error) {
+	rows, err := tx.Query(ctx, depthsSQL, depthsArgs(owner, name))
 	if err != nil {
 		return Depths{}, err
 	}

@@ -1,7 +1,6 @@
 package directory_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,11 +17,17 @@ import (
 // names are the queues beside the fixture's own.
 func (f *fixture) names() string {
 	f.Helper()
-	names, err := f.Store.QueueNames(f.Context(), f.Tenant, "", "", 100)
+	queues, err := f.Store.QueuesOf(f.Context(), f.Tenant, "", "", 100)
 	if err != nil {
 		f.Fatal(err)
 	}
-	return strings.Join(slices.DeleteFunc(names, func(name string) bool { return name == api.DefaultQueue }), " ")
+	var names []string
+	for i := range queues {
+		if queues[i].Name != api.DefaultQueue {
+			names = append(names, queues[i].Name)
+		}
+	}
+	return strings.Join(names, " ")
 }
 
 // ensure asks for the lane of a queue, as a submit does.

@@ -121,36 +121,18 @@ func (s *Directory) Served(ctx context.Context) ([]ServedQueue, error) {
 // that serve the queue.
 const ActiveWorkersOfQueue = `workers WHERE owner IN (@owner, @platform) AND status = 'ACTIVE' AND @queue = ANY(queues)`
 
-const workersOfQueuesSQL = `
-SELECT queues, types, tags, count(*) AS workers FROM workers
-WHERE owner IN (@owner, @platform) AND status = 'ACTIVE' AND queues && @queues::text[]
-GROUP BY queues, types, tags
-ORDER BY queues, types, tags
-LIMIT 10000`
-
 // ActiveWorker is what an active worker takes.
 type ActiveWorker struct {
 	// Types are those of the jobs that it takes; nil for all types.
-	Types, Tags []string
+	Types []string `json:"types"`
+	Tags  []string `json:"tags"`
 }
 
 // ActiveWorkers are active workers that take the same.
 type ActiveWorkers struct {
 	ActiveWorker
-	Queues []string
-	// Workers is how many they are.
-	Workers int64
-}
 
-// ActiveWorkers lists what the active workers of a tenant, and of the platform, take that serve any of the queues, in one
-// statement; at most ten thousand variants.
-func (s *Directory) ActiveWorkers(ctx context.Context, owner tenant.ID, queues []string) ([]ActiveWorkers, error) {
-	ctx = store.WithClass(ctx, store.ClassLists)
-	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[ActiveWorkers], workersOfQueuesSQL, store.Args{
-		"owner": owner, "platform": tenant.Platform, "queues": queues,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("directory: active workers: %w", store.NothingChanged(err))
-	}
-	return workers, nil
+	Queues []string `json:"queues"`
+	// Workers is how many they are.
+	Workers int64 `json:"workers"`
 }

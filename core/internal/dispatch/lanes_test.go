@@ -264,13 +264,13 @@ func TestJobsWithoutALaneAreFound(t *testing.T) {
 }
 
 // When lanes are deleted their ready lists are dropped, in every refresh.
-func TestAListOfQueuesForgetsLanes(t *testing.T) {
+func TestAChangeOfAQueueForgetsLanes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.submit(plain())
 	f.exec(`DELETE FROM typed_lanes`)
 	f.d.ReadAllLanes()
-	if _, err := f.d.Queues(t.Context(), f.tenant, "", 10); err != nil {
+	if _, err := f.d.PauseQueue(t.Context(), f.tenant, "another", true); err != nil {
 		t.Fatal(err)
 	}
 	if n := f.d.KnownLists(); n != 0 {

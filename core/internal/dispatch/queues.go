@@ -31,73 +31,52 @@ func (d *Dispatcher) Queue(ctx context.Context, owner tenant.ID, name string) (a
 	return found[0], nil
 }
 
+// queues needs two statements, however many queues they are. It shows settings and lanes as they are in the tables
+// now: those in the cache may be a refresh behind.
 func (d *Dispatcher) queues(ctx context.Context, owner tenant.ID, after, only string, size int) ([]api.Queue, error) {
-	names, err := d.store.QueueNames(ctx, owner, after, only, size)
-	if err != nil || len(names) == 0 {
-		return nil, err
-	}
-	// limits first: a lane is not known before its tenant's are
-	if err := d.limits.Refresh(ctx); err != nil {
-		return nil, err
-	}
-	if err := d.refreshLanes(ctx); err != nil { // settings as they are now, not as cached
+	settings, err := d.store.QueuesOf(ctx, owner, after, only, size)
+	if err != nil || len(settings) == 0 {
 		return nil, err
 	}
 	d.drainAsked.Store(time.Now().UnixNano())
 	d.hearDrain(ctx)
-	return d.showQueues(ctx, owner, names)
-}
-
-// showQueues needs two statements, however many queues they are.
-func (d *Dispatcher) showQueues(ctx context.Context, owner tenant.ID, names []string) ([]api.Queue, error) {
-	lanes, counted := make([][]directory.Lane, len(names)), make([]directory.QueueLanes, len(names))
-	for i, name := range names {
-		lanes[i] = d.lanes.Of(tenant.QueueKey{Tenant: owner, Name: name})
-		counted[i] = directory.QueueLanes{Name: name, Lanes: make([]directory.LaneID, len(lanes[i]))}
-		for k := range lanes[i] {
-			counted[i].Lanes[k] = lanes[i][k].ID
-		}
+	names := make([]string, len(settings))
+	for i := range settings {
+		names[i] = settings[i].Name
 	}
-	depths, err := d.store.CountDepths(ctx, owner, counted)
-	if err != nil {
-		return nil, err
-	}
-	workers, err := d.store.ActiveWorkers(ctx, owner, names)
+	depths, err := d.store.CountDepths(ctx, owner, names...)
 	if err != nil {
 		return nil, err
 	}
 	queues := make([]api.Queue, len(names))
-	for i, name := range names {
-		queues[i] = d.showQueue(owner, name, lanes[i], &depths[i], workers)
+	for i := range settings {
+		queues[i] = d.showQueue(&settings[i], &depths[i], depths[0].Workers)
 	}
 	return queues, nil
 }
 
-func (d *Dispatcher) showQueue(
-	owner tenant.ID, name string, lanes []directory.Lane, depths *directory.Depths, workers []directory.ActiveWorkers,
-) api.Queue {
-	settings := d.lanes.Settings(owner, name)
-	shown := api.Queue{Name: name, Mode: api.ModePull, Paused: settings.Paused, OldestQueuedMS: depths.OldestMs, Settings: settings.InForce()}
+func (d *Dispatcher) showQueue(settings *directory.QueueSettings, depths *directory.Depths, workers []directory.ActiveWorkers) api.Queue {
+	shown := api.Queue{Name: settings.Name, Mode: api.ModePull, Paused: settings.Paused, OldestQueuedMS: depths.OldestMs, Settings: settings.InForce()}
 	var serving []directory.ActiveWorker
 	for i := range workers {
-		if slices.Contains(workers[i].Queues, name) {
+		if slices.Contains(workers[i].Queues, settings.Name) {
 			shown.ActiveWorkers += int(workers[i].Workers)
 			serving = append(serving, workers[i].ActiveWorker)
 		}
 	}
-	shown.Unserved = unserved(lanes, depths.Ready, serving)
+	shown.Unserved = unserved(settings.QueueKey, depths.Ready, serving)
 	if settings.Push {
 		shown.Mode, shown.Breaker = api.ModePush, d.breaker(settings.QueueKey)
 		shown.Unserved = []api.Unserved{} // core pushes them, whatever the tags
 	}
 	shown.Depth, shown.DepthCapped = depths.Shown()
-	shown.DrainPerSecond, shown.WaitMS = d.queueDrain(&settings, depths.Ahead)
+	shown.DrainPerSecond, shown.WaitMS = d.queueDrain(settings, depths.Ahead)
 	return shown
 }
 
-// unserved lists the types and tags of lanes with jobs that no active worker can take, in order,
+// unserved lists the types and tags of a queue's claimable jobs that no active worker can take, in order,
 // each once and api.MaxUnserved at most.
-func unserved(lanes []directory.Lane, ready []directory.LaneID, workers []directory.ActiveWorker) []api.Unserved {
+func unserved(in tenant.QueueKey, ready []directory.Demand, workers []directory.ActiveWorker) []api.Unserved {
 	var filters []scheduler.Filter
 	seen := map[string]bool{}
 	for _, worker := range workers {
@@ -107,14 +86,11 @@ func unserved(lanes []directory.Lane, ready []directory.LaneID, workers []direct
 			filters = append(filters, filter)
 		}
 	}
-	holds := map[directory.LaneID]bool{}
-	for _, id := range ready {
-		holds[id] = true
-	}
 	list := []api.Unserved{}
-	for _, lane := range lanes {
+	for _, demand := range ready {
+		lane := directory.Lane{LaneKey: directory.NewLaneKey(in.Tenant, in.Name, demand.Type, demand.Tags)}
 		isServed := func(filter scheduler.Filter) bool { return filter.Serves(&lane) }
-		if holds[lane.ID] && !slices.ContainsFunc(filters, isServed) {
+		if !slices.ContainsFunc(filters, isServed) {
 			list = append(list, api.Unserved{Type: lane.Type, Tags: lane.Tags()})
 		}
 	}
@@ -141,6 +117,9 @@ func (d *Dispatcher) PutPushQueue(
 		return shown, false, err
 	}
 	d.publishSettings()
+	if err = d.refreshLanes(ctx); err != nil {
+		return shown, taken, err
+	}
 	shown, err = d.Queue(ctx, owner, name)
 	return shown, taken, err
 }
@@ -151,6 +130,9 @@ func (d *Dispatcher) PauseQueue(ctx context.Context, owner tenant.ID, name strin
 		return api.Queue{}, err
 	}
 	d.publishSettings()
+	if err := d.refreshLanes(ctx); err != nil {
+		return api.Queue{}, err
+	}
 	shown, err := d.Queue(ctx, owner, name)
 	if err == nil && !paused {
 		d.wakeAll(tenant.QueueKey{Tenant: owner, Name: name})

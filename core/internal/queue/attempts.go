@@ -15,22 +15,35 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
+// attemptsSQL reads a job and its attempts in one snapshot: one that ends meanwhile is in either.
 const attemptsSQL = `
-SELECT attempt, epoch, kind, worker_id, started_at, ended_at, error_type, error_message, error_stack, next_run_at
-FROM attempts
-WHERE job_id = @id AND ended_at >= @since AND tenant_id = @tenant_id AND epoch > @after
-ORDER BY epoch
-LIMIT @size`
+SELECT found.*, (
+  SELECT json_agg(a ORDER BY a.epoch) FROM (
+    SELECT attempt, epoch, kind, worker_id, started_at, ended_at, error_type, error_message, error_stack, next_run_at
+    FROM attempts
+    WHERE job_id = @id AND ended_at >= @since AND tenant_id = @tenant_id AND epoch > @after
+    ORDER BY epoch
+    LIMIT @size) AS a) AS attempts
+FROM (` + getSQL + `) AS found`
 
 type attemptRow struct {
-	Attempt                             int32
-	Epoch                               int64
-	Kind                                string
-	WorkerID                            *string
-	StartedAt                           *time.Time
-	EndedAt                             time.Time
-	ErrorType, ErrorMessage, ErrorStack *string
-	NextRunAt                           *time.Time
+	Attempt      int32      `json:"attempt"`
+	Epoch        int64      `json:"epoch"`
+	Kind         string     `json:"kind"`
+	WorkerID     *string    `json:"worker_id"`
+	StartedAt    *time.Time `json:"started_at"`
+	EndedAt      time.Time  `json:"ended_at"`
+	ErrorType    *string    `json:"error_type"`
+	ErrorMessage *string    `json:"error_message"`
+	ErrorStack   *string    `json:"error_stack"`
+	NextRunAt    *time.Time `json:"next_run_at"`
+}
+
+// jobWithAttempts is a row of attemptsSQL.
+type jobWithAttempts struct {
+	JobRow
+
+	Attempts []attemptRow
 }
 
 func (r *attemptRow) wire() api.Attempt {
@@ -48,22 +61,25 @@ func (r *attemptRow) wire() api.Attempt {
 // running one, and the one that completed the job, are read from the job.
 func (s *Jobs) Attempts(ctx context.Context, owner tenant.ID, user string, id uuid.UUID, after int64, size int) ([]api.Attempt, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	// The job first: an attempt that ends between the two reads is then in the second.
-	found, err := s.Get(ctx, owner, user, id)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[attemptRow], attemptsSQL, store.Args{
+	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[jobWithAttempts], attemptsSQL, store.Args{
 		"id": id, "since": retention.Since(id), "tenant_id": owner, "after": after, "size": size,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("queue: attempts: %w", store.NothingChanged(err))
 	}
-	attempts := make([]api.Attempt, 0, len(rows)+1)
+	jobs := make([]*JobRow, len(rows))
 	for i := range rows {
-		attempts = append(attempts, rows[i].wire())
+		jobs[i] = &rows[i].JobRow
 	}
-	if last := lastAttempt(&found); last != nil && last.Epoch > after && len(attempts) < size {
+	found, _, err := visible(jobs, user)
+	if err != nil {
+		return nil, err
+	}
+	attempts := make([]api.Attempt, 0, len(rows[0].Attempts)+1)
+	for i := range rows[0].Attempts {
+		attempts = append(attempts, rows[0].Attempts[i].wire())
+	}
+	if last := lastAttempt(found); last != nil && last.Epoch > after && len(attempts) < size {
 		known := func(a api.Attempt) bool { return a.Epoch >= last.Epoch }
 		if !slices.ContainsFunc(attempts, known) {
 			attempts = append(attempts, *last)

@@ -305,11 +305,9 @@ func hotPath(f *fixture, store *cell.Cell) {
 	_, err = store.ReadyLanes(ctx, []directory.LaneID{lanes[0].ID, lanes[1].ID})
 	must(err)
 
-	_, err = store.CountDepths(ctx, lanes[0].Tenant, []directory.QueueLanes{
-		{Name: "none"}, {Name: lanes[0].Queue, Lanes: []directory.LaneID{lanes[0].ID}}, {Name: lanes[1].Queue, Lanes: []directory.LaneID{lanes[1].ID, lanes[2].ID}},
-	})
+	_, err = store.QueuesOf(ctx, lanes[0].Tenant, "", "", 50)
 	must(err)
-	_, err = store.ActiveWorkers(ctx, lanes[0].Tenant, []string{lanes[0].Queue, lanes[1].Queue})
+	_, err = store.CountDepths(ctx, lanes[0].Tenant, "none", lanes[0].Queue, lanes[1].Queue)
 	must(err)
 	_, err = store.HeldBy(ctx, lanes[0].Tenant, "w", time.Now().Add(time.Hour), 100)
 	must(err)

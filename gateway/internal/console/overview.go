@@ -83,6 +83,9 @@ func (v *visit) overviewOfTenant(page *overviewPage) error {
 		}
 	}
 	page.Totals, page.Oldest = totals(queues.Items)
+	if !page.Many && !slices.ContainsFunc(queues.Items, func(q api.Queue) bool { return q.Depth.Running > 0 }) {
+		return nil // no worker holds a job
+	}
 	workers, err := list[api.Worker](v.client, "/v1/workers", v.pageQuery(200))
 	if err != nil {
 		return err
