@@ -7,6 +7,8 @@ TEST_TIMEOUT ?= 35m
 TEST_FLAGS  ?=
 # Packages that are tested at once: many tests wait, and leave a core to others.
 TEST_AT_ONCE ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
+# In memory where there is room: databases are made and dropped by the hundred.
+TEST_FOLDER  = TMPDIR="$$(sh .ci/test-folder)"
 # The longest first, so that nothing runs alone at the end.
 PACKAGES    ?= ./e2e/faults ./core/internal/queue ./core/internal/dispatch ./e2e ./e2e/examples work
 ARGS        ?=
@@ -22,7 +24,7 @@ run: ## start everything and do real jobs: go run ./cmd/forgequeue up $(ARGS)
 # vet is a part of make lint; a profile (default.pgo) would have everything compiled once more.
 test: ## every test of every module: go test -race work
 	@sh .ci/install test
-	GORACE="$$GORACE atexit_sleep_ms=20" $(GO_TEST) -race -vet=off -pgo=off -ldflags='-s -w' -p $(TEST_AT_ONCE) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PACKAGES)
+	$(TEST_FOLDER) GORACE="$$GORACE atexit_sleep_ms=20" $(GO_TEST) -race -vet=off -pgo=off -ldflags='-s -w' -p $(TEST_AT_ONCE) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PACKAGES)
 
 test-slow: ## the tests with half a CPU (Linux, root), then beside four busy loops; ARGS=half or busy: one
 	@bash .ci/test-slow $(ARGS)
