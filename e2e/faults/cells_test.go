@@ -228,7 +228,7 @@ func (o *cellTenant) produce(ctx context.Context, c *client.Client) {
 			}
 			pace(ctx, 20*time.Millisecond)
 		}
-		pace(ctx, 10*time.Millisecond)
+		pace(ctx, time.Duration(lane(60, 10))*time.Millisecond)
 	}
 }
 

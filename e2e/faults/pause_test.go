@@ -160,7 +160,7 @@ func TestHoldersOutliveAFrozenPostgres(t *testing.T) {
 	up := stack.Up(t, stack.Folder(t), "--demo=false")
 	c := stack.NewCluster(t, stack.ClusterOptions{DatabaseURL: up.SecondDatabase(t), RedisURL: up.Redis.URL})
 	// Shorter than a request may take, with the freeze: a call that ends in it says nothing.
-	lease, n := min(stack.Patience(4*time.Second), 20*time.Second), lane(16, 160)
+	lease, n := min(stack.Patience(2*time.Second), 20*time.Second), lane(16, 160)
 	if inLongLane() { // which has the machine for itself
 		lease = 2 * time.Second
 	}

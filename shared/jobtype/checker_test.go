@@ -263,7 +263,7 @@ func TestCompiledSchemasAreBounded(t *testing.T) {
 		fmt.Fprintf(&large, `,"p%d":{"minimum":1}`, i)
 	}
 	large.WriteString(`}}`)
-	const tenants = 40 // of about 2.4 MB each, and there are 64 MiB
+	const tenants = 30 // of about 2.4 MB each, and there are 64 MiB
 	for i := range tenants {
 		tenant := fmt.Sprint(i)
 		if got := check(t.Context(), c, tenant, s.put(tenant, large.String()), `7`); got != "misfit" {

@@ -167,7 +167,11 @@ func startPostgres(ctx context.Context) (running, error) {
 	}
 	var p *supervisor.Postgres
 	if err == nil {
-		p, err = supervisor.StartPostgres(ctx, supervisor.PostgresOptions{DataDir: filepath.Join(folder.Path, "data")})
+		p, err = supervisor.StartPostgres(ctx, supervisor.PostgresOptions{
+			DataDir: filepath.Join(folder.Path, "data"),
+			// Several cores at once have their pools here.
+			Settings: map[string]string{"max_connections": "500"},
+		})
 	}
 	if err != nil {
 		return running{}, errors.Join(err, folder.Remove())
