@@ -167,11 +167,7 @@ func startPostgres(ctx context.Context) (running, error) {
 	}
 	var p *supervisor.Postgres
 	if err == nil {
-		p, err = supervisor.StartPostgres(ctx, supervisor.PostgresOptions{
-			DataDir: filepath.Join(folder.Path, "data"),
-			// Several cores at once have their pools here.
-			Settings: map[string]string{"max_connections": "500"},
-		})
+		p, err = startIn(ctx, filepath.Join(folder.Path, "data"))
 	}
 	if err != nil {
 		return running{}, errors.Join(err, folder.Remove())
@@ -179,6 +175,25 @@ func startPostgres(ctx context.Context) (running, error) {
 	return running{url: p.URL("postgres"), stop: func(ctx context.Context) error {
 		return errors.Join(p.Stop(ctx), folder.Remove())
 	}}, nil
+}
+
+// startIn starts a server on a copy of a data folder that was made once, or on a new one.
+func startIn(ctx context.Context, dataDir string) (*supervisor.Postgres, error) {
+	options := supervisor.PostgresOptions{
+		DataDir: dataDir,
+		// Several cores at once have their pools here.
+		Settings: map[string]string{"max_connections": "500"},
+	}
+	if copyMade(ctx, dataDir) {
+		p, err := supervisor.StartPostgres(ctx, options)
+		if err == nil {
+			return p, nil
+		}
+		if err := os.RemoveAll(dataDir); err != nil {
+			return nil, err
+		}
+	}
+	return supervisor.StartPostgres(ctx, options)
 }
 
 func startRedis(ctx context.Context) (running, error) {
