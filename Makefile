@@ -10,7 +10,7 @@ TEST_AT_ONCE ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null ||
 # In memory where there is room: databases are made and dropped by the hundred.
 TEST_FOLDER  = TMPDIR="$$(sh .ci/test-folder)"
 # The longest first, so that nothing runs alone at the end.
-PACKAGES    ?= ./e2e/faults ./core/internal/queue ./core/internal/dispatch ./e2e ./e2e/examples work
+PACKAGES    ?= ./e2e/faults ./e2e ./core/internal/queue ./e2e/examples ./e2e/console ./core/internal/dispatch ./e2e/conformance ./shared/jobtype work
 ARGS        ?=
 
 .PHONY: help run test test-slow build lint fmt drift tidy api-docs clients migrations-seal mutants faults peers pgo secrets compose-smoke ci clean
