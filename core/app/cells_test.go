@@ -3,6 +3,7 @@ package app_test
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
@@ -53,6 +54,7 @@ func TestCellsServeTheirTenants(t *testing.T) {
 	}
 	in.platformWorker(one, two, tenants)
 	in.audits(one, tenants)
+	in.types(one, two, tenants)
 	in.limits(one, two, tenants[1])
 	in.deletion(one, two, tenants[2])
 	if lines, err := app.Verify(t.Context(), in.cfg); err != nil || len(lines) != 0 {
@@ -175,6 +177,65 @@ func (in *installation) limits(one, two *running, owner api.Principal) {
 	})
 }
 
+// types lie in their tenant's cell. The home cell looks keys up, and each core tells with them that there are types.
+func (in *installation) types(one, two *running, tenants []api.Principal) {
+	in.Helper()
+	for cell, owner := range tenants {
+		keyID := "typedtyped" + strconv.Itoa(10+cell)
+		must[api.Key](one, api.HopKeyCreate, operator, api.HopKeyCreateRequest{
+			KeyID: keyID, Kind: api.PrincipalTenant, Tenant: owner.Tenant, SecretHMAC: make([]byte, 32), Scopes: []string{api.ScopeManage},
+		})
+		version := func(r *running) int64 {
+			return must[api.HopKey](r, api.HopKeyLookup, api.Principal{}, api.HopKeyLookupRequest{KeyID: keyID}).TypesVersion
+		}
+		if got := version(one); got != 0 {
+			in.Errorf("cell %d: version %d of no types", cell, got)
+		}
+		request := api.HopTypePutRequest{Type: "mail", JobTypeRequest: api.JobTypeRequest{
+			ResultSchema: json.RawMessage(`{"type":"object"}`), CheckResults: true,
+		}}
+		if made := must[api.HopTypeVersion](one, api.HopTypePut, owner, request); made.Version != 1 || made.Revision != 1 {
+			in.Errorf("cell %d: %+v", cell, made)
+		}
+		for other := range tenants {
+			if n := in.count(other, `SELECT count(*) FROM job_types WHERE tenant_id = $1`, owner.Tenant); (n == 1) != (other == cell) {
+				in.Errorf("cell %d has %d types of the tenant of cell %d", other, n, cell)
+			}
+		}
+		if got := version(one); got != 1 {
+			in.Errorf("cell %d: the core that set the type tells the version %d", cell, got)
+		}
+		celltest.Eventually(in, "the other core to tell the version", func() bool { return version(two) == 1 })
+		if set := must[api.HopTypeSet](two, api.HopTypes, owner, api.HopTypeSetRequest{}); set.Version != 1 || len(set.Types) != 1 {
+			in.Errorf("cell %d: %+v", cell, set)
+		}
+	}
+	in.checksResults(two, tenants[1])
+}
+
+// checksResults: an outcome of the platform's worker is checked in the cell of its lease.
+func (in *installation) checksResults(r *running, owner api.Principal) {
+	in.Helper()
+	request, id := jobOf()
+	request.Jobs[0].Type = "mail"
+	must[api.SubmitResponse](r, api.HopSubmit, owner, request)
+	held := must[api.ClaimResponse](r, api.HopClaim, platform, claimOf("checked", 20*time.Second))
+	if len(held.Jobs) != 1 || held.Jobs[0].ID != id {
+		in.Fatalf("claimed: %+v", held)
+	}
+	report := func(result string) api.OutcomeResult {
+		outcome := complete(held.Jobs[0])
+		outcome.Result = json.RawMessage(result)
+		return must[api.OutcomesResponse](r, api.HopOutcome, platform, api.OutcomesRequest{Outcomes: []api.OutcomeRequest{outcome}}).Results[0]
+	}
+	if got := report(`7`); got.Problem == nil || got.Problem.Code != problem.SchemaMismatch {
+		in.Errorf("a result that does not fit: %+v", got)
+	}
+	if got := report(`{}`); got.Status != http.StatusOK {
+		in.Errorf("a result that fits: %+v", got)
+	}
+}
+
 func (in *installation) deletion(one, two *running, owner api.Principal) {
 	in.Helper()
 	must[api.Key](one, api.HopKeyCreate, operator, api.HopKeyCreateRequest{
@@ -183,7 +244,7 @@ func (in *installation) deletion(one, two *running, owner api.Principal) {
 	celltest.Eventually(in, "the key to be copied to its tenant's cell", func() bool {
 		return in.count(2, `SELECT count(*) FROM api_keys WHERE key_id = 'copiedcopied' AND revoked_at IS NULL`) == 1
 	})
-	if n := in.count(1, `SELECT count(*) FROM api_keys`); n != 0 {
+	if n := in.count(1, `SELECT count(*) FROM api_keys WHERE key_id = 'copiedcopied'`); n != 0 {
 		in.Errorf("%d keys of another cell's tenants", n)
 	}
 	must[api.Tenant](one, api.HopTenantDelete, operator, api.HopTenantRequest{ID: owner.Tenant})

@@ -18,6 +18,7 @@ import (
 	"github.com/forgequeue/forgequeue/e2e/stack"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // frozenCell is the cell whose PostgreSQL, a server of its own, is stopped.
@@ -127,10 +128,58 @@ func (c *cellStack) features() {
 		if err := own.DeleteSchedule(c.Context(), "tick"); err != nil {
 			c.Error(err)
 		}
+		c.types(owner)
 		stack.Eventually(c.T, time.Minute, "the webhook was called", func() bool {
 			_, there := called.Load("/" + owner.ID)
 			return there
 		})
+	}
+}
+
+// types: a type that is set through one gateway applies in the other.
+func (c *cellStack) types(owner *cellTenant) {
+	c.Helper()
+	first, second := c.clientOf(c.Gateways[0], owner.Key, new(atomic.Int64)), c.clientOf(c.Gateways[1], owner.Key, new(atomic.Int64))
+	if _, err := first.PutType(c.Context(), "typed", api.JobTypeRequest{PayloadSchema: json.RawMessage(`{"required":["to"]}`)}); err != nil {
+		c.Fatal(err)
+	}
+	typed := func(with *client.Client, payload string) error {
+		_, err := with.Submit(c.Context(), api.SubmitRequest{Type: "typed", Queue: "typed", Payload: json.RawMessage(payload)})
+		return err
+	}
+	mismatch := func(err error) bool {
+		p, ok := problem.From(err)
+		return ok && p.Code == problem.SchemaMismatch && p.Status == http.StatusUnprocessableEntity
+	}
+	if err := typed(first, `{}`); !mismatch(err) {
+		c.Errorf("cell %d: a payload that does not fit: %v", owner.cell, err)
+	}
+	stack.Eventually(c.T, time.Minute, "the other gateway knows the type", func() bool { return mismatch(typed(second, `{}`)) })
+	if err := typed(second, `{"to":"x"}`); err != nil {
+		c.Errorf("cell %d: a payload that fits: %v", owner.cell, err)
+	}
+	c.emptied(owner, "typed")
+}
+
+// emptied completes what waits in a queue.
+func (c *cellStack) emptied(owner *cellTenant, queue string) {
+	c.Helper()
+	own := c.Client(c.T, owner.Key)
+	for left := 1; left > 0; {
+		claimed, err := own.Claim(c.Context(), api.ClaimRequest{WorkerID: "w", Queues: []string{queue}, WaitMS: new(int64(0)), Max: new(10)})
+		if err != nil {
+			c.Fatal(err)
+		}
+		for _, job := range claimed.Jobs {
+			if _, err := own.Complete(c.Context(), job.ID, api.CompleteRequest{LeaseToken: job.LeaseToken}); err != nil {
+				c.Fatal(err)
+			}
+		}
+		counts := stack.Query[int](c.Context(), c.T, c.urls[owner.cell], `SELECT count(*)::integer FROM jobs WHERE type = 'typed'`)
+		if len(counts) != 1 {
+			c.Fatal("the cell does not answer")
+		}
+		left = counts[0]
 	}
 }
 

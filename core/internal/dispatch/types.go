@@ -12,6 +12,18 @@ func (d *Dispatcher) ChecksResults(owner tenant.ID) bool { return d.limits.Check
 // TypesVersion is that of a tenant's types of jobs, 0 where it has none.
 func (d *Dispatcher) TypesVersion(owner tenant.ID) int64 { return d.limits.TypesVersion(owner) }
 
+// TypesVersionOf is TypesVersion, read from the table where this core does not know the tenant yet.
+func (d *Dispatcher) TypesVersionOf(ctx context.Context, owner tenant.ID) (int64, error) {
+	if d.limits.Known(owner) {
+		return d.limits.TypesVersion(owner), nil
+	}
+	found, err := d.store.TenantLimitsOf(ctx, owner)
+	if err != nil || len(found) == 0 {
+		return 0, err
+	}
+	return found[0].TypesVersion, nil
+}
+
 // TypesChanged makes a change of a tenant's types known here, and tells other cores. They read it within
 // refreshEvery even if they are not told.
 func (d *Dispatcher) TypesChanged(ctx context.Context) error {

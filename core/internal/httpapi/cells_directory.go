@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/google/uuid"
 
@@ -218,7 +219,8 @@ func (d *Divider) putPlan(ctx context.Context, item api.Item[api.HopPlanPutReque
 func (d *Divider) lookUpKey(ctx context.Context, item api.Item[api.HopKeyLookupRequest]) (api.HopKey, error) {
 	found, _ := single[api.HopKeyLookupRequest, api.HopKey](ctx, d, 0, api.HopKeyLookup, item)
 	if found.Problem == nil {
-		return *found.Value, nil
+		err := d.typesOf(ctx, found.Value)
+		return *found.Value, err
 	}
 	if d.Cells[0].Gate.Open() {
 		return api.HopKey{}, found.Problem
@@ -229,4 +231,30 @@ func (d *Divider) lookUpKey(ctx context.Context, item api.Item[api.HopKeyLookupR
 		}
 	}
 	return api.HopKey{}, found.Problem // it may be a key of the home's tenants
+}
+
+// typesOf gives a key the version of its tenant's types where those lie in another cell than the key. A cell that was
+// never reached refuses its tenants: a gateway must not take types that it cannot see for none.
+func (d *Divider) typesOf(ctx context.Context, key *api.HopKey) error {
+	owner, err := uuid.Parse(key.Tenant)
+	if err != nil {
+		return nil //nolint:nilerr // a key of no tenant
+	}
+	cell, known := d.Places.Known(owner)
+	if !known {
+		if cell, err = d.Places.Find(ctx, owner); err != nil {
+			return err
+		}
+	}
+	if cell == 0 {
+		return nil
+	}
+	routes := d.Cells[cell].routes.Load()
+	if routes == nil {
+		return fmt.Errorf("httpapi: the cell %s: %w", d.Cells[cell].Name, store.ErrUnavailable)
+	}
+	through, leave := d.Cells[cell].Gate.Through(ctx)
+	defer leave()
+	key.TypesVersion, err = routes.server.Dispatcher.TypesVersionOf(through, owner)
+	return err
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // Divider answers gateways where there are several cells. It divides a call by the cells of its items'
@@ -96,7 +95,7 @@ func (d *Divider) home() *Server { return d.Cells[0].routes.Load().server }
 
 // ownRoutes are the routes that are not divided by tenant alone.
 func (d *Divider) ownRoutes() map[string]handler {
-	own := map[string]handler{api.HopReady: each(d.readiness), api.HopTypePut: d.putTypes}
+	own := map[string]handler{api.HopReady: each(d.readiness)}
 	for _, some := range []map[string]handler{d.directoryRoutes(), d.workerRoutes(), d.listRoutes()} {
 		maps.Copy(own, some)
 	}
@@ -206,21 +205,6 @@ func (d *Divider) divide(ctx context.Context, path string, body []byte, items []
 	}
 	group.Wait()
 	return merged.response()
-}
-
-// putTypes refuses types of tenants of other cells than home: gateways hear of a change by the tenant's row in the directory,
-// which such a cell does not write.
-func (d *Divider) putTypes(ctx context.Context, body []byte) (response, error) {
-	items, err := decodeItems[json.RawMessage](body)
-	if err != nil {
-		return response{}, err
-	}
-	for i := range items {
-		if cell, err := d.cellOf(ctx, items[i].Principal); err == nil && cell > 0 {
-			return response{}, problem.New(problem.InvalidRequest, "Job types need a tenant of the home cell; this one is in the cell "+d.Cells[cell].Name+".")
-		}
-	}
-	return d.divide(ctx, api.HopTypePut, body, items)
 }
 
 // envelopeOf is a call with some of the items.
