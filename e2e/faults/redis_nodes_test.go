@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,15 +26,12 @@ type node struct {
 	port string
 }
 
-func newNode(t *testing.T, args ...string) *node {
+// newNode starts one. portArg is "--port" or "--tls-port".
+func newNode(t *testing.T, portArg string, args ...string) *node {
 	t.Helper()
 	storetest.Redis(t) // skips where there is none
 	port := portOf(stack.FreeAddress(t))
-	number, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := supervisor.StartRedis(t.Context(), supervisor.RedisOptions{Port: number, ExtraArgs: args})
+	server, err := supervisor.StartRedis(t.Context(), supervisor.RedisOptions{ExtraArgs: append([]string{portArg, port}, args...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,16 +62,24 @@ func asked(t *testing.T, url string, words ...string) string {
 	return strings.Join(ask(t, url, words...), "\n")
 }
 
-// The master of a tenant's slot dies in a Redis Cluster of three masters and three replicas, under load.
+// The master of a tenant's slot dies in a Redis Cluster of three masters and three replicas, under load. All
+// connections have TLS with certificates of both sides, and the users are those of api-docs/operations.md.
 func TestRedisClusterLosesAMaster(t *testing.T) {
 	t.Parallel()
 	const masters = 3
+	certificates := stack.NewAuthority(t)
+	certificates.Issue("server")
+	certificates.Issue("client")
 	var nodes []*node
 	var buses []string
 	for range 2 * masters {
 		bus := portOf(stack.FreeAddress(t))
-		nodes = append(nodes, newNode(t, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "4000",
-			"--cluster-require-full-coverage", "no", "--cluster-replica-validity-factor", "0"))
+		nodes = append(nodes, newNode(t, "--tls-port", append([]string{
+			"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "4000",
+			"--cluster-require-full-coverage", "no", "--cluster-replica-validity-factor", "0",
+			"--tls-cluster", "yes", "--tls-replication", "yes", "--tls-auth-clients", "yes", "--tls-ca-cert-file", certificates.Path("ca.pem"),
+			"--tls-cert-file", certificates.Path("server.pem"), "--tls-key-file", certificates.Path("server.key"),
+		}, stack.RedisClusterUsers(t)...)...))
 		buses = append(buses, bus)
 	}
 	for i := range masters {
@@ -108,8 +114,19 @@ func TestRedisClusterLosesAMaster(t *testing.T) {
 		})
 	})
 
+	of := func(ca *stack.Authority) func(string) string {
+		query := url.Values{
+			"addr":   {"127.0.0.1:" + nodes[1].port, "127.0.0.1:" + nodes[2].port},
+			"tls_ca": {ca.Path("ca.pem")}, "tls_cert": {certificates.Path("client.pem")}, "tls_key": {certificates.Path("client.key")},
+		}
+		return func(user string) string {
+			return fmt.Sprintf("rediss://%s@127.0.0.1:%s?%s", url.UserPassword(user, stack.RedisPassword), nodes[0].port, query.Encode())
+		}
+	}
+	doctorRefuses(t, of(stack.NewAuthority(t))("gateway"))
+
 	var victim int
-	masterDies(t, fmt.Sprintf("redis://127.0.0.1:%s?addr=127.0.0.1:%s&addr=127.0.0.1:%s", nodes[0].port, nodes[1].port, nodes[2].port),
+	masterDies(t, of(certificates), nodes,
 		func(tenant string) {
 			slot, err := strconv.Atoi(asked(t, nodes[0].URL(), "CLUSTER", "KEYSLOT", "{"+tenant+"}"))
 			if err != nil {
@@ -126,8 +143,10 @@ func TestRedisClusterLosesAMaster(t *testing.T) {
 // The master that three Sentinels watch dies under load.
 func TestRedisSentinelReplacesAMaster(t *testing.T) {
 	t.Parallel()
-	master := newNode(t)
-	replicas := []*node{newNode(t, "--replicaof", "127.0.0.1", master.port), newNode(t, "--replicaof", "127.0.0.1", master.port)}
+	users := stack.RedisUsers(t)
+	master := newNode(t, "--port", users...)
+	following := append([]string{"--replicaof", "127.0.0.1", master.port}, users...)
+	replicas := []*node{newNode(t, "--port", following...), newNode(t, "--port", following...)}
 	program, err := supervisor.FindRedis(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -136,8 +155,8 @@ func TestRedisSentinelReplacesAMaster(t *testing.T) {
 	for range 3 {
 		address := stack.FreeAddress(t)
 		config := filepath.Join(t.TempDir(), "sentinel.conf")
-		text := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsentinel monitor jobs 127.0.0.1 %s 2\nsentinel down-after-milliseconds jobs 2000\nsentinel failover-timeout jobs 6000\n",
-			portOf(address), filepath.Dir(config), master.port)
+		text := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsentinel monitor jobs 127.0.0.1 %s 2\nsentinel down-after-milliseconds jobs 2000\nsentinel failover-timeout jobs 6000\n%s\n",
+			portOf(address), filepath.Dir(config), master.port, stack.SentinelUser(t))
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -150,23 +169,45 @@ func TestRedisSentinelReplacesAMaster(t *testing.T) {
 			return !strings.Contains(said, "num-slaves\n2\n") || !strings.Contains(said, "num-other-sentinels\n2\n")
 		})
 	})
-	masterDies(t, fmt.Sprintf("redis://%s?master_name=jobs&addr=%s&addr=%s", sentinels[0], sentinels[1], sentinels[2]),
+	query := url.Values{
+		"master_name": {"jobs"}, "addr": sentinels[1:], "sentinel_username": {"sentinel"}, "sentinel_password": {stack.RedisPassword},
+	}
+	masterDies(t, func(user string) string {
+		return fmt.Sprintf("redis://%s@%s?%s", url.UserPassword(user, stack.RedisPassword), sentinels[0], query.Encode())
+	}, append([]*node{master}, replicas...),
 		func(string) { master.kill() },
 		func() bool {
 			return slices.ContainsFunc(replicas, func(n *node) bool {
 				return strings.Contains(asked(t, n.URL(), "INFO", "replication"), "role:master")
 			})
 		})
+	for _, address := range sentinels {
+		if refused := asked(t, "redis://"+address, "ACL", "LOG"); refused != "" {
+			t.Errorf("Sentinel refused:\n%s", refused)
+		}
+	}
+}
+
+// doctorRefuses runs `forgequeue doctor` with an authority that did not sign the nodes' certificates.
+func doctorRefuses(t *testing.T, redisURL string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), stack.Binary(t), "doctor")
+	command.Env = append(os.Environ(), "DATABASE_URL=", "REDIS_URL="+redisURL)
+	said, err := command.CombinedOutput()
+	if err == nil || !strings.Contains(string(said), "certificate signed by unknown authority") || strings.Contains(string(said), stack.RedisPassword) {
+		t.Errorf("doctor with another authority: %v\n%s", err, said)
+	}
 }
 
 // masterDies puts load on two gateways and two cores and has the Redis die that a tenant's buckets are on. No
 // request fails for it, no more is admitted than its limit and a burst a gateway for each loss and return, jobs
-// that another core stored are found meanwhile, and once a replica has taken over Redis decides again.
-func masterDies(t *testing.T, redisURL string, kill func(tenant string), replaced func() bool) {
+// that another core stored are found meanwhile, and once a replica has taken over Redis decides again. No node
+// refuses what its users ask for.
+func masterDies(t *testing.T, redisURL func(user string) string, nodes []*node, kill func(tenant string), replaced func() bool) {
 	t.Helper()
 	const gateways, rate, burst = 2, 2, 4
 	c := stack.NewCluster(t, stack.ClusterOptions{
-		Cores: 2, Gateways: gateways, RedisURL: redisURL, Settings: map[string]string{"FORGEQUEUE_LOG_LEVEL": "warn"},
+		Cores: 2, Gateways: gateways, RedisURL: redisURL("gateway"), CoreRedisURL: redisURL("core"), Settings: map[string]string{"FORGEQUEUE_LOG_LEVEL": "warn"},
 	})
 	l := newLoad(t, c, stack.Patience(10*time.Second))
 	caps := capped{active: 80, running: 20, userRunning: 1000}
@@ -207,6 +248,11 @@ func masterDies(t *testing.T, redisURL string, kill func(tenant string), replace
 	l.judge(h, db)
 	if broken := h.Count(func(e invariants.Event) bool { return e.Status >= 500 }); broken > 0 {
 		t.Errorf("%d requests were answered with a 5xx", broken)
+	}
+	for _, n := range nodes { // the dead one has no answer
+		if refused := asked(t, n.URL(), "ACL", "LOG"); refused != "" {
+			t.Errorf("Redis refused:\n%s", refused)
+		}
 	}
 	if h.Count(func(e invariants.Event) bool { return e.Status == http.StatusTooManyRequests }) == 0 {
 		t.Error("nothing was ever limited")
