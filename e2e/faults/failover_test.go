@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -9,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/cmd/supervisor"
+	"github.com/forgequeue/forgequeue/e2e/invariants"
 	"github.com/forgequeue/forgequeue/e2e/stack"
 )
 
@@ -180,20 +184,13 @@ func TestPrimaryFailsOver(t *testing.T) {
 	stopWork := l.work(4, 10*time.Millisecond)
 	stopSubmits := l.produce(8, 100_000, 10*time.Millisecond)
 	failovers := lane(1, 30)
-	var slowest time.Duration
+	var done []failover
 	for i := range failovers {
 		if i > 0 {
 			p.follow(1-p.primary, true)
 		}
 		pace(t.Context(), moment(time.Second, 2*time.Second))
-		p.crash(p.primary)
-		pace(t.Context(), moment(0, 500*time.Millisecond))
-		begun := time.Now()
-		p.promote()
-		c.DatabaseURL = p.servers[p.primary].URL("beside")
-		probe := l.client()
-		stack.Eventually(t, time.Minute, "a submit is accepted after the promotion", func() bool { return l.trySubmit(probe) })
-		slowest = max(slowest, time.Since(begun))
+		done = append(done, l.failOver(p))
 	}
 	stopOld := l.oldPrimaryReturns(p)
 	stopSubmits()
@@ -209,7 +206,76 @@ func TestPrimaryFailsOver(t *testing.T) {
 			t.Errorf("a core is on timeline %v after %d failovers", timeline, failovers)
 		}
 	}
-	t.Logf("%d failovers, at most %v from the start of the promotion to the first accepted submit", failovers, slowest.Round(time.Millisecond))
+	logFailovers(t, done)
+}
+
+// failover is what was measured of one.
+type failover struct {
+	// acknowledged are the submits that were answered so far, lost those of them that the new primary does not have,
+	// double the jobs that it has twice.
+	acknowledged, lost, double int
+	// away is from the kill to the first accepted submit, promoting how long PostgreSQL took for the promotion, and after
+	// is from its end to that submit.
+	away, promoting, after time.Duration
+}
+
+// failOver kills the primary and promotes the standby.
+func (l *load) failOver(p *pair) (f failover) {
+	l.t.Helper()
+	killed := time.Now()
+	p.crash(p.primary)
+	pace(l.t.Context(), moment(0, 500*time.Millisecond))
+	begun := time.Now()
+	p.promote()
+	promoted := time.Now()
+	l.cluster.DatabaseURL = p.servers[p.primary].URL("beside")
+	probe := l.client()
+	stack.Eventually(l.t, time.Minute, "a submit is accepted after the promotion", func() bool { return l.trySubmit(probe) })
+	f.away, f.promoting, f.after = time.Since(killed), promoted.Sub(begun), time.Since(promoted)
+	accepted := slices.Collect(maps.Keys(invariants.Merge(l.noted.Events()).Accepted()))
+	f.acknowledged = len(accepted)
+	counts := stack.Query[[]int](l.t.Context(), l.t, l.cluster.DatabaseURL, `
+WITH stored AS MATERIALIZED (SELECT id FROM jobs UNION ALL SELECT id FROM finished_jobs UNION ALL SELECT id FROM dead_letters)
+SELECT ARRAY[
+  (SELECT count(*) FROM unnest($1::uuid[]) AS id WHERE id NOT IN (SELECT id FROM stored))::integer,
+  (SELECT count(*) - count(DISTINCT id) FROM stored)::integer
+]`, accepted)
+	if len(counts) != 1 {
+		l.t.Fatal("the new primary does not answer")
+	}
+	if f.lost, f.double = counts[0][0], counts[0][1]; f.lost > 0 || f.double > 0 {
+		l.t.Errorf("of %d acknowledged jobs %d are lost and %d stored twice", f.acknowledged, f.lost, f.double)
+	}
+	return f
+}
+
+// logFailovers logs a line for each, and the median and the worst.
+func logFailovers(t *testing.T, done []failover) {
+	t.Helper()
+	var table strings.Builder
+	row := func(name string, away, promoting, after time.Duration, rest string) {
+		fmt.Fprintf(&table, "%-8s %7.2f s %8.2f s %8.2f s%s\n", name, away.Seconds(), promoting.Seconds(), after.Seconds(), rest)
+	}
+	fmt.Fprintf(&table, "\n%-8s %9s %10s %10s %14s %6s %6s\n", "failover", "no writes", "promotion", "after it", "acknowledged", "lost", "double")
+	for i, f := range done {
+		row(strconv.Itoa(i+1), f.away, f.promoting, f.after, fmt.Sprintf(" %14d %6d %6d", f.acknowledged, f.lost, f.double))
+	}
+	ranked := func(rank int, value func(failover) time.Duration) time.Duration {
+		var all []time.Duration
+		for _, f := range done {
+			all = append(all, value(f))
+		}
+		slices.Sort(all)
+		return all[rank]
+	}
+	for _, of := range []struct {
+		name string
+		rank int
+	}{{"median", len(done) / 2}, {"worst", len(done) - 1}} {
+		row(of.name, ranked(of.rank, func(f failover) time.Duration { return f.away }), ranked(of.rank, func(f failover) time.Duration { return f.promoting }),
+			ranked(of.rank, func(f failover) time.Duration { return f.after }), "")
+	}
+	t.Log(table.String())
 }
 
 // oldPrimaryReturns starts the server that was the primary before, on its own data. stop checks that nobody
