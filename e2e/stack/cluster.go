@@ -79,6 +79,9 @@ func NewCluster(tb testing.TB, o ClusterOptions) *Cluster {
 	if !migrated {
 		migrate(tb, settings)
 	}
+	if o.Through == nil {
+		o.Through = throughPgBouncer(tb)
+	}
 	if o.Through != nil {
 		settings["DATABASE_URL"] = o.Through(c.DatabaseURL)
 	}
