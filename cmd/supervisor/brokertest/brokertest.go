@@ -22,14 +22,14 @@ const patience = 4 * time.Minute
 
 // Server is a server that was started.
 type Server struct {
-	// Address is host and port.
-	Address string
-	dir     string
-	start   func(*Server) (*exec.Cmd, error)
-	greets  func(net.Conn) bool
-	output  *os.File
-	child   *child.Child
-	command *exec.Cmd
+	// Address is host and port; TLSAddress is for connections over TLS, where the server was given a certificate.
+	Address, TLSAddress string
+	dir                 string
+	start               func(*Server) (*exec.Cmd, error)
+	greets              func(net.Conn) bool
+	output              *os.File
+	child               *child.Child
+	command             *exec.Cmd
 	// beside is stopped after it.
 	beside func()
 }
@@ -96,11 +96,22 @@ func (s *Server) stop() {
 	_ = os.RemoveAll(s.dir)
 }
 
+// Certificate names the files, in PEM, of a server's certificate for 127.0.0.1. nil is none.
+type Certificate struct{ File, Key string }
+
 // NewRabbitMQ starts a RabbitMQ that is the test's own.
-func NewRabbitMQ(tb testing.TB) *Server { return own(tb, rabbitMQ, startRabbitMQ) }
+func NewRabbitMQ(tb testing.TB) *Server { return own(tb, rabbitMQ, startRabbitMQ, nil) }
+
+// NewRabbitMQWithTLS also has a TLSAddress.
+func NewRabbitMQWithTLS(tb testing.TB, c Certificate) *Server {
+	return own(tb, rabbitMQ, startRabbitMQ, &c)
+}
 
 // NewNATS starts a NATS with JetStream that is the test's own.
-func NewNATS(tb testing.TB) *Server { return own(tb, natsServer, startNATS) }
+func NewNATS(tb testing.TB) *Server { return own(tb, natsServer, startNATS, nil) }
+
+// NewNATSWithTLS takes nothing but TLS, at its Address, which is its TLSAddress.
+func NewNATSWithTLS(tb testing.TB, c Certificate) *Server { return own(tb, natsServer, startNATS, &c) }
 
 // RabbitMQ gives the package's RabbitMQ, started by the first test that asks for it. guest is its user and password.
 func RabbitMQ(tb testing.TB) *Server { return sharedRabbitMQ.get(tb) }
@@ -122,7 +133,7 @@ var (
 
 type shared struct {
 	program program
-	start   func(path string) (*Server, error)
+	start   func(path string, c *Certificate) (*Server, error)
 
 	mu     sync.Mutex
 	server *Server
@@ -135,7 +146,7 @@ func (s *shared) get(tb testing.TB) *Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.server == nil && s.err == nil {
-		s.server, s.err = s.start(path)
+		s.server, s.err = s.start(path, nil)
 	}
 	if s.err != nil {
 		tb.Fatal(s.err)
@@ -151,9 +162,9 @@ func (s *shared) stop() {
 	}
 }
 
-func own(tb testing.TB, what program, start func(path string) (*Server, error)) *Server {
+func own(tb testing.TB, what program, start func(path string, c *Certificate) (*Server, error), c *Certificate) *Server {
 	tb.Helper()
-	server, err := start(what.need(tb))
+	server, err := start(what.need(tb), c)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -15,7 +15,10 @@ server_name: forgequeue-test
 jetstream { store_dir: %q, max_file_store: 1G, max_memory_store: 64M }
 `
 
-func startNATS(path string) (*Server, error) {
+const natsTLS = `tls { cert_file: %q, key_file: %q }
+`
+
+func startNATS(path string, c *Certificate) (*Server, error) {
 	address, err := freeAddress()
 	if err != nil {
 		return nil, err
@@ -29,6 +32,10 @@ func startNATS(path string) (*Server, error) {
 		return exec.Command(path, "-c", filepath.Join(s.dir, "nats.conf")), nil
 	}
 	return made(s, func(dir string) error {
-		return os.WriteFile(filepath.Join(dir, "nats.conf"), fmt.Appendf(nil, natsConf, address, filepath.Join(dir, "store")), 0o600)
+		conf := fmt.Appendf(nil, natsConf, address, filepath.Join(dir, "store"))
+		if c != nil {
+			s.TLSAddress, conf = address, fmt.Appendf(conf, natsTLS, c.File, c.Key)
+		}
+		return os.WriteFile(filepath.Join(dir, "nats.conf"), conf, 0o600)
 	})
 }

@@ -20,10 +20,18 @@ log.console.level = warning
 log.file = false
 `
 
+const rabbitTLS = `
+listeners.ssl.1 = %s
+ssl_options.certfile = %s
+ssl_options.keyfile = %s
+ssl_options.verify = verify_none
+ssl_options.fail_if_no_peer_cert = false
+`
+
 // rabbitErlang keeps the node on loopback and its schedulers from spinning.
 const rabbitErlang = "-kernel inet_dist_use_interface {127,0,0,1} +S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none"
 
-func startRabbitMQ(path string) (*Server, error) {
+func startRabbitMQ(path string, c *Certificate) (*Server, error) {
 	var ports [3]string // of AMQP, of Erlang's distribution, and of epmd, which each Erlang node has to have
 	var address string
 	for i := range ports {
@@ -53,8 +61,17 @@ func startRabbitMQ(path string) (*Server, error) {
 		}
 		return command, nil
 	}
+	conf := fmt.Sprintf(rabbitConf, address)
+	if c != nil {
+		secure, err := freeAddress()
+		if err != nil {
+			return nil, err
+		}
+		s.TLSAddress = secure
+		conf += fmt.Sprintf(rabbitTLS, secure, c.File, c.Key)
+	}
 	return made(s, func(dir string) error {
-		for name, content := range map[string]string{"rabbitmq.conf": fmt.Sprintf(rabbitConf, address), "plugins": "[].\n", "env": ""} {
+		for name, content := range map[string]string{"rabbitmq.conf": conf, "plugins": "[].\n", "env": ""} {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 				return err
 			}
