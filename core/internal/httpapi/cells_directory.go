@@ -238,7 +238,7 @@ func (d *Divider) lookUpKey(ctx context.Context, item api.Item[api.HopKeyLookupR
 func (d *Divider) typesOf(ctx context.Context, key *api.HopKey) error {
 	owner, err := uuid.Parse(key.Tenant)
 	if err != nil {
-		return nil //nolint:nilerr // a key of no tenant
+		return nil // a key of no tenant
 	}
 	cell, known := d.Places.Known(owner)
 	if !known {
