@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5" //nolint:depguard // gives a role what core asks for
 )
 
 // PgBouncerEnv has every Cluster without Through reach its database by a PgBouncer with this pool_mode.
@@ -25,7 +25,7 @@ const PgBouncerEnv = "FORGEQUEUE_E2E_PGBOUNCER"
 func PgBouncer(tb testing.TB, databaseURL, mode string) string {
 	tb.Helper()
 	program := Need(tb, "pgbouncer")
-	server, err := pgconn.ParseConfig(databaseURL)
+	server, err := pgx.ParseConfig(databaseURL)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -94,12 +94,14 @@ var wantedSetting = regexp.MustCompile(`SET (\w+ = '\w+')`)
 // PrepareForPgBouncer gives the role of a URL the settings that core misses by its own words, in its database.
 func PrepareForPgBouncer(tb testing.TB, databaseURL, words string) {
 	tb.Helper()
-	server, err := pgconn.ParseConfig(databaseURL)
+	conn, err := pgx.Connect(tb.Context(), databaseURL)
 	if err != nil {
 		tb.Fatal(err)
 	}
+	defer func() { _ = conn.Close(context.WithoutCancel(tb.Context())) }()
+	of := conn.Config()
 	for _, found := range wantedSetting.FindAllStringSubmatch(words, -1) {
-		if err := onServer(tb, fmt.Sprintf("ALTER ROLE %s IN DATABASE %s SET %s", server.User, server.Database, found[1])); err != nil {
+		if _, err := conn.Exec(tb.Context(), fmt.Sprintf("ALTER ROLE %s IN DATABASE %s SET %s", of.User, of.Database, found[1])); err != nil {
 			tb.Fatal(err)
 		}
 	}
