@@ -104,31 +104,41 @@ func secretsOfKubernetes() map[string]string {
 	}
 }
 
-// kubernetes builds both kustomizations, with secrets of their own, as kubectl apply -k does, and decodes each object
-// strictly into its type (e2e/kubernetes). It gives what is applied, by kind and name without the hash of its content.
-func kubernetes(t *testing.T) map[string]object {
+func writeAll(t *testing.T, folder string, files map[string]string) {
 	t.Helper()
-	dir := t.TempDir()
-	if err := os.CopyFS(filepath.Join(dir, "all"), os.DirFS(filepath.Join(top, manifests))); err != nil {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	kept := filepath.Join(dir, "all", "common", "secrets")
-	if err := os.MkdirAll(kept, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range secretsOfKubernetes() {
-		if err := os.WriteFile(filepath.Join(kept, name), []byte(text+"\n"), 0o600); err != nil {
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	program := filepath.Join(dir, "kubernetes")
+}
+
+// kubernetes builds both kustomizations, with secrets of their own, as kubectl apply -k does, and decodes each object
+// strictly into its type (e2e/kubernetes). It gives what is applied, by kind and name without the hash of its content;
+// withCells is the same through the overlays of the page that have the component cells.
+func kubernetes(t *testing.T) (all, withCells map[string]object) {
+	t.Helper()
+	dir := t.TempDir()
+	here := filepath.Join(dir, "kubernetes")
+	if err := os.CopyFS(here, os.DirFS(filepath.Join(top, manifests))); err != nil {
+		t.Fatal(err)
+	}
+	writeAll(t, filepath.Join(here, "common", "secrets"), secretsOfKubernetes())
+	writeAll(t, filepath.Join(here, "cells", "secrets"), cellsOfKubernetes(t))
+	for name, folder := range map[string]string{"with-cells": ".", "migrate-cells": "migrate"} {
+		writeAll(t, filepath.Join(dir, name), map[string]string{"kustomization.yaml": overlayOfKubernetes(t, folder)})
+	}
+	program := filepath.Join(dir, "program")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
 	build.Dir, build.Env = filepath.Join(top, "e2e", "kubernetes"), append(os.Environ(), "GOWORK=off")
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	run := exec.CommandContext(t.Context(), program, ".", "migrate")
-	run.Dir = filepath.Join(dir, "all")
+	run := exec.CommandContext(t.Context(), program, ".", "migrate", "../with-cells", "../migrate-cells")
+	run.Dir = here
 	var problems bytes.Buffer
 	run.Stderr = &problems
 	output, err := run.Output()
@@ -139,8 +149,13 @@ func kubernetes(t *testing.T) map[string]object {
 	if err := json.Unmarshal(output, &built); err != nil {
 		t.Fatal(err)
 	}
+	return named(t, built["migrate"], built["."]), named(t, built["../migrate-cells"], built["../with-cells"])
+}
+
+func named(t *testing.T, lists ...[]object) map[string]object {
+	t.Helper()
 	all := map[string]object{}
-	for _, one := range slices.Concat(built["migrate"], built["."]) {
+	for _, one := range slices.Concat(lists...) {
 		if one.Kind != "Namespace" && one.Metadata.Namespace != "forgequeue" {
 			t.Errorf("%s %s is in the namespace %q", one.Kind, one.Metadata.Name, one.Metadata.Namespace)
 		}
@@ -158,7 +173,8 @@ var pods = []string{"Deployment core", "Deployment gateway", "Job migrate"}
 
 func TestKubernetes(t *testing.T) {
 	t.Parallel()
-	all := kubernetes(t)
+	all, withCells := kubernetes(t)
+	checkCells(t, all, withCells)
 	want := []string{
 		"Deployment core", "Deployment gateway", "HorizontalPodAutoscaler gateway", "Job migrate", "Namespace forgequeue",
 		"NetworkPolicy core", "NetworkPolicy gateway", "NetworkPolicy migrate", "NetworkPolicy names", "NetworkPolicy nothing",
@@ -233,6 +249,8 @@ func checkSettings(t *testing.T, pod podSpec, all map[string]object) {
 			t.Errorf("%s knows no setting %s, or it is a secret that is not in a file", service, variable.Name)
 		case isFile:
 			settings[name] = fileInPod(t, pod, variable.Value, all)
+		case name == "FORGEQUEUE_CELLS":
+			settings[name] = cellsInPod(t, pod, variable.Value, all)
 		default:
 			settings[name] = variable.Value
 		}
