@@ -168,7 +168,7 @@ func (s *slot) open(ctx context.Context, home *cell.Cell) error {
 func (s *slot) options() cell.Options {
 	options := s.cellsOptions.store
 	if !s.config.Home() {
-		options.URL = s.config.DSN.Reveal()
+		options.URL, options.Cell = s.config.DSN.Reveal(), s.config.Name
 	}
 	options.Logger = s.log.With("cell", s.config.Name)
 	return options
@@ -252,7 +252,7 @@ func (cfg Config) cellOptions() ([]cell.Options, error) {
 	all := make([]cell.Options, len(listed))
 	for i, one := range listed {
 		if all[i] = cfg.storeOptions(); !one.Home() {
-			all[i].URL = one.DSN.Reveal()
+			all[i].URL, all[i].Cell = one.DSN.Reveal(), one.Name
 		}
 	}
 	return all, nil

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"net"
 	"net/url"
@@ -84,7 +85,7 @@ func through(t *testing.T, databaseURL string) (string, *stalled) {
 	}()
 	u := url.URL{
 		Scheme: "postgres", User: url.UserPassword(given.User, given.Password), Host: listener.Addr().String(), Path: given.Database,
-		RawQuery: "sslmode=disable",
+		RawQuery: url.Values{"sslmode": {"disable"}, "search_path": {cmp.Or(given.RuntimeParams["search_path"], "public")}}.Encode(),
 	}
 	return u.String(), s
 }
@@ -103,9 +104,15 @@ type installation struct {
 
 func newInstallation(t *testing.T, names ...string) *installation {
 	t.Helper()
+	return newInstallationOn(t, func(string) string { return celltest.URL(t) }, names...)
+}
+
+// newInstallationOn is newInstallation with the cells' databases from the caller.
+func newInstallationOn(t *testing.T, databaseOf func(cell string) string, names ...string) *installation {
+	t.Helper()
 	in := &installation{T: t, names: names, file: filepath.Join(t.TempDir(), "cells.json")}
-	for range names {
-		databaseURL := celltest.URL(t)
+	for _, name := range names {
+		databaseURL := databaseOf(name)
 		in.behind = append(in.behind, celltest.Connect(t, databaseURL))
 		via, stall := through(t, databaseURL)
 		in.urls, in.stalls = append(in.urls, via), append(in.stalls, stall)

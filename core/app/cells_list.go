@@ -25,7 +25,7 @@ type CellState struct {
 	// AcceptsNew says whether new tenants may be placed there.
 	AcceptsNew bool
 	// Tenants are those that the directory has in the cell. Jobs are those that have not ended; counting
-	// stops at 100,000. Bytes are the database's. They are 0 where Problem is not empty.
+	// stops at 100,000. Bytes are those of its tables. They are 0 where Problem is not empty.
 	Tenants, Jobs, Bytes int64
 	// Problem says why the cell cannot be used; empty for a healthy one.
 	Problem string

@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"net/url"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/app"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
@@ -15,7 +18,33 @@ import (
 
 func TestCellsServeTheirTenants(t *testing.T) {
 	t.Parallel()
-	in := newInstallation(t, "first", "second", "third")
+	t.Run("databases", func(t *testing.T) {
+		t.Parallel()
+		newInstallation(t, "first", "second", "third").serves()
+	})
+	t.Run("schemas", func(t *testing.T) { // of one database, which core migrate makes
+		t.Parallel()
+		shared := celltest.EmptyURL(t)
+		newInstallationOn(t, func(cell string) string { return inSchema(t, shared, `Cell "`+cell+`", of one`) }, "first", "second", "third").serves()
+	})
+}
+
+// inSchema gives a database's URL with a schema's name as its search_path.
+func inSchema(t *testing.T, databaseURL, schema string) string {
+	t.Helper()
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := u.Query()
+	given.Set("search_path", pgx.Identifier{schema}.Sanitize()+", public")
+	u.RawQuery = given.Encode()
+	return u.String()
+}
+
+func (in *installation) serves() {
+	t := in.T
+	t.Helper()
 	one, two := start(t, in.config()), start(t, in.config())
 	tenants := in.tenantsIn(one)
 	var items []api.Item[api.HopSubmitRequest]

@@ -36,6 +36,11 @@ var template struct {
 // migratedDatabase makes a database with all tables, dropped at the end.
 func migratedDatabase(tb testing.TB) string {
 	tb.Helper()
+	if allOnCitus() {
+		database := CitusSchema(tb, Citus(tb), true)
+		migrate(tb, map[string]string{"DATABASE_URL": database, "FORGEQUEUE_LOG_LEVEL": "error"})
+		return database
+	}
 	template.Lock()
 	defer template.Unlock()
 	if template.name == "" {

@@ -85,8 +85,8 @@ SET state = 'running',
     counted = counted | (@counted::smallint[])[width_bucket(lane_id, @lanes::integer[])],
     visibility_timeout_ms = ` + visibilitySQL + `,
     -- a lease never outlives the attempt's own timeout
-    lease_expires_at = LEAST(statement_timestamp() + ` + visibilitySQL + ` * interval '1 millisecond',
-                             statement_timestamp() + timeout_ms * interval '1 millisecond'),
+    lease_expires_at = LEAST((statement_timestamp() AT TIME ZONE 'UTC' + ` + visibilitySQL + ` * interval '1 millisecond') AT TIME ZONE 'UTC',
+                             (statement_timestamp() AT TIME ZONE 'UTC' + timeout_ms * interval '1 millisecond') AT TIME ZONE 'UTC'),
     -- a new lease: the last outcome's token no longer has a replay
     outcome_lease_id = NULL, outcome_hash = NULL, outcome_answer = NULL
 WHERE id = ANY((SELECT ids FROM chosen)::uuid[])

@@ -47,7 +47,7 @@ type picked struct {
 func (s *Claimer) claimGuarded(ctx context.Context, request *Request) (taken Result, err error) {
 	var guard *guard
 	err = s.InShortTx(ctx, func(batch *pgx.Batch) {
-		guard = enter(batch, request.Lanes)
+		guard = s.enter(batch, request.Lanes)
 	}, func(tx pgx.Tx) (*pgx.Batch, error) {
 		if err := guard.settle(ctx, tx, request.Lanes); err != nil {
 			return nil, err
@@ -108,7 +108,7 @@ func (g *guard) take(lane *Lane) {
 
 // enter takes the free locks of the lanes' tenants, and reads counts and rates in later statements.
 // The guard has them once the batch has run.
-func enter(batch *pgx.Batch, lanes []Lane) *guard {
+func (s *Claimer) enter(batch *pgx.Batch, lanes []Lane) *guard {
 	keys, rates := usage.KeysOf(capsOf(lanes)...), ratesOf(lanes)
 	entered := &guard{counts: &usage.Tally{}, busy: map[tenant.ID]bool{}}
 	tenants := lockedTenants(keys, rates)
@@ -117,7 +117,7 @@ func enter(batch *pgx.Batch, lanes []Lane) *guard {
 	}
 	locks := make([]int64, len(tenants))
 	for i, id := range tenants {
-		locks[i] = store.LockKey(store.LockClaim, id)
+		locks[i] = s.LockKey(store.LockClaim, id)
 	}
 	batch.Queue(tryLocksSQL, store.Args{"locks": locks}).Query(func(rows pgx.Rows) error {
 		free, err := pgx.CollectRows(rows, pgx.RowTo[bool])

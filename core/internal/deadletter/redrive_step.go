@@ -83,12 +83,12 @@ SET done = done + @done, refused = refused + @refused, cursor = @cursor, state =
                    ELSE GREATEST(matched, done + refused + @done + @refused) END,
     matched_capped = matched_capped AND @state <> 'done',
     canary = COALESCE(@canary::json, canary),
-    next_at = CASE WHEN @paced AND rate_per_second IS NOT NULL
-                   THEN GREATEST(next_at, statement_timestamp() - @slack::interval)
-                        + (@done + @refused) / rate_per_second * interval '1 second'
-                   ELSE statement_timestamp() + @pause::interval END,
+    next_at = (SELECT CASE WHEN @paced AND rate_per_second IS NOT NULL
+                           THEN GREATEST(next_at, statement_timestamp() - @slack::interval)
+                                + (@done + @refused) / rate_per_second * interval '1 second'
+                           ELSE statement_timestamp() + @pause::interval END),
     updated_at = statement_timestamp(),
-    ended_at = CASE WHEN @ended THEN statement_timestamp() END
+    ended_at = (SELECT CASE WHEN @ended THEN statement_timestamp() END)
 WHERE id = @id`
 
 // RedriveStep is the result of one step.
@@ -175,12 +175,12 @@ func transient(err error) bool {
 // failRedriveSQL counts a step that failed for a reason that is not transient.
 const failRedriveSQL = `
 UPDATE redrives
-SET failures = failures + 1, next_at = statement_timestamp() + power(2, failures) * interval '1 second',
+SET failures = failures + 1, next_at = (SELECT statement_timestamp() + power(2, failures) * interval '1 second'),
     updated_at = statement_timestamp(),
     state = CASE WHEN failures + 1 >= @most THEN 'failed' ELSE state END,
     waiting = CASE WHEN failures + 1 >= @most THEN NULL ELSE waiting END,
     error = CASE WHEN failures + 1 >= @most THEN @error ELSE error END,
-    ended_at = CASE WHEN failures + 1 >= @most THEN statement_timestamp() END
+    ended_at = (SELECT CASE WHEN failures + 1 >= @most THEN statement_timestamp() END)
 WHERE id = @id AND ended_at IS NULL`
 
 func (s *Letters) failRedrive(ctx context.Context, id uuid.UUID) error {

@@ -56,7 +56,7 @@ func (s *Directory) createKey(ctx context.Context, by *string, key api.HopKeyCre
 	var made []time.Time
 	err := s.InTx(ctx, func(tx pgx.Tx) error {
 		if noTenant == nil {
-			if err := (keyChange{owner, by, key.KeyID}).admit(ctx, tx, true); err != nil {
+			if err := s.admit(ctx, tx, keyChange{owner, by, key.KeyID}, true); err != nil {
 				return err
 			}
 		}
@@ -185,7 +185,7 @@ func (s *Directory) ListKeys(ctx context.Context, owner tenant.ID, after string,
 }
 
 const revokeKeySQL = `
-UPDATE api_keys SET revoked_at = COALESCE(revoked_at, statement_timestamp()) WHERE key_id = @key_id RETURNING tenant_id`
+UPDATE api_keys SET revoked_at = LEAST(revoked_at, statement_timestamp()) WHERE key_id = @key_id RETURNING tenant_id`
 
 // RevokeKey revokes a key, of any tenant. A repeat changes nothing.
 func (s *Directory) RevokeKey(ctx context.Context, keyID string) error {
@@ -206,7 +206,7 @@ func (s *Directory) RevokeKey(ctx context.Context, keyID string) error {
 }
 
 const revokeOwnKeySQL = `
-UPDATE api_keys SET revoked_at = COALESCE(revoked_at, statement_timestamp()) WHERE tenant_id = @tenant_id AND key_id = @key_id`
+UPDATE api_keys SET revoked_at = LEAST(revoked_at, statement_timestamp()) WHERE tenant_id = @tenant_id AND key_id = @key_id`
 
 // RevokeOwnKey revokes a key of a tenant: by is the id of the key that asks, see keyChange. A repeat
 // changes nothing. The key that asks itself is ErrOwnKey, so that a tenant's last key with the scope
@@ -217,7 +217,7 @@ func (s *Directory) RevokeOwnKey(ctx context.Context, owner tenant.ID, by, keyID
 	}
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	err := s.InTx(ctx, func(tx pgx.Tx) error {
-		if err := (keyChange{owner, &by, keyID}).admit(ctx, tx, false); err != nil {
+		if err := s.admit(ctx, tx, keyChange{owner, &by, keyID}, false); err != nil {
 			return err
 		}
 		done, err := tx.Exec(ctx, revokeOwnKeySQL, store.Args{"tenant_id": owner, "key_id": keyID})

@@ -97,7 +97,7 @@ func (s *Directory) Differing(ctx context.Context, home []TenantCopy) ([]tenant.
 func (s *Directory) copying(ctx context.Context, what string, write func(context.Context, pgx.Tx) error) error {
 	ctx = audit.WithoutActor(store.WithClass(ctx, store.ClassSubmits)) // the home has recorded it
 	err := s.InTx(ctx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, store.AdvisoryLockSQL, store.Args{"key": store.LockKey(store.LockDirectory, tenant.ID{})}); err != nil {
+		if _, err := tx.Exec(ctx, store.AdvisoryLockSQL, store.Args{"key": s.LockKey(store.LockDirectory, tenant.ID{})}); err != nil {
 			return err
 		}
 		return write(ctx, tx)
@@ -202,9 +202,11 @@ LIMIT @size`
 DELETE FROM api_keys WHERE key_id > @after AND (@until::text IS NULL OR key_id <= @until) AND key_id <> ALL(@ids::text[])`
 	// A tenant that is not copied yet gets its keys the next time.
 	copyKeysSQL = `
-INSERT INTO api_keys
-SELECT k.* FROM unnest(@rows::text[]) AS given (row), jsonb_populate_record(NULL::api_keys, given.row::jsonb) AS k
-WHERE k.tenant_id IS NULL OR EXISTS (SELECT FROM tenants WHERE id = k.tenant_id)
+WITH known AS MATERIALIZED (
+  SELECT k.* FROM unnest(@rows::text[]) AS given (row), jsonb_populate_record(NULL::api_keys, given.row::jsonb) AS k
+  WHERE k.tenant_id IS NULL OR EXISTS (SELECT 1 FROM tenants WHERE id = k.tenant_id)
+)
+INSERT INTO api_keys SELECT * FROM known
 ON CONFLICT (key_id) DO UPDATE
 SET kind = EXCLUDED.kind, tenant_id = EXCLUDED.tenant_id, user_id = EXCLUDED.user_id, scopes = EXCLUDED.scopes, secret_hmac = EXCLUDED.secret_hmac,
     expires_at = EXCLUDED.expires_at, revoked_at = EXCLUDED.revoked_at, sessions_ended = EXCLUDED.sessions_ended`

@@ -46,8 +46,8 @@ WHERE key_id = ANY(ARRAY(SELECT key_id FROM api_keys
 // keys that revoke each other at the same time one stays. It is ErrNotAdmin where the key that asks
 // has ended, is bound to a user, or lacks the scope admin; ErrTooManyKeys where a new one would be
 // above the bound.
-func (c keyChange) admit(ctx context.Context, tx pgx.Tx, creates bool) error {
-	if _, err := tx.Exec(ctx, store.AdvisoryLockSQL, store.Args{"key": store.LockKey(store.LockAPIKeys, c.owner)}); err != nil {
+func (s *Directory) admit(ctx context.Context, tx pgx.Tx, c keyChange, creates bool) error {
+	if _, err := tx.Exec(ctx, store.AdvisoryLockSQL, store.Args{"key": s.LockKey(store.LockAPIKeys, c.owner)}); err != nil {
 		return err
 	}
 	var others, ended int

@@ -140,11 +140,11 @@ GROUP BY 1, 2`
 )
 
 // readLanes takes the tenant's lock and reads the existing lanes and the counts.
-func readLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks []LaneAsk) (map[int]knownLane, *laneUse, error) {
+func (s *Directory) readLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks []LaneAsk) (map[int]knownLane, *laneUse, error) {
 	known, use := map[int]knownLane{}, newLaneUse()
 	batch := &pgx.Batch{}
 	batch.Queue(usage.LockTimeoutSQL, store.Args{"timeout": usage.LockTimeout(ctx)})
-	batch.Queue(store.AdvisoryLockSQL, store.Args{"key": store.LockKey(store.LockLane, owner)})
+	batch.Queue(store.AdvisoryLockSQL, store.Args{"key": s.LockKey(store.LockLane, owner)})
 	batch.Queue(knownLanesSQL, laneArgs(owner, asks, "queues", "types", "tags", "users")).Query(func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, pgx.RowToStructByName[knownLane])
 		for _, lane := range found {

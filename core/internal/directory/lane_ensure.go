@@ -77,7 +77,7 @@ func (s *Directory) EnsureLanes(ctx context.Context, owner tenant.ID, asks []Lan
 	const tries = 3
 	for range tries {
 		err = s.InTx(ctx, func(tx pgx.Tx) error {
-			made, err = ensureLanes(ctx, tx, owner, asks)
+			made, err = s.ensureLanes(ctx, tx, owner, asks)
 			return err
 		})
 		if !errors.Is(err, errLaneChanged) {
@@ -91,8 +91,8 @@ func (s *Directory) EnsureLanes(ctx context.Context, owner tenant.ID, asks []Lan
 	return made, nil
 }
 
-func ensureLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks []LaneAsk) ([]MadeLane, error) {
-	known, use, err := readLanes(ctx, tx, owner, asks)
+func (s *Directory) ensureLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks []LaneAsk) ([]MadeLane, error) {
+	known, use, err := s.readLanes(ctx, tx, owner, asks)
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ WITH picked AS MATERIALIZED (
 ), ` + busyLanes + `
 UPDATE typed_lanes
 SET used_at = statement_timestamp(),
-    retired_at = CASE WHEN id IN (SELECT id FROM busy) THEN NULL ELSE statement_timestamp() END
+    retired_at = (SELECT CASE WHEN id IN (SELECT id FROM busy) THEN NULL ELSE statement_timestamp() END)
 WHERE id = ANY(ARRAY(SELECT id FROM picked))
 RETURNING retired_at IS NOT NULL`
 

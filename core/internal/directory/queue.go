@@ -38,7 +38,7 @@ SET visibility_timeout_ms = EXCLUDED.visibility_timeout_ms, max_attempts = EXCLU
                             THEN queues.push_credentials END,
     breaker_calls = EXCLUDED.breaker_calls, breaker_failure_ratio = EXCLUDED.breaker_failure_ratio,
     breaker_open_ms = EXCLUDED.breaker_open_ms, breaker_half_open = EXCLUDED.breaker_half_open,
-    updated_at = statement_timestamp()
+    updated_at = EXCLUDED.updated_at
 RETURNING COALESCE(push_secret = @secret, false)`
 
 // NewSecret is a sealed secret for the calls of a queue in push mode: for one without a secret, or
@@ -133,7 +133,7 @@ func queueEvent(owner tenant.ID, name string, request api.QueueRequest, secret N
 const pauseQueueSQL = `
 INSERT INTO queues (tenant_id, name, paused, created_at, updated_at)
 VALUES (@tenant_id, @name, @paused, statement_timestamp(), statement_timestamp())
-ON CONFLICT (tenant_id, name) DO UPDATE SET paused = EXCLUDED.paused, updated_at = statement_timestamp()`
+ON CONFLICT (tenant_id, name) DO UPDATE SET paused = EXCLUDED.paused, updated_at = EXCLUDED.updated_at`
 
 // PauseQueue stops or resumes the claims from a queue. A repeat changes nothing.
 func (s *Directory) PauseQueue(ctx context.Context, owner tenant.ID, name string, paused bool) error {

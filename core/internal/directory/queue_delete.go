@@ -55,7 +55,7 @@ func (s *Directory) DeleteQueue(ctx context.Context, owner tenant.ID, name strin
 	err := s.InTx(ctx, func(tx pgx.Tx) error {
 		batch := &pgx.Batch{}
 		batch.Queue(usage.LockTimeoutSQL, store.Args{"timeout": usage.LockTimeout(ctx)})
-		batch.Queue(store.AdvisoryLockSQL, store.Args{"key": store.LockKey(store.LockLane, owner)}) // no lane is made meanwhile
+		batch.Queue(store.AdvisoryLockSQL, store.Args{"key": s.LockKey(store.LockLane, owner)}) // no lane is made meanwhile
 		batch.Queue(retireQueueSQL, named)
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 			return err

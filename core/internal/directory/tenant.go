@@ -251,10 +251,10 @@ func (s *Directory) ListPlans(ctx context.Context, after string, size int) ([]ap
 }
 
 const putPlanSQL = `
-INSERT INTO plans (name, limits, visibility_timeout_ms_max) VALUES (@name, @limits::json, @visibility)
+INSERT INTO plans (name, limits, visibility_timeout_ms_max, updated_at) VALUES (@name, @limits::json, @visibility, statement_timestamp())
 ON CONFLICT (name) DO UPDATE
 SET limits = EXCLUDED.limits, visibility_timeout_ms_max = EXCLUDED.visibility_timeout_ms_max,
-    updated_at = statement_timestamp()
+    updated_at = EXCLUDED.updated_at
 RETURNING name, limits, visibility_timeout_ms_max`
 
 // PutPlan creates or replaces a plan.

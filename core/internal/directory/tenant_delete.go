@@ -183,7 +183,7 @@ func (s *Directory) RemoveTenantData(ctx context.Context, id tenant.ID, batch in
 		}
 		// nothing is counted meanwhile
 		for _, class := range []store.LockClass{store.LockSubmit, store.LockClaim} {
-			if _, err := tx.Exec(ctx, store.AdvisoryLockSQL, store.Args{"key": store.LockKey(class, id)}); err != nil {
+			if _, err := tx.Exec(ctx, store.AdvisoryLockSQL, store.Args{"key": s.LockKey(class, id)}); err != nil {
 				return err
 			}
 		}

@@ -76,21 +76,39 @@ func (s *Directory) TenantsByCell(ctx context.Context) (map[string]int64, error)
 type CellSize struct {
 	// Jobs are those that have not ended; counting stops at MaxCounted.
 	Jobs int64
-	// Bytes are the database's on disk.
+	// Bytes are those of the cell's tables on disk, indexes included.
 	Bytes int64
 }
 
 // MaxCounted is where the counting of a cell's jobs stops.
 const MaxCounted = 100_000
 
-const cellSizeSQL = `
-SELECT (SELECT count(*) FROM (SELECT FROM jobs LIMIT @most) AS counted) AS jobs, pg_database_size(current_database()) AS bytes`
+const (
+	liveJobsSQL = `
+SELECT count(*) FROM (SELECT 1 FROM jobs LIMIT @most) AS counted`
+	// A database may have several cells, each in a schema.
+	tablesSizeSQL = `
+SELECT COALESCE(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class WHERE relnamespace = ` + store.OwnSchemaSQL + ` AND relkind = 'r'`
+	// Where Citus distributes the schema, these tables are empty, and the workers' have the rows.
+	shardsSizeSQL = `
+SELECT COALESCE(sum(shard_size), 0)::bigint FROM citus_shards
+WHERE table_name IN (SELECT oid FROM pg_class WHERE relnamespace = ` + store.OwnSchemaSQL + `)`
+)
 
-// CellSize counts the live jobs, and asks PostgreSQL for the size of the database.
-func (s *Directory) CellSize(ctx context.Context) (CellSize, error) {
-	rows, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[CellSize], cellSizeSQL, store.Args{"most": MaxCounted})
+// CellSize counts the live jobs, and asks PostgreSQL for the size of the tables.
+func (s *Directory) CellSize(ctx context.Context) (size CellSize, err error) {
+	ctx = store.WithClass(ctx, store.ClassLists)
+	bytesSQL := tablesSizeSQL
+	if s.Distributed() {
+		bytesSQL = shardsSizeSQL
+	}
+	jobs, err := store.Query(ctx, s.Store, pgx.RowTo[int64], liveJobsSQL, store.Args{"most": MaxCounted})
 	if err != nil {
 		return CellSize{}, fmt.Errorf("directory: cell size: %w", store.NothingChanged(err))
 	}
-	return rows[0], nil
+	bytes, err := store.Query(ctx, s.Store, pgx.RowTo[int64], bytesSQL, store.Args{})
+	if err != nil {
+		return CellSize{}, fmt.Errorf("directory: cell size: %w", store.NothingChanged(err))
+	}
+	return CellSize{jobs[0], bytes[0]}, nil
 }

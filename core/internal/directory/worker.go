@@ -38,8 +38,11 @@ type registered struct {
 
 // deadSQL and joinedSQL give whether a statement has inserted or revived the worker.
 const (
-	deadSQL   = `WITH dead AS (SELECT FROM workers WHERE owner = @owner AND worker_id = @worker_id AND status = 'DEAD')`
-	joinedSQL = `registered_at = statement_timestamp() OR EXISTS (SELECT FROM dead) AS joined`
+	deadSQL   = `WITH dead AS (SELECT 1 FROM workers WHERE owner = @owner AND worker_id = @worker_id AND status = 'DEAD')`
+	joinedSQL = `
+RETURNING ` + workerColumns + `
+)
+SELECT ` + workerColumns + `, registered_at = last_heartbeat_at OR EXISTS (SELECT 1 FROM dead) AS joined FROM stored`
 )
 
 // MaxWorkers bounds the workers of a tenant, or of the platform, that are not dead, and all rows:
@@ -50,26 +53,25 @@ const MaxWorkers = 10_000
 // belowBound is true for a known worker that is not dead, and below the bound; evictDead deletes
 // dead ones above it. Both read at most as many rows as the bound.
 const (
-	belowBound = `(EXISTS (SELECT FROM workers WHERE owner = @owner AND worker_id = @worker_id AND status <> 'DEAD')
-   OR (SELECT count(*) FROM (SELECT FROM workers WHERE owner = @owner AND status <> 'DEAD' LIMIT @most) c) < @most)`
+	belowBound = `(EXISTS (SELECT 1 FROM workers WHERE owner = @owner AND worker_id = @worker_id AND status <> 'DEAD')
+   OR (SELECT count(*) FROM (SELECT 1 FROM workers WHERE owner = @owner AND status <> 'DEAD' LIMIT @most) c) < @most)`
 	evictDead = `, evicted AS (
   DELETE FROM workers
   WHERE owner = @owner AND status = 'DEAD' AND worker_id <> @worker_id
     AND worker_id = ANY(ARRAY(SELECT worker_id FROM workers WHERE owner = @owner AND status = 'DEAD' ORDER BY last_heartbeat_at LIMIT 2))
-    AND (SELECT count(*) FROM (SELECT FROM workers WHERE owner = @owner LIMIT @most) c) >= @most
-    AND NOT EXISTS (SELECT FROM workers WHERE owner = @owner AND worker_id = @worker_id)
-)`
+    AND (SELECT count(*) FROM (SELECT 1 FROM workers WHERE owner = @owner LIMIT @most) c) >= @most
+    AND NOT EXISTS (SELECT 1 FROM workers WHERE owner = @owner AND worker_id = @worker_id)
+), room AS MATERIALIZED (SELECT 1 WHERE ` + belowBound + `), stored AS (`
 )
 
 // registerSQL inserts or updates a worker, and revives a dead one.
 const registerSQL = deadSQL + evictDead + `
 INSERT INTO workers (owner, worker_id, status, queues, types, tags, concurrency, metadata, registered_at, last_heartbeat_at)
 SELECT @owner, @worker_id, 'ACTIVE', @queues::text[], @types::text[], @tags::text[], @concurrency::integer, @metadata::json, statement_timestamp(), statement_timestamp()
-WHERE ` + belowBound + `
+FROM room
 ON CONFLICT (owner, worker_id) DO UPDATE
 SET status = 'ACTIVE', queues = EXCLUDED.queues, types = EXCLUDED.types, tags = EXCLUDED.tags, concurrency = EXCLUDED.concurrency,
-    metadata = EXCLUDED.metadata, last_heartbeat_at = statement_timestamp()
-RETURNING ` + workerColumns + `, ` + joinedSQL
+    metadata = EXCLUDED.metadata, last_heartbeat_at = EXCLUDED.last_heartbeat_at` + joinedSQL
 
 // Register inserts or updates a worker of owner, a tenant or tenant.Platform. joined says that it
 // was unknown or dead before.
@@ -100,15 +102,14 @@ func (s *Directory) Register(ctx context.Context, owner tenant.ID, w api.WorkerR
 const seenClaimingSQL = deadSQL + evictDead + `
 INSERT INTO workers (owner, worker_id, status, queues, types, tags, concurrency, metadata, registered_at, last_heartbeat_at)
 SELECT @owner, @worker_id, 'ACTIVE', @queues::text[], @types::text[], @tags::text[], 1, '{}', statement_timestamp(), statement_timestamp()
-WHERE ` + belowBound + `
+FROM room
 ON CONFLICT (owner, worker_id) DO UPDATE
-SET status = 'ACTIVE', last_heartbeat_at = statement_timestamp(),
+SET status = 'ACTIVE', last_heartbeat_at = EXCLUDED.last_heartbeat_at,
     queues = CASE WHEN workers.queues @> EXCLUDED.queues THEN workers.queues
                   ELSE ARRAY(SELECT DISTINCT unnest(workers.queues || EXCLUDED.queues) ORDER BY 1 LIMIT 1000) END,
     types = CASE WHEN EXCLUDED.types IS NULL THEN NULL
                  WHEN workers.types @> EXCLUDED.types THEN workers.types
-                 ELSE ARRAY(SELECT DISTINCT unnest(workers.types || EXCLUDED.types) ORDER BY 1 LIMIT 1000) END
-RETURNING ` + workerColumns + `, ` + joinedSQL
+                 ELSE ARRAY(SELECT DISTINCT unnest(workers.types || EXCLUDED.types) ORDER BY 1 LIMIT 1000) END` + joinedSQL
 
 // Claiming is what a worker claims with.
 type Claiming struct {
@@ -158,7 +159,7 @@ func (s *Directory) BeatWorker(ctx context.Context, owner tenant.ID, workerID st
 // removeWorkerSQL gives the time of the removal too, also where there was no such worker.
 const removeWorkerSQL = `
 WITH gone AS (DELETE FROM workers WHERE owner = @owner AND worker_id = @worker_id RETURNING 1)
-SELECT statement_timestamp() AS at, EXISTS (SELECT FROM gone) AS known`
+SELECT statement_timestamp() AS at, count(*) > 0 AS known FROM gone`
 
 // Removed is the removal of a worker: when it was, by PostgreSQL's clock, and whether the worker was
 // known.

@@ -56,10 +56,10 @@ const (
 const ageWorkersSQL = `
 WITH aged AS (
   UPDATE workers
-  SET status = CASE WHEN last_heartbeat_at < statement_timestamp() - @dead::interval THEN 'DEAD' ELSE 'STALE' END
+  SET status = (SELECT CASE WHEN last_heartbeat_at < statement_timestamp() - @dead::interval THEN 'DEAD' ELSE 'STALE' END)
   WHERE (status = 'ACTIVE' AND last_heartbeat_at < statement_timestamp() - @stale::interval
          OR status = 'STALE' AND last_heartbeat_at < statement_timestamp() - @dead::interval)
-    AND statement_timestamp() < COALESCE(@answered::timestamptz, statement_timestamp()) + @stale::interval
+    AND (@answered::timestamptz IS NULL OR statement_timestamp() < @answered::timestamptz + @stale::interval)
   RETURNING status
 ), forgotten AS (
   DELETE FROM workers

@@ -28,7 +28,9 @@ func TestAHeldTenantDelaysNoOtherTenantsTicks(t *testing.T) {
 		}
 	}
 	holds := map[string]func() (string, any){
-		"its lock":     func() (string, any) { return `SELECT pg_advisory_xact_lock($1)`, store.LockKey(store.LockSubmit, held) },
+		"its lock": func() (string, any) {
+			return `SELECT pg_advisory_xact_lock($1)`, f.store.LockKey(store.LockSubmit, held)
+		},
 		"its schedule": func() (string, any) { return `SELECT FROM schedules WHERE tenant_id = $1 FOR UPDATE`, held },
 	}
 	for name, hold := range holds {

@@ -86,7 +86,7 @@ func (l *Ledger) CloseDay(ctx context.Context) (*Day, error) {
 	err := l.InTx(store.WithClass(ctx, store.ClassLists), func(tx pgx.Tx) error {
 		next = nil
 		var mine bool
-		if err := tx.QueryRow(ctx, store.TryHoldSQL, store.Args{"lock": store.LockKey(store.LockLedger, tenant.Platform)}).Scan(&mine); err != nil || !mine {
+		if err := tx.QueryRow(ctx, store.TryHoldSQL, store.Args{"lock": l.LockKey(store.LockLedger, tenant.Platform)}).Scan(&mine); err != nil || !mine {
 			return err
 		}
 		rows, err := tx.Query(ctx, nextDaySQL, store.Args{"margin": closeMargin})

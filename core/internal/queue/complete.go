@@ -49,15 +49,20 @@ const completedSQL = `, told AS (
   FROM ended CROSS JOIN LATERAL ` + inputSQL + `
 ), events AS (` + webhook.AppendSQL + `
   RETURNING 1
-)
+), finished AS (
 INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
 SELECT ` + StableColumns + `, attempt, last_error, lease_id, substring(@hashes::bytea FROM 32 * place - 31 FOR 32), NULL,
        'completed', (@results::text[])[place]::json, statement_timestamp()
 FROM ended CROSS JOIN LATERAL ` + inputSQL + `
-RETURNING id, tenant_id, lane_id, queue, outcome_lease_id, attempt, epoch, created_at, started_at, finished_at, EXISTS (SELECT FROM events) AS told`
+RETURNING id, tenant_id, lane_id, queue, outcome_lease_id, attempt, epoch, created_at, started_at, finished_at, type, correlation_id, traceparent
+)
+SELECT id, tenant_id, lane_id, queue, outcome_lease_id, attempt, epoch, created_at, started_at, finished_at, EXISTS (SELECT 1 FROM events) AS told`
 
 // loggedSQL also returns the attempt's fields for its log line and span.
 const loggedSQL = `, type, correlation_id, traceparent`
+
+// finishedSQL ends the statement.
+const finishedSQL = ` FROM finished`
 
 // completion is one of the two statements.
 type completion struct {
@@ -67,8 +72,8 @@ type completion struct {
 }
 
 var (
-	completeOthers  = completion{sql: completeSQL, logged: completeSQL + loggedSQL}
-	completeParents = completion{sql: completeParentsSQL, logged: completeParentsSQL + loggedSQL, parents: true}
+	completeOthers  = completion{sql: completeSQL + finishedSQL, logged: completeSQL + loggedSQL + finishedSQL}
+	completeParents = completion{sql: completeParentsSQL + finishedSQL, logged: completeParentsSQL + loggedSQL + finishedSQL, parents: true}
 )
 
 type completed struct {

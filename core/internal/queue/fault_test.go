@@ -211,7 +211,11 @@ func proxy(t *testing.T, databaseURL string) (through string, freeze, end func()
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.Host, u.RawQuery = listener.Addr().String(), "sslmode=disable"
+	given := url.Values{"sslmode": {"disable"}}
+	if schema := u.Query().Get("search_path"); schema != "" {
+		given.Set("search_path", schema)
+	}
+	u.Host, u.RawQuery = listener.Addr().String(), given.Encode()
 	return u.String(), func() { close(frozen) }, end
 }
 

@@ -216,14 +216,20 @@ const deadLetterSQL = `, told AS (
   SELECT ` + StableColumns + `, ` + endColumnsSQL + `, (@reasons::text[])[place], (@fingerprints::text[])[place], statement_timestamp()
   FROM gone CROSS JOIN LATERAL ` + inputSQL + `
   RETURNING 'job.dead_letter'::text AS kind, ` + toldColumns + `, attempt, last_error, 'dead_letter'::text AS state, NULL::json AS result, reason, died_at AS finished_at
-)` + webhook.AppendSQL
+)` + eventsSQL
 
 const cancelledSQL = `, told AS (
   INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
   SELECT ` + StableColumns + `, ` + endColumnsSQL + `, 'cancelled', NULL, statement_timestamp()
   FROM gone CROSS JOIN LATERAL ` + inputSQL + `
   RETURNING 'job.cancelled'::text AS kind, ` + toldColumns + `, attempt, last_error, state, result, NULL::text AS reason, finished_at
-)` + webhook.AppendSQL
+)` + eventsSQL
+
+// eventsSQL gives a row for each event.
+const eventsSQL = `, events AS (` + webhook.AppendSQL + `
+  RETURNING 1
+)
+SELECT 1 FROM events`
 
 const recordAttemptsSQL = `
 INSERT INTO attempts (job_id, epoch, tenant_id, attempt, kind, worker_id, started_at, ended_at,

@@ -89,8 +89,8 @@ UPDATE dependencies SET resolved_at = statement_timestamp() WHERE child_id = ANY
 // it has the resolutions of transactions that held them before.
 const unblockSQL = `
 UPDATE jobs
-SET state    = CASE WHEN run_at > statement_timestamp() THEN 'scheduled' ELSE 'queued' END,
-    ready_at = CASE WHEN run_at > statement_timestamp() THEN NULL ELSE statement_timestamp() END
+SET state    = (SELECT CASE WHEN run_at > statement_timestamp() THEN 'scheduled' ELSE 'queued' END),
+    ready_at = (SELECT CASE WHEN run_at > statement_timestamp() THEN NULL ELSE statement_timestamp() END)
 WHERE id = ANY(@ids::uuid[]) AND state = 'blocked'
   AND NOT EXISTS (SELECT FROM dependencies WHERE child_id = jobs.id AND resolved_at IS NULL)
 RETURNING id, lane_id, priority, state, ready_at`

@@ -16,15 +16,18 @@ import (
 // heartbeatSQL extends leases by the visibility timeout of the claim, but never past the job's
 // start + timeout_ms. A reaped row has no lease and is not extended.
 const heartbeatSQL = `
+WITH held AS (
 UPDATE jobs
 SET ` + extendSQL + `
 WHERE ` + heldSQL + beatSQL
 
 const (
-	extendSQL = `lease_expires_at = LEAST(statement_timestamp() + visibility_timeout_ms * interval '1 millisecond',
-                             started_at + timeout_ms * interval '1 millisecond')`
+	extendSQL = `lease_expires_at = LEAST((statement_timestamp() AT TIME ZONE 'UTC' + visibility_timeout_ms * interval '1 millisecond') AT TIME ZONE 'UTC',
+                             (started_at AT TIME ZONE 'UTC' + timeout_ms * interval '1 millisecond') AT TIME ZONE 'UTC')`
 	beatSQL = `
-RETURNING id, tenant_id, epoch, lease_id, lease_expires_at, cancel_requested, statement_timestamp() AS now`
+RETURNING id, tenant_id, epoch, lease_id, lease_expires_at, cancel_requested
+)
+SELECT id, tenant_id, epoch, lease_id, lease_expires_at, cancel_requested, statement_timestamp() AS now FROM held`
 )
 
 // Beat is a lease that is still held.

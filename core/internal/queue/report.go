@@ -50,6 +50,7 @@ func progressOf(stored []byte, epoch int64) *api.Progress {
 // reportSQL is heartbeatSQL with reports. The ids are sorted, each there once, so that a row's place is found by binary
 // search: a join would lock rows in another order, see heldSQL.
 const reportSQL = `
+WITH held AS (
 UPDATE jobs
 SET ` + extendSQL + `,
     progress = COALESCE((@progress::text[])[` + reportPlaceSQL + `]::json, progress),

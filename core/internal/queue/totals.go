@@ -40,9 +40,9 @@ SELECT statement_timestamp() AS now,
        (SELECT count(*) FROM waiting)                             AS waiting,
        (SELECT count(*) FROM waiting WHERE state = 'blocked')     AS blocked,
        (SELECT count(*) FROM waiting WHERE state = 'scheduled')   AS scheduled,
-       (SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'queued' ORDER BY lane_id, priority, ready_at, id LIMIT @most) c)  AS queued,
-       (SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' ORDER BY lease_expires_at, id LIMIT @most) c)            AS running,
-       (SELECT count(*) FROM (SELECT FROM dead_letters ORDER BY died_at LIMIT @most) c)                                         AS dead_letter,` +
+       (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = 'queued' ORDER BY lane_id, priority, ready_at, id LIMIT @most) c)  AS queued,
+       (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = 'running' ORDER BY lease_expires_at, id LIMIT @most) c)            AS running,
+       (SELECT count(*) FROM (SELECT 1 FROM dead_letters ORDER BY died_at LIMIT @most) c)                                         AS dead_letter,` +
 	estimatesSQL + workersSQL
 
 // guessSQL is totalsSQL without the counting: as if each count had reached the limit at once.

@@ -23,7 +23,7 @@ const (
 const droppedMark = "forgequeue: past its retention, detached to be dropped"
 
 // dueDaysSQL lists the partitions of a table that ended longer ago than @retention, and tables that an
-// earlier run detached and did not drop. The bounds give the day, not the table's name. A pending
+// earlier run detached and did not drop, in this cell's schema. The bounds give the day, not the table's name. A pending
 // detach comes first, because PostgreSQL allows one per table at a time.
 const dueDaysSQL = `
 SELECT name, attached, pending, rows FROM (
@@ -39,7 +39,7 @@ SELECT name, attached, pending, rows FROM (
   SELECT c.oid::regclass::text, false, false, NULL, GREATEST(c.reltuples, 0)::bigint
   FROM pg_description d JOIN pg_class c ON c.oid = d.objoid
   WHERE d.classoid = 'pg_class'::regclass AND d.objsubid = 0 AND d.description = @mark
-    AND c.relkind = 'r' AND NOT c.relispartition
+    AND c.relkind = 'r' AND NOT c.relispartition AND c.relnamespace = ` + store.OwnSchemaSQL + `
 ) AS due
 ORDER BY NOT pending, attached, day`
 
@@ -70,7 +70,7 @@ func (s *Forgetter) DropPartitions(ctx context.Context) ([]Dropped, error) {
 		return nil, err
 	}
 	defer conn.Release()
-	key := store.Args{"key": store.LockKey(store.LockRemoval, tenant.Platform)}
+	key := store.Args{"key": s.LockKey(store.LockRemoval, tenant.Platform)}
 	var mine bool
 	if err := conn.QueryRow(ctx, tryLockSQL, key).Scan(&mine); err != nil || !mine {
 		return nil, store.Classify(err)

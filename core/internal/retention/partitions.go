@@ -104,7 +104,7 @@ func (s *Forgetter) makeDays(ctx context.Context, table string) error {
 		if days, err := missingDays(ctx, tx, table); err != nil || len(days) == 0 {
 			return err
 		}
-		key := store.Args{"key": store.LockKey(store.LockPartitions, tenant.Platform)}
+		key := store.Args{"key": s.LockKey(store.LockPartitions, tenant.Platform)}
 		if _, err := tx.Exec(ctx, store.AdvisoryLockSQL, key); err != nil {
 			return err
 		}

@@ -266,7 +266,7 @@ func TestWaitForPartitionsEndsWithTheContext(t *testing.T) {
 	id := f.Submit(f.Job())[0]
 	f.Exec(dropDaysSQL)
 	// Another call makes them, and waits for another core that does.
-	if _, err := f.Direct.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, store.LockKey(store.LockPartitions, tenant.Platform)); err != nil {
+	if _, err := f.Direct.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, f.Store.LockKey(store.LockPartitions, tenant.Platform)); err != nil {
 		t.Fatal(err)
 	}
 	var group sync.WaitGroup

@@ -49,7 +49,7 @@ func (s *Schedules) PutSchedule(ctx context.Context, owner tenant.ID, user, name
 	var made scheduleRow
 	err := s.InTx(ctx, func(tx pgx.Tx) error {
 		// Serialised in a tenant, for the bound.
-		if _, err := tx.Exec(ctx, store.AdvisoryLockSQL, store.Args{"key": store.LockKey(store.LockSchedules, owner)}); err != nil {
+		if _, err := tx.Exec(ctx, store.AdvisoryLockSQL, store.Args{"key": s.LockKey(store.LockSchedules, owner)}); err != nil {
 			return err
 		}
 		now, err := store.Clock(ctx, tx)

@@ -104,7 +104,7 @@ const postponeSQL = `
 UPDATE schedules SET due_at = statement_timestamp() + @pause::interval
 FROM unnest(@tenants::uuid[], @names::text[], @revisions::bigint[]) AS failed(tenant_id, name, revision)
 WHERE schedules.tenant_id = failed.tenant_id AND schedules.name = failed.name AND schedules.revision = failed.revision
-  AND schedules.due_at + interval '0' <= statement_timestamp()`
+  AND (SELECT schedules.due_at <= statement_timestamp())`
 
 // PostponeSchedules tries schedules again after a pause: their step failed for a reason of their
 // own. No tick is lost by it.

@@ -31,13 +31,12 @@ const (
 // From @since on, because what was rolled up before leaves dead entries at the head of the index, which an old snapshot
 // keeps there. Rows are never updated, so that a ctid stays.
 const rollUpSQL = `
-WITH picked AS MATERIALIZED (
-  SELECT ctid FROM job_stats
-  WHERE grain = @grain AND at >= @since AND at < statement_timestamp() - @age::interval
-  ORDER BY at LIMIT @batch
-  FOR UPDATE SKIP LOCKED
-), gone AS (
-  DELETE FROM job_stats WHERE ctid = ANY(ARRAY(SELECT ctid FROM picked))
+WITH gone AS (
+  DELETE FROM job_stats WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM job_stats
+    WHERE grain = @grain AND at >= @since AND at < statement_timestamp() - @age::interval
+    ORDER BY at LIMIT @batch
+    FOR UPDATE SKIP LOCKED))
   RETURNING tenant_id, queue, at, ` + countColumns + `
 ), rolled AS (
   INSERT INTO job_stats (tenant_id, queue, grain, at, ` + countColumns + `)

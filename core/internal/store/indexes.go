@@ -25,7 +25,7 @@ JOIN pg_class c ON c.oid = x.indexrelid AND c.relkind = 'i'
 WHERE NOT x.indisvalid
   AND x.indrelid IN (
     SELECT t.oid FROM pg_class t LEFT JOIN pg_inherits i ON i.inhrelid = t.oid LEFT JOIN pg_class parent ON parent.oid = i.inhparent
-    WHERE t.relnamespace = current_schema()::regnamespace
+    WHERE t.relnamespace = ` + OwnSchemaSQL + `
       AND COALESCE(parent.relname, t.relname) = ANY(@tables::name[]))
 ORDER BY c.relname`
 

@@ -25,18 +25,24 @@ const (
 	LockDirectory  LockClass = "directory"  // one core copies the directory to a cell
 )
 
-// LockKey is the 64-bit key of an advisory lock. A collision costs a wait, nothing else.
-func LockKey(class LockClass, id tenant.ID) int64 {
-	sum := sha256.Sum256(append([]byte("forgequeue/"+class+"/"), id[:]...))
+// LockKey is the 64-bit key of an advisory lock. A collision costs a wait, nothing else. Advisory
+// locks are of a database, and cells may be schemas of one: the keys of a cell that is not home have
+// its name. Those of a home cell and of the only database are the same as before there were cells.
+func (s *Store) LockKey(class LockClass, id tenant.ID) int64 {
+	space := "forgequeue/"
+	if s.cell != "" {
+		space = "forgequeue/cell/" + s.cell + "/"
+	}
+	sum := sha256.Sum256(append([]byte(space+string(class)+"/"), id[:]...))
 	return int64(binary.BigEndian.Uint64(sum[:8])) //nolint:gosec // any 64 bits will do
 }
 
 // LockKeys gives the keys of several tenants in the one order in which every core takes them, so
 // that two never deadlock.
-func LockKeys(class LockClass, ids []tenant.ID) []int64 {
+func (s *Store) LockKeys(class LockClass, ids []tenant.ID) []int64 {
 	keys := make([]int64, 0, len(ids))
 	for _, id := range ids {
-		keys = append(keys, LockKey(class, id))
+		keys = append(keys, s.LockKey(class, id))
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys)

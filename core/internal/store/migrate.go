@@ -17,8 +17,14 @@ var migrations embed.FS
 
 // Migrate brings the schema to this binary's version. It holds a session lock, so that concurrent
 // runs are serialised. It rebuilds indexes of interrupted builds. It returns the versions that it
-// applied.
+// applied. It makes the schema that search_path names first.
 func (s *Store) Migrate(ctx context.Context) ([]int64, error) {
+	if err := s.makeSchema(ctx); err != nil {
+		return nil, fmt.Errorf("store: migrate: %w", err)
+	}
+	if err := s.undistributeEmpty(ctx); err != nil {
+		return nil, fmt.Errorf("store: migrate: %w", err)
+	}
 	db := stdlib.OpenDBFromPool(s.pool)
 	defer func() { _ = db.Close() }() // closes the view of the pool, not the pool
 	// Tried each second for five minutes: a second `core migrate` waits for the first.
@@ -38,7 +44,11 @@ func (s *Store) Migrate(ctx context.Context) ([]int64, error) {
 	for _, result := range results {
 		applied = append(applied, result.Source.Version)
 	}
-	if err := s.repairIndexes(ctx, db, locker); err != nil {
+	err = s.distribute(ctx, db, locker)
+	if err == nil {
+		err = s.repairIndexes(ctx, db, locker)
+	}
+	if err != nil {
 		return applied, fmt.Errorf("store: migrate: %w", err)
 	}
 	return applied, nil
@@ -53,6 +63,9 @@ func (s *Store) SchemaPending(ctx context.Context) (int, error) {
 	provider, err := newProvider(db)
 	if err != nil {
 		return 0, fmt.Errorf("store: schema: %w", err)
+	}
+	if missing, err := s.missingSchema(ctx); err != nil || missing != "" {
+		return len(provider.ListSources()), err
 	}
 	statuses, err := provider.Status(ctx)
 	if err != nil {

@@ -208,7 +208,7 @@ func TestIsolationIsTheStoresOwn(t *testing.T) {
 	limits := celltest.Under(f.ActiveCap(100))
 	holder := celltest.Connect(t, f.URL)
 	for range 2 { // with a count that begins, and with one that is there
-		if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, store.LockKey(store.LockSubmit, f.Tenant)); err != nil {
+		if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, f.Store.LockKey(store.LockSubmit, f.Tenant)); err != nil {
 			t.Fatal(err)
 		}
 		var group sync.WaitGroup
@@ -223,7 +223,7 @@ func TestIsolationIsTheStoresOwn(t *testing.T) {
 			return f.CountOf(`SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
 				WHERE locktype = 'advisory' AND NOT granted`) == 4
 		})
-		if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_unlock($1)`, store.LockKey(store.LockSubmit, f.Tenant)); err != nil {
+		if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_unlock($1)`, f.Store.LockKey(store.LockSubmit, f.Tenant)); err != nil {
 			t.Fatal(err)
 		}
 		group.Wait()

@@ -26,6 +26,8 @@ import (
 type Options struct {
 	// URL is a libpq URL or keyword string.
 	URL string
+	// Cell is the name of a cell that is not the home cell; "" for that, and for the only database.
+	Cell string
 	// MaxConns bounds the pool; a call without a free connection waits for at most PoolWait.
 	MaxConns int32
 	PoolWait time.Duration
@@ -48,6 +50,10 @@ type Store struct {
 	primary  *primary
 	poolWait time.Duration
 	callTime time.Duration
+	// cell is Options.Cell.
+	cell string
+	// distributed says that Citus distributes the schema.
+	distributed atomic.Bool
 	// refused counts the calls without a free connection in time.
 	refused atomic.Int64
 	// makePartitions creates missing partitions; nil creates none.
@@ -107,9 +113,12 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	config.ConnConfig.Tracer = options.tracer()
 	config.MaxConns = options.MaxConns
 	config.MaxConnIdleTime = 5 * time.Minute
-	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+	s := &Store{
+		poolWait: options.PoolWait, callTime: cmp.Or(options.CallTime, callTime), cell: options.Cell, making: make(chan struct{}, 1),
+	}
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		registerUUID(conn.TypeMap())
-		return nil
+		return s.planForCitus(ctx, conn)
 	}
 	if config.ConnConfig.ConnectTimeout == 0 {
 		// A server that accepts connections and does not answer must not block the pool's places
@@ -127,12 +136,10 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: open: %w", err)
 	}
-	s := &Store{
-		pool: pool, places: newPlaces(int(config.MaxConns)), primary: known, poolWait: options.PoolWait, callTime: cmp.Or(options.CallTime, callTime),
-		making: make(chan struct{}, 1),
-	}
+	s.pool, s.places, s.primary = pool, newPlaces(int(config.MaxConns)), known
 	for _, check := range []func(context.Context) error{
 		s.checkPooler, func(ctx context.Context) error { return s.checkServer(ctx, options.AllowUnsafe) }, s.checkDropped,
+		s.checkCitus,
 	} {
 		if err := check(ctx); err != nil {
 			pool.Close()

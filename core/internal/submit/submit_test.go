@@ -125,7 +125,7 @@ func TestKeyInFlightEndsInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(background(t)) }()
-	if _, err := tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, store.LockKey(store.LockSubmit, f.Tenant)); err != nil {
+	if _, err := tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, f.Store.LockKey(store.LockSubmit, f.Tenant)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)

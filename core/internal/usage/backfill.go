@@ -121,7 +121,7 @@ func (t *Tally) EnsureRows(ctx context.Context, tx pgx.Tx) error {
 
 // startBackfillSQL gives the position of a backfill, and starts one if none is running.
 const startBackfillSQL = `
-UPDATE usage_counts SET walk_from = COALESCE(walk_from, statement_timestamp())
+UPDATE usage_counts SET walk_from = LEAST(walk_from, statement_timestamp())
 WHERE tenant_id = @tenant_id AND counter = @counter AND name = @name AND NOT settled
 RETURNING COALESCE(walk_after, '00000000-0000-0000-0000-000000000000')`
 
@@ -130,12 +130,12 @@ RETURNING COALESCE(walk_after, '00000000-0000-0000-0000-000000000000')`
 // otherwise another pass begins.
 const backfillProgressSQL = `
 UPDATE usage_counts
-SET settled     = COALESCE(@ended AND NOT (walk_missed OR @missed) AND opened_at < walk_from - interval '1 minute', false),
+SET settled     = COALESCE(@ended AND NOT (walk_missed OR @missed) AND (SELECT opened_at < walk_from - interval '1 minute'), false),
     walk_missed = NOT @ended AND (walk_missed OR @missed),
     walk_after  = CASE WHEN NOT @ended THEN @after::uuid END,
     walk_from   = CASE WHEN NOT @ended THEN walk_from END,
-    due_at      = CASE WHEN @ended THEN GREATEST(opened_at + interval '61 seconds', statement_timestamp() + interval '1 second')
-                       ELSE statement_timestamp() END
+    due_at      = (SELECT CASE WHEN @ended THEN GREATEST(opened_at + interval '61 seconds', statement_timestamp() + interval '1 second')
+                               ELSE statement_timestamp() END)
 WHERE tenant_id = @tenant_id AND counter = @counter AND name = @name AND NOT settled
   AND COALESCE(walk_after, '00000000-0000-0000-0000-000000000000') = @before`
 

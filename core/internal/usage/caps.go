@@ -133,6 +133,8 @@ type count struct {
 	next logRow
 	// crowded says that many credits wait for a row that folds them or sums them up.
 	crowded bool
+	// deletes says that such a row deletes them: Citus distributes the schema.
+	deletes bool
 	// stored says that the count has a row, settled that all jobs are in it.
 	stored, settled bool
 	// taken is the number of jobs admitted since the read.

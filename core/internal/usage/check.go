@@ -64,7 +64,7 @@ func checkArgs(key CountKey) store.Args {
 func (s *Counts) CheckCounts(ctx context.Context, keys []CountKey, within time.Duration) (drifts []Drift, checked int, err error) {
 	err = s.InTx(ctx, func(tx pgx.Tx) error {
 		var free bool
-		lock := store.Args{"lock": store.LockKey(store.LockCheck, tenant.Platform)}
+		lock := store.Args{"lock": s.LockKey(store.LockCheck, tenant.Platform)}
 		if err := tx.QueryRow(ctx, store.TryHoldSQL, lock).Scan(&free); err != nil || !free {
 			return err
 		}

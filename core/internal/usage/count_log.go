@@ -30,6 +30,12 @@ import (
 //
 //	seq 8: count 38, bound 900, young −3, seen 900:990:900,987
 //	true count     38 − 3, and credits of 900, of 987 and from 990 on
+//
+// Where Citus distributes the schema, ids of transactions have no order: some statements get the
+// coordinator's and others a worker's, and a schema is moved between workers. Bounds stay 0 then, and
+// there are no marks: all credits are read, and a row that folds credits deletes them in the same
+// transaction, under the lock. On a server of its own that would be slower: what was deleted is read over
+// again until vacuum may remove it.
 
 const (
 	// markFrom is how many credits that cannot be folded are worth a mark; with fewer the read is
@@ -58,6 +64,7 @@ SELECT k.place::integer - 1                                       AS place,
        (sums.used - sums.own - next.count)::bigint                AS young,
        CASE WHEN next.marked THEN ` + seenSQL + ` END             AS seen,
        GREATEST(fresh.any, moved.any) > ` + markFrom + `          AS crowded,
+       ` + foldBoundSQL + ` = '0'::xid8                           AS deletes,
        stored.tenant_id IS NOT NULL                               AS stored,
        COALESCE(stored.settled, false)                            AS settled,
        -- for Tally.mayFill; a settled count needs none
@@ -110,7 +117,7 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (
   SELECT (COALESCE(log.count, 0) + COALESCE(CASE WHEN log.seen IS NULL THEN fresh.old ELSE moved.n END, 0))::bigint AS count,
          moved.until AS bound,
-         fresh.many > ` + markFrom + ` OR moved.until < pg_snapshot_xmax(log.seen) AS marked
+         ` + foldBoundSQL + ` <> '0'::xid8 AND (fresh.many > ` + markFrom + ` OR moved.until < pg_snapshot_xmax(log.seen)) AS marked
 ) AS next
 LEFT JOIN usage_counts stored ON stored.tenant_id = k.tenant_id AND stored.counter = k.counter AND stored.name = k.name`
 
@@ -120,6 +127,7 @@ type usageRow struct {
 	Used  int64
 	logRow
 	Crowded bool
+	Deletes bool
 	Stored  bool
 	Settled bool
 	// JobsSize is the size of the jobs table in bytes.
@@ -151,7 +159,7 @@ func CollectUsage(keys []CountKey, rows pgx.Rows) (*Tally, error) {
 	}
 	for _, row := range found {
 		read.Counts[keys[row.Place]] = &count{
-			seq: row.Seq, used: row.Used, next: row.logRow, crowded: row.Crowded, stored: row.Stored, settled: row.Settled,
+			seq: row.Seq, used: row.Used, next: row.logRow, crowded: row.Crowded, deletes: row.Deletes, stored: row.Stored, settled: row.Settled,
 		}
 		read.jobsSize = max(read.jobsSize, row.JobsSize)
 	}
@@ -186,15 +194,42 @@ FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[], @seqs::bigi
             @bounds::text[], @youngs::bigint[], @seens::text[])
      AS u(tenant_id, counter, name, seq, count, bound, young, seen)`
 
+// appendDeletingSQL appends rows that fold credits by deleting them, some thousands at a time.
+const appendDeletingSQL = `
+WITH gone AS (
+  DELETE FROM usage_credits WHERE ctid = ANY(ARRAY(
+    SELECT old.ctid
+    FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[]) AS k(tenant_id, counter, name)
+    CROSS JOIN LATERAL (
+      SELECT c.ctid FROM usage_credits c
+      WHERE c.tenant_id = k.tenant_id AND c.counter = k.counter AND c.name = k.name
+      LIMIT ` + foldMost + `) AS old))
+  RETURNING tenant_id, counter, name, n
+)
+INSERT INTO usage_log (tenant_id, counter, name, seq, count, bound, written_at)
+SELECT u.tenant_id, u.counter, u.name, u.seq, u.count + COALESCE(folded.n, 0), '0'::xid8, statement_timestamp()
+FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[], @seqs::bigint[], @counts::bigint[])
+     AS u(tenant_id, counter, name, seq, count)
+LEFT JOIN (SELECT tenant_id, counter, name, sum(n)::bigint AS n FROM gone GROUP BY 1, 2, 3) AS folded
+  ON folded.tenant_id = u.tenant_id AND folded.counter = u.counter AND folded.name = u.name`
+
 // Append writes the jobs taken, and folds or sums up credits where there are many. It belongs to
 // the transaction that stores the jobs.
 func (t *Tally) Append(batch *pgx.Batch) {
-	var keys []CountKey
+	var keys, deleting []CountKey
 	for key, counted := range t.Counts {
-		if counted.taken != 0 || counted.crowded {
+		switch {
+		case counted.crowded && counted.deletes:
+			deleting = append(deleting, key)
+		case counted.taken != 0 || counted.crowded:
 			keys = append(keys, key)
 		}
 	}
+	t.append(batch, appendUsageSQL, keys)
+	t.append(batch, appendDeletingSQL, deleting)
+}
+
+func (t *Tally) append(batch *pgx.Batch, sql string, keys []CountKey) {
 	if len(keys) == 0 {
 		return
 	}
@@ -210,8 +245,10 @@ func (t *Tally) Append(batch *pgx.Batch) {
 		}
 	}
 	args := CountArgs(keys)
-	args["seqs"], args["counts"], args["bounds"], args["youngs"], args["seens"] = seqs, counts, bounds, youngs, seens
-	batch.Queue(appendUsageSQL, args)
+	if args["seqs"], args["counts"] = seqs, counts; sql == appendUsageSQL {
+		args["bounds"], args["youngs"], args["seens"] = bounds, youngs, seens
+	}
+	batch.Queue(sql, args)
 }
 
 // LeaveCountsSQL is the part of a statement that removes jobs from their counts when it ends them;
@@ -281,5 +318,5 @@ func (c Credits) Append(batch *pgx.Batch) {
 }
 
 // foldBoundSQL: credits of transactions older than this can be folded into the log. Every such
-// transaction has ended, so no more of its credits can appear.
-const foldBoundSQL = `pg_snapshot_xmin(pg_current_snapshot())`
+// transaction has ended, so no more of its credits can appear. It is 0 where Citus distributes the schema.
+const foldBoundSQL = `count_fold_bound()`

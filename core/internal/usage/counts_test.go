@@ -37,7 +37,7 @@ func TestCheckCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, store.LockKey(store.LockCheck, tenant.Platform)); err != nil {
+	if _, err := tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, f.Store.LockKey(store.LockCheck, tenant.Platform)); err != nil {
 		t.Fatal(err)
 	}
 	if _, checked, err := check(); err != nil || checked != 0 {

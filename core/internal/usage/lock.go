@@ -66,7 +66,7 @@ func (s *Counts) QueueLockAndRead(ctx context.Context, batch *pgx.Batch, class s
 		return tally
 	}
 	batch.Queue(LockTimeoutSQL, store.Args{"timeout": LockTimeout(ctx)})
-	batch.Queue(lockTenantsSQL, store.Args{"locks": store.LockKeys(class, tenants)})
+	batch.Queue(lockTenantsSQL, store.Args{"locks": s.LockKeys(class, tenants)})
 	if len(keys) > 0 {
 		QueueRead(batch, tally, keys)
 	}

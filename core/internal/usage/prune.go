@@ -187,7 +187,7 @@ func (s *Counts) readCounts(ctx context.Context, keys []CountKey) (*Tally, error
 func (s *Counts) foldOrDeleteLocked(ctx context.Context, owner tenant.ID, class store.LockClass, keys []CountKey, idle map[CountKey]bool) error {
 	return s.InTx(ctx, func(tx pgx.Tx) error {
 		var free bool
-		if err := tx.QueryRow(ctx, store.TryHoldSQL, store.Args{"lock": store.LockKey(class, owner)}).Scan(&free); err != nil || !free {
+		if err := tx.QueryRow(ctx, store.TryHoldSQL, store.Args{"lock": s.LockKey(class, owner)}).Scan(&free); err != nil || !free {
 			return err
 		}
 		read, err := ReadUsage(ctx, tx, keys)

@@ -17,10 +17,12 @@ import (
 const OperatorTime = time.Hour
 
 // foreignCountersSQL says whether the counts were written by another server: a dump was restored, and
-// transaction ids started again. Their order is then meaningless.
+// transaction ids started again. Their order is then meaningless. Where Citus distributes the schema, it
+// is not used.
 const foreignCountersSQL = `
-SELECT EXISTS (SELECT FROM usage_log     WHERE GREATEST(bound, pg_snapshot_xmax(seen)) > pg_snapshot_xmax(pg_current_snapshot()))
-    OR EXISTS (SELECT FROM usage_credits WHERE xid   > pg_snapshot_xmax(pg_current_snapshot()))`
+SELECT ` + foldBoundSQL + ` <> '0'::xid8
+  AND (EXISTS (SELECT FROM usage_log     WHERE GREATEST(bound, pg_snapshot_xmax(seen)) > pg_snapshot_xmax(pg_current_snapshot()))
+    OR EXISTS (SELECT FROM usage_credits WHERE xid   > pg_snapshot_xmax(pg_current_snapshot())))`
 
 const resetCountersSQL = `
 WITH log AS (DELETE FROM usage_log), credits AS (DELETE FROM usage_credits), counts AS (DELETE FROM usage_counts)

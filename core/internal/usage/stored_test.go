@@ -134,14 +134,14 @@ func TestUnusedCountsAreForgotten(t *testing.T) {
 	f.Exec(`UPDATE usage_log SET written_at = written_at - interval '2 hours'`)
 	f.Exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 hours'`)
 	held := celltest.Connect(t, f.URL)
-	if _, err := held.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, store.LockKey(store.LockSubmit, f.Tenant)); err != nil {
+	if _, err := held.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, f.Store.LockKey(store.LockSubmit, f.Tenant)); err != nil {
 		t.Fatal(err)
 	}
 	prune() // during a submit nothing is deleted
 	if n := f.Count("usage_counts"); n != 4 {
 		t.Fatalf("%d counts, want 4 while the tenant's lock is held", n)
 	}
-	if _, err := held.Exec(t.Context(), `SELECT pg_advisory_unlock($1)`, store.LockKey(store.LockSubmit, f.Tenant)); err != nil {
+	if _, err := held.Exec(t.Context(), `SELECT pg_advisory_unlock($1)`, f.Store.LockKey(store.LockSubmit, f.Tenant)); err != nil {
 		t.Fatal(err)
 	}
 	prune()

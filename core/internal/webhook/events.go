@@ -34,7 +34,7 @@ UNION ALL
 SELECT NULL, 'workflow.ended', workflow_jobs.workflow_id, told.finished_at, told.tenant_id, ` + noJobColumns + `
 FROM told JOIN workflow_jobs ON workflow_jobs.job_id = told.id
 WHERE ` + anyHookSQL + ` AND EXISTS (
-  SELECT FROM webhooks
+  SELECT 1 FROM webhooks
   WHERE webhooks.tenant_id = told.tenant_id AND deleted_at IS NULL AND 'workflow.ended' = ANY(events))`
 
 const (
@@ -50,7 +50,7 @@ const (
 )
 
 // anyHookSQL is evaluated once in a statement.
-const anyHookSQL = `(SELECT EXISTS (SELECT FROM webhooks WHERE tenant_id = ANY(@owners::uuid[])))`
+const anyHookSQL = `(SELECT EXISTS (SELECT 1 FROM webhooks WHERE tenant_id = ANY(@owners::uuid[])))`
 
 // Hooks has the statements.
 type Hooks struct {

@@ -55,7 +55,7 @@ func (h *Hooks) PutWebhook(ctx context.Context, owner tenant.ID, name string, re
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	err = h.InTx(ctx, func(tx pgx.Tx) error {
 		// Serialised in a tenant, for the bound.
-		if _, err := tx.Exec(ctx, store.AdvisoryLockSQL, store.Args{"key": store.LockKey(store.LockLane, owner)}); err != nil {
+		if _, err := tx.Exec(ctx, store.AdvisoryLockSQL, store.Args{"key": h.LockKey(store.LockLane, owner)}); err != nil {
 			return err
 		}
 		found, err := lockWebhook(ctx, tx, owner, name)

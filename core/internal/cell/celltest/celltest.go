@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"net/url"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -34,6 +35,9 @@ var migrated template
 // URL gives the URL of a new, migrated database that is dropped at the end of the test.
 func URL(tb testing.TB) string {
 	tb.Helper()
+	if coordinator := os.Getenv(citusEnv); coordinator != "" {
+		return distributed(tb, coordinator)
+	}
 	server := storetest.Postgres(tb)
 	ctx := context.WithoutCancel(tb.Context())
 	migrated.once.Do(func() { migrated.name, migrated.err = makeTemplate(ctx, server) })
@@ -130,7 +134,18 @@ func withDatabase(server, name string) string {
 		return server
 	}
 	u.Path = "/" + name
-	return u.String()
+	return inSchema(u).String()
+}
+
+// inSchema adds the schema that the tests' tables are in, where FORGEQUEUE_TEST_SCHEMA names one: cells
+// may be schemas of one database, so all that core does has to work in any.
+func inSchema(u *url.URL) *url.URL {
+	if schema := os.Getenv("FORGEQUEUE_TEST_SCHEMA"); schema != "" {
+		given := u.Query()
+		given.Set("search_path", schema)
+		u.RawQuery = given.Encode()
+	}
+	return u
 }
 
 // Eventually waits until ok holds, and fails the test when it does not in time. what names the

@@ -1,0 +1,121 @@
+package faults_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/e2e/stack"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// citusCells is how many cells TestCitus has besides the home cell.
+const citusCells = 8
+
+// Eight cells, each a schema that Citus keeps on one of two workers, and a home cell of plain tables on the
+// coordinator. Schemas are moved to the other worker while jobs of all cells are submitted and worked on: what was
+// accepted is done once.
+func TestCitus(t *testing.T) {
+	t.Parallel()
+	coordinator := stack.Citus(t)
+	c := &cellStack{T: t, urls: []string{stack.CitusSchema(t, coordinator, false)}}
+	listed := []map[string]any{{"name": "home", "accepts_new": false}}
+	for i := range citusCells {
+		c.urls = append(c.urls, stack.CitusSchema(t, coordinator, true))
+		listed = append(listed, map[string]any{"name": fmt.Sprintf("cell%d", i+1), "dsn": c.urls[i+1]})
+	}
+	text, err := json.Marshal(listed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "cells.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	settings := stack.PushSettings()
+	settings["FORGEQUEUE_CELLS"], settings["FORGEQUEUE_DATABASE_CONNS"] = file, "8"
+	c.Cluster = stack.NewCluster(t, stack.ClusterOptions{Cores: 2, Gateways: 2, DatabaseURL: c.urls[0], Settings: settings})
+	admin := c.Client(t, stack.Operator)
+	for i := range citusCells {
+		made, err := admin.CreateTenant(t.Context(), api.TenantRequest{Name: fmt.Sprint(i + 1), Plan: new("unlimited"), Cell: new(fmt.Sprintf("cell%d", i+1))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := admin.CreateKey(t.Context(), made.ID, api.KeyRequest{Scopes: api.Scopes()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.tenants = append(c.tenants, &cellTenant{Tenant: stack.Tenant{ID: made.ID, Key: key.Secret}, cell: i + 1})
+	}
+	c.features()
+	c.move(coordinator)
+	if lines := c.Verify(t); len(lines) > 0 {
+		t.Error(lines)
+	}
+}
+
+// move moves schemas between the workers under load: two, and with FORGEQUEUE_FAULTS=long every one.
+func (c *cellStack) move(coordinator string) {
+	c.Helper()
+	moves := 2
+	if inLongLane() {
+		moves = citusCells
+	}
+	producing, stopProducing := context.WithCancel(c.Context())
+	defer stopProducing()
+	working, stopWorking := context.WithCancel(c.Context())
+	defer stopWorking()
+	var producers, workers sync.WaitGroup
+	platformKey := c.NewPlatformKey(c.T)
+	for i, gateway := range c.Gateways {
+		platform := c.clientOf(gateway, platformKey, new(atomic.Int64))
+		workers.Go(func() { c.work(working, platform, fmt.Sprintf("platform-%d", i)) })
+	}
+	for i, owner := range c.tenants {
+		own := c.clientOf(c.Gateways[i%len(c.Gateways)], owner.Key, &owner.refused)
+		producers.Go(func() { owner.produce(producing, own) })
+		workers.Go(func() { c.work(working, own, fmt.Sprint("own-", i)) })
+	}
+	progress := func() func() bool {
+		before := make([]int64, len(c.tenants))
+		for i, owner := range c.tenants {
+			before[i] = owner.done.Load()
+		}
+		return func() bool {
+			for i, owner := range c.tenants {
+				if owner.done.Load() < before[i]+10 {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	stack.Eventually(c.T, 2*time.Minute, "jobs of all cells are done", progress())
+	for _, moved := range c.urls[1 : moves+1] {
+		before := c.jobs()
+		took := stack.MoveCitusSchema(c.T, coordinator, moved)
+		c.Logf("a cell moved in %v, %d jobs were done meanwhile", took.Round(100*time.Millisecond), c.jobs()-before)
+		stack.Eventually(c.T, 2*time.Minute, "jobs of all cells are done after the move", progress())
+	}
+	stopProducing()
+	producers.Wait()
+	for _, owner := range c.tenants {
+		owner.allDone(c)
+	}
+	stopWorking()
+	workers.Wait()
+}
+
+// jobs counts the completed ones.
+func (c *cellStack) jobs() (n int64) {
+	for _, owner := range c.tenants {
+		n += owner.done.Load()
+	}
+	return n
+}

@@ -1,0 +1,141 @@
+package stack
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5" //nolint:depguard // makes the databases that the tests run on
+
+	"github.com/forgequeue/forgequeue/cmd/supervisor"
+)
+
+const (
+	// citusEnv names the connection string of a coordinator with workers, for tests that need one. With
+	// citusAllEnv=1 every cluster has its database there, as a distributed schema.
+	citusEnv    = "FORGEQUEUE_TEST_CITUS"
+	citusAllEnv = "FORGEQUEUE_TEST_CITUS_ALL"
+	// citusRequiredEnv=required makes a test fail that needs Citus and finds none.
+	citusRequiredEnv = "FORGEQUEUE_CITUS"
+	citusWorkers     = 2
+)
+
+// Citus gives the connection string of a Citus coordinator with two workers: that of FORGEQUEUE_TEST_CITUS, or of
+// servers of this test where Citus is installed beside PostgreSQL. Elsewhere the test is skipped, unless
+// FORGEQUEUE_CITUS=required is set.
+func Citus(tb testing.TB) string {
+	tb.Helper()
+	if given := os.Getenv(citusEnv); given != "" {
+		return given
+	}
+	binaries, err := supervisor.FindPostgres(tb.Context())
+	if err != nil {
+		tb.Skip("PostgreSQL is not installed")
+	}
+	if _, err := os.Stat(filepath.Join(binaries.Dir, "..", "lib", "citus.so")); err != nil {
+		const words = "Citus is not installed beside PostgreSQL in %s: install it, or set " + citusEnv + " to the connection string of a coordinator with two workers"
+		if os.Getenv(citusRequiredEnv) == "required" {
+			tb.Fatalf(words, binaries.Dir)
+		}
+		tb.Skipf(words, binaries.Dir)
+	}
+	return startCitus(tb, binaries)
+}
+
+func startCitus(tb testing.TB, binaries supervisor.PostgresBinaries) string {
+	tb.Helper()
+	ctx := context.WithoutCancel(tb.Context())
+	var coordinator string
+	var hosts []string
+	for i := range citusWorkers + 1 {
+		server, err := supervisor.StartPostgres(ctx, supervisor.PostgresOptions{
+			Binaries: binaries, DataDir: filepath.Join(Folder(tb), fmt.Sprintf("citus-%d", i)), Settings: map[string]string{
+				"shared_preload_libraries": "citus", "wal_level": "logical", "max_prepared_transactions": "400", "max_connections": "200",
+				"shared_buffers": "32MB", "citus.node_conninfo": "sslmode=disable",
+			},
+		})
+		if err != nil {
+			tb.Fatalf("stack: citus: %v", err)
+		}
+		tb.Cleanup(func() { _ = server.Stop(ctx) })
+		runSQL(tb, server.URL("postgres"), `CREATE EXTENSION citus`)
+		u, err := url.Parse(server.URL("postgres"))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		hosts = append(hosts, u.Query().Get("host"))
+		if i == 0 {
+			coordinator = u.String()
+		}
+	}
+	runSQL(tb, coordinator, fmt.Sprintf(`SELECT citus_set_coordinator_host('%s', 5432)`, hosts[0]))
+	for _, host := range hosts[1:] {
+		runSQL(tb, coordinator, fmt.Sprintf(`SELECT citus_add_node('%s', 5432)`, host))
+	}
+	return coordinator
+}
+
+func runSQL(tb testing.TB, databaseURL, sql string) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), time.Minute)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, databaseURL)
+	if err != nil {
+		tb.Fatalf("stack: %v", err)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	if _, err := conn.Exec(ctx, sql); err != nil {
+		tb.Fatalf("stack: %s: %v", sql, err)
+	}
+}
+
+// CitusSchema gives the connection string of a schema that there is not yet, dropped at the end: `core migrate`
+// makes it, distributed by Citus or of plain tables on the coordinator.
+func CitusSchema(tb testing.TB, coordinator string, distributed bool) string {
+	tb.Helper()
+	schema := fmt.Sprintf("fq_e2e_%d_%d", os.Getpid(), databases.Add(1))
+	u, err := url.Parse(coordinator)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	given := u.Query()
+	given.Set("search_path", schema)
+	given.Set("citus.enable_schema_based_sharding", map[bool]string{true: "on", false: "off"}[distributed])
+	u.RawQuery = given.Encode()
+	tb.Cleanup(func() {
+		runSQL(tb, coordinator, `SET client_min_messages = error; DROP SCHEMA IF EXISTS `+schema+` CASCADE`)
+	})
+	return u.String()
+}
+
+// allOnCitus says whether each database is to be a schema on Citus.
+func allOnCitus() bool { return cmp.Or(os.Getenv(citusAllEnv), "0") == "1" }
+
+// MoveCitusSchema moves the schema of a connection string to the other worker, and says how long that took.
+func MoveCitusSchema(tb testing.TB, coordinator, databaseURL string) time.Duration {
+	tb.Helper()
+	config, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	conn, err := pgx.Connect(tb.Context(), coordinator)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(tb.Context())) }()
+	begun := time.Now()
+	tag, err := conn.Exec(tb.Context(), `
+SELECT citus_schema_move($1::text::regnamespace, nodename, nodeport) FROM pg_dist_node
+WHERE shouldhaveshards AND (nodename, nodeport) NOT IN (
+  SELECT nodename, nodeport FROM citus_shards WHERE table_name = ($1::text || '.jobs')::regclass)
+LIMIT 1`, config.RuntimeParams["search_path"])
+	if err != nil || tag.RowsAffected() != 1 {
+		tb.Fatalf("stack: move of %s: %v, %v", config.RuntimeParams["search_path"], tag, err)
+	}
+	return time.Since(begun)
+}
