@@ -25,24 +25,23 @@ const (
 	citusWorkers     = 2
 )
 
-// Citus gives the connection string of a Citus coordinator with two workers: that of FORGEQUEUE_TEST_CITUS, or of
-// servers of this test where Citus is installed beside PostgreSQL. Elsewhere the test is skipped, unless
-// FORGEQUEUE_CITUS=required is set.
+// Citus gives the connection string of a Citus coordinator with two workers: that of FORGEQUEUE_TEST_CITUS, or, with
+// FORGEQUEUE_CITUS=required, of servers of this test. Otherwise the test is skipped.
 func Citus(tb testing.TB) string {
 	tb.Helper()
 	if given := os.Getenv(citusEnv); given != "" {
 		return given
 	}
+	if os.Getenv(citusRequiredEnv) != "required" {
+		tb.Skip("runs on Citus only: set " + citusEnv + " to the connection string of a coordinator with two workers, or " +
+			citusRequiredEnv + "=required where Citus is installed beside PostgreSQL")
+	}
 	binaries, err := supervisor.FindPostgres(tb.Context())
 	if err != nil {
-		tb.Skip("PostgreSQL is not installed")
+		tb.Fatalf("stack: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(binaries.Dir, "..", "lib", "citus.so")); err != nil {
-		const words = "Citus is not installed beside PostgreSQL in %s: install it, or set " + citusEnv + " to the connection string of a coordinator with two workers"
-		if os.Getenv(citusRequiredEnv) == "required" {
-			tb.Fatalf(words, binaries.Dir)
-		}
-		tb.Skipf(words, binaries.Dir)
+		tb.Fatalf("stack: Citus is not installed beside PostgreSQL in %s", binaries.Dir)
 	}
 	return startCitus(tb, binaries)
 }
