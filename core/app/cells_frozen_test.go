@@ -124,12 +124,28 @@ func TestACellThatIsAwayAtTheStart(t *testing.T) {
 	in := newInstallation(t, "first", "second")
 	first := start(t, in.config())
 	tenants := in.tenantsIn(first)
+	for cell, owner := range tenants {
+		must[api.Key](first, api.HopKeyCreate, operator, api.HopKeyCreateRequest{
+			KeyID: fmt.Sprintf("keyofcell%03d", cell), Kind: api.PrincipalTenant, Tenant: owner.Tenant, SecretHMAC: make([]byte, 32), Scopes: []string{api.ScopeRead},
+		})
+		must[api.HopTypeVersion](first, api.HopTypePut, owner, api.HopTypePutRequest{Type: "mail"})
+	}
 	if err := first.end(); err != nil {
 		t.Fatal(err)
 	}
 	thaw := in.stalls[1].freeze()
 	defer thaw()
 	core := start(t, in.config())
+	keyOf := func(cell int) api.Result[api.HopKey] {
+		return ask[api.HopKey](core, api.HopKeyLookup, api.Principal{}, api.HopKeyLookupRequest{KeyID: fmt.Sprintf("keyofcell%03d", cell)})
+	}
+	// without the cell nobody knows whether the tenant has types
+	if answer := keyOf(1); answer.Status != http.StatusServiceUnavailable {
+		t.Errorf("a key of the cell that is away: %+v", answer)
+	}
+	if answer := keyOf(0); answer.Problem != nil || answer.Value.TypesVersion != 1 {
+		t.Errorf("a key of the other cell: %+v", answer)
+	}
 	if answer := ask[json.RawMessage](core, api.HopSubmit, tenants[1], func() api.HopSubmitRequest { r, _ := jobOf(); return r }()); answer.Status != http.StatusServiceUnavailable {
 		t.Errorf("a submit to the cell that is away: %+v", answer)
 	}
@@ -137,6 +153,10 @@ func TestACellThatIsAwayAtTheStart(t *testing.T) {
 	must[api.SubmitResponse](core, api.HopSubmit, tenants[0], request)
 	thaw()
 	celltest.Eventually(t, "the cell's tenants to be served", func() bool {
+		answer := keyOf(1)
+		if answer.Problem == nil && answer.Value.TypesVersion != 1 {
+			t.Errorf("the key of the cell that is back: %+v", answer.Value)
+		}
 		request, _ := jobOf()
 		return ask[json.RawMessage](core, api.HopSubmit, tenants[1], request).Problem == nil
 	})
