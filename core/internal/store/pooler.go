@@ -56,10 +56,12 @@ func (s *Store) checkPooler(ctx context.Context) error {
 }
 
 // checkDropped refuses a pooler that drops the settings that core asks for when it connects: with other
-// plans core is many times slower once a table has been analyzed at a bad moment.
+// plans core is many times slower once a table has been analyzed at a bad moment, and a core that hangs in a transaction
+// would keep its locks.
 func (s *Store) checkDropped(ctx context.Context) error {
 	type setting struct{ Name, Setting string }
 	wanted := plannerSettings()
+	wanted[idleSetting] = idleTime
 	rows, err := s.pool.Query(ctx, `SELECT name, setting FROM pg_settings WHERE name = ANY ($1)`, slices.Sorted(maps.Keys(wanted)))
 	if err != nil {
 		return fmt.Errorf("store: PostgreSQL cannot be reached: %w", err)

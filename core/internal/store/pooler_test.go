@@ -170,10 +170,11 @@ func TestPoolers(t *testing.T) {
 		pooler *pooler
 		words  string // empty: accepted
 	}{
-		"sessions":                     {&pooler{}, ""},
-		"transactions":                 {&pooler{shared: true}, "gives one session's server to another"},
-		"transactions, nothing asked":  {&pooler{shared: true, drops: true}, "gives one session's server to another"},
-		"sessions, and nothing passed": {&pooler{drops: true}, "SET jit = 'off'"},
+		"sessions, without the timeout": {&pooler{drops: true}, "SET idle_in_transaction_session_timeout = '30000'"},
+		"sessions":                      {&pooler{}, ""},
+		"transactions":                  {&pooler{shared: true}, "gives one session's server to another"},
+		"transactions, nothing asked":   {&pooler{shared: true, drops: true}, "gives one session's server to another"},
+		"sessions, and nothing passed":  {&pooler{drops: true}, "SET jit = 'off'"},
 	} {
 		one.pooler.t, one.pooler.url = t, f.URL
 		opened, err := store.Open(t.Context(), store.Options{URL: one.pooler.start(), MaxConns: 2, PoolWait: 5 * time.Second})

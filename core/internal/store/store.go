@@ -80,6 +80,12 @@ func (s *Store) Bound(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithTimeout(ctx, s.callTime)
 }
 
+// A session that died between BEGIN and COMMIT must not keep its row locks. In milliseconds, as PostgreSQL shows it.
+const (
+	idleSetting = "idle_in_transaction_session_timeout"
+	idleTime    = "30000"
+)
+
 // plannerSettings keep every hot statement on the index that it was written for.
 // Without them one autoanalyze at a bad moment (few live rows among many dead)
 // turned 4 ms completes into 1,190 ms, and 26 k jobs/s into 13 k. Statements that
@@ -108,8 +114,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	// A statement after a lock must see what the lock's last holder committed. A database or a role
 	// may have another default.
 	params["default_transaction_isolation"] = isolation
-	// A session that died between BEGIN and COMMIT must not keep its row locks.
-	params["idle_in_transaction_session_timeout"] = "30s"
+	params[idleSetting] = idleTime
 	config.ConnConfig.Tracer = options.tracer()
 	config.MaxConns = options.MaxConns
 	config.MaxConnIdleTime = 5 * time.Minute
