@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ type data struct {
 const (
 	queue    = marker
 	schedule = marker + "-nightly"
+	jobType  = marker + ".render"
 )
 
 func fill(t *testing.T, c *stack.Cluster, tenant stack.Tenant) data {
@@ -31,9 +33,9 @@ func fill(t *testing.T, c *stack.Cluster, tenant stack.Tenant) data {
 	d := data{tenant: tenant, client: c.Client(t, tenant.Key)}
 	ctx := t.Context()
 	one := 1
-	submit := func(jobType string) string {
+	submit := func(named string) string {
 		return stack.Submit(t, d.client, api.SubmitRequest{
-			Type: jobType, Queue: queue, MaxAttempts: &one, Metadata: map[string]string{"order": marker},
+			Type: named, Queue: queue, MaxAttempts: &one, Metadata: map[string]string{"order": marker},
 			Payload: []byte(`{"to":"` + marker + `","items":[1,2,{"sku":"A-1"}],"note":"<b>&amp;</b>"}`),
 		})
 	}
@@ -57,6 +59,16 @@ func fill(t *testing.T, c *stack.Cluster, tenant stack.Tenant) data {
 		t.Fatalf("%+v %v", letters, err)
 	}
 	d.fingerprint = letters.Items[0].Fingerprint
+	for _, description := range []string{"Renders.", "Renders the report " + marker + "."} { // two versions
+		if _, err := d.client.PutType(ctx, jobType, api.JobTypeRequest{
+			Description:   description,
+			PayloadSchema: []byte(`{"type":"object","properties":{"to":{"type":"string","description":"<b>who</b>"}}}`),
+			ResultSchema:  []byte(`{"type":"object"}`),
+			Examples:      []json.RawMessage{[]byte(`{"to":"ada"}`)}, Defaults: &api.JobTypeDefaults{Queue: new(queue)},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	step := api.SubmitRequest{Type: "step", Queue: "steps"}
 	workflow, err := d.client.SubmitWorkflow(ctx, client.Workflow().Named(marker+"-export").
 		Add("extract", step).Add("left", step).After("extract").Add("right", step).After("extract").Add("load", step).After("left", "right"))
@@ -71,6 +83,9 @@ func fill(t *testing.T, c *stack.Cluster, tenant stack.Tenant) data {
 	d.key = key.KeyID
 	cron := "0 3 * * *"
 	if _, err := d.client.PutSchedule(ctx, schedule, api.ScheduleRequest{Cron: &cron, Job: api.ScheduleJob{Type: "report.render", Queue: queue}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.client.TriggerSchedule(ctx, schedule); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -98,6 +113,9 @@ func (d *data) pages() []page {
 		{"workflow", "/console/workflows/" + d.workflow},
 		{"schedules", "/console/schedules"},
 		{"schedule", "/console/schedules/" + schedule},
+		{"types", "/console/types"},
+		{"type", "/console/types/" + jobType},
+		{"type-old", "/console/types/" + jobType + "?version=1"},
 		{"workers", "/console/workers"},
 		{"keys", "/console/keys"},
 		{"limits", "/console/limits"},

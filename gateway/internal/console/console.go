@@ -101,6 +101,8 @@ func (c *Console) routes() map[string]http.Handler {
 		"GET /console/schedules":                c.page(listSchedules),
 		"GET /console/schedules/{name}":         c.page(showSchedule),
 		"POST /console/schedules/{name}":        c.action(changeSchedule),
+		"GET /console/types":                    c.page(listTypes),
+		"GET /console/types/{type}":             c.page(showType),
 		"GET /console/workers":                  c.page(listWorkers),
 		"GET /console/webhooks":                 c.page(listWebhooks),
 		"POST /console/webhooks/{name}/test":    c.action(testWebhook),

@@ -48,8 +48,11 @@ type schedulePage struct {
 	Runs     []api.ScheduleRun
 	Older    string
 	Payload  document
+	// Last is the job of the newest run; nil where that has none, or it is no longer kept.
+	Last *api.Job
 }
 
+// showSchedule needs three requests: the schedule, its runs, and the job of the newest, which says how that ended.
 func showSchedule(v *visit) (shown, error) {
 	at := resource("schedules", v.r.PathValue("name"))
 	one, err := get[api.Schedule](v.client, at, nil)
@@ -60,9 +63,20 @@ func showSchedule(v *visit) (shown, error) {
 	if err != nil {
 		return shown{}, err
 	}
-	return shown{template: "schedule", title: one.Name, data: schedulePage{
-		newSchedule(one), runs.Items, v.older(runs.NextPageToken), newDocument("Payload", one.Job.Payload, "Its jobs have no payload."),
-	}}, nil
+	page := schedulePage{
+		Schedule: newSchedule(one), Runs: runs.Items, Older: v.older(runs.NextPageToken),
+		Payload: newDocument("Payload", one.Job.Payload, "Its jobs have no payload."),
+	}
+	if one.LastRun != nil && one.LastRun.JobID != nil {
+		last, err := get[api.Job](v.client, resource("jobs", *one.LastRun.JobID), nil)
+		if err != nil && !gone(err) {
+			return shown{}, err
+		}
+		if err == nil {
+			page.Last = &last
+		}
+	}
+	return shown{template: "schedule", title: one.Name, data: page}, nil
 }
 
 func changeSchedule(v *visit) (string, error) {

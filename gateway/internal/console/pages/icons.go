@@ -27,6 +27,7 @@ var shapes = map[string]template.HTML{
 	"letters":   `<path d="M2 4h12v8.5H2zm0 .5 6 4.5 6-4.5"/>`,
 	"workflows": `<circle cx="3.5" cy="8" r="1.8"/><circle cx="12.5" cy="3.8" r="1.8"/><circle cx="12.5" cy="12.2" r="1.8"/><path d="m5.2 7.2 5.5-2.6M5.2 8.8l5.5 2.6"/>`,
 	"schedules": `<rect x="2" y="3" width="12" height="11" rx="1.5"/><path d="M2 6.5h12M5.5 1.5V4m5-2.5V4"/>`,
+	"types":     `<path d="M6 2.5H4.5v4L3 8l1.5 1.5v4H6m4-11h1.5v4L13 8l-1.5 1.5v4H10"/>`,
 	"workers":   `<rect x="3" y="5" width="10" height="8" rx="1.5"/><path d="M8 5V2.5M6 8.5v1m4-1v1M1.5 8v3m13-3v3"/>`,
 	"limits":    `<path d="M2 12a6 6 0 1 1 12 0M8 12l3-4.5"/>`,
 	"keys":      `<circle cx="5" cy="11" r="3"/><path d="m7.2 8.8 6.3-6.3M10.5 5.5l2 2M12.5 3.5l1.5 1.5"/>`,
