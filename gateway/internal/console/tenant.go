@@ -25,8 +25,9 @@ type gauge struct {
 	Used, Limit int64
 	// Percent is 0 to 100.
 	Percent int64
-	// Near says that little is left.
+	// Near says that little is left; Full what happens when nothing is.
 	Near bool
+	Full string
 	Rate float64
 	// ResetMS is until a bucket is full again.
 	ResetMS int64
@@ -53,7 +54,9 @@ type limitsPage struct {
 func gauges(limits *api.LimitsResponse) limitsPage {
 	var page limitsPage
 	for _, one := range limits.Caps {
-		page.Caps = append(page.Caps, newGauge(capName(one), one.Used, one.Limit))
+		g := newGauge(capName(one), one.Used, one.Limit)
+		g.Full = map[string]string{"active": "Submits are refused when it is full", "running": "Jobs wait while it is full"}[one.Kind]
+		page.Caps = append(page.Caps, g)
 	}
 	for _, one := range limits.Policies {
 		g := newGauge(one.Name, one.Burst-one.Remaining, one.Burst)

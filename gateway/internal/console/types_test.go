@@ -34,19 +34,19 @@ func TestTypes(t *testing.T) {
 	f.answers["GET /v1/types"] = typeVersions
 	shows("/console/types", []string{`href="/console/types/mail.send"`, "payloads and results", "nothing"})
 	shows("/console/types/mail.send", []string{
-		"version 2", "Sends &lt;mail&gt;.", `<span class="name">required</span>`, "Example 1", "mails", "base_ms", "/console/jobs?type=mail.send",
+		"<dt>Version</dt><dd>2</dd>", "Sends &lt;mail&gt;.", `<span class="name">required</span>`, "Example 1", "mails", "base_ms", "/console/jobs?type=mail.send",
 		"/console/types/mail.send?version=1", "forgequeue type set mail.send",
-	}, "no longer in force", "results are not checked")
+	}, "no longer in force", "they are not checked")
 	if last := f.asked[len(f.asked)-2:]; !strings.HasPrefix(last[0], "GET /v1/types/mail.send") || !strings.HasPrefix(last[1], "GET /v1/types/mail.send/versions") {
 		t.Errorf("asked %v", f.asked)
 	}
 	f.answers["GET /v1/types/mail.send"] = typeOld
-	shows("/console/types/mail.send?version=1", []string{"no longer in force", "Payloads are not checked", "results are not checked", "There are none"})
+	shows("/console/types/mail.send?version=1", []string{"no longer in force", "Payloads are not checked", "they are not checked", "There are none"})
 	if asked := strings.Join(f.asked, " "); !strings.Contains(asked, "/v1/types/mail.send?version=1") {
 		t.Errorf("asked %v", f.asked)
 	}
 	f.answers["GET /v1/whoami"] = `{"tenant":"t","user":null,"scopes":["read"],"plan":"p","key_id":"k"}`
-	shows("/console/types/mail.send", []string{"version 1"}, "forgequeue type set", `name="do"`)
+	shows("/console/types/mail.send", []string{"<dt>Version</dt><dd>1</dd>"}, "forgequeue type set", `name="do"`)
 	if status, _ := send(http.MethodGet, "/console/types/none"); status != http.StatusNotFound {
 		t.Errorf("an unknown type: %d", status)
 	}

@@ -3,6 +3,15 @@
   "use strict";
   const dashes = [[], [6, 3], [2, 3]];
   const drawn = [];
+  // A value between two gaps has no line: it is drawn as a point.
+  const alone = (all) => all.flatMap((v, i) => (v != null && all[i - 1] == null && all[i + 1] == null ? [i] : []));
+  // The clock of the reader, in 24 hours; the day where it changes.
+  const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  const day = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric" });
+  const hours = (_, at) => at.map((s, i) => {
+    const date = new Date(s * 1000), before = new Date((at[i - 1] ?? s) * 1000);
+    return clock.format(date) + (i > 0 && date.getDate() !== before.getDate() ? "\n" + day.format(date) : "");
+  });
   const draw = (element) => {
     const { series, at, values } = JSON.parse(document.getElementById("plot-" + element.dataset.plot).textContent);
     if (!at || at.length === 0) return;
@@ -14,8 +23,8 @@
       width: element.clientWidth, height: 200,
       cursor: { y: false }, legend: { live: true },
       scales: { y: { range: (_, __, most) => [0, Math.max(most * 1.1, 4)] } },
-      axes: [axis, { ...axis, size: 46 }],
-      series: [{}, ...series.map((label, i) => ({ label, stroke: colour("--chart-" + i), width: 2, dash: dashes[i], points: { show: false } }))],
+      axes: [{ ...axis, values: hours }, { ...axis, size: 46 }],
+      series: [{}, ...series.map((label, i) => ({ label, stroke: colour("--chart-" + i), width: 2, dash: dashes[i], points: { show: true, size: 6, fill: colour("--chart-" + i), filter: (u, s) => alone(u.data[s]) } }))],
     }, [at, ...values], element);
     drawn.push({ plot, element });
   };
