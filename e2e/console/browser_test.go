@@ -112,6 +112,7 @@ func (b *tab) look(name string) {
 	}{{"light", 1280}, {"dark", 1280}, {"light", 360}, {"dark", 360}} {
 		b.Look(one.scheme, one.width)
 		at := fmt.Sprint(name, "-", one.scheme, "-", one.width)
+		b.Eventually("the page's own link is seen in the navigation: "+at, hereIsSeen)
 		b.Shot(at)
 		if wide := browser.Evaluate[int64](b.Tab, "its width", `document.documentElement.scrollWidth`); wide > one.width {
 			b.Errorf("%s is %d wide", at, wide)
@@ -132,6 +133,12 @@ func (b *tab) look(name string) {
 // axeRun says what axe finds: the rules of WCAG 2.2 A and AA, and best practices.
 const axeRun = `;axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then(r => r.violations.map(v =>
 	v.id + ": " + v.nodes.slice(0, 3).map(n => n.target.join(" ") + " " + n.failureSummary).join("; ")))`
+
+// hereIsSeen says whether the link of this page, where the navigation has one, is within the window's width.
+const hereIsSeen = `(() => {
+	const here = document.querySelector(".pages a[aria-current]")?.getBoundingClientRect();
+	return !here || here.left >= 0 && here.right <= innerWidth;
+})()`
 
 // overlaps names two things to click that lie on each other.
 const overlaps = `(() => {

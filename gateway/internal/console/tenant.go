@@ -137,6 +137,8 @@ func newAuditRow(entry api.AuditEntry, operator bool) auditRow {
 		row.Path = "/console/redrives/" + object
 	case api.AuditSchedulePut, api.AuditSchedulePause, api.AuditScheduleResume, api.AuditScheduleTrigger:
 		row.Path = "/console/schedules/" + object
+	case api.AuditTypePut:
+		row.Path = "/console/types/" + object
 	case api.AuditWorkflowCancel:
 		row.Path = "/console/workflows/" + object
 	}

@@ -75,3 +75,11 @@ func TestAScheduleSaysHowItsLastRunEnded(t *testing.T) {
 		t.Errorf("%d", status)
 	}
 }
+
+func TestAChangeOfATypeLeadsToIt(t *testing.T) {
+	t.Parallel()
+	f := &fake{answers: map[string]string{"GET /v1/audit": `{"items":[{"id":"1","at":"2026-11-20T11:00:00Z","actor":{"kind":"tenant"},"action":"type.put","object":"mail.send"}],"next_page_token":null}`}}
+	if status, text := open(t, f)(http.MethodGet, "/console/audit"); status != http.StatusOK || !strings.Contains(text, `href="/console/types/mail.send"`) {
+		t.Errorf("%d %s", status, text)
+	}
+}

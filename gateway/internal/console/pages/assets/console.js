@@ -22,8 +22,14 @@
   };
 
   // On a phone the links of the pages scroll: the one of this page is seen.
-  const here = $(".pages a[aria-current]"), row = $(".pages");
-  if (here && row.scrollWidth > row.clientWidth) row.scrollLeft = here.offsetLeft - row.offsetLeft - (row.clientWidth - here.offsetWidth) / 2;
+  const showHere = () => {
+    const here = $(".pages a[aria-current]"), row = $(".pages");
+    if (!here || row.scrollWidth <= row.clientWidth) return;
+    const at = here.getBoundingClientRect(), seen = row.getBoundingClientRect();
+    if (at.left < seen.left || at.right > seen.right) row.scrollLeft += (at.left + at.right - seen.left - seen.right) / 2;
+  };
+  showHere();
+  addEventListener("resize", showHere);
 
   // Live updates: the part #live is asked for again while the page is seen, and nobody is in a form of it.
   let asking = false, failures = 0, events = null;
