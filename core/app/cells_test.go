@@ -3,8 +3,8 @@ package app_test
 import (
 	"encoding/json"
 	"net/http"
-	"strconv"
 	"net/url"
+	"strconv"
 	"testing"
 	"time"
 

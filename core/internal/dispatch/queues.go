@@ -117,7 +117,7 @@ func (d *Dispatcher) PutPushQueue(
 		return shown, false, err
 	}
 	d.publishSettings()
-	if err = d.refreshLanes(ctx); err != nil {
+	if err := d.refreshLanes(ctx); err != nil {
 		return shown, taken, err
 	}
 	shown, err = d.Queue(ctx, owner, name)
