@@ -126,7 +126,7 @@ func kubernetes(t *testing.T) (all, withCells map[string]object) {
 	if err := os.CopyFS(here, os.DirFS(filepath.Join(top, manifests))); err != nil {
 		t.Fatal(err)
 	}
-	writeAll(t, filepath.Join(here, "common", "secrets"), secretsOfKubernetes())
+	writeAll(t, filepath.Join(here, "namespace", "secrets"), secretsOfKubernetes())
 	writeAll(t, filepath.Join(here, "cells", "secrets"), cellsOfKubernetes(t))
 	for name, folder := range map[string]string{"with-cells": ".", "migrate-cells": "migrate"} {
 		writeAll(t, filepath.Join(dir, name), map[string]string{"kustomization.yaml": overlayOfKubernetes(t, folder)})

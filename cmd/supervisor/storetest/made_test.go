@@ -4,15 +4,19 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/forgequeue/forgequeue/cmd/supervisor"
 )
 
 // The copy is a data folder of its own: PostgreSQL's user owns it, and what was made stays as it was.
 func TestACopyOfWhatInitdbMade(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("DATABASE_URL") != "" {
-		t.Skip("PostgreSQL may not be installed")
+	if _, err := supervisor.FindPostgres(t.Context()); err != nil {
+		if required() {
+			t.Fatalf("CI demands PostgreSQL's programs: %v", err)
+		}
+		t.Skipf("PostgreSQL's programs are missing: %v", err)
 	}
-	_ = Postgres(t) // skips where there is none
 	from, err := made(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -149,8 +149,8 @@ func TestRedisFrozenAndBack(t *testing.T) {
 }
 
 // In the first second of a freeze: 200 clients, and what each request took. Most have
-// waited for Redis once and no longer: that figure is in the log, since a slow machine stops
-// all of them for a while. The bound of the last is a hang guard.
+// waited for Redis once and no longer; the bound of the last is a hang guard, since a slow
+// machine stops all of them for a while. The figure is in the log.
 func TestFirstSecondOfAFreeze(t *testing.T) {
 	t.Parallel()
 	own := startRedis(t)
@@ -178,8 +178,8 @@ func TestFirstSecondOfAFreeze(t *testing.T) {
 	p := func(share float64) time.Duration { return all[int(share*float64(len(all)-1))] }
 	slow := len(all) - func() int { n, _ := slices.BinarySearch(all, 10*time.Millisecond); return n }()
 	t.Logf("%d requests: p50 %v, p99 %v, longest %v; %d took more than 10 ms", len(all), p(0.5), p(0.99), p(1), slow)
-	if p(1) > 10*time.Second {
-		t.Errorf("the longest took %v", p(1))
+	if p(0.5) > 5*75*time.Millisecond || p(1) > 10*time.Second {
+		t.Errorf("p50 %v, longest %v", p(0.5), p(1))
 	}
 }
 

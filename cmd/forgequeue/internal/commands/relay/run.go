@@ -117,7 +117,7 @@ func all(ctx context.Context, table *outbox.Table, relay *outbox.Relay, listener
 	return failed
 }
 
-// A scrape that is under way when the relay is told to stop has metricsGrace to end.
+// A scrape that is under way when the relay stops has metricsGrace to end.
 const (
 	metricsConnections = 16
 	metricsGrace       = 5 * time.Second
