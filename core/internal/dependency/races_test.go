@@ -167,7 +167,7 @@ func TestASessionKilledInAFollowUp(t *testing.T) {
 	}
 	release()
 	f.wantState(child, api.StateBlocked)
-	f.followUp()
+	celltest.Eventually(t, "the ended session to let its row go", func() bool { return len(f.followUp().Unblocked) > 0 })
 	f.wantState(child, api.StateQueued)
 	f.verify()
 }
