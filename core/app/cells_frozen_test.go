@@ -143,7 +143,7 @@ func TestACellThatIsAwayAtTheStart(t *testing.T) {
 	if answer := keyOf(1); answer.Status != http.StatusServiceUnavailable {
 		t.Errorf("a key of the cell that is away: %+v", answer)
 	}
-	if answer := keyOf(0); answer.Problem != nil || answer.Value.TypesVersion != 1 {
+	if answer := keyOf(0); answer.Problem != nil || answer.Value.TypesVersion != 1 || answer.Value.Cell != "" {
 		t.Errorf("a key of the other cell: %+v", answer)
 	}
 	if answer := ask[json.RawMessage](core, api.HopSubmit, tenants[1], func() api.HopSubmitRequest { r, _ := jobOf(); return r }()); answer.Status != http.StatusServiceUnavailable {
@@ -154,7 +154,7 @@ func TestACellThatIsAwayAtTheStart(t *testing.T) {
 	thaw()
 	celltest.Eventually(t, "the cell's tenants to be served", func() bool {
 		answer := keyOf(1)
-		if answer.Problem == nil && answer.Value.TypesVersion != 1 {
+		if answer.Problem == nil && (answer.Value.TypesVersion != 1 || answer.Value.Cell != in.names[1]) {
 			t.Errorf("the key of the cell that is back: %+v", answer.Value)
 		}
 		request, _ := jobOf()

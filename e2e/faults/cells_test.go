@@ -217,6 +217,9 @@ func (c *cellStack) freeze(up *stack.Stack) {
 	}
 	stack.Eventually(c.T, time.Minute, "jobs of all cells are done", progress(0, 1, 2))
 
+	submits := c.submits(producing, &producers)
+	pace(producing, time.Duration(lane(1, 60))*time.Second)
+	before := submits()
 	thaw := freeze(c.T, postmaster(c.T, up))
 	defer thaw()
 	// each answer counts, so a call that hangs would hold this up
@@ -228,6 +231,11 @@ func (c *cellStack) freeze(up *stack.Stack) {
 	if now := c.tenants[0].refused.Load() + c.tenants[1].refused.Load(); now != refusedOthers {
 		c.Errorf("%d submits of the others were refused", now-refusedOthers)
 	}
+	pace(producing, time.Duration(lane(1, 60))*time.Second)
+	meanwhile := submits()
+	c.Logf("submits of the other cells' tenants: %d, p50 %v, p99 %v, longest %v; while a cell is frozen %d, p50 %v, p99 %v, longest %v",
+		len(before), percentile(before, 0.5), percentile(before, 0.99), percentile(before, 1),
+		len(meanwhile), percentile(meanwhile, 0.5), percentile(meanwhile, 0.99), percentile(meanwhile, 1))
 	thaw()
 	stack.Eventually(c.T, time.Minute, "jobs of all cells are done again", progress(0, 1, 2))
 	stopProducing()
@@ -237,6 +245,38 @@ func (c *cellStack) freeze(up *stack.Stack) {
 	}
 	stopWorking()
 	workers.Wait()
+}
+
+// submits sends jobs of all cells through each gateway until ctx ends, without keys: they may share requests. What
+// it gives returns how long those of the cells that are not frozen took since the last time.
+func (c *cellStack) submits(ctx context.Context, group *sync.WaitGroup) func() []time.Duration {
+	c.Helper()
+	var mu sync.Mutex
+	var took []time.Duration
+	for _, gateway := range c.Gateways {
+		for _, owner := range c.tenants {
+			own := c.clientOf(gateway, owner.Key, new(atomic.Int64))
+			group.Go(func() {
+				for ctx.Err() == nil {
+					begun := time.Now()
+					_, err := own.Submit(ctx, api.SubmitRequest{Type: "unkeyed"})
+					if err == nil && owner.cell != frozenCell {
+						mu.Lock()
+						took = append(took, time.Since(begun))
+						mu.Unlock()
+					}
+					pace(ctx, 20*time.Millisecond)
+				}
+			})
+		}
+	}
+	return func() []time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		since := took
+		took = nil
+		return since
+	}
 }
 
 // refusals counts the submits that are answered with 503, those that the client repeats by itself too.

@@ -212,6 +212,8 @@ type HopKey struct {
 	SessionsEnded int64 `json:"sessions_ended,omitzero"`
 	// TypesVersion is that of the tenant's types of jobs; 0 for a tenant that never had any.
 	TypesVersion int64 `json:"types_version,omitzero"`
+	// Cell is the cell of the tenant's jobs, "" for the home cell. Submits share requests within a cell.
+	Cell string `json:"cell,omitzero"`
 }
 
 // HopKeyCreateRequest stores a key that the gateway drew. Tenant is the operator's to set; a tenant's key makes

@@ -219,7 +219,7 @@ func (d *Divider) putPlan(ctx context.Context, item api.Item[api.HopPlanPutReque
 func (d *Divider) lookUpKey(ctx context.Context, item api.Item[api.HopKeyLookupRequest]) (api.HopKey, error) {
 	found, _ := single[api.HopKeyLookupRequest, api.HopKey](ctx, d, 0, api.HopKeyLookup, item)
 	if found.Problem == nil {
-		err := d.typesOf(ctx, found.Value)
+		err := d.cellAndTypesOf(ctx, found.Value)
 		return *found.Value, err
 	}
 	if d.Cells[0].Gate.Open() {
@@ -227,15 +227,18 @@ func (d *Divider) lookUpKey(ctx context.Context, item api.Item[api.HopKeyLookupR
 	}
 	for cell := 1; cell < len(d.Cells); cell++ {
 		if there, _ := single[api.HopKeyLookupRequest, api.HopKey](ctx, d, cell, api.HopKeyLookup, item); there.Problem == nil {
+			if there.Value.Tenant != "" {
+				there.Value.Cell = d.Cells[cell].Name
+			}
 			return *there.Value, nil
 		}
 	}
 	return api.HopKey{}, found.Problem // it may be a key of the home's tenants
 }
 
-// typesOf gives a key the version of its tenant's types where those lie in another cell than the key. A cell that was
+// cellAndTypesOf gives a key its tenant's cell, and the version of its types where those lie in another cell than the key. A cell that was
 // never reached refuses its tenants: a gateway must not take types that it cannot see for none.
-func (d *Divider) typesOf(ctx context.Context, key *api.HopKey) error {
+func (d *Divider) cellAndTypesOf(ctx context.Context, key *api.HopKey) error {
 	owner, err := uuid.Parse(key.Tenant)
 	if err != nil {
 		return nil // a key of no tenant
@@ -249,6 +252,7 @@ func (d *Divider) typesOf(ctx context.Context, key *api.HopKey) error {
 	if cell == 0 {
 		return nil
 	}
+	key.Cell = d.Cells[cell].Name
 	routes := d.Cells[cell].routes.Load()
 	if routes == nil {
 		return fmt.Errorf("httpapi: the cell %s: %w", d.Cells[cell].Name, store.ErrUnavailable)

@@ -3,7 +3,7 @@ package coreclient
 // SharedWaiting counts the items that wait for a request of an operation's group.
 func SharedWaiting(c *Client, op Op) int {
 	c.groups.mu.Lock()
-	use := c.groups.all[groupKey{op.path, op.effect, op.group}]
+	use := c.groups.all[op.groupKey()]
 	c.groups.mu.Unlock()
 	if use == nil {
 		return 0

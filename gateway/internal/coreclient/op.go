@@ -8,9 +8,10 @@ type Op struct {
 	path   string
 	effect effect
 	class  class
-	// shared and group say with whom it may share a request, see Shared.
+	// shared, group and cell say with whom it may share a request, see Shared and Submit.
 	shared bool
 	group  string
+	cell   string
 	// whose is the owner of the call: the owners of a class take turns. Call sets it.
 	whose string
 	// place is a parked call's.
@@ -44,11 +45,13 @@ func KeyedWrite(path string) Op { return op(path, keyed) }
 // worker's goodbye, and an outcome, which core recognises by its lease token and body.
 func Repeatable(path string) Op { return op(path, repeatable) }
 
-// Submit is a submit of a tenant's jobs. It shares requests only with its own tenant's
-// submits where core needs the tenant lock: it is keyed, by an Idempotency-Key, or
-// capped, its jobs being under a cap. That is an estimate: only core knows a queue's
-// settings, and answers Alone.
-func Submit(tenant string, keyed, capped bool) Op {
+// Submit is a submit of a tenant's jobs, which lie in cell. It shares requests only with
+// its own tenant's submits where core needs the tenant lock: it is keyed, by an
+// Idempotency-Key, or capped, its jobs being under a cap. That is an estimate: only core
+// knows a queue's settings, and answers Alone. Other submits share requests within their
+// cell: core answers a request when its last item is done, and a cell that does not answer
+// would delay the others' items.
+func Submit(tenant, cell string, keyed, capped bool) Op {
 	submit := Write(api.HopSubmit)
 	if keyed {
 		submit = KeyedWrite(api.HopSubmit)
@@ -56,6 +59,7 @@ func Submit(tenant string, keyed, capped bool) Op {
 	if keyed || capped {
 		return submit.Shared(tenant)
 	}
+	submit.cell = cell
 	return submit.Shared("")
 }
 

@@ -40,12 +40,15 @@ func (o Op) Shared(group string) Op {
 }
 
 // groupKey is what items that share an envelope have in common: the path, what a
-// lost reply means, and the group.
+// lost reply means, the group and the cell.
 type groupKey struct {
 	path   string
 	effect effect
 	group  string
+	cell   string
 }
+
+func (o Op) groupKey() groupKey { return groupKey{o.path, o.effect, o.group, o.cell} }
 
 // sharedWait is how long the first item may have waited before others are turned
 // away; 0 is no bound. Outcomes are never turned away for it: they end work.
@@ -123,14 +126,14 @@ func (a *apart) grouped(op Op, tenant string) Op {
 }
 
 func (c *Client) enterGroup(op Op) (group *itemGroup, leave func()) {
-	key := groupKey{op.path, op.effect, op.group}
+	key := op.groupKey()
 	c.groups.mu.Lock()
 	defer c.groups.mu.Unlock()
 	if c.groups.all == nil {
 		c.groups.all = map[groupKey]*groupUse{}
 	}
 	use := c.groups.all[key]
-	op.whose = "group " + op.group // it sends for all callers of the group
+	op.whose = "group " + op.group + op.cell // it sends for all callers of the group
 	if use == nil {
 		use = &groupUse{group: batch.New(batch.Options[itemText, itemResponse]{
 			MaxWeight: sharedBytes, Capacity: sharedWaiting, Timeout: c.sharedTime, Reserve: sharedReserve, MaxWait: sharedWait(op),
@@ -157,7 +160,7 @@ func (c *Client) enterGroup(op Op) (group *itemGroup, leave func()) {
 func (c *Client) Busy(op Op, tenant string) error {
 	op = c.apart.grouped(op, tenant)
 	c.groups.mu.Lock()
-	use := c.groups.all[groupKey{op.path, op.effect, op.group}]
+	use := c.groups.all[op.groupKey()]
 	c.groups.mu.Unlock()
 	if use == nil || !use.group.Late() {
 		return nil

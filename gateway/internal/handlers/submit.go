@@ -294,7 +294,11 @@ func allRefused(problems []*problem.Problem) (Response[api.HopSubmitResponse], e
 // submitOp is the operation of core that a submit is. linked says that a job comes after others: core
 // stores it under the tenant's lock.
 func submitOp(c *Call, linked bool) coreclient.Op {
-	return coreclient.Submit(c.Principal().Tenant, c.Idempotency != nil, c.Account.Capped() || linked)
+	cell := ""
+	if key := c.Caller.Key; key != nil {
+		cell = key.Cell
+	}
+	return coreclient.Submit(c.Principal().Tenant, cell, c.Idempotency != nil, c.Account.Capped() || linked)
 }
 
 func anyAfter(jobs []api.SubmitRequest) bool {
