@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -89,6 +90,18 @@ func TestCellsAreListed(t *testing.T) {
 		if one.Name != in.names[i] || one.Tenants != 1 || one.Jobs != int64(i) || one.Bytes == 0 || one.Problem != "" || one.Weight != 1 || !one.AcceptsNew {
 			t.Errorf("%+v", one)
 		}
+	}
+	ended := must[api.ClaimResponse](core, api.HopClaim, tenants[1], claimOf("w", 20*time.Second))
+	if len(ended.Jobs) != 1 {
+		t.Fatalf("%+v", ended)
+	}
+	celltest.Eventually(t, "the attempt to be counted", func() bool {
+		listed, err = app.Cells(t.Context(), in.cfg)
+		return err == nil && listed[0].Started == 0 && listed[1].Started == 1
+	})
+	var shares strings.Builder
+	if err := app.WriteCells(&shares, listed); err != nil || strings.Count(shares.String(), "1 (50 %)") != 4 || strings.Count(shares.String(), "1 (100 %)") != 2 || strings.Count(shares.String(), "0 (0 %)") != 2 {
+		t.Errorf("%s, %v", shares.String(), err)
 	}
 	in.write(func(entries []map[string]any) {
 		entries[1]["dsn"], entries[1]["accepts_new"] = "postgres://u:hunter2@127.0.0.1:1/x", false

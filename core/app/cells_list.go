@@ -25,8 +25,9 @@ type CellState struct {
 	// AcceptsNew says whether new tenants may be placed there.
 	AcceptsNew bool
 	// Tenants are those that the directory has in the cell. Jobs are those that have not ended; counting
-	// stops at 100,000. Bytes are those of its tables. They are 0 where Problem is not empty.
-	Tenants, Jobs, Bytes int64
+	// stops at 100,000. Bytes are those of its tables. Started are the attempts that have begun in the last ten
+	// minutes. All but Tenants are 0 where Problem is not empty.
+	Tenants, Jobs, Bytes, Started int64
 	// Problem says why the cell cannot be used; empty for a healthy one.
 	Problem string
 }
@@ -72,7 +73,7 @@ func Cells(ctx context.Context, cfg Config) ([]CellState, error) {
 				states[i].Problem = err.Error()
 				return
 			}
-			states[i].Jobs, states[i].Bytes = size.Jobs, size.Bytes
+			states[i].Jobs, states[i].Bytes, states[i].Started = size.Jobs, size.Bytes, size.Started
 		})
 	}
 	group.Wait()
@@ -92,23 +93,39 @@ func sizeOf(ctx context.Context, options cell.Options, config cells.Config, home
 	return store.CellSize(ctx)
 }
 
-// WriteCells writes cells as a table.
+// WriteCells writes cells as a table. A cell's share of the sum of all cells is behind each number.
 func WriteCells(to io.Writer, listed []CellState) error {
+	var weights, tenants, jobs, bytes, started int64
+	for _, one := range listed {
+		weights, tenants, jobs, bytes, started = weights+int64(one.Weight), tenants+one.Tenants, jobs+one.Jobs, bytes+one.Bytes, started+one.Started
+	}
 	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "NAME\tWEIGHT\tACCEPTS NEW\tTENANTS\tJOBS\tSIZE\tHEALTHY")
+	_, _ = fmt.Fprintf(table, "NAME\tWEIGHT\tACCEPTS NEW\tTENANTS\tJOBS\tSTARTED IN %d MIN\tSIZE\tHEALTHY\n", directory.CountedMinutes)
 	for _, one := range listed {
 		accepts, healthy := "no", "yes"
 		if one.AcceptsNew {
 			accepts = "yes"
 		}
-		jobs, size := fmt.Sprint(one.Jobs), fmt.Sprintf("%.1f MiB", float64(one.Bytes)/(1<<20))
+		live := fmt.Sprint(one.Jobs)
 		if one.Jobs >= directory.MaxCounted {
-			jobs += " or more"
+			live += " or more"
 		}
+		live += share(one.Jobs, jobs)
+		begun := fmt.Sprint(one.Started) + share(one.Started, started)
+		size := fmt.Sprintf("%.1f MiB", float64(one.Bytes)/(1<<20)) + share(one.Bytes, bytes)
 		if one.Problem != "" {
-			jobs, size, healthy = "-", "-", "no: "+strings.Join(strings.Fields(one.Problem), " ")
+			live, begun, size, healthy = "-", "-", "-", "no: "+strings.Join(strings.Fields(one.Problem), " ")
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%d\t%s\t%s\t%s\n", one.Name, one.Weight, accepts, one.Tenants, jobs, size, healthy)
+		_, _ = fmt.Fprintf(table, "%s\t%d%s\t%s\t%d%s\t%s\t%s\t%s\t%s\n",
+			one.Name, one.Weight, share(int64(one.Weight), weights), accepts, one.Tenants, share(one.Tenants, tenants), live, begun, size, healthy)
 	}
 	return table.Flush()
+}
+
+// share is a part in percent of the whole, empty where the whole is 0.
+func share(part, whole int64) string {
+	if whole == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%.0f %%)", 100*float64(part)/float64(whole))
 }

@@ -72,18 +72,26 @@ func (s *Directory) TenantsByCell(ctx context.Context) (map[string]int64, error)
 	return counts, nil
 }
 
-// CellSize is how full a cell's database is.
+// CellSize is how full and how busy a cell is.
 type CellSize struct {
 	// Jobs are those that have not ended; counting stops at MaxCounted.
 	Jobs int64
 	// Bytes are those of the cell's tables on disk, indexes included.
 	Bytes int64
+	// Started are the attempts that have begun in the last CountedMinutes.
+	Started int64
 }
 
 // MaxCounted is where the counting of a cell's jobs stops.
 const MaxCounted = 100_000
 
+// CountedMinutes is the time of CellSize.Started.
+const CountedMinutes = 10
+
 const (
+	startedSQL = `
+SELECT COALESCE(sum(started), 0)::bigint FROM job_stats
+WHERE queue = '' AND grain IN (0, 1) AND at > statement_timestamp() - @minutes * interval '1 minute'`
 	liveJobsSQL = `
 SELECT count(*) FROM (SELECT 1 FROM jobs LIMIT @most) AS counted`
 	// A database may have several cells, each in a schema.
@@ -95,7 +103,7 @@ SELECT COALESCE(sum(shard_size), 0)::bigint FROM citus_shards
 WHERE table_name IN (SELECT oid FROM pg_class WHERE relnamespace = ` + store.OwnSchemaSQL + `)`
 )
 
-// CellSize counts the live jobs, and asks PostgreSQL for the size of the tables.
+// CellSize counts the live jobs and the attempts, and asks PostgreSQL for the size of the tables.
 func (s *Directory) CellSize(ctx context.Context) (size CellSize, err error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	bytesSQL := tablesSizeSQL
@@ -110,5 +118,9 @@ func (s *Directory) CellSize(ctx context.Context) (size CellSize, err error) {
 	if err != nil {
 		return CellSize{}, fmt.Errorf("directory: cell size: %w", store.NothingChanged(err))
 	}
-	return CellSize{jobs[0], bytes[0]}, nil
+	started, err := store.Query(ctx, s.Store, pgx.RowTo[int64], startedSQL, store.Args{"minutes": CountedMinutes})
+	if err != nil {
+		return CellSize{}, fmt.Errorf("directory: cell size: %w", store.NothingChanged(err))
+	}
+	return CellSize{jobs[0], bytes[0], started[0]}, nil
 }
