@@ -49,6 +49,11 @@ func answers() map[string]any {
 				At: at(0), Submitted: 120, Started: 118, Completed: 112, FailedAttempts: 4, DeadLetter: 1, Cancelled: 2, WaitingMS: 5310, RunningMS: 96_400,
 			}},
 		},
+		"LimitStats": api.LimitStats{
+			From: at(0), To: at(60), Step: api.StepMinute,
+			Limits:  []api.LimitHistory{{Name: "tenant-active", Items: []api.LimitStatsItem{{At: at(0), Used: 960, Limit: 1000}}}},
+			Refused: []api.LimitRefusals{{Name: "user-active", Whose: new("ada"), Refused: 12, LastAt: at(0)}},
+		},
 		"Usage": api.Usage{
 			From: "2026-11-23", To: "2026-11-24", By: api.ByDay, Begins: "2026-10-01", ClosedThrough: "2026-11-23",
 			Items: []api.UsageItem{
@@ -105,6 +110,7 @@ func exampleSchedule() api.Schedule {
 		shown.NextRuns = append(shown.NextRuns, api.At(time.Date(2026, 2, 1+day, 1, 30, 0, 0, time.UTC)))
 	}
 	shown.LastRun = &api.ScheduleRun{At: api.At(time.Date(2026, 1, 31, 1, 30, 0, 0, time.UTC)), JobID: new(exampleJob)}
+	shown.RecentRuns = []api.ScheduleOutcome{{ScheduleRun: *shown.LastRun, State: new(api.StateCompleted)}}
 	return shown
 }
 

@@ -109,9 +109,19 @@ type Schedule struct {
 	// NextRuns are the next ticks, five at most; of a paused schedule too.
 	NextRuns []Time `json:"next_runs" swaggertype:"array,string" format:"date-time"`
 	// LastRun is the newest run; null before the first.
-	LastRun   *ScheduleRun `json:"last_run"`
-	CreatedAt Time         `json:"created_at" swaggertype:"string" format:"date-time"`
-	UpdatedAt Time         `json:"updated_at" swaggertype:"string" format:"date-time"`
+	LastRun *ScheduleRun `json:"last_run"`
+	// RecentRuns are the newest runs with how they ended, newest first, five at most; null where it is not one of a list.
+	RecentRuns []ScheduleOutcome `json:"recent_runs"`
+	CreatedAt  Time              `json:"created_at" swaggertype:"string" format:"date-time"`
+	UpdatedAt  Time              `json:"updated_at" swaggertype:"string" format:"date-time"`
+}
+
+// ScheduleOutcome is a run with the state of its job.
+type ScheduleOutcome struct {
+	ScheduleRun
+
+	// State is null where there is no job, or it is no longer kept.
+	State *string `json:"state"`
 }
 
 // ScheduleRun is a tick, or a job that was triggered: it has a job, or a reason why it has none.
@@ -143,6 +153,8 @@ const (
 	MaxSchedules = 10_000
 	// NextRunsShown is how many ticks a schedule shows.
 	NextRunsShown = 5
+	// RecentRunsShown is how many runs a schedule of a list shows.
+	RecentRunsShown = 5
 	// MinInterval is the smallest interval between two ticks, and until a job expires.
 	MinInterval = time.Second
 

@@ -41,6 +41,52 @@ type StatsItem struct {
 	RunningMS int64 `json:"running_ms"`
 }
 
+// LimitStats are what was used of limits, by steps of time, and who was refused.
+type LimitStats struct {
+	From Time `json:"from" swaggertype:"string" format:"date-time"`
+	To   Time `json:"to" swaggertype:"string" format:"date-time"`
+	// Step is minute, hour or day.
+	Step string `json:"step"`
+	// Queue is null for the limits of the tenant, and of its users and keys.
+	Queue *string `json:"queue"`
+	// Limits has one for each limit that was asked for room, by its name.
+	Limits []LimitHistory `json:"limits"`
+	// Refused has who was refused the most, at most 20, the most refused first; of all queues, whatever Queue is.
+	Refused []LimitRefusals `json:"refused"`
+}
+
+// LimitHistory is the use of one limit.
+type LimitHistory struct {
+	// Name is that of refusals, as in tenant-active; those of users and keys have all of them together.
+	Name string `json:"name"`
+	// Items has one for each step in which something asked for room, the oldest first.
+	Items []LimitStatsItem `json:"items"`
+}
+
+// LimitStatsItem is the use of a limit in one step.
+type LimitStatsItem struct {
+	// At is when the step begins.
+	At Time `json:"at" swaggertype:"string" format:"date-time"`
+	// Used is the largest use in the step, of one user or key where there are several; Limit is the largest limit.
+	Used  int64 `json:"used"`
+	Limit int64 `json:"limit"`
+	// Refused counts jobs, or requests.
+	Refused int64 `json:"refused"`
+}
+
+// LimitRefusals is what one limit refused.
+type LimitRefusals struct {
+	Name string `json:"name"`
+	// Whose is the user, the key or the queue whose limit it is; null for the tenant.
+	Whose   *string `json:"whose"`
+	Refused int64   `json:"refused"`
+	// LastAt is when the last of the minutes or hours began in which something was refused.
+	LastAt Time `json:"last_at" swaggertype:"string" format:"date-time"`
+}
+
+// HopLimitStats is where the stats of limits are read, by a HopStatsRequest.
+const HopLimitStats = "/internal/v1/limits/stats"
+
 // HopStats is where stats are read.
 const HopStats = "/internal/v1/stats"
 

@@ -19,16 +19,28 @@ type StatsRequest struct {
 	Step string
 }
 
+func (r *StatsRequest) query() url.Values {
+	query := url.Values{}
+	set(query, "queue", r.Queue)
+	set(query, "step", r.Step)
+	setTime(query, "from", r.From)
+	setTime(query, "to", r.To)
+	return query
+}
+
 // Stats reads what the tenant's jobs did, by steps of time: for charts, because what a killed server had not stored
 // yet is missing. At most api.MaxStatsItems steps. It needs a key that is bound to no user.
 func (c *Client) Stats(ctx context.Context, request StatsRequest) (api.Stats, error) {
-	query := url.Values{}
-	set(query, "queue", request.Queue)
-	set(query, "step", request.Step)
-	setTime(query, "from", request.From)
-	setTime(query, "to", request.To)
 	var answer api.Stats
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"v1", "stats"}, query: query, answer: &answer, repeatable: true})
+	err := c.do(ctx, call{method: http.MethodGet, path: []string{"v1", "stats"}, query: request.query(), answer: &answer, repeatable: true})
+	return answer, err
+}
+
+// LimitStats reads how much of the limits of a queue, or without one of the tenant and its users, was used, by steps of
+// time, and who was refused. It needs a key that is bound to no user.
+func (c *Client) LimitStats(ctx context.Context, request StatsRequest) (api.LimitStats, error) {
+	var answer api.LimitStats
+	err := c.do(ctx, call{method: http.MethodGet, path: []string{"v1", "limits", "stats"}, query: request.query(), answer: &answer, repeatable: true})
 	return answer, err
 }
 

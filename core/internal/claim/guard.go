@@ -71,6 +71,7 @@ func (s *Claimer) claimGuarded(ctx context.Context, request *Request) (taken Res
 	if err != nil {
 		return Result{}, err
 	}
+	s.counts.ReportUse(guard.counts)
 	byPlace(taken.Jobs)
 	return taken, nil
 }

@@ -72,6 +72,7 @@ type Dispatcher struct {
 	waits   waits
 	metrics *metrics.Jobs
 	stats   stats.Recorder
+	uses    stats.LimitRecorder
 	traces  flush.Traces
 	log     *slog.Logger
 	// publish passes wake-ups on to other cores; it never blocks.
@@ -128,6 +129,7 @@ func New(o Options) *Dispatcher {
 	d.lists = scheduler.NewReadyLists(d.lanes.ByID)
 	d.drains, d.core = drain.NewRates(), uuid.New()
 	o.Store.OnFull(d.room)
+	o.Store.OnUse(d.countUses)
 	d.claims = &claims{d: d, groups: map[string]*claimGroup{}}
 	if o.MaxRunning > 0 {
 		d.maxRunning = &o.MaxRunning

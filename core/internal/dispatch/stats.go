@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/job"
@@ -10,6 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -28,8 +30,44 @@ func (d *Dispatcher) AppendStats(ctx context.Context) (appended bool, err error)
 			lost += pending.Events()
 		}
 	}
-	d.metrics.StatsLost.Add(float64(lost))
+	uses, lostUses := d.uses.Take()
+	if len(uses) > 0 {
+		usesErr := d.store.AppendLimitStats(ctx, uses)
+		switch {
+		case usesErr == nil:
+			appended = true
+		case store.Definite(usesErr):
+			d.uses.Restore(uses)
+		default:
+			lostUses += int64(len(uses))
+		}
+		err = errors.Join(err, usesErr)
+	}
+	d.metrics.StatsLost.Add(float64(lost + lostUses))
 	return appended, err
+}
+
+// countUses notes the use of tenants' caps. Of users it is that of the one with the most, and by name who was refused.
+func (d *Dispatcher) countUses(uses []usage.Use) {
+	noted := make([]stats.LimitUse, 0, len(uses))
+	for i := range uses {
+		one := &uses[i]
+		if one.Counter&(usage.RunningAll|usage.RunningType) != 0 {
+			continue
+		}
+		use := stats.LimitUse{
+			Tenant: one.Tenant, Limit: one.Counter.String(), Name: one.Name, At: one.At,
+			LimitCounts: stats.LimitCounts{Used: one.Used, Allowed: one.Limit, Refused: one.Refused},
+		}
+		if one.Counter&(usage.ActiveUser|usage.RunningUser) == 0 || one.Refused > 0 {
+			noted = append(noted, use)
+		}
+		if one.Counter&(usage.ActiveUser|usage.RunningUser) != 0 {
+			use.Name = ""
+			noted = append(noted, use)
+		}
+	}
+	d.uses.Record(noted...)
 }
 
 // countStored counts jobs that were stored.

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -174,4 +175,102 @@ func TestStatsAreNeverAppendedTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.wantStats("", api.StatsItem{Submitted: 3})
+}
+
+// limitStats appends what was noted, and gives the largest use of each limit with the last limit and all refusals, of a
+// queue or with an empty one of the tenant.
+func (f *fixture) limitStats(name string) (byName map[string]api.LimitStatsItem, refused []api.LimitRefusals) {
+	f.Helper()
+	if _, err := f.d.AppendStats(f.Context()); err != nil {
+		f.Fatal(err)
+	}
+	made, err := f.store.LimitStats(f.Context(), f.tenant, api.HopStatsRequest{
+		Queue: name, From: new(api.At(time.Now().Add(-2 * time.Hour))), To: new(api.At(time.Now().Add(time.Hour))),
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	byName = map[string]api.LimitStatsItem{}
+	for _, limit := range made.Limits {
+		var all api.LimitStatsItem
+		for _, item := range limit.Items {
+			all.Used, all.Limit = max(all.Used, item.Used), max(all.Limit, item.Limit)
+			all.Refused += item.Refused
+		}
+		byName[limit.Name] = all
+	}
+	return byName, made.Refused
+}
+
+// The use of a cap is its largest, also after jobs have ended; of users that of the one with the most. Who was refused is
+// named, and a job that a cap refuses is one refusal.
+func TestUseOfCapsIsNoted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(request("ada")) // under no cap: nothing to note
+	if limits, refused := f.limitStats(""); len(limits) != 0 || len(refused) != 0 {
+		t.Errorf("%v %v", limits, refused)
+	}
+	f.override(api.Overrides{Limits: api.Limits{MaxActive: new(int64(9)), MaxRunning: new(int64(2)), UserMaxActive: new(int64(3))}})
+	f.put("default", api.QueueRequest{MaxActive: new(int64(8))})
+	f.refresh()
+	refusals := func(want int, jobs ...api.SubmitRequest) {
+		t.Helper()
+		call := f.call(jobs...)
+		call.Batch = true
+		got := 0
+		for _, one := range f.d.Submit(t.Context(), []dispatch.SubmitCall{call})[0].Jobs {
+			if one.Row == nil {
+				got++
+			}
+		}
+		if got != want {
+			t.Fatalf("%d are refused, want %d", got, want)
+		}
+	}
+	refusals(2, request("bob"), request("bob"), request("bob"), request("bob"), request("bob"))
+	refusals(0, request("eve"))
+	for running := f.take(100); len(running) > 0; running = f.take(100) {
+		f.end(running)
+	}
+	refusals(1, request("bob"), request("bob"), request("bob"), request("bob"))
+	limits, refused := f.limitStats("")
+	for name, want := range map[string]api.LimitStatsItem{
+		"tenant-active":  {Used: 5, Limit: 9},
+		"user-active":    {Used: 3, Limit: 3, Refused: 3},
+		"tenant-running": {Used: 2, Limit: 2},
+	} {
+		if limits[name] != want {
+			t.Errorf("%s: %+v, want %+v", name, limits[name], want)
+		}
+	}
+	if len(limits) != 3 || len(refused) != 1 || refused[0].Name != "user-active" || *refused[0].Whose != "bob" || refused[0].Refused != 3 {
+		t.Errorf("%v, refused %+v", limits, refused)
+	}
+	if limits, _ := f.limitStats("default"); len(limits) != 1 || limits["queue-active"] != (api.LimitStatsItem{Used: 5, Limit: 8}) {
+		t.Errorf("of the queue: %v", limits)
+	}
+}
+
+// A refusal that is tried again because room was given back in the same transaction counts once, and so does that of a
+// submit with a key that others repeat.
+func TestARefusalCountsOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.override(api.Overrides{Limits: api.Limits{MaxActive: new(int64(1))}})
+	past := request("")
+	past.Deadline = new(api.At(time.Now().Add(-time.Hour)))
+	call := f.call(past)
+	second, third := f.call(request("")), f.call(request(""))
+	answers := f.d.Submit(t.Context(), []dispatch.SubmitCall{call, second, third})
+	stored := 0
+	for _, one := range answers {
+		stored += one.Accepted
+	}
+	if stored != 1 {
+		t.Fatalf("%d are stored", stored)
+	}
+	if limits, refused := f.limitStats(""); limits["tenant-active"] != (api.LimitStatsItem{Used: 1, Limit: 1, Refused: 1}) || len(refused) != 1 || refused[0].Whose != nil {
+		t.Errorf("%v %+v", limits, refused)
+	}
 }

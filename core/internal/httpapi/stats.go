@@ -23,6 +23,21 @@ func (s *Server) readStats(ctx context.Context, owner tenant.ID, item api.Item[a
 	return s.Store.JobStats(ctx, owner, item.Request)
 }
 
+// readLimitStats reads what was used of a tenant's limits.
+//
+//	@Summary     Read limit stats
+//	@Description What was used of the tenant's limits, by minute, hour or day, and who was refused.
+//	@ID          limitStats
+//	@Tags        Queues
+//	@Param       envelope body api.Envelope[api.HopStatsRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.LimitStats] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-example-queue {"queue": "default", "step": "minute"}
+//	@Router      /internal/v1/limits/stats [post]
+func (s *Server) readLimitStats(ctx context.Context, owner tenant.ID, item api.Item[api.HopStatsRequest]) (api.LimitStats, error) {
+	return s.Store.LimitStats(ctx, owner, item.Request)
+}
+
 // readUsage reads exact counts of a tenant's jobs.
 //
 //	@Summary     Read usage

@@ -14,7 +14,7 @@ func Planned() map[string][]string {
 		moveSchedulesSQL:  {"schedules_pkey"},
 		livingSQL:         {"jobs_pkey"},
 		getScheduleSQL:    {"schedules_pkey"},
-		listSchedulesSQL:  {"schedules_pkey"},
+		listSchedulesSQL:  {"schedules_pkey", "schedule_runs_pkey", "jobs_pkey", "dead_letters_pkey"},
 		lockScheduleSQL:   {"schedules_pkey"},
 		countSchedulesSQL: {"schedules_"},
 		runsSQL:           {"schedule_runs_pkey"},

@@ -39,17 +39,59 @@ func (s *Schedules) getRow(ctx context.Context, owner tenant.ID, user, name stri
 	return rows[0], nil
 }
 
+// listSchedulesSQL gives each schedule with how its newest runs ended: a job that is in none of the three tables is no
+// longer kept. The bound of finished_at is that of retention.Since.
 const listSchedulesSQL = `
-SELECT ` + scheduleColumns + ` FROM schedules
-WHERE tenant_id = @tenant_id AND name > @after AND (@user::text = '' OR user_id = @user)
-ORDER BY name
-LIMIT @size`
+SELECT listed.*, recent.ats, recent.jobs, recent.skips, recent.states
+FROM (
+  SELECT ` + scheduleColumns + ` FROM schedules
+  WHERE tenant_id = @tenant_id AND name > @after AND (@user::text = '' OR user_id = @user)
+  ORDER BY name
+  LIMIT @size
+) AS listed
+CROSS JOIN LATERAL (
+  SELECT array_agg(run.at ORDER BY run.at DESC) AS ats, array_agg(run.job_id ORDER BY run.at DESC) AS jobs,
+         array_agg(run.skipped ORDER BY run.at DESC) AS skips, array_agg(ended.state ORDER BY run.at DESC) AS states
+  FROM (
+    SELECT at, job_id, skipped FROM schedule_runs
+    WHERE tenant_id = listed.tenant_id AND name = listed.name
+    ORDER BY at DESC
+    LIMIT @runs
+  ) AS run
+  LEFT JOIN LATERAL (
+    SELECT state FROM jobs WHERE id = run.job_id
+    UNION ALL
+    SELECT state FROM finished_jobs WHERE id = run.job_id
+      AND finished_at >= to_timestamp(('x' || substr(run.job_id::text, 1, 8) || substr(run.job_id::text, 10, 4))::bit(48)::bigint / 1000.0) - interval '1 day'
+    UNION ALL
+    SELECT 'dead_letter' FROM dead_letters WHERE id = run.job_id
+  ) AS ended ON true
+) AS recent
+ORDER BY listed.name`
 
-// ListSchedules gives a tenant's schedules by name, after one of them.
+// listedRow is a schedule with its newest runs; nil where it has none.
+type listedRow struct {
+	scheduleRow
+	Ats    []time.Time
+	Jobs   []*uuid.UUID
+	Skips  []*string
+	States []*string
+}
+
+func (r *listedRow) wire() api.Schedule {
+	shown := r.scheduleRow.wire()
+	shown.RecentRuns = make([]api.ScheduleOutcome, len(r.Ats))
+	for i, at := range r.Ats {
+		shown.RecentRuns[i] = api.ScheduleOutcome{ScheduleRun: api.ScheduleRun{At: api.At(at), JobID: idText(r.Jobs[i]), Skipped: r.Skips[i]}, State: r.States[i]}
+	}
+	return shown
+}
+
+// ListSchedules gives a tenant's schedules by name, after one of them, each with its newest runs.
 func (s *Schedules) ListSchedules(ctx context.Context, owner tenant.ID, user, after string, size int) ([]api.Schedule, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[scheduleRow], listSchedulesSQL,
-		store.Args{"tenant_id": owner, "after": after, "user": user, "size": size})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[listedRow], listSchedulesSQL,
+		store.Args{"tenant_id": owner, "after": after, "user": user, "size": size, "runs": api.RecentRunsShown})
 	if err != nil {
 		return nil, fmt.Errorf("schedule: list: %w", store.NothingChanged(err))
 	}

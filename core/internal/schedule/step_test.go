@@ -2,6 +2,7 @@ package schedule_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -404,4 +405,56 @@ func TestOneFailureStopsNoOther(t *testing.T) {
 		t.Errorf("worked off %d, %v", run.Worked, err)
 	}
 	f.check()
+}
+
+// A list says how the newest runs of each schedule ended, the newest first: of a job that is no longer kept, only that
+// it ran.
+func TestAListSaysHowTheNewestRunsEnded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.put("a-new", every(time.Hour))
+	f.put("busy", every(time.Hour, catchUp(api.CatchUpAll, 100), func(r *api.ScheduleRequest) { r.Job.Type = "test" }))
+	f.put("other", every(time.Hour, catchUp(api.CatchUpAll, 100)))
+	f.back("busy", 7*time.Hour)
+	f.back("other", 2*time.Hour)
+	f.work()
+	runs := f.runs("busy")
+	slices.Reverse(runs)
+	if len(runs) < 6 {
+		t.Fatalf("%d runs", len(runs))
+	}
+	id := func(i int) uuid.UUID { return uuid.MustParse(*runs[i].JobID) }
+	f.Exec(`DELETE FROM jobs WHERE id = $1`, id(3))
+	f.Exec(`UPDATE schedule_runs SET job_id = NULL, skipped = 'overlap' WHERE job_id = $1`, id(4))
+	for _, job := range f.Claim(100, time.Minute, f.NewLane(f.Tenant, api.DefaultQueue)) {
+		switch job.ID {
+		case id(1):
+			f.MustEnd(queue.Ending{Lease: job.Lease(), Kind: api.KindComplete})
+		case id(2):
+			f.MustEnd(queue.Ending{Lease: job.Lease(), Kind: api.KindFail, Permanent: true})
+		}
+	}
+	listed, err := f.Store.ListSchedules(t.Context(), f.Tenant, "", "", 10)
+	if err != nil || len(listed) != 3 || listed[0].RecentRuns == nil || len(listed[0].RecentRuns) != 0 || len(listed[2].RecentRuns) != 2 {
+		t.Fatalf("%+v %v", listed, err)
+	}
+	got := listed[1].RecentRuns
+	if len(got) != api.RecentRunsShown {
+		t.Fatalf("%d runs", len(got))
+	}
+	for i, want := range []string{api.StateRunning, api.StateCompleted, api.StateDeadLetter, "", ""} {
+		state := ""
+		if got[i].State != nil {
+			state = *got[i].State
+		}
+		if state != want || !got[i].At.Equal(runs[i].At.Time) || i != 4 && *got[i].JobID != *runs[i].JobID {
+			t.Errorf("run %d: %+v is %q, want %q", i, got[i].ScheduleRun, state, want)
+		}
+	}
+	if got[4].JobID != nil || *got[4].Skipped != api.SkippedOverlap {
+		t.Errorf("%+v", got[4])
+	}
+	if one := f.get("busy"); one.RecentRuns != nil {
+		t.Errorf("%+v", one.RecentRuns)
+	}
 }

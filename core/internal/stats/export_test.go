@@ -5,10 +5,15 @@ const MaxKeys = maxKeys
 
 // Planned are statements with the indexes that their plans must use.
 func Planned() map[string][]string {
+	jobs, limits := jobStats(), limitStats()
 	return map[string][]string{
-		readSQL:   {"job_stats_by_queue"},
-		rollUpSQL: {"job_stats_by_age", "Tid Scan"},
-		forgetSQL: {"job_stats_by_age", "Tid Scan"},
+		readSQL:            {"job_stats_by_queue"},
+		jobs.rollUpSQL():   {"job_stats_by_age", "Tid Scan"},
+		jobs.forgetSQL():   {"job_stats_by_age", "Tid Scan"},
+		readLimitsSQL:      {"limit_stats_by_name"},
+		readRefusedSQL:     {"limit_stats_refused"},
+		limits.rollUpSQL(): {"limit_stats_by_age", "Tid Scan"},
+		limits.forgetSQL(): {"limit_stats_by_age", "Tid Scan"},
 	}
 }
 

@@ -39,16 +39,9 @@ type pointRow struct {
 // nothing happened. What is absent in the request is its default.
 func (s *Stats) JobStats(ctx context.Context, owner tenant.ID, request api.HopStatsRequest) (api.Stats, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	var now time.Time
-	if request.To == nil {
-		var err error
-		if now, err = s.Now(ctx); err != nil {
-			return api.Stats{}, fmt.Errorf("stats: %w", err)
-		}
-	}
-	asked, refused := rangeOf(request, now)
-	if refused != nil {
-		return api.Stats{}, refused
+	asked, err := s.rangeOf(ctx, request)
+	if err != nil {
+		return api.Stats{}, err
 	}
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[pointRow], readSQL, store.Args{
 		"tenant_id": owner, "queue": request.Queue, "step": asked.length, "from": asked.from, "to": asked.to,
@@ -103,6 +96,21 @@ const (
 	// minutesRange is the longest range that is by minutes if no step is named.
 	minutesRange = 24 * time.Hour
 )
+
+func (s *Stats) rangeOf(ctx context.Context, request api.HopStatsRequest) (span, error) {
+	var now time.Time
+	if request.To == nil {
+		var err error
+		if now, err = s.Now(ctx); err != nil {
+			return span{}, fmt.Errorf("stats: %w", err)
+		}
+	}
+	asked, refused := rangeOf(request, now)
+	if refused != nil {
+		return span{}, refused
+	}
+	return asked, nil
+}
 
 // rangeOf fills in the defaults of a request, and refuses a range that is empty or too long.
 func rangeOf(request api.HopStatsRequest, now time.Time) (span, *problem.Problem) {

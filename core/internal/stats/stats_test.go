@@ -233,6 +233,106 @@ func TestARollUpKeepsTheSums(t *testing.T) {
 	}
 }
 
+// limits appends uses of a limit, each in a recorder of its own, as cores do.
+func (f *fixture) limits(limit, name string, at time.Time, counts ...stats.LimitCounts) {
+	f.Helper()
+	for _, one := range counts {
+		var r stats.LimitRecorder
+		r.Record(stats.LimitUse{Tenant: f.Tenant, Limit: limit, Name: name, At: at, LimitCounts: one})
+		pending, _ := r.Take()
+		if err := f.Store.AppendLimitStats(f.Context(), pending); err != nil {
+			f.Fatal(err)
+		}
+	}
+}
+
+// A step has the largest use and all refusals, and rolled up it still does: a sum of uses would be of nothing.
+func TestLimitsAreReadBySteps(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	at := time.Now().UTC().Truncate(time.Hour).Add(-50 * time.Hour)
+	f.limits("tenant-active", "", at, stats.LimitCounts{Used: 7, Allowed: 10}, stats.LimitCounts{Used: 9, Allowed: 10, Refused: 2}, stats.LimitCounts{Used: 3, Allowed: 8})
+	f.limits("tenant-active", "", at.Add(2*time.Minute), stats.LimitCounts{Used: 4, Allowed: 8, Refused: 1})
+	f.limits("user-active", "", at, stats.LimitCounts{Used: 2, Allowed: 2, Refused: 5})
+	f.limits("user-active", "mail", at, stats.LimitCounts{Used: 2, Allowed: 2, Refused: 5}) // a user with the name of a queue
+	f.limits("queue-active", "mail", at, stats.LimitCounts{Used: 1, Allowed: 6})
+	other := f.Tenant
+	f.Tenant = f.NewTenant()
+	f.limits("tenant-active", "", at, stats.LimitCounts{Used: 1000, Allowed: 1000, Refused: 1000})
+	f.Tenant = other
+	read := func(request api.HopStatsRequest) api.LimitStats {
+		t.Helper()
+		request.From, request.To = new(api.At(at)), new(api.At(at.Add(time.Hour)))
+		made, err := f.Store.LimitStats(t.Context(), f.Tenant, request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made
+	}
+	minutes := read(api.HopStatsRequest{})
+	if len(minutes.Limits) != 2 || minutes.Limits[0].Name != "tenant-active" || len(minutes.Limits[0].Items) != 2 || minutes.Step != api.StepMinute {
+		t.Fatalf("%+v", minutes)
+	}
+	if one := minutes.Limits[0].Items[0]; !one.At.Equal(at) || one.Used != 9 || one.Limit != 10 || one.Refused != 2 {
+		t.Errorf("%+v", one)
+	}
+	if r := minutes.Refused; len(r) != 2 || *r[0].Whose != "mail" || r[0].Name != "user-active" || r[0].Refused != 5 || r[1].Whose != nil || r[1].Refused != 3 || !r[1].LastAt.Equal(at.Add(2*time.Minute)) {
+		t.Errorf("%+v", r)
+	}
+	queue := read(api.HopStatsRequest{Queue: "mail"})
+	if len(queue.Limits) != 1 || queue.Limits[0].Name != "queue-active" || *queue.Queue != "mail" || queue.Limits[0].Items[0].Limit != 6 {
+		t.Errorf("%+v", queue)
+	}
+	for _, rollUp := range []func() (stats.RolledUp, error){
+		func() (stats.RolledUp, error) { return f.Store.RollUpLimitMinutes(t.Context(), time.Time{}, 1000) },
+		func() (stats.RolledUp, error) { return f.Store.RollUpLimitHours(t.Context(), time.Time{}, 1000) },
+	} {
+		if done, err := rollUp(); err != nil || done.Rows == 0 {
+			t.Fatal(done, err)
+		}
+	}
+	if f.Count("limit_stats") != 5 || f.Count("limit_stats WHERE grain = 2") != 5 {
+		t.Errorf("%d rows, %d of them hours", f.Count("limit_stats"), f.Count("limit_stats WHERE grain = 2"))
+	}
+	hours := read(api.HopStatsRequest{Step: api.StepHour})
+	if one := hours.Limits[0].Items; len(one) != 1 || one[0].Used != 9 || one[0].Limit != 10 || one[0].Refused != 3 {
+		t.Errorf("%+v", one)
+	}
+	f.Exec(`UPDATE limit_stats SET at = at - interval '90 days'`)
+	for _, want := range []int{3, 2, 0} {
+		if n, err := f.Store.ForgetLimitStats(t.Context(), 3); n != want || err != nil {
+			t.Errorf("%d, %v, want %d", n, err, want)
+		}
+	}
+}
+
+// What was not appended is recorded again, and beyond the bound nothing new is.
+func TestLimitRecorder(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 24, 10, 0, 30, 0, time.UTC)
+	use := stats.LimitUse{Tenant: uuid.New(), Limit: "tenant-active", At: at, LimitCounts: stats.LimitCounts{Used: 5, Allowed: 9, Refused: 1}}
+	var r stats.LimitRecorder
+	r.Record(use)
+	pending, _ := r.Take()
+	use.Used = 4
+	r.Record(use)
+	r.Restore(pending)
+	pending, lost := r.Take()
+	for _, counts := range pending {
+		if len(pending) != 1 || *counts != (stats.LimitCounts{Used: 5, Allowed: 9, Refused: 2}) || lost != 0 {
+			t.Errorf("%d, %+v, lost %d", len(pending), *counts, lost)
+		}
+	}
+	const more = 10
+	for i := range stats.MaxKeys + more {
+		use.Name = fmt.Sprint(i)
+		r.Record(use)
+	}
+	if pending, lost := r.Take(); len(pending) != stats.MaxKeys || lost != more {
+		t.Errorf("%d keys, %d lost", len(pending), lost)
+	}
+}
+
 func TestOldHoursAreForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -254,6 +354,10 @@ func TestOldHoursAreForgotten(t *testing.T) {
 func fill(f *celltest.Fixture, queues, minutes int) {
 	f.Exec(`INSERT INTO job_stats (tenant_id, queue, grain, at, submitted, started, completed, failed_attempts, dead_letter, cancelled, waiting_ms, running_ms)
 		SELECT $1, CASE q WHEN 0 THEN '' ELSE 'q' || q END, 1, date_trunc('minute', now()) - m * interval '1 minute', 1, 1, 1, 0, 0, 0, 1, 1
+		FROM generate_series(0, $2::int) AS q, generate_series(1, $3::int) AS m`, f.Tenant, queues, minutes)
+	f.Exec(`INSERT INTO limit_stats (tenant_id, limit_name, name, grain, at, used, allowed, refused)
+		SELECT $1, CASE q WHEN 0 THEN 'tenant-active' ELSE 'queue-active' END, CASE q WHEN 0 THEN '' ELSE 'q' || q END, 1, date_trunc('minute', now()) - m * interval '1 minute', 1, 1,
+		  CASE m % 10 WHEN 0 THEN 1 ELSE 0 END
 		FROM generate_series(0, $2::int) AS q, generate_series(1, $3::int) AS m`, f.Tenant, queues, minutes)
 }
 

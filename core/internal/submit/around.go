@@ -43,9 +43,11 @@ func (s *Submitter) submitAround(ctx context.Context, candidates []Submission, a
 			return nil, err
 		}
 		if ended && len(held.counts.Counts) > 0 {
-			if held.counts, err = readAgain(ctx, tx, candidates); err != nil {
+			counts, err := readAgain(ctx, tx, candidates)
+			if err != nil {
 				return nil, err
 			}
+			*held.counts = *counts
 		}
 		answers = make([]Answer, len(chosen))
 		// the jobs of a schedule come after none: there are no follow-ups

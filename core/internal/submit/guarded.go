@@ -105,6 +105,9 @@ func (s *Submitter) underLockAfter(
 	if !locked {
 		return inFlight(err, submissions)
 	}
+	if err == nil {
+		s.counts.ReportUse(under.counts)
+	}
 	return err
 }
 
@@ -128,6 +131,7 @@ func (s *Submitter) submitCapped(ctx context.Context, submissions []Submission, 
 		chosen = slices.Clone(submissions) // a second try admits again from the start
 		for i := range chosen {
 			chosen[i].admit(held.counts, s.room)
+			chosen[i].countRefused(held.counts)
 		}
 		batch := &pgx.Batch{}
 		var waiting []place
@@ -246,7 +250,9 @@ func (r *round) store(ctx context.Context, tx pgx.Tx, submissions []Submission, 
 		if p := answers[index].Problem; roomAgain && p != nil && (p.Code == problem.ActiveCapReached || p.Code == problem.QueueFull) {
 			answers[index] = Answer{}
 			again = append(again, index)
+			continue
 		}
+		chosen[i].countRefused(r.counts)
 	}
 	return kept, again, nil
 }
@@ -326,6 +332,17 @@ func (s *Submission) admit(t *usage.Tally, room Room) {
 	if s.Atomic && s.refusesAny() {
 		for _, caps := range taken {
 			t.Take(caps, -1)
+		}
+	}
+}
+
+// countRefused counts the jobs that a full cap refused. Of an atomic batch that is the first.
+func (s *Submission) countRefused(t *usage.Tally) {
+	for j := range s.Jobs {
+		if refused := s.refusal(j); refused != nil {
+			for _, policy := range refused.Policies {
+				t.Refuse(s.Jobs[j].Caps, policy.Name)
+			}
 		}
 	}
 }

@@ -35,8 +35,8 @@ type Stats struct {
 	log        *slog.Logger
 	// appended is when this core appended last, in nanoseconds.
 	appended atomic.Int64
-	// since is where the roll-up of minutes continues; all is when it began at the oldest row.
-	since, all time.Time
+	// since and limitsSince are where the roll-ups of minutes continue; all is when they began at the oldest row.
+	since, limitsSince, all time.Time
 }
 
 // NewStats makes the duty.
@@ -71,14 +71,17 @@ func (s *Stats) RollUp(ctx context.Context) error {
 		return nil
 	}
 	if all {
-		s.since = time.Time{}
+		s.since, s.limitsSince = time.Time{}, time.Time{}
 	}
-	var err error
-	if s.since, err = s.inBatches(ctx, s.since, s.store.RollUpMinutes); err != nil || !all {
+	var err, limitsErr error
+	s.since, err = s.inBatches(ctx, s.since, s.store.RollUpMinutes)
+	s.limitsSince, limitsErr = s.inBatches(ctx, s.limitsSince, s.store.RollUpLimitMinutes)
+	if err = errors.Join(err, limitsErr); err != nil || !all {
 		return err
 	}
 	_, err = s.inBatches(ctx, time.Time{}, s.store.RollUpHours)
-	if err = errors.Join(err, s.forget(ctx)); err == nil {
+	_, limitsErr = s.inBatches(ctx, time.Time{}, s.store.RollUpLimitHours)
+	if err = errors.Join(err, limitsErr, s.forget(ctx, s.store.ForgetStats), s.forget(ctx, s.store.ForgetLimitStats)); err == nil {
 		s.all = begun
 	}
 	return err
@@ -101,9 +104,9 @@ func (s *Stats) inBatches(ctx context.Context, since time.Time, rollUp func(cont
 	return since, nil
 }
 
-func (s *Stats) forget(ctx context.Context) error {
+func (s *Stats) forget(ctx context.Context, some func(context.Context, int) (int, error)) error {
 	for range rollUpBatches {
-		n, err := s.store.ForgetStats(ctx, rollUpBatch)
+		n, err := some(ctx, rollUpBatch)
 		s.metrics.Cleaned.WithLabelValues(metrics.CleanedStats).Add(float64(n))
 		if err != nil || n < rollUpBatch {
 			return err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -121,6 +122,8 @@ type Tally struct {
 	Counts map[CountKey]*count
 	// jobsSize is the size of the jobs table in bytes, set if a count is not settled.
 	jobsSize int64
+	// at is when they were read.
+	at time.Time
 }
 
 // count is one count in a tally.
@@ -137,16 +140,57 @@ type count struct {
 	deletes bool
 	// stored says that the count has a row, settled that all jobs are in it.
 	stored, settled bool
-	// taken is the number of jobs admitted since the read.
-	taken int64
+	// taken is the number of jobs admitted since the read, refused of those that found no room.
+	taken, refused int64
+	// limit is that of the cap that the count was last compared with; nil for none.
+	limit *int64
+}
+
+// Use is what was used of a cap when something was admitted, or was not.
+type Use struct {
+	Cap
+	// At is PostgreSQL's time of the read.
+	At time.Time
+	// Used has the jobs taken; Refused are jobs that found no room.
+	Used, Refused int64
+}
+
+// Uses gives the use of every cap that was asked for room.
+func (t *Tally) Uses() []Use {
+	uses := make([]Use, 0, len(t.Counts))
+	for key, counted := range t.Counts {
+		if counted.limit != nil {
+			uses = append(uses, Use{Cap{key, *counted.limit}, t.at, counted.used + counted.taken, counted.refused})
+		}
+	}
+	return uses
+}
+
+// Refuse counts a job that the cap of a name, as Counter.String gives it, had no room for.
+func (t *Tally) Refuse(caps []Cap, name string) {
+	for _, c := range caps {
+		if counted, ok := t.Counts[c.CountKey]; ok && c.Counter.String() == name {
+			counted.refused++
+		}
+	}
+}
+
+// asked is the use of a cap that a job needs room under.
+func (t *Tally) asked(c *Cap) int64 {
+	counted, ok := t.Counts[c.CountKey]
+	if !ok {
+		return 0
+	}
+	counted.limit = &c.Limit
+	return counted.used + counted.taken
 }
 
 // Full gives those of the caps that have no capacity for one more job.
 func (t *Tally) Full(caps []Cap) []FullCap {
 	var full []FullCap
-	for _, c := range caps {
-		if used := t.Used(c.CountKey); used >= c.Limit {
-			full = append(full, FullCap{c, used})
+	for i := range caps {
+		if used := t.asked(&caps[i]); used >= caps[i].Limit {
+			full = append(full, FullCap{caps[i], used})
 		}
 	}
 	return full
@@ -155,8 +199,8 @@ func (t *Tally) Full(caps []Cap) []FullCap {
 // Capacity is how many more jobs fit under all of the caps; -1 for any number.
 func (t *Tally) Capacity(caps []Cap) int64 {
 	capacity := int64(-1)
-	for _, c := range caps {
-		left := max(c.Limit-t.Used(c.CountKey), 0)
+	for i := range caps {
+		left := max(caps[i].Limit-t.asked(&caps[i]), 0)
 		if capacity < 0 || left < capacity {
 			capacity = left
 		}

@@ -3,6 +3,7 @@ package usage
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -67,6 +68,7 @@ SELECT k.place::integer - 1                                       AS place,
        ` + foldBoundSQL + ` = '0'::xid8                           AS deletes,
        stored.tenant_id IS NOT NULL                               AS stored,
        COALESCE(stored.settled, false)                            AS settled,
+       statement_timestamp()                                      AS at,
        -- for Tally.mayFill; a settled count needs none
        CASE WHEN stored.settled THEN 0 ELSE pg_relation_size('jobs') END AS jobs_size
 FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[])
@@ -130,6 +132,7 @@ type usageRow struct {
 	Deletes bool
 	Stored  bool
 	Settled bool
+	At      time.Time
 	// JobsSize is the size of the jobs table in bytes.
 	JobsSize int64
 }
@@ -161,7 +164,7 @@ func CollectUsage(keys []CountKey, rows pgx.Rows) (*Tally, error) {
 		read.Counts[keys[row.Place]] = &count{
 			seq: row.Seq, used: row.Used, next: row.logRow, crowded: row.Crowded, deletes: row.Deletes, stored: row.Stored, settled: row.Settled,
 		}
-		read.jobsSize = max(read.jobsSize, row.JobsSize)
+		read.jobsSize, read.at = max(read.jobsSize, row.JobsSize), row.At
 	}
 	return read, nil
 }

@@ -18,7 +18,19 @@ import (
 type Counts struct {
 	*store.Store
 	checkTime time.Duration
+	// used hears of the use of caps; nil for nobody.
+	used func([]Use)
 }
 
 // New makes them.
-func New(s *store.Store) *Counts { return &Counts{s, checkTime} }
+func New(s *store.Store) *Counts { return &Counts{Store: s, checkTime: checkTime} }
+
+// OnUse sets what hears of the use of caps, after each commit that asked for room under them. Call it before the first.
+func (s *Counts) OnUse(used func([]Use)) { s.used = used }
+
+// ReportUse passes on the uses of a tally whose transaction has committed.
+func (s *Counts) ReportUse(t *Tally) {
+	if s.used != nil && len(t.Counts) > 0 {
+		s.used(t.Uses())
+	}
+}

@@ -91,6 +91,38 @@ const (
 	hooks     = `{"items":[{"name":"alerts","url":"https://example.com/<hook>","events":["job.dead_letter"],"filter":{"queue":"mails"},"paused":false,"secret":null,"deliveries":{"waiting":3,"running":0,"dead_letter":1,"last_status":503,"more":true}}],"next_page_token":null}`
 )
 
+// The limits' use is drawn with the limit through the gaps, and is a table too; who was refused is named. A page that
+// updates itself, and a user's, ask for none of it.
+func TestLimitsOverTime(t *testing.T) {
+	t.Parallel()
+	f := &fake{answers: map[string]string{
+		"GET /v1/limits": `{"policies":[],"caps":[{"scope":"tenant","kind":"active","limit":10,"used":3}]}`,
+		"GET /v1/limits/stats": `{"from":"2026-11-20T11:56:00Z","to":"2026-11-20T12:00:00Z","step":"minute","queue":null,
+			"limits":[{"name":"tenant-active","items":[{"at":"2026-11-20T11:57:00Z","used":1200,"limit":10,"refused":0},{"at":"2026-11-20T11:59:00Z","used":8,"limit":12,"refused":4}]}],
+			"refused":[{"name":"tenant-active","whose":null,"refused":4,"last_at":"2026-11-20T11:59:00Z"},{"name":"user-active","whose":"<ada>","refused":2,"last_at":"2026-11-20T11:59:00Z"}]}`,
+	}}
+	send := open(t, f)
+	status, text := send(http.MethodGet, "/console/limits")
+	for _, want := range []string{"1\u202f200", "&lt;ada&gt;", "One user&#39;s jobs that have not ended", "The tenant", `data-charts="/console/charts?of=limits&amp;span=hour"`, `data-plot="limits-refused"`} {
+		if status != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%d, no %q in %s", status, want, text)
+		}
+	}
+	const drawn = `"limit-tenant-active":{"series":["Most in use","Limit"],"at":[1795175760,1795175820,1795175880,1795175940],"values":[[null,1200,null,8],[10,10,10,12]]}`
+	if status, text := send(http.MethodGet, "/console/charts?of=limits"); status != http.StatusOK || !strings.Contains(text, drawn) || !strings.Contains(text, `"values":[[null,0,null,4]]`) {
+		t.Errorf("%d %s", status, text)
+	}
+	f.answers["GET /v1/limits/stats"] = "503"
+	if status, text := send(http.MethodGet, "/console/limits"); status != http.StatusOK || strings.Contains(text, "History") || !strings.Contains(text, "3 of 10") {
+		t.Errorf("%d %s", status, text)
+	}
+	f.answers["GET /v1/whoami"] = `{"tenant":"t","user":"ada","scopes":["read"],"plan":"p","key_id":"k"}`
+	f.asked = nil
+	if status, _ := send(http.MethodGet, "/console/limits"); status != http.StatusOK || strings.Contains(strings.Join(f.asked, " "), "stats") {
+		t.Errorf("%d, asked %v", status, f.asked)
+	}
+}
+
 func TestChartsOfTheCounts(t *testing.T) {
 	t.Parallel()
 	f := &fake{answers: map[string]string{"GET /v1/queues": emptyList, "GET /v1/workers": emptyList, "GET /v1/limits": `{"policies":[],"caps":[]}`, "GET /v1/stats": counts, "GET /v1/audit": emptyList}}

@@ -56,12 +56,13 @@ func (v *visit) charts(queue string) *charts {
 		source.Set("queue", queue)
 	}
 	return &charts{
-		Spans: []spanLink{
-			{"Last hour", v.r.URL.Path, span == spanHour},
-			{"Last day", v.r.URL.Path + "?span=" + spanDay, span == spanDay},
-		},
+		Spans:  spanLinks(v.r.URL.Path, span),
 		Source: "/console/charts?" + source.Encode(), All: drawn(span, counts),
 	}
+}
+
+func spanLinks(path, span string) []spanLink {
+	return []spanLink{{"Last hour", path, span == spanHour}, {"Last day", path + "?span=" + spanDay, span == spanDay}}
 }
 
 func spanOf(query url.Values) string {
@@ -72,12 +73,7 @@ func spanOf(query url.Values) string {
 }
 
 func (v *visit) stats(span, queue string) ([]api.StatsItem, error) {
-	to := v.console.now().UTC().Truncate(liveFor) // so that open pages ask for the same
-	from, step := to.Add(-time.Hour), api.StepMinute
-	if span == spanDay {
-		from, step = to.Add(-24*time.Hour), api.StepHour
-	}
-	query := url.Values{"from": {from.Format(time.RFC3339)}, "to": {to.Format(time.RFC3339)}, "step": {step}}
+	query := v.spanQuery(span)
 	if queue != "" {
 		query.Set("queue", queue)
 	}
@@ -85,29 +81,54 @@ func (v *visit) stats(span, queue string) ([]api.StatsItem, error) {
 	return counts.Items, err
 }
 
+// spanQuery asks for the steps of a span.
+func (v *visit) spanQuery(span string) url.Values {
+	to := v.console.now().UTC().Truncate(liveFor) // so that open pages ask for the same
+	from, step := to.Add(-time.Hour), api.StepMinute
+	if span == spanDay {
+		from, step = to.Add(-24*time.Hour), api.StepHour
+	}
+	return url.Values{"from": {from.Format(time.RFC3339)}, "to": {to.Format(time.RFC3339)}, "step": {step}}
+}
+
 // newerCharts answers what an open page draws next, by the charts' names.
 func newerCharts(v *visit) (any, error) {
 	query := v.r.URL.Query()
 	span := spanOf(query)
-	counts, err := v.stats(span, query.Get("queue"))
-	newer := map[string]chartData{}
-	for _, one := range drawn(span, counts) {
-		newer[one.Name] = one.Data
+	if query.Get("of") == "limits" {
+		return newerLimits(v, span)
 	}
-	return newer, err
+	counts, err := v.stats(span, query.Get("queue"))
+	return dataOf(drawn(span, counts)), err
+}
+
+func dataOf(all []chart) map[string]chartData {
+	byName := map[string]chartData{}
+	for _, one := range all {
+		byName[one.Name] = one.Data
+	}
+	return byName
+}
+
+// clockOf is how a table writes the time of a step.
+func clockOf(span string) string {
+	if span == spanDay {
+		return "Mon 15:04"
+	}
+	return "15:04"
 }
 
 func drawn(span string, items []api.StatsItem) []chart {
-	clock := "15:04"
-	if span == spanDay {
-		clock = "Mon 15:04"
+	steps := make([]time.Time, len(items))
+	for i := range items {
+		steps[i] = items[i].At.Time
 	}
-	counts := newChart("stats", "What jobs did", []string{"Submitted", "Completed", "Failed attempts"}, items)
+	counts := newChart("stats", "What jobs did", []string{"Submitted", "Completed", "Failed attempts"}, steps)
 	counts.Heads = append(counts.Heads, "Dead")
-	times := newChart("times", "Seconds on average", []string{"Waited", "Ran"}, items)
+	times := newChart("times", "Seconds on average", []string{"Waited", "Ran"}, steps)
 	for i := range items {
 		one := &items[i]
-		at := one.At.UTC().Format(clock)
+		at := one.At.UTC().Format(clockOf(span))
 		counts.set(i, new(float64(one.Submitted)), new(float64(one.Completed)), new(float64(one.FailedAttempts)))
 		counts.Rows = append(counts.Rows, []string{
 			at, view.Number(one.Submitted), view.Number(one.Completed), view.Number(one.FailedAttempts), view.Number(one.DeadLetter),
@@ -119,14 +140,14 @@ func drawn(span string, items []api.StatsItem) []chart {
 	return []chart{counts, times}
 }
 
-func newChart(name, title string, series []string, items []api.StatsItem) chart {
+func newChart(name, title string, series []string, steps []time.Time) chart {
 	c := chart{Name: name, Title: title, Heads: append([]string{"UTC"}, series...)}
-	c.Data = chartData{Series: series, At: make([]int64, len(items)), Values: make([][]*float64, len(series))}
-	for i := range items {
-		c.Data.At[i] = items[i].At.Unix()
+	c.Data = chartData{Series: series, At: make([]int64, len(steps)), Values: make([][]*float64, len(series))}
+	for i := range steps {
+		c.Data.At[i] = steps[i].Unix()
 	}
 	for i := range series {
-		c.Data.Values[i] = make([]*float64, len(items))
+		c.Data.Values[i] = make([]*float64, len(steps))
 	}
 	return c
 }

@@ -49,6 +49,8 @@ func newGauge(name string, used, limit int64) gauge {
 
 type limitsPage struct {
 	Caps, Rates []gauge
+	// History is nil for a key that is bound to a user.
+	History *limitHistory
 }
 
 func gauges(limits *api.LimitsResponse) limitsPage {
@@ -77,7 +79,11 @@ func showLimits(v *visit) (shown, error) {
 	if err != nil {
 		return shown{}, err
 	}
-	return shown{template: "limits", title: "Limits", data: gauges(&limits)}, nil
+	page := gauges(&limits)
+	if v.who.User == nil && !v.live() {
+		page.History = v.limitHistory()
+	}
+	return shown{template: "limits", title: "Limits", data: page}, nil
 }
 
 // auditRow is an entry with where its object is; "" where that has no page.

@@ -76,6 +76,24 @@ func TestAScheduleSaysHowItsLastRunEnded(t *testing.T) {
 	}
 }
 
+// A list of schedules says in words how the newest runs ended, with one request.
+func TestSchedulesSayHowTheirRunsEnded(t *testing.T) {
+	t.Parallel()
+	f := &fake{answers: map[string]string{"GET /v1/schedules": `{"items":[{"name":"nightly","job":{"type":"t","queue":"q"},"recent_runs":[
+		{"at":"2026-11-20T03:00:00Z","job_id":"j1","skipped":null,"state":"dead_letter"},{"at":"2026-11-19T03:00:00Z","job_id":null,"skipped":"overlap","state":null},
+		{"at":"2026-11-18T03:00:00Z","job_id":"j3","skipped":null,"state":null}]}],"next_page_token":null}`}}
+	send := open(t, f)
+	status, text := send(http.MethodGet, "/console/schedules")
+	for _, want := range []string{`href="/console/jobs/j1" title="dead letter"`, `class="unseen">dead letter, `, "skipped: overlap", "no longer kept"} {
+		if status != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%d, no %q in %s", status, want, text)
+		}
+	}
+	if strings.Contains(text, "/console/jobs/j3") || !strings.HasPrefix(f.asked[len(f.asked)-1], "GET /v1/schedules") || !strings.HasPrefix(f.asked[len(f.asked)-2], "GET /v1/whoami") {
+		t.Errorf("asked %v for %s", f.asked, text)
+	}
+}
+
 func TestAChangeOfATypeLeadsToIt(t *testing.T) {
 	t.Parallel()
 	f := &fake{answers: map[string]string{"GET /v1/audit": `{"items":[{"id":"1","at":"2026-11-20T11:00:00Z","actor":{"kind":"tenant"},"action":"type.put","object":"mail.send"}],"next_page_token":null}`}}

@@ -24,12 +24,40 @@ import (
 //	@x-access    "read unbound"
 //	@Router      /v1/stats [get]
 func (h *Handlers) Stats(ctx context.Context, c *Call, _ None) (Response[api.Stats], error) {
-	q := request.NewQuery(c.Query)
-	asked := api.HopStatsRequest{Queue: q.Queue("queue"), From: q.Time("from"), To: q.Time("to"), Step: q.OneOf("step", api.StepMinute, api.StepHour, api.StepDay)}
-	if err := q.Err(); err != nil {
+	asked, err := statsRequest(c)
+	if err != nil {
 		return Response[api.Stats]{}, err
 	}
 	return send[api.HopStatsRequest, api.Stats](ctx, h, c, coreclient.Read(api.HopStats), asked)
+}
+
+func statsRequest(c *Call) (api.HopStatsRequest, error) {
+	q := request.NewQuery(c.Query)
+	asked := api.HopStatsRequest{Queue: q.Queue("queue"), From: q.Time("from"), To: q.Time("to"), Step: q.OneOf("step", api.StepMinute, api.StepHour, api.StepDay)}
+	return asked, q.Err()
+}
+
+// LimitStats answers GET /v1/limits/stats with an api.LimitStats.
+//
+//	@Summary     Read limit stats
+//	@Description How much of each limit was used, an item for each minute, hour or day in which something asked for room under it, oldest first, and who was refused the most. Limits are named as in refusals: `tenant-active`, `user-active`, `tenant-running`. Of the limits of users an item has the user with the largest use.
+//	@Description
+//	@Description For charts: what a core that was killed counted in its last 5 seconds is missing. Minutes are kept for 2 days, hours for 90 days; of older minutes an hour is shown at its first minute.
+//	@ID          readLimitStats
+//	@Tags        Queues
+//	@Param       queue query string false "The limits of this queue; absent: those of the tenant and its users."
+//	@Param       from  query string false "The first step has this time; absent: an hour before `to`." Format(date-time)
+//	@Param       to    query string false "Only steps that begin before this time; absent: now." Format(date-time)
+//	@Param       step  query string false "The length of a step; absent: minute for a range of at most 24 hours, else hour. An answer has at most 2880 steps." Enums(minute, hour, day)
+//	@Success     200 {object} api.LimitStats "The limits."
+//	@x-access    "read unbound"
+//	@Router      /v1/limits/stats [get]
+func (h *Handlers) LimitStats(ctx context.Context, c *Call, _ None) (Response[api.LimitStats], error) {
+	asked, err := statsRequest(c)
+	if err != nil {
+		return Response[api.LimitStats]{}, err
+	}
+	return send[api.HopStatsRequest, api.LimitStats](ctx, h, c, coreclient.Read(api.HopLimitStats), asked)
 }
 
 // Usage answers GET /v1/usage with an api.Usage.

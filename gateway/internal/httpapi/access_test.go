@@ -70,6 +70,7 @@ var table = map[string]struct {
 	"POST /v1/queues/{name}/resume":          {scope: "manage", unbound: true},
 	"POST /v1/queues/{name}/probe":           {scope: "manage", unbound: true},
 	"GET /v1/stats":                          {scope: "read", unbound: true},
+	"GET /v1/limits/stats":                   {scope: "read", unbound: true},
 	"GET /v1/usage":                          {scope: "read", unbound: true},
 	"GET /v1/dead-letters":                   {scope: "read"},
 	"GET /v1/dead-letters/groups":            {scope: "read"},

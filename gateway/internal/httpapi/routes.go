@@ -109,6 +109,7 @@ func (s *Server) routes() []route {
 		{"POST", "/v1/queues/{name}/resume", manageTenant, bodyOrNone, perRequest, nil, "", handle(h.ResumeQueue)},
 		{"POST", "/v1/queues/{name}/probe", manageTenant, bodyOrNone, perRequest, nil, "", handle(h.ProbeQueue)},
 		{"GET", "/v1/stats", readTenant, noBody, perRequest, []string{"queue", "from", "to", "step"}, "", handle(h.Stats)},
+		{"GET", "/v1/limits/stats", readTenant, noBody, perRequest, []string{"queue", "from", "to", "step"}, "", handle(h.LimitStats)},
 		{"GET", "/v1/usage", readTenant, noBody, perRequest, page("from", "to", "by"), "", handle(h.Usage)},
 
 		{"GET", "/v1/dead-letters", read, noBody, perRequest, page(deadLetterFilter...), "", handle(h.ListDeadLetters)},

@@ -39,6 +39,35 @@ func TestStats(t *testing.T) {
 	}
 }
 
+func TestLimitStats(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	at := api.At(time.Date(2026, 11, 24, 10, 0, 0, 0, time.UTC))
+	d.core.On(api.HopLimitStats, func(coretest.Item) coretest.Result {
+		return coretest.Value(200, api.LimitStats{
+			From: at, To: at, Step: api.StepHour, Limits: []api.LimitHistory{{Name: "tenant-active", Items: []api.LimitStatsItem{{At: at, Used: 9, Limit: 10, Refused: 2}}}},
+			Refused: []api.LimitRefusals{{Name: "user-active", Whose: new("ada"), Refused: 2, LastAt: at}},
+		})
+	})
+	const want = `{"from":"2026-11-24T10:00:00.000000Z","to":"2026-11-24T10:00:00.000000Z","step":"hour","queue":null,` +
+		`"limits":[{"name":"tenant-active","items":[{"at":"2026-11-24T10:00:00.000000Z","used":9,"limit":10,"refused":2}]}],` +
+		`"refused":[{"name":"user-active","whose":"ada","refused":2,"last_at":"2026-11-24T10:00:00.000000Z"}]}`
+	got := d.do("GET", "/v1/limits/stats?queue=mail&from=2026-11-24T10:00:00Z&step=hour", d.key("read"), "")
+	if got.status != 200 || string(got.body) != want {
+		t.Errorf("status %d %s", got.status, got.body)
+	}
+	requests := d.core.Requests(api.HopLimitStats)
+	if sent := string(requests[len(requests)-1].Items[0].Request); sent != `{"queue":"mail","from":"2026-11-24T10:00:00.000000Z","to":null,"step":"hour"}` {
+		t.Errorf("core got %s", sent)
+	}
+	if got := d.do("GET", "/v1/limits/stats?step=week", d.key("read"), ""); got.status != 400 {
+		t.Errorf("status %d %s", got.status, got.body)
+	}
+	if got := d.do("GET", "/v1/limits/stats", d.key("submit"), ""); got.status != 403 {
+		t.Errorf("without the scope read: status %d %s", got.status, got.body)
+	}
+}
+
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)

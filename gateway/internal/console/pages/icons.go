@@ -13,6 +13,8 @@ var shapes = map[string]template.HTML{
 	"dead_letter": `<path d="m4 4 8 8m0-8-8 8"/>`,
 	"cancelled":   `<circle cx="8" cy="8" r="6"/><path d="m4 12 8-8"/>`,
 	"failed":      `<path d="m4 4 8 8m0-8-8 8"/>`,
+	"skipped":     `<path d="M3 8h3m4 0h3"/>`,
+	"unknown":     `<circle cx="8" cy="8" r="1.5"/>`,
 	"stopped":     `<rect x="4" y="4" width="8" height="8"/>`,
 	// workers, queues, breakers
 	"active": `<circle cx="8" cy="8" r="4.5" fill="currentColor"/>`,

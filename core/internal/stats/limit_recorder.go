@@ -1,0 +1,106 @@
+package stats
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+// LimitUse is what was used of a limit at a moment.
+type LimitUse struct {
+	Tenant tenant.ID
+	// Limit is the limit's name in refusals, as in "tenant-active".
+	Limit string
+	// Name is the queue, or the user or key that was refused; empty for the tenant, and for all of its users or keys.
+	Name string
+	// At is PostgreSQL's time.
+	At time.Time
+	LimitCounts
+}
+
+// LimitCounts are the largest use, the largest limit, and how much was refused.
+type LimitCounts struct{ Used, Allowed, Refused int64 }
+
+func (c *LimitCounts) add(more *LimitCounts) {
+	c.Used, c.Allowed = max(c.Used, more.Used), max(c.Allowed, more.Allowed)
+	c.Refused += more.Refused
+}
+
+// limitKey is a limit in a minute.
+type limitKey struct {
+	tenant.QueueKey
+	limit  string
+	minute int64
+}
+
+// PendingLimits are uses that are not appended yet.
+type PendingLimits map[limitKey]*LimitCounts
+
+// LimitRecorder holds what was not appended yet, within the same bound as a Recorder: above it, limits that are not there
+// yet are not recorded.
+type LimitRecorder struct {
+	mu     sync.Mutex
+	counts PendingLimits
+	lost   int64
+}
+
+// Record notes uses.
+func (r *LimitRecorder) Record(uses ...LimitUse) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range uses {
+		one := &uses[i]
+		r.of(limitKey{tenant.QueueKey{Tenant: one.Tenant, Name: one.Name}, one.Limit, one.At.Unix() / 60}, &one.LimitCounts)
+	}
+}
+
+func (r *LimitRecorder) of(k limitKey, more *LimitCounts) {
+	ones := r.counts[k]
+	if ones == nil {
+		if len(r.counts) >= maxKeys {
+			r.lost++
+			return
+		}
+		if r.counts == nil {
+			r.counts = PendingLimits{}
+		}
+		ones = &LimitCounts{}
+		r.counts[k] = ones
+	}
+	ones.add(more)
+}
+
+// Take gives what was recorded, and forgets it. lost is how many uses found no place.
+func (r *LimitRecorder) Take() (pending PendingLimits, lost int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pending, lost = r.counts, r.lost
+	r.counts, r.lost = nil, 0
+	return pending, lost
+}
+
+// Restore records again what Take gave.
+func (r *LimitRecorder) Restore(pending PendingLimits) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k, ones := range pending {
+		r.of(k, ones)
+	}
+}
+
+// keys are those of the rows to append, in one order.
+func (p PendingLimits) keys() []limitKey {
+	keys := make([]limitKey, 0, len(p))
+	for k := range p {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b limitKey) int {
+		return cmp.Or(bytes.Compare(a.Tenant[:], b.Tenant[:]), strings.Compare(a.limit, b.limit), strings.Compare(a.Name, b.Name), cmp.Compare(a.minute, b.minute))
+	})
+	return keys
+}

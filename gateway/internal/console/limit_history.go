@@ -1,0 +1,135 @@
+package console
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// limitHistory is what was used of the limits, and who was refused.
+type limitHistory struct {
+	Charts  *charts
+	Refused []refusal
+}
+
+// refusal is who was refused by one limit.
+type refusal struct {
+	api.LimitRefusals
+
+	Limit string
+}
+
+// limitLabels are the limits by their names in refusals.
+var limitLabels = map[string]string{
+	"tenant-active": "The tenant's jobs that have not ended", "tenant-running": "The tenant's jobs at once",
+	"user-active": "One user's jobs that have not ended", "user-running": "One user's jobs at once",
+	"queue-active": "A queue's jobs that have not ended", "queue-running": "A queue's jobs at once",
+}
+
+// refusedName is the chart of what was refused.
+const refusedName = "limits-refused"
+
+// limitHistory gives nil where the API gives none: a page without its charts is better than none.
+func (v *visit) limitHistory() *limitHistory {
+	span := spanOf(v.r.URL.Query())
+	stats, err := v.limitStats(span)
+	if err != nil {
+		return nil // the log line of this request has why
+	}
+	shown := limitHistory{Charts: &charts{Spans: spanLinks(v.r.URL.Path, span), Source: "/console/charts?" + url.Values{"of": {"limits"}, "span": {span}}.Encode(), All: drawnLimits(span, &stats)}}
+	for _, one := range stats.Refused {
+		shown.Refused = append(shown.Refused, refusal{one, cmp.Or(limitLabels[one.Name], one.Name)})
+	}
+	return &shown
+}
+
+func (v *visit) limitStats(span string) (api.LimitStats, error) {
+	return get[api.LimitStats](v.client, "/v1/limits/stats", v.spanQuery(span))
+}
+
+// newerLimits answers what an open page of the limits draws next.
+func newerLimits(v *visit, span string) (map[string]chartData, error) {
+	stats, err := v.limitStats(span)
+	return dataOf(drawnLimits(span, &stats)), err
+}
+
+// drawnLimits draws the use of each limit beside it, and then what was refused, if anything was.
+func drawnLimits(span string, stats *api.LimitStats) []chart {
+	at := stepsOf(stats)
+	var all []chart
+	refused := newChart(refusedName, "Refused", nil, at)
+	for i := range stats.Limits {
+		one := &stats.Limits[i]
+		title := cmp.Or(limitLabels[one.Name], one.Name)
+		of := newChart("limit-"+one.Name, title, []string{"Most in use", "Limit"}, at)
+		of.Heads = append(of.Heads, "Refused")
+		line, sum := make([]*float64, len(at)), int64(0)
+		for _, item := range one.Items {
+			place, found := slices.BinarySearchFunc(at, item.At.Time, time.Time.Compare)
+			if !found {
+				continue
+			}
+			of.Data.Values[0][place] = new(float64(item.Used))
+			of.Data.Values[1][place] = new(float64(item.Limit))
+			line[place] = new(float64(item.Refused))
+			sum += item.Refused
+			of.Rows = append(of.Rows, []string{item.At.UTC().Format(clockOf(span)), view.Number(item.Used), view.Number(item.Limit), view.Number(item.Refused)})
+		}
+		hold(of.Data.Values[1])
+		all = append(all, of)
+		if sum > 0 {
+			refused.Data.Series, refused.Data.Values = append(refused.Data.Series, title), append(refused.Data.Values, line)
+		}
+	}
+	if len(refused.Data.Series) > 0 {
+		all = append(all, refused.table(span, at))
+	}
+	return all
+}
+
+// table gives the chart the same as a table, without the steps in which nothing was refused.
+func (c chart) table(span string, at []time.Time) chart {
+	c.Heads = append([]string{"UTC"}, c.Data.Series...)
+	for i := range at {
+		row, any := []string{at[i].UTC().Format(clockOf(span))}, false
+		for s := range c.Data.Values {
+			n := int64(0)
+			if value := c.Data.Values[s][i]; value != nil {
+				n = int64(*value)
+			}
+			row, any = append(row, view.Number(n)), any || n > 0
+		}
+		if any {
+			c.Rows = append(c.Rows, row)
+		}
+	}
+	return c
+}
+
+// hold fills the gaps of a limit, which holds where nothing asked for it too: by the one before, at first by the one after.
+func hold(values []*float64) {
+	first := slices.IndexFunc(values, func(value *float64) bool { return value != nil })
+	for i := range values {
+		switch {
+		case values[i] != nil || first < 0:
+		case i < first:
+			values[i] = values[first]
+		default:
+			values[i] = values[i-1]
+		}
+	}
+}
+
+// stepsOf are the times of all steps of the range.
+func stepsOf(stats *api.LimitStats) []time.Time {
+	length := map[string]time.Duration{api.StepMinute: time.Minute, api.StepHour: time.Hour, api.StepDay: 24 * time.Hour}[stats.Step]
+	var at []time.Time
+	for from := stats.From.Time; length > 0 && from.Before(stats.To.Time); from = from.Add(length) {
+		at = append(at, from)
+	}
+	return at
+}
