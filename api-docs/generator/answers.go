@@ -110,7 +110,7 @@ func exampleSchedule() api.Schedule {
 		shown.NextRuns = append(shown.NextRuns, api.At(time.Date(2026, 2, 1+day, 1, 30, 0, 0, time.UTC)))
 	}
 	shown.LastRun = &api.ScheduleRun{At: api.At(time.Date(2026, 1, 31, 1, 30, 0, 0, time.UTC)), JobID: new(exampleJob)}
-	shown.RecentRuns = []api.ScheduleOutcome{{ScheduleRun: *shown.LastRun, State: new(api.StateCompleted)}}
+	shown.RecentRuns = &[]api.ScheduleOutcome{{ScheduleRun: *shown.LastRun, State: new(api.StateCompleted)}}
 	return shown
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -42,6 +43,7 @@ func TestConsoleInABrowser(t *testing.T) {
 	c := stack.NewCluster(t, stack.ClusterOptions{})
 	b.url = c.Gateways[0].URL
 	acme := fill(t, c, c.NewTenant(t, "acme"))
+	refuse(t, c, &acme)
 	part := func(name string, run func()) {
 		t.Run(name, func(t *testing.T) {
 			b.T = t
@@ -55,6 +57,23 @@ func TestConsoleInABrowser(t *testing.T) {
 	part("live", func() { b.follows(&acme) })
 	part("keys", func() { b.keys() })
 	part("operator", func() { b.operates(acme.tenant.ID) })
+}
+
+// refuse gives the tenant caps, and has one of its users refused, for the page of the limits.
+func refuse(t *testing.T, c *stack.Cluster, d *data) {
+	t.Helper()
+	limits := api.Limits{MaxActive: new(int64(50)), UserMaxActive: new(int64(1))}
+	if _, err := c.Client(t, stack.Operator).PatchTenant(t.Context(), d.tenant.ID, api.TenantPatch{Overrides: &api.Overrides{Limits: limits}}); err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, 30*time.Second, "the user is refused", func() bool {
+		_, err := d.client.Submit(t.Context(), api.SubmitRequest{Type: "step", Queue: "steps", User: new("ada")})
+		return err != nil
+	})
+	stack.Eventually(t, 30*time.Second, "it is counted", func() bool {
+		stats, err := d.client.LimitStats(t.Context(), client.StatsRequest{})
+		return err == nil && len(stats.Refused) == 1 && *stats.Refused[0].Whose == "ada"
+	})
 }
 
 func (b *tab) open(path string) {
@@ -159,6 +178,10 @@ func (b *tab) looksAt(pages []page) {
 		b.open(one.path)
 		b.look(one.name)
 	}
+	b.open("/console/limits")
+	b.Eventually("the use of a cap is drawn, and who was refused is named",
+		`document.querySelector("[data-plot=limit-user-active] canvas") !== null && document.querySelector("main table.rows")?.textContent.includes("ada")`)
+	b.look("limits-used")
 	b.Silent()
 	b.open("/console/none")
 	b.look("none")

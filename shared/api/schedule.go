@@ -111,9 +111,9 @@ type Schedule struct {
 	// LastRun is the newest run; null before the first.
 	LastRun *ScheduleRun `json:"last_run"`
 	// RecentRuns are the newest runs with how they ended, newest first, five at most; null where it is not one of a list.
-	RecentRuns []ScheduleOutcome `json:"recent_runs"`
-	CreatedAt  Time              `json:"created_at" swaggertype:"string" format:"date-time"`
-	UpdatedAt  Time              `json:"updated_at" swaggertype:"string" format:"date-time"`
+	RecentRuns *[]ScheduleOutcome `json:"recent_runs"`
+	CreatedAt  Time               `json:"created_at" swaggertype:"string" format:"date-time"`
+	UpdatedAt  Time               `json:"updated_at" swaggertype:"string" format:"date-time"`
 }
 
 // ScheduleOutcome is a run with the state of its job.

@@ -80,10 +80,11 @@ type listedRow struct {
 
 func (r *listedRow) wire() api.Schedule {
 	shown := r.scheduleRow.wire()
-	shown.RecentRuns = make([]api.ScheduleOutcome, len(r.Ats))
+	runs := make([]api.ScheduleOutcome, len(r.Ats))
 	for i, at := range r.Ats {
-		shown.RecentRuns[i] = api.ScheduleOutcome{ScheduleRun: api.ScheduleRun{At: api.At(at), JobID: idText(r.Jobs[i]), Skipped: r.Skips[i]}, State: r.States[i]}
+		runs[i] = api.ScheduleOutcome{ScheduleRun: api.ScheduleRun{At: api.At(at), JobID: idText(r.Jobs[i]), Skipped: r.Skips[i]}, State: r.States[i]}
 	}
+	shown.RecentRuns = &runs
 	return shown
 }
 

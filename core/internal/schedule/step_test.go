@@ -435,10 +435,10 @@ func TestAListSaysHowTheNewestRunsEnded(t *testing.T) {
 		}
 	}
 	listed, err := f.Store.ListSchedules(t.Context(), f.Tenant, "", "", 10)
-	if err != nil || len(listed) != 3 || listed[0].RecentRuns == nil || len(listed[0].RecentRuns) != 0 || len(listed[2].RecentRuns) != 2 {
+	if err != nil || len(listed) != 3 || listed[0].RecentRuns == nil || len(*listed[0].RecentRuns) != 0 || len(*listed[2].RecentRuns) != 2 {
 		t.Fatalf("%+v %v", listed, err)
 	}
-	got := listed[1].RecentRuns
+	got := *listed[1].RecentRuns
 	if len(got) != api.RecentRunsShown {
 		t.Fatalf("%d runs", len(got))
 	}

@@ -13,10 +13,15 @@ type schedule struct {
 	api.Schedule
 
 	Path, When string
+	// Runs are the newest, in a list.
+	Runs []api.ScheduleOutcome
 }
 
 func newSchedule(of api.Schedule) schedule {
-	s := schedule{of, "/console/schedules/" + url.PathEscape(of.Name), ""}
+	s := schedule{of, "/console/schedules/" + url.PathEscape(of.Name), "", nil}
+	if of.RecentRuns != nil {
+		s.Runs = *of.RecentRuns
+	}
 	switch {
 	case of.Cron != nil:
 		s.When = *of.Cron + " " + of.Timezone

@@ -12,6 +12,8 @@
     const date = new Date(s * 1000), before = new Date((at[i - 1] ?? s) * 1000);
     return clock.format(date) + (i > 0 && date.getDate() !== before.getDate() ? "\n" + day.format(date) : "");
   });
+  // Averages of milliseconds would be a flat line below a scale for counts.
+  const whole = (values) => values.flat().every((v) => Number.isInteger(v ?? 0));
   const draw = (element) => {
     const { series, at, values } = JSON.parse(document.getElementById("plot-" + element.dataset.plot).textContent);
     if (!at || at.length === 0) return;
@@ -22,7 +24,7 @@
     const plot = new uPlot({
       width: element.clientWidth, height: 200,
       cursor: { y: false }, legend: { live: true },
-      scales: { y: { range: (_, __, most) => [0, Math.max(most * 1.1, 4)] } },
+      scales: { y: { range: (u, _, most) => [0, Math.max(most * 1.1, whole(u.data.slice(1)) ? 4 : 0.01)] } },
       axes: [{ ...axis, values: hours }, { ...axis, size: 46 }],
       series: [{}, ...series.map((label, i) => ({ label, stroke: colour("--chart-" + i), width: 2, dash: dashes[i], points: { show: true, size: 6, fill: colour("--chart-" + i), filter: (u, s) => alone(u.data[s]) } }))],
     }, [at, ...values], element);
