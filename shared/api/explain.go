@@ -37,6 +37,9 @@ type Explanation struct {
 	Ahead *Ahead `json:"ahead"`
 	// Estimate is null where it is not known.
 	Estimate *Estimate `json:"estimate"`
+	// Job and Attempts are the job and its first attempts, at most MaxPageSize, where the details were asked for; else absent.
+	Job      *Job      `json:"job,omitzero"`
+	Attempts []Attempt `json:"attempts,omitzero"`
 }
 
 // Reason is one reason.

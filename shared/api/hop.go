@@ -174,6 +174,13 @@ type HopGetRequest struct {
 	JobID string `json:"job_id"`
 }
 
+// HopExplainRequest asks why a job waits.
+type HopExplainRequest struct {
+	JobID string `json:"job_id"`
+	// Details asks for the job and its attempts besides.
+	Details bool `json:"details,omitzero"`
+}
+
 // HopHeartbeatRequest is a heartbeat with its worker.
 type HopHeartbeatRequest struct {
 	WorkerID string  `json:"worker_id"`
@@ -253,6 +260,13 @@ type HopPageRequest struct {
 	Tenant    string `json:"tenant,omitzero"`
 	PageSize  int    `json:"page_size"`
 	PageToken string `json:"page_token,omitzero"`
+}
+
+// HopQueuesRequest asks for a page of queues.
+type HopQueuesRequest struct {
+	HopPageRequest
+	// DepthBudget bounds what is counted in all of them together, for each state; 0 for no such bound.
+	DepthBudget int64 `json:"depth_budget,omitzero"`
 }
 
 // HopPlanPutRequest sets a plan.

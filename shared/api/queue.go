@@ -13,12 +13,14 @@ type Queue struct {
 	Mode   string `json:"mode"`
 	Paused bool   `json:"paused"`
 	Depth  Depth  `json:"depth"`
-	// DepthCapped names the depths that stopped counting at MaxDepthCount.
+	// DepthCapped names the depths that stopped counting: at MaxDepthCount, or in a list with depth_budget earlier.
 	DepthCapped []string `json:"depth_capped"`
 	// OldestQueuedMS is how long the job that was ready first has waited; null if
 	// nothing is queued.
 	OldestQueuedMS *int64 `json:"oldest_queued_ms"`
 	ActiveWorkers  int    `json:"active_workers"`
+	// StaleWorkers hold jobs of the queue and have sent no heartbeat for a while: they are STALE or DEAD.
+	StaleWorkers int `json:"stale_workers"`
 	// Unserved has at most MaxUnserved entries.
 	Unserved []Unserved `json:"unserved"`
 	// DrainPerSecond is how many of its jobs start in a second, on average over a short time; null if that is not known.
@@ -120,6 +122,8 @@ const (
 	MaxUnserved = 100
 	// MaxDepthCount is where depths stop counting.
 	MaxDepthCount = 10_000
+	// MaxDepthBudget bounds how many jobs of a state a list of queues may be asked to count in all of them together.
+	MaxDepthBudget = 1_000_000
 	// MaxPageSize and DefaultPageSize bound lists; MaxPageRows is how many rows one
 	// page reads at most.
 	MaxPageSize     = 200

@@ -449,7 +449,7 @@ func TestDeliveriesAreShownApart(t *testing.T) {
 			t.Errorf("of the queue %q: %+v match, want %d; %v", filter, matched, want, err)
 		}
 	}
-	if queues, err := f.Store.QueuesOf(t.Context(), f.Tenant, "", "", 10); err != nil || len(queues) != 1 || queues[0].Name != "default" {
+	if queues, err := f.Store.QueuesOf(t.Context(), f.Tenant, directory.QueuePage{Size: 10}); err != nil || len(queues) != 1 || queues[0].Name != "default" {
 		t.Errorf("queues %+v, %v", queues, err)
 	}
 	today, yesterday := time.Now().UTC().Format(time.DateOnly), time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly) // it may be midnight

@@ -20,6 +20,7 @@ func TestCappedDepthsAreNamed(t *testing.T) {
 		"scheduled queued": {Queued: many, Scheduled: many},
 		"blocked scheduled queued running dead_letter": {Blocked: many, Scheduled: many, Queued: many, Running: many, DeadLetter: many},
 	} {
+		depths.Most = api.MaxDepthCount
 		shown, names := depths.Shown()
 		useStack(20)
 		runtime.GC() // it refuses pointers into a stack

@@ -108,14 +108,15 @@ const settingsColumns = `
        push_url, push_timeout_ms, push_secret, push_settle, push_credentials, push_secret_previous, push_secret_previous_until, breaker_calls, breaker_failure_ratio, breaker_open_ms, breaker_half_open,
        probes, updated_at, NOT (` + queueThere + `)`
 
-func scanSettings(row pgx.CollectableRow) (QueueSettings, error) {
+// scanSettings scans the settings, and the columns after them to more.
+func scanSettings(row pgx.CollectableRow, more ...any) (QueueSettings, error) {
 	var q QueueSettings
 	var visibility, base, limit *int64
 	target := targetRow{}
-	err := row.Scan(&q.Tenant, &q.Name, &q.Push, &q.Paused, &visibility, &q.MaxAttempts,
+	err := row.Scan(append([]any{&q.Tenant, &q.Name, &q.Push, &q.Paused, &visibility, &q.MaxAttempts,
 		&base, &limit, &q.RetryJitter, &q.RetryCurve, &q.MaxActive, &q.MaxRunning, &q.RatePerSecond, &q.Types,
 		&target.url, &target.timeout, &target.secret, &target.settle, &target.credentials, &target.previous, &target.previousUntil, &target.calls, &target.ratio, &target.open, &target.halfOpen,
-		&q.Probes, &q.UpdatedAt, &q.Deleted)
+		&q.Probes, &q.UpdatedAt, &q.Deleted}, more...)...)
 	q.Target = target.target()
 	q.VisibilityTimeout, q.RetryBase, q.RetryCap = milliseconds(visibility), milliseconds(base), milliseconds(limit)
 	return q, err
@@ -127,7 +128,8 @@ FROM queues WHERE updated_at > @since`
 
 // QueuesSince gives every tenant's queues whose settings changed after since, or that were deleted.
 func (s *Directory) QueuesSince(ctx context.Context, since time.Time) ([]QueueSettings, error) {
-	queues, err := store.Query(ctx, s.Store, scanSettings, queuesSinceSQL, store.Args{"since": since})
+	scan := func(row pgx.CollectableRow) (QueueSettings, error) { return scanSettings(row) }
+	queues, err := store.Query(ctx, s.Store, scan, queuesSinceSQL, store.Args{"since": since})
 	if err != nil {
 		return nil, fmt.Errorf("directory: queues: %w", store.NothingChanged(err))
 	}

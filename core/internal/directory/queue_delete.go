@@ -85,16 +85,8 @@ func (s *Directory) DeleteQueue(ctx context.Context, owner tenant.ID, name strin
 	return nil
 }
 
-func countDepths(ctx context.Context, tx pgx.Tx, owner tenant.ID, name string) (Depths, error) {
-	rows, err := tx.Query(ctx, depthsSQL, depthsArgs(owner, name))
-	if err != nil {
-		return Depths{}, err
-	}
-	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Depths])
-}
-
 // notEmpty is the refusal to delete a queue with these jobs; nil where there are none.
-func (d Depths) notEmpty(name string) *problem.Problem {
+func (d *Depths) notEmpty(name string) *problem.Problem {
 	var held []string
 	for _, one := range []struct {
 		count int64
@@ -103,8 +95,8 @@ func (d Depths) notEmpty(name string) *problem.Problem {
 		{d.Blocked, "blocked"}, {d.Scheduled, "scheduled"}, {d.Queued, "queued"}, {d.Running, "running"}, {d.DeadLetter, "dead_letter"},
 	} {
 		switch {
-		case one.count > api.MaxDepthCount:
-			held = append(held, fmt.Sprintf("more than %d %s", api.MaxDepthCount, one.what))
+		case one.count > d.Most:
+			held = append(held, fmt.Sprintf("more than %d %s", d.Most, one.what))
 		case one.count > 0:
 			held = append(held, fmt.Sprintf("%d %s", one.count, one.what))
 		}

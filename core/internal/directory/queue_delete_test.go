@@ -17,7 +17,7 @@ import (
 // names are the queues beside the fixture's own.
 func (f *fixture) names() string {
 	f.Helper()
-	queues, err := f.Store.QueuesOf(f.Context(), f.Tenant, "", "", 100)
+	queues, err := f.Store.QueuesOf(f.Context(), f.Tenant, directory.QueuePage{Size: 100})
 	if err != nil {
 		f.Fatal(err)
 	}

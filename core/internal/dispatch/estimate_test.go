@@ -22,7 +22,7 @@ func (f *fixture) drain(id uuid.UUID) api.Explanation {
 	celltest.Eventually(f.T, "an estimate", func() bool {
 		f.take(1)
 		var err error
-		if made, err = f.d.Explain(f.Context(), f.tenant, "", id); err != nil {
+		if made, err = f.d.Explain(f.Context(), f.tenant, "", id, false); err != nil {
 			f.Fatal(err)
 		}
 		return made.Estimate != nil
@@ -98,7 +98,7 @@ func TestEstimateOfALine(t *testing.T) {
 	f.pause("default", true)
 	f.why(later, "time", "paused")
 	for _, id := range []uuid.UUID{last, later} {
-		if made, err := f.d.Explain(t.Context(), f.tenant, "", id); err != nil || made.Estimate != nil {
+		if made, err := f.d.Explain(t.Context(), f.tenant, "", id, false); err != nil || made.Estimate != nil {
 			t.Errorf("paused: %+v, %v", made.Estimate, err)
 		}
 	}
@@ -121,7 +121,7 @@ func TestEstimateOfAnotherCoresDrain(t *testing.T) {
 	}
 	celltest.Eventually(t, "the other core to know it", func() bool {
 		f.take(1)
-		if made, err := other.Explain(t.Context(), f.tenant, "", last); err != nil || made.Estimate == nil {
+		if made, err := other.Explain(t.Context(), f.tenant, "", last, false); err != nil || made.Estimate == nil {
 			return false
 		}
 		return true
@@ -252,7 +252,7 @@ func TestWhyNamesNoOtherUser(t *testing.T) {
 	mine := f.submit(request("ada"))[0]
 	f.drain(mine)
 	f.override(api.Overrides{Limits: api.Limits{MaxRunning: new(int64(1)), UserMaxRunning: new(int64(10))}, Users: map[string]api.Limits{"secret-bob": {UserMaxRunning: new(int64(1))}}})
-	made, err := f.d.Explain(t.Context(), f.tenant, "ada", mine)
+	made, err := f.d.Explain(t.Context(), f.tenant, "ada", mine, false)
 	if err != nil || made.State != api.StateQueued {
 		t.Fatalf("%+v, %v", made, err)
 	}

@@ -17,42 +17,59 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Explain says why a job waits, by the settings that this core claims by. It takes three statements at most: the job;
-// its place in line; its parents, or the use of its caps. A core that starts no jobs reads what the others start besides,
-// once in five seconds for all callers.
-func (d *Dispatcher) Explain(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Explanation, error) {
-	found, linked, err := d.store.Find(ctx, owner, user, id)
+// Explain says why a job waits, by the settings that this core claims by; with details the job and its attempts are a part
+// of the answer. It takes four statements at most: the job, with its attempts; its parents; its place in line; the use of
+// its caps. A core that starts no jobs reads what the others start besides, once in five seconds for all callers.
+func (d *Dispatcher) Explain(ctx context.Context, owner tenant.ID, user string, id uuid.UUID, details bool) (made api.Explanation, err error) {
+	var facts explain.Facts
+	var linked map[uuid.UUID]*api.JobSummary
+	var attempts []api.Attempt
+	if details {
+		facts.Job, linked, attempts, err = d.store.FindWithAttempts(ctx, owner, user, id)
+	} else {
+		facts.Job, linked, err = d.store.Find(ctx, owner, user, id)
+	}
 	if err != nil {
 		return api.Explanation{}, err
 	}
-	facts := explain.Facts{Job: found}
-	if state := job.State(found.State); state == job.Running || state.Terminal() {
-		return explain.Explain(&facts), nil
-	}
-	if found.State == api.StateBlocked {
+	if details || facts.Job.State == api.StateBlocked {
 		if err := d.store.AddParents(ctx, user, linked); err != nil {
 			return api.Explanation{}, err
 		}
 	}
-	if err := d.limits.Load(ctx, owner); err != nil {
-		return api.Explanation{}, err
+	if state := job.State(facts.Job.State); state != job.Running && !state.Terminal() {
+		if err := d.addWhy(ctx, owner, id, &facts); err != nil {
+			return api.Explanation{}, err
+		}
 	}
+	if made = explain.Explain(&facts); details {
+		made.Job, made.Attempts = facts.Job, attempts
+	}
+	return made, nil
+}
+
+// addWhy adds what a waiting job waits for.
+func (d *Dispatcher) addWhy(ctx context.Context, owner tenant.ID, id uuid.UUID, facts *explain.Facts) error {
+	if err := d.limits.Load(ctx, owner); err != nil {
+		return err
+	}
+	found := facts.Job
 	lane := directory.Lane{LaneKey: d.laneOf(owner, found.Queue, found.Type, found.Tags, found.User)}
 	if cached, known := d.lanes.Find(&directory.LaneAsk{LaneKey: lane.LaneKey}); known {
 		lane = cached.Lane
 	}
 	line, beside, err := d.place(ctx, queue.Spot{ID: id, Lane: lane, Priority: found.Priority})
 	if err != nil {
-		return api.Explanation{}, err
+		return err
 	}
 	settings := d.lanes.Settings(owner, found.Queue)
 	facts.Paused, facts.Push, facts.Breaker = settings.Paused, settings.Push, d.breaker(settings.QueueKey)
 	facts.Workers, facts.Ahead = workersFor(&lane, line.Workers), line.Ahead
 	facts.Now, facts.Turn = line.Now, d.turn(&lane, &settings, &line, beside)
 	if found.State == api.StateQueued {
-		err = d.addLimits(ctx, &facts, lane, settings, &line)
+		return d.addLimits(ctx, facts, lane, settings, &line)
 	}
-	return explain.Explain(&facts), err
+	return nil
 }
 
 // workersFor says which of a queue's workers take jobs of a lane.

@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ import (
 // why explains a job, and checks the codes of all reasons: "running_cap of queue", "in_line".
 func (f *fixture) why(id uuid.UUID, codes ...string) api.Explanation {
 	f.Helper()
-	made, err := f.d.Explain(f.Context(), f.tenant, "", id)
+	made, err := f.d.Explain(f.Context(), f.tenant, "", id, false)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -146,7 +147,7 @@ func TestWhyPausedCapAndRate(t *testing.T) {
 		t.Errorf("it may start in %v", left)
 	}
 	celltest.Eventually(t, "the rate to allow a start", func() bool {
-		made, err := f.d.Explain(t.Context(), f.tenant, "", more)
+		made, err := f.d.Explain(t.Context(), f.tenant, "", more, false)
 		return err == nil && made.Because[0].Code == api.WhyInLine
 	})
 	if time.Now().Before(until.Add(-100 * time.Millisecond)) {
@@ -264,8 +265,36 @@ func TestWhyInLineRunningAndEnded(t *testing.T) {
 		owner tenant.ID
 		user  string
 	}{{f.tenant, ""}, {g.tenant, "ada"}} {
-		if _, err := g.d.Explain(t.Context(), who.owner, who.user, taken[0]); !errors.Is(err, store.ErrNotFound) {
+		if _, err := g.d.Explain(t.Context(), who.owner, who.user, taken[0], false); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%v: %v", who, err)
 		}
+	}
+}
+
+// An explanation with details has the job as Get has it, with its parents, and its attempts.
+func TestExplainWithDetails(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(api.SubmitRequest{Type: "test"})
+	parent := f.claim(f.claimCall())[0]
+	child := f.submit(api.SubmitRequest{Type: "test", After: []api.Dependency{{JobID: parent.ID.String()}}})[0]
+	for id, attempts := range map[uuid.UUID]int{parent.ID: 1, child: 0} {
+		made, err := f.d.Explain(t.Context(), f.tenant, "", id, true)
+		if err != nil || made.Job == nil || made.Attempts == nil || len(made.Attempts) != attempts || len(made.Because) == 0 {
+			t.Fatalf("%+v, %v", made, err)
+		}
+		job, err := f.store.Get(t.Context(), f.tenant, "", id)
+		if err != nil || !reflect.DeepEqual(job, *made.Job) {
+			t.Errorf("the job is %+v, explained as %+v, %v", job, *made.Job, err)
+		}
+		if id == child && (len(job.After) != 1 || *job.BlockedBy != 1) {
+			t.Errorf("the child is %+v", job)
+		}
+	}
+	if made, err := f.d.Explain(t.Context(), f.tenant, "", child, false); err != nil || made.Job != nil || made.Attempts != nil {
+		t.Errorf("without details: %+v, %v", made, err)
+	}
+	if _, err := f.d.Explain(t.Context(), f.newTenant(), "", child, true); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("of another tenant: %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -45,15 +46,15 @@ func TestListsCostFewStatements(t *testing.T) {
 			t.Fatal(err)
 		}
 		seen.n.Store(0)
-		queues, err := d.Queues(context.WithValue(t.Context(), seen, true), f.tenant, "", 50)
+		queues, err := d.Queues(context.WithValue(t.Context(), seen, true), f.tenant, directory.QueuePage{Size: 50})
 		paused := func(q api.Queue) bool { return q.Name == name && q.Paused } // by another core, a moment ago
 		if err != nil || !slices.ContainsFunc(queues, paused) {
 			t.Fatalf("%+v, %v", queues, err)
 		}
 		fewest = min(fewest, seen.n.Load())
 	}
-	if fewest != 2 {
-		t.Errorf("a list of queues was %d statements, want 2", fewest)
+	if fewest != 1 {
+		t.Errorf("a list of queues was %d statements, want 1", fewest)
 	}
 	seen.n.Store(0)
 	attempts, err := own.Attempts(context.WithValue(t.Context(), seen, true), f.tenant, "", ids[0], 0, 100)
@@ -62,5 +63,49 @@ func TestListsCostFewStatements(t *testing.T) {
 	}
 	if n := seen.n.Load(); n != 1 {
 		t.Errorf("a list of attempts was %d statements, want 1", n)
+	}
+}
+
+// The queues of a list share what is counted, where that is bounded, and each says where it stopped.
+func TestQueuesShareWhatIsCounted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var all []api.SubmitRequest
+	for range 5 {
+		first, second, high := in("a"), in("b"), in("b")
+		high.Priority = new(9)
+		all = append(all, first, second, high)
+	}
+	f.submit(append(all, in("c"))...)
+	for together, want := range map[int64]map[string]int64{0: {"a": 5, "b": 10, "c": 1}, 1: {"a": 1, "b": 1, "c": 1}, 18: {"a": 5, "b": 6, "c": 1}, 24: {"a": 5, "b": 8, "c": 1}, 30: {"a": 5, "b": 10, "c": 1}} {
+		queues, err := f.d.Queues(t.Context(), f.tenant, directory.QueuePage{Size: 50, CountTogether: together})
+		if err != nil || len(queues) != len(want) {
+			t.Fatalf("%+v, %v", queues, err)
+		}
+		for _, q := range queues {
+			there := map[string]int64{"a": 5, "b": 10, "c": 1}[q.Name]
+			if capped := slices.Contains(q.DepthCapped, "queued"); q.Depth.Queued != want[q.Name] || capped != (there > q.Depth.Queued) {
+				t.Errorf("%d together: %s has %d, %v", together, q.Name, q.Depth.Queued, q.DepthCapped)
+			}
+		}
+	}
+}
+
+// Workers that hold jobs of a queue without a heartbeat are counted once, however many jobs they hold.
+func TestQueuesCountStaleWorkers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(in("a"), in("a"), in("b"))
+	if taken := f.claim(f.claimCall("a", "b")); len(taken) != 3 {
+		t.Fatalf("%d jobs", len(taken))
+	}
+	for _, stale := range []int{0, 1} {
+		for _, name := range []string{"a", "b"} {
+			q, err := f.d.Queue(t.Context(), f.tenant, name)
+			if err != nil || q.StaleWorkers != stale || q.Depth.Running == 0 {
+				t.Errorf("%s: %+v, %v, want %d", name, q, err, stale)
+			}
+		}
+		f.exec(`UPDATE workers SET status = 'STALE'`)
 	}
 }

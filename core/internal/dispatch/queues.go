@@ -14,14 +14,22 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Queues lists a tenant's queues by name, after one of them.
-func (d *Dispatcher) Queues(ctx context.Context, owner tenant.ID, after string, size int) ([]api.Queue, error) {
-	return d.queues(ctx, owner, after, "", size)
+// Queues lists a tenant's queues by name in one statement, however many they are. It shows settings and lanes as they are
+// in the tables now: those in the cache may be a refresh behind.
+func (d *Dispatcher) Queues(ctx context.Context, owner tenant.ID, page directory.QueuePage) ([]api.Queue, error) {
+	d.drainAsked.Store(time.Now().UnixNano())
+	d.hearDrain(ctx)
+	found, err := d.store.QueuesOf(ctx, owner, page)
+	queues := make([]api.Queue, len(found))
+	for i := range found {
+		queues[i] = d.showQueue(&found[i], found[0].Workers)
+	}
+	return queues, err
 }
 
 // Queue shows one of a tenant's queues.
 func (d *Dispatcher) Queue(ctx context.Context, owner tenant.ID, name string) (api.Queue, error) {
-	found, err := d.queues(ctx, owner, "", name, 1)
+	found, err := d.Queues(ctx, owner, directory.QueuePage{Only: name, Size: 1})
 	if err != nil {
 		return api.Queue{}, err
 	}
@@ -31,32 +39,9 @@ func (d *Dispatcher) Queue(ctx context.Context, owner tenant.ID, name string) (a
 	return found[0], nil
 }
 
-// queues needs two statements, however many queues they are. It shows settings and lanes as they are in the tables
-// now: those in the cache may be a refresh behind.
-func (d *Dispatcher) queues(ctx context.Context, owner tenant.ID, after, only string, size int) ([]api.Queue, error) {
-	settings, err := d.store.QueuesOf(ctx, owner, after, only, size)
-	if err != nil || len(settings) == 0 {
-		return nil, err
-	}
-	d.drainAsked.Store(time.Now().UnixNano())
-	d.hearDrain(ctx)
-	names := make([]string, len(settings))
-	for i := range settings {
-		names[i] = settings[i].Name
-	}
-	depths, err := d.store.CountDepths(ctx, owner, names...)
-	if err != nil {
-		return nil, err
-	}
-	queues := make([]api.Queue, len(names))
-	for i := range settings {
-		queues[i] = d.showQueue(&settings[i], &depths[i], depths[0].Workers)
-	}
-	return queues, nil
-}
-
-func (d *Dispatcher) showQueue(settings *directory.QueueSettings, depths *directory.Depths, workers []directory.ActiveWorkers) api.Queue {
-	shown := api.Queue{Name: settings.Name, Mode: api.ModePull, Paused: settings.Paused, OldestQueuedMS: depths.OldestMs, Settings: settings.InForce()}
+func (d *Dispatcher) showQueue(found *directory.CountedQueue, workers []directory.ActiveWorkers) api.Queue {
+	settings, depths := &found.QueueSettings, &found.Depths
+	shown := api.Queue{Name: settings.Name, Mode: api.ModePull, Paused: settings.Paused, OldestQueuedMS: depths.OldestMs, StaleWorkers: int(depths.StaleWorkers), Settings: settings.InForce()}
 	var serving []directory.ActiveWorker
 	for i := range workers {
 		if slices.Contains(workers[i].Queues, settings.Name) {
@@ -70,7 +55,11 @@ func (d *Dispatcher) showQueue(settings *directory.QueueSettings, depths *direct
 		shown.Unserved = []api.Unserved{} // core pushes them, whatever the tags
 	}
 	shown.Depth, shown.DepthCapped = depths.Shown()
-	shown.DrainPerSecond, shown.WaitMS = d.queueDrain(settings, depths.Ahead)
+	ahead := depths.Ahead
+	if ahead > depths.Most {
+		ahead = api.MaxCountedAhead + 1
+	}
+	shown.DrainPerSecond, shown.WaitMS = d.queueDrain(settings, ahead)
 	return shown
 }
 

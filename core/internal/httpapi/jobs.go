@@ -153,19 +153,19 @@ func (s *Server) waitForJob(ctx context.Context, owner tenant.ID, item api.Item[
 // explainJob says why a job waits.
 //
 //	@Summary     Explain jobs
-//	@Description Why a job waits, or no longer does.
+//	@Description Why a job waits, or no longer does; with `details` also the job and its first attempts.
 //	@ID          explanations
 //	@Tags        Jobs
-//	@Param       envelope body api.Envelope[api.HopGetRequest] true "The callers' requests."
+//	@Param       envelope body api.Envelope[api.HopExplainRequest] true "The callers' requests."
 //	@Success     200 {object} api.Results[api.Explanation] "An answer for each item."
 //	@x-access    "tenant"
 //	@x-problems  ["not_found"]
 //	@x-example-job {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
 //	@Router      /internal/v1/explanations [post]
-func (s *Server) explainJob(ctx context.Context, owner tenant.ID, item api.Item[api.HopGetRequest]) (api.Explanation, error) {
+func (s *Server) explainJob(ctx context.Context, owner tenant.ID, item api.Item[api.HopExplainRequest]) (api.Explanation, error) {
 	id, err := jobID(item.Request.JobID)
 	if err != nil {
 		return api.Explanation{}, err
 	}
-	return s.Dispatcher.Explain(ctx, owner, item.Principal.User, id)
+	return s.Dispatcher.Explain(ctx, owner, item.Principal.User, id, item.Request.Details)
 }

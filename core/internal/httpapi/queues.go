@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -14,18 +15,18 @@ import (
 // listQueues reads a page of a tenant's queues.
 //
 //	@Summary     List queues
-//	@Description A page of the tenant's queues, by name.
+//	@Description A page of the tenant's queues, by name. With `depth_budget`, so many jobs of a state are counted in all of them together.
 //	@ID          queueLists
 //	@Tags        Queues
-//	@Param       envelope body api.Envelope[api.HopPageRequest] true "The callers' requests."
+//	@Param       envelope body api.Envelope[api.HopQueuesRequest] true "The callers' requests."
 //	@Success     200 {object} api.Results[api.Page[api.Queue]] "An answer for each item."
 //	@x-access    "tenant"
-//	@x-example-first {"page_size": 50}
+//	@x-example-first {"page_size": 50, "depth_budget": 10000}
 //	@Router      /internal/v1/queue-lists [post]
-func (s *Server) listQueues(ctx context.Context, owner tenant.ID, item api.Item[api.HopPageRequest]) (api.Page[api.Queue], error) {
+func (s *Server) listQueues(ctx context.Context, owner tenant.ID, item api.Item[api.HopQueuesRequest]) (api.Page[api.Queue], error) {
 	return paged(s, listingOf(api.HopQueues, item.Principal, nil), item.Request.PageToken, func(place string) (api.Page[api.Queue], error) {
 		size := pageSize(item.Request.PageSize)
-		queues, err := s.Dispatcher.Queues(ctx, owner, place, size+1)
+		queues, err := s.Dispatcher.Queues(ctx, owner, directory.QueuePage{After: place, Size: size + 1, CountTogether: max(item.Request.DepthBudget, 0)})
 		return page(queues, size, func(q api.Queue) string { return q.Name }), err
 	})
 }

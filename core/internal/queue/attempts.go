@@ -60,24 +60,55 @@ func (r *attemptRow) wire() api.Attempt {
 // Attempts lists a job's executions by epoch, at most size of them with an epoch above after. The
 // running one, and the one that completed the job, are read from the job.
 func (s *Jobs) Attempts(ctx context.Context, owner tenant.ID, user string, id uuid.UUID, after int64, size int) ([]api.Attempt, error) {
+	rows, err := s.withAttempts(ctx, owner, id, after, size)
+	if err != nil {
+		return nil, err
+	}
+	found, _, err := visible(jobsOf(rows), user)
+	if err != nil {
+		return nil, err
+	}
+	return attemptsOf(found, rows[0].Attempts, after, size), nil
+}
+
+// FindWithAttempts is Find with the job's first attempts, in one statement.
+func (s *Jobs) FindWithAttempts(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (
+	found *api.Job, linked map[uuid.UUID]*api.JobSummary, attempts []api.Attempt, err error,
+) {
+	rows, err := s.withAttempts(ctx, owner, id, 0, api.MaxPageSize)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if found, linked, err = visible(jobsOf(rows), user); err != nil {
+		return nil, nil, nil, err
+	}
+	return found, linked, attemptsOf(found, rows[0].Attempts, 0, api.MaxPageSize), nil
+}
+
+func (s *Jobs) withAttempts(ctx context.Context, owner tenant.ID, id uuid.UUID, after int64, size int) ([]jobWithAttempts, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[jobWithAttempts], attemptsSQL, store.Args{
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[jobWithAttempts], attemptsSQL, store.Args{
 		"id": id, "since": retention.Since(id), "tenant_id": owner, "after": after, "size": size,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("queue: attempts: %w", store.NothingChanged(err))
 	}
+	return rows, nil
+}
+
+func jobsOf(rows []jobWithAttempts) []*JobRow {
 	jobs := make([]*JobRow, len(rows))
 	for i := range rows {
 		jobs[i] = &rows[i].JobRow
 	}
-	found, _, err := visible(jobs, user)
-	if err != nil {
-		return nil, err
-	}
-	attempts := make([]api.Attempt, 0, len(rows[0].Attempts)+1)
-	for i := range rows[0].Attempts {
-		attempts = append(attempts, rows[0].Attempts[i].wire())
+	return jobs
+}
+
+// attemptsOf are a job's attempts: those that ended otherwise than by its completion, and its last.
+func attemptsOf(found *api.Job, ended []attemptRow, after int64, size int) []api.Attempt {
+	attempts := make([]api.Attempt, 0, len(ended)+1)
+	for i := range ended {
+		attempts = append(attempts, ended[i].wire())
 	}
 	if last := lastAttempt(found); last != nil && last.Epoch > after && len(attempts) < size {
 		known := func(a api.Attempt) bool { return a.Epoch >= last.Epoch }
@@ -85,7 +116,7 @@ func (s *Jobs) Attempts(ctx context.Context, owner tenant.ID, user string, id uu
 			attempts = append(attempts, *last)
 		}
 	}
-	return attempts, nil
+	return attempts
 }
 
 // lastAttempt is the attempt that only the job's row has, nil for none.

@@ -264,15 +264,18 @@ func TestQueueSettingsAndDepths(t *testing.T) {
 	f.MustEnd(queue.Ending{Lease: dead.Lease(), Kind: api.KindFail, Permanent: true})
 	f.Submit(f.Job())
 	f.Exec(`UPDATE jobs SET ready_at = ready_at - interval '10 seconds' WHERE state = 'queued'`)
-	counts, err := f.Store.CountDepths(t.Context(), f.Tenant, "none", "default")
-	if err != nil || len(counts) != 2 {
+	if err := f.Store.PauseQueue(t.Context(), f.Tenant, "empty", true); err != nil {
+		t.Fatal(err)
+	}
+	counts, err := f.Store.QueuesOf(t.Context(), f.Tenant, directory.QueuePage{Size: 10})
+	if err != nil || len(counts) != 2 || counts[1].Name != "empty" {
 		t.Fatal(counts, err)
 	}
-	got := counts[1]
+	got := counts[0]
 	if len(got.Ready) != 1 || got.Queued != 1 || got.Running != 2 || got.Scheduled != 1 || got.DeadLetter != 1 || *got.OldestMs < 10_000 || *got.OldestMs > 60_000 {
 		t.Fatalf("%+v %v", got, err)
 	}
-	if empty := counts[0]; empty.OldestMs != nil || empty.Running != 0 || len(empty.Ready) != 0 {
+	if empty := counts[1]; empty.OldestMs != nil || empty.Running != 0 || len(empty.Ready) != 0 {
 		t.Fatalf("%+v", empty)
 	}
 }

@@ -305,9 +305,13 @@ func hotPath(f *fixture, store *cell.Cell) {
 	_, err = store.ReadyLanes(ctx, []directory.LaneID{lanes[0].ID, lanes[1].ID})
 	must(err)
 
-	_, err = store.QueuesOf(ctx, lanes[0].Tenant, "", "", 50)
+	must(store.PutQueue(ctx, lanes[0].Tenant, lanes[0].Queue, api.QueueRequest{}))
+	counted, err := store.QueuesOf(ctx, lanes[0].Tenant, directory.QueuePage{Size: 50})
 	must(err)
-	_, err = store.CountDepths(ctx, lanes[0].Tenant, "none", lanes[0].Queue, lanes[1].Queue)
+	if len(counted) == 0 || counted[0].Queued == 0 {
+		f.Fatalf("counted %+v", counted)
+	}
+	_, err = store.QueuesOf(ctx, lanes[0].Tenant, directory.QueuePage{Size: 50, CountTogether: 100})
 	must(err)
 	_, err = store.HeldBy(ctx, lanes[0].Tenant, "w", time.Now().Add(time.Hour), 100)
 	must(err)

@@ -125,7 +125,7 @@ func TestLimitsOverTime(t *testing.T) {
 
 func TestChartsOfTheCounts(t *testing.T) {
 	t.Parallel()
-	f := &fake{answers: map[string]string{"GET /v1/queues": emptyList, "GET /v1/workers": emptyList, "GET /v1/limits": `{"policies":[],"caps":[]}`, "GET /v1/stats": counts, "GET /v1/audit": emptyList}}
+	f := &fake{answers: map[string]string{"GET /v1/queues": emptyList, "GET /v1/limits": `{"policies":[],"caps":[]}`, "GET /v1/stats": counts, "GET /v1/audit": emptyList}}
 	send := open(t, f)
 	status, text := send(http.MethodGet, "/console")
 	found := regexp.MustCompile(`(?s)<script type="application/json" id="plot-stats">(.*?)</script>`).FindStringSubmatch(text)
@@ -146,8 +146,8 @@ func TestChartsOfTheCounts(t *testing.T) {
 	if want := "GET /v1/stats?from=2026-11-20T11%3A00%3A00Z&step=minute&to=2026-11-20T12%3A00%3A00Z"; f.asked[len(f.asked)-2] != want {
 		t.Errorf("asked %v", f.asked)
 	}
-	// A page that updates itself asks core for three things, besides what the key is; once for two more.
-	if asked := f.asked[len(f.asked)-5:]; f.asked[len(f.asked)-6] != "GET /v1/whoami" || !strings.HasPrefix(asked[4], "GET /v1/audit") {
+	// A page that updates itself asks core for two things, besides what the key is; once for two more.
+	if asked := f.asked[len(f.asked)-4:]; f.asked[len(f.asked)-5] != "GET /v1/whoami" || !strings.HasPrefix(asked[3], "GET /v1/audit") || asked[0] != "GET /v1/queues?depth_budget=10000&page_size=50" {
 		t.Errorf("asked %v", f.asked)
 	}
 	if status, text := send(http.MethodGet, "/console/charts?span=hour"); status != http.StatusOK || !strings.Contains(text, `"stats":{"series":["Submitted"`) {

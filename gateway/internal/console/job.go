@@ -41,36 +41,34 @@ type document struct {
 func showJob(v *visit) (shown, error) {
 	v.shared = nil // the job's events say when to read it: what was read before is too old
 	at := resource("jobs", v.r.PathValue("id"))
-	job, err := get[api.Job](v.client, at, nil)
+	why, err := get[api.Explanation](v.client, at+"/explain", url.Values{"details": {"true"}})
 	if err != nil {
 		return shown{}, err
 	}
-	attempts, err := list[api.Attempt](v.client, at+"/attempts", url.Values{"page_size": {"200"}})
-	if err != nil {
-		return shown{}, err
+	if why.Job == nil {
+		return shown{}, errNoDetails
 	}
+	job, attempts := *why.Job, why.Attempts
 	now := v.console.now()
 	page := jobPage{
-		Job: job, Live: !ended(job.State), Actions: v.jobActions(&job), Attempts: attempts.Items, MoreAttempts: attempts.NextPageToken != nil,
-		Timeline: view.NewTimeline(&job.JobSummary, attempts.Items, now),
-		Payload:  newDocument("Payload", job.Payload, "The job has no payload."),
-		Result:   newDocument("Result", job.Result, resultAbsent(job.State)),
+		Job: job, Live: !ended(job.State), Actions: v.jobActions(&job), Attempts: attempts,
+		MoreAttempts: len(attempts) == api.MaxPageSize && attempts[len(attempts)-1].Epoch < job.Epoch,
+		Timeline:     view.NewTimeline(&job.JobSummary, attempts, now),
+		Payload:      newDocument("Payload", job.Payload, "The job has no payload."),
+		Result:       newDocument("Result", job.Result, resultAbsent(job.State)),
 	}
 	page.TimelineText = "In all " + page.Timeline.Took() + "; the list below says the same"
 	if job.DeadReason != nil {
 		page.Died = diedOf(*job.DeadReason)
 	}
-	if page.Live {
-		why, err := get[api.Explanation](v.client, at+"/explain", nil)
-		if err != nil && !gone(err) {
-			return shown{}, err
-		}
-		if err == nil && len(why.Because) > 0 {
-			page.Why = &why
-		}
+	if page.Live && len(why.Because) > 0 {
+		page.Why = &why
 	}
 	return shown{template: "job", title: job.Type + " " + job.State, data: page}, nil
 }
+
+// errNoDetails is for a core older than this gateway: cores are replaced first.
+var errNoDetails = problem.New(problem.CoreUnavailable, "The core service is older than this gateway and cannot show the job.")
 
 // gone says that a resource or route is not there (any more).
 func gone(err error) bool {

@@ -30,8 +30,8 @@ type trouble struct {
 	Subject, Text, Path string
 }
 
-// showOverview needs at most five requests: queues, limits, workers, and, not to update itself, the counts of the charts
-// and what was changed lately.
+// showOverview needs at most four requests: queues, limits, and, not to update itself, the counts of the charts and what
+// was changed lately.
 func showOverview(v *visit) (shown, error) {
 	if v.session.Operator {
 		return shown{}, movedError{home(true)}
@@ -66,7 +66,7 @@ func showOverview(v *visit) (shown, error) {
 }
 
 func (v *visit) overviewOfTenant(page *overviewPage) error {
-	queues, err := list[api.Queue](v.client, "/v1/queues", v.pageQuery(queuesPerPage))
+	queues, err := v.someQueues()
 	if err != nil {
 		return err
 	}
@@ -83,22 +83,6 @@ func (v *visit) overviewOfTenant(page *overviewPage) error {
 		}
 	}
 	page.Totals, page.Oldest = totals(queues.Items)
-	if !page.Many && !slices.ContainsFunc(queues.Items, func(q api.Queue) bool { return q.Depth.Running > 0 }) {
-		return nil // no worker holds a job
-	}
-	workers, err := list[api.Worker](v.client, "/v1/workers", v.pageQuery(200))
-	if err != nil {
-		return err
-	}
-	lost := 0
-	for _, one := range workers.Items {
-		if one.Status != api.WorkerActive && one.Leases > 0 {
-			lost++
-		}
-	}
-	if lost > 0 {
-		page.Trouble = append(page.Trouble, trouble{view.Number(int64(lost)) + " workers", "hold jobs and send no heartbeat", "/console/workers"})
-	}
 	return nil
 }
 

@@ -40,6 +40,12 @@ func troubleOf(q *api.Queue) []string {
 	if q.Paused && waiting {
 		trouble = append(trouble, "Jobs wait while it is paused")
 	}
+	switch n := q.StaleWorkers; {
+	case n == 1:
+		trouble = append(trouble, "A worker holds jobs and sends no heartbeat")
+	case n > 1:
+		trouble = append(trouble, view.Number(int64(n))+" workers hold jobs and send no heartbeat")
+	}
 	return trouble
 }
 
@@ -63,11 +69,23 @@ func rowsOf(queues []api.Queue) []queueRow {
 	return rows
 }
 
-// queuesPerPage is how many queues a page lists: core counts each with statements of its own.
-const queuesPerPage = 50
+const (
+	// queuesPerPage is how many queues a page lists.
+	queuesPerPage = 50
+	// depthBudget is how many jobs of a state are counted for a list of queues: "more than 500" of each of twenty queues
+	// says enough, and a queue's own page counts further.
+	depthBudget = 10_000
+)
+
+// someQueues reads a page of queues.
+func (v *visit) someQueues() (api.Page[api.Queue], error) {
+	query := v.pageQuery(queuesPerPage)
+	query.Set("depth_budget", strconv.Itoa(depthBudget))
+	return list[api.Queue](v.client, "/v1/queues", query)
+}
 
 func listQueues(v *visit) (shown, error) {
-	page, err := list[api.Queue](v.client, "/v1/queues", v.pageQuery(queuesPerPage))
+	page, err := v.someQueues()
 	if err != nil {
 		return shown{}, err
 	}

@@ -148,10 +148,11 @@ func represent(c *Call, job *api.Job) (Response[json.RawMessage], error) {
 // ExplainJob answers GET /v1/jobs/{id}/explain with an api.Explanation.
 //
 //	@Summary     Explain why a job waits
-//	@Description All reasons that keep the job from starting now, from the state that the scheduler decides by, each with what ends it, and `until` if it is known when. A running or ended job has that as its reason. `in_line` stands alone: the job is ready, and `ahead` says how many jobs of the same queue, type and tags are claimed before it (counted up to 10,000). `estimate` says when its turn is likely to come, by how fast its line has moved lately; it is null where that is not known, as in a paused queue, or where no job has started for a while.
+//	@Description All reasons that keep the job from starting now, from the state that the scheduler decides by, each with what ends it, and `until` if it is known when. A running or ended job has that as its reason. `in_line` stands alone: the job is ready, and `ahead` says how many jobs of the same queue, type and tags are claimed before it (counted up to 10,000). `estimate` says when its turn is likely to come, by how fast its line has moved lately; it is null where that is not known, as in a paused queue, or where no job has started for a while. With `details=true`, `job` and `attempts` are the job and its first 200 attempts, read at the same moment; else they are absent.
 //	@ID          explainJob
 //	@Tags        Jobs
 //	@Param       id path string true "The job's id." Format(uuid)
+//	@Param       details query string false "`true`: with the job and its attempts." Enums(true, false)
 //	@Success     200 {object} api.Explanation "Why the job waits."
 //	@x-access    "read"
 //	@Router      /v1/jobs/{id}/explain [get]
@@ -160,7 +161,12 @@ func (h *Handlers) ExplainJob(ctx context.Context, c *Call, _ None) (Response[ap
 	if err != nil {
 		return Response[api.Explanation]{}, err
 	}
-	return send[api.HopGetRequest, api.Explanation](ctx, h, c, coreclient.Read(api.HopExplain), api.HopGetRequest{JobID: id})
+	q := request.NewQuery(c.Query)
+	asked := api.HopExplainRequest{JobID: id, Details: q.OneOf("details", "true", "false") == "true"}
+	if err := q.Err(); err != nil {
+		return Response[api.Explanation]{}, err
+	}
+	return send[api.HopExplainRequest, api.Explanation](ctx, h, c, coreclient.Read(api.HopExplain), asked)
 }
 
 // CancelJob answers POST /v1/jobs/{id}/cancel: 200 with a job that is cancelled,

@@ -80,6 +80,7 @@ func TestListJobs(t *testing.T) {
 var badFilters = map[string][]string{
 	"page_size":  {"", "0", "201", "-1", "x"},
 	"page_token": {"", strings.Repeat("x", 1025)},
+	"budget":     {"", "0", "1000001", "-1", "1.5", "x"},
 	"name":       {"", "a b", "-a", "a,b", "é", "a\x00", strings.Repeat("x", 129)},
 	"label":      {"", "é", "a\n", "\xff", strings.Repeat("x", 129)},
 	"time":       {"", "2026-11-20", "tomorrow", "1764000000", "2026-11-20T12:00:00", "2026-11-20T12:00:00 01:00", "1969-12-31T23:59:59Z", "2501-01-01T00:00:00Z", "2026-02-30T00:00:00Z"},

@@ -15,7 +15,7 @@ var aQueue = api.Queue{
 }
 
 const queueText = `{"name":"mail","mode":"pull","paused":false,"depth":{"blocked":0,"scheduled":0,"queued":10000,"running":0,"dead_letter":0},` +
-	`"depth_capped":["queued"],"oldest_queued_ms":null,"active_workers":0,"unserved":[{"type":"resize","tags":["gpu"]}],"drain_per_second":null,"wait_ms":null,"breaker":null,` +
+	`"depth_capped":["queued"],"oldest_queued_ms":null,"active_workers":0,"stale_workers":0,"unserved":[{"type":"resize","tags":["gpu"]}],"drain_per_second":null,"wait_ms":null,"breaker":null,` +
 	`"settings":{"visibility_timeout_ms":30000,"max_attempts":3,"retry":{"base_ms":0,"cap_ms":0,"jitter":0,"curve":""},"max_active":null,"max_running":null,"rate_per_second":null,"types":{},"push":null}}`
 
 func TestQueues(t *testing.T) {
@@ -27,10 +27,16 @@ func TestQueues(t *testing.T) {
 	if got.status != 200 || string(got.body) != `{"items":[`+queueText+`],"next_page_token":"next"}` {
 		t.Errorf("list: status %d %s", got.status, got.body)
 	}
-	if sent := last[api.HopPageRequest](d, api.HopQueues); sent != (api.HopPageRequest{PageSize: 9, PageToken: "t"}) {
+	asked := api.HopQueuesRequest{HopPageRequest: api.HopPageRequest{PageSize: 9, PageToken: "t"}}
+	if sent := last[api.HopQueuesRequest](d, api.HopQueues); sent != asked {
 		t.Errorf("core got %+v", sent)
 	}
-	d.refuses("/v1/queues", read, map[string]string{"page_size": "page_size", "page_token": "page_token"})
+	d.do("GET", "/v1/queues?page_size=9&page_token=t&depth_budget=1000000", read, "")
+	asked.DepthBudget = 1_000_000
+	if sent := last[api.HopQueuesRequest](d, api.HopQueues); sent != asked {
+		t.Errorf("core got %+v", sent)
+	}
+	d.refuses("/v1/queues", read, map[string]string{"page_size": "page_size", "page_token": "page_token", "depth_budget": "budget"})
 
 	whole := func(coretest.Item) coretest.Result { return coretest.Value(200, aQueue) }
 	for _, path := range []string{api.HopQueueGet, api.HopQueuePut, api.HopQueuePause, api.HopQueueProbe} {

@@ -75,7 +75,7 @@ func (s *Server) routes() []route {
 		{"GET", "/v1/jobs", read, noBody, perRequest, page("queue", "type", "state", "tag", "user", "dedupe_key", request.MetadataPrefix, "created_after", "created_before"), "", handle(h.ListJobs)},
 		{"GET", "/v1/jobs/{id}", read, noBody, perRequest, nil, "", handle(h.GetJob)},
 		{"DELETE", "/v1/jobs/{id}", manage, noBody, perRequest, nil, "", handle(h.DeleteJob)},
-		{"GET", "/v1/jobs/{id}/explain", read, noBody, perRequest, nil, "", handle(h.ExplainJob)},
+		{"GET", "/v1/jobs/{id}/explain", read, noBody, perRequest, []string{"details"}, "", handle(h.ExplainJob)},
 		{"GET", "/v1/jobs/{id}/events", orEventsToken(read), noBody, perRequest, []string{"token"}, "", jobEvents},
 		{"POST", "/v1/jobs/{id}/events-token", read, bodyOrNone, perRequest, nil, "", handle(h.CreateEventsToken)},
 		{"GET", "/v1/jobs/{id}/attempts", read, noBody, perRequest, page(), "", handle(h.ListAttempts)},
@@ -101,7 +101,7 @@ func (s *Server) routes() []route {
 		{"DELETE", "/v1/workers/{worker_id}", work, noBody, perRequest, nil, "", handle(h.RemoveWorker)},
 		{"GET", "/v1/workers", readWorkers, noBody, perRequest, page(), "", handle(h.ListWorkers)},
 
-		{"GET", "/v1/queues", readTenant, noBody, perRequest, page(), "", handle(h.ListQueues)},
+		{"GET", "/v1/queues", readTenant, noBody, perRequest, page("depth_budget"), "", handle(h.ListQueues)},
 		{"GET", "/v1/queues/{name}", readTenant, noBody, perRequest, nil, "", handle(h.GetQueue)},
 		{"PUT", "/v1/queues/{name}", manageTenant, body, perRequest, nil, "", handle(h.PutQueue)},
 		{"DELETE", "/v1/queues/{name}", manageTenant, noBody, perRequest, nil, "", handle(h.DeleteQueue)},

@@ -169,15 +169,23 @@ func (q *Query) Metadata() map[string]string {
 	return metadata
 }
 
+// Whole reads a whole number from 1 to most; 0 where there is none.
+func (q *Query) Whole(name string, most int64) (n int64) {
+	q.Text(name, fmt.Sprintf("must be between 1 and %d", most), func(value string) bool {
+		read, err := strconv.ParseUint(value, 10, 32)
+		n = int64(read)
+		return err == nil && n >= 1 && n <= most
+	})
+	return n
+}
+
 // Page reads page_size and page_token. Core, which made the token, checks that it is valid
 // and belongs to this list.
 func (q *Query) Page() api.HopPageRequest {
 	page := api.HopPageRequest{PageSize: api.DefaultPageSize}
-	q.Text("page_size", fmt.Sprintf("must be between 1 and %d", api.MaxPageSize), func(value string) bool {
-		size, err := strconv.ParseUint(value, 10, 16)
-		page.PageSize = int(size)
-		return err == nil && size >= 1 && size <= api.MaxPageSize
-	})
+	if q.values.Has("page_size") {
+		page.PageSize = int(q.Whole("page_size", api.MaxPageSize))
+	}
 	page.PageToken = q.Text("page_token", "must be the next_page_token of the page before", func(value string) bool {
 		return value != "" && len(value) <= maxPageToken
 	})
