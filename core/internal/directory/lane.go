@@ -113,10 +113,12 @@ func scanSettings(row pgx.CollectableRow, more ...any) (QueueSettings, error) {
 	var q QueueSettings
 	var visibility, base, limit *int64
 	target := targetRow{}
-	err := row.Scan(append([]any{&q.Tenant, &q.Name, &q.Push, &q.Paused, &visibility, &q.MaxAttempts,
+	err := row.Scan(append([]any{
+		&q.Tenant, &q.Name, &q.Push, &q.Paused, &visibility, &q.MaxAttempts,
 		&base, &limit, &q.RetryJitter, &q.RetryCurve, &q.MaxActive, &q.MaxRunning, &q.RatePerSecond, &q.Types,
 		&target.url, &target.timeout, &target.secret, &target.settle, &target.credentials, &target.previous, &target.previousUntil, &target.calls, &target.ratio, &target.open, &target.halfOpen,
-		&q.Probes, &q.UpdatedAt, &q.Deleted}, more...)...)
+		&q.Probes, &q.UpdatedAt, &q.Deleted,
+	}, more...)...)
 	q.Target = target.target()
 	q.VisibilityTimeout, q.RetryBase, q.RetryCap = milliseconds(visibility), milliseconds(base), milliseconds(limit)
 	return q, err

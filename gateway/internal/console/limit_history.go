@@ -86,28 +86,28 @@ func drawnLimits(span string, stats *api.LimitStats) []chart {
 		}
 	}
 	if len(refused.Data.Series) > 0 {
-		all = append(all, refused.table(span, at))
+		refused.table(span, at)
+		all = append(all, refused)
 	}
 	return all
 }
 
-// table gives the chart the same as a table, without the steps in which nothing was refused.
-func (c chart) table(span string, at []time.Time) chart {
+// table sets the chart's table, without the steps in which nothing was refused.
+func (c *chart) table(span string, at []time.Time) {
 	c.Heads = append([]string{"UTC"}, c.Data.Series...)
 	for i := range at {
-		row, any := []string{at[i].UTC().Format(clockOf(span))}, false
+		row, some := []string{at[i].UTC().Format(clockOf(span))}, false
 		for s := range c.Data.Values {
 			n := int64(0)
 			if value := c.Data.Values[s][i]; value != nil {
 				n = int64(*value)
 			}
-			row, any = append(row, view.Number(n)), any || n > 0
+			row, some = append(row, view.Number(n)), some || n > 0
 		}
-		if any {
+		if some {
 			c.Rows = append(c.Rows, row)
 		}
 	}
-	return c
 }
 
 // hold fills the gaps of a limit, which holds where nothing asked for it too: by the one before, at first by the one after.
