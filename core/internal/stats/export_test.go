@@ -3,6 +3,9 @@ package stats
 // MaxKeys is the bound of a Recorder.
 const MaxKeys = maxKeys
 
+// MaxNames is a tenant's bound of a LimitRecorder.
+const MaxNames = maxNames
+
 // Planned are statements with the indexes that their plans must use.
 func Planned() map[string][]string {
 	jobs, limits := jobStats(), limitStats()

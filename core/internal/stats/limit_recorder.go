@@ -41,12 +41,17 @@ type limitKey struct {
 // PendingLimits are uses that are not appended yet.
 type PendingLimits map[limitKey]*LimitCounts
 
-// LimitRecorder holds what was not appended yet, within the same bound as a Recorder: above it, limits that are not there
-// yet are not recorded.
+// maxNames bounds the rows of one tenant's users, keys and queues in what is pending: it draws their names.
+const maxNames = 1_000
+
+// LimitRecorder holds what was not appended yet, within the same bound as a Recorder, and each tenant within maxNames:
+// above them, limits that are not there yet are not recorded.
 type LimitRecorder struct {
 	mu     sync.Mutex
 	counts PendingLimits
-	lost   int64
+	// named counts those with a name, by tenant.
+	named map[tenant.ID]int
+	lost  int64
 }
 
 // Record notes uses.
@@ -62,12 +67,15 @@ func (r *LimitRecorder) Record(uses ...LimitUse) {
 func (r *LimitRecorder) of(k limitKey, more *LimitCounts) {
 	ones := r.counts[k]
 	if ones == nil {
-		if len(r.counts) >= maxKeys {
+		if len(r.counts) >= maxKeys || (k.Name != "" && r.named[k.Tenant] >= maxNames) {
 			r.lost++
 			return
 		}
 		if r.counts == nil {
-			r.counts = PendingLimits{}
+			r.counts, r.named = PendingLimits{}, map[tenant.ID]int{}
+		}
+		if k.Name != "" {
+			r.named[k.Tenant]++
 		}
 		ones = &LimitCounts{}
 		r.counts[k] = ones
@@ -80,7 +88,7 @@ func (r *LimitRecorder) Take() (pending PendingLimits, lost int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pending, lost = r.counts, r.lost
-	r.counts, r.lost = nil, 0
+	r.counts, r.named, r.lost = nil, nil, 0
 	return pending, lost
 }
 

@@ -324,8 +324,20 @@ func TestLimitRecorder(t *testing.T) {
 		}
 	}
 	const more = 10
-	for i := range stats.MaxKeys + more {
-		use.Name = fmt.Sprint(i)
+	for range 2 { // what was taken makes room
+		for i := range stats.MaxNames + more {
+			use.Name = fmt.Sprint(i)
+			r.Record(use)
+		}
+		another := use
+		another.Tenant = uuid.New()
+		r.Record(another)
+		if pending, lost := r.Take(); len(pending) != stats.MaxNames+1 || lost != more {
+			t.Errorf("%d keys, %d lost", len(pending), lost)
+		}
+	}
+	for range stats.MaxKeys + more {
+		use.Tenant = uuid.New()
 		r.Record(use)
 	}
 	if pending, lost := r.Take(); len(pending) != stats.MaxKeys || lost != more {
