@@ -8,11 +8,11 @@ import (
 
 // After an answer that did not wait for the whole body, the rest is read and discarded: a
 // connection that is closed with unread bytes is reset, and the client may lose the
-// answer. lingerTimeout is how long the client may send nothing, lingerMost how long this
-// lasts at most.
+// answer. lingerTimeout is how long the client may send nothing (nginx' lingering_timeout
+// is the same), lingerMost how long this lasts at most.
 const (
-	lingerTimeout = 500 * time.Millisecond
-	lingerMost    = 5 * time.Second
+	lingerTimeout = 5 * time.Second
+	lingerMost    = 15 * time.Second
 	lingerBuffer  = 32 << 10 // of a client that does send
 )
 

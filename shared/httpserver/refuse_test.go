@@ -68,6 +68,29 @@ func TestARefusalDoesNotWaitForTheBody(t *testing.T) {
 	}
 }
 
+// A client whose machine is busy may pause in the midst of its body, for longer than
+// net/http waits before it closes (half a second), and still has its answer.
+func TestAClientThatPausesHasItsAnswer(t *testing.T) {
+	t.Parallel()
+	server := start(t, httpserver.Options{Grace: hang, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+	})})
+	conn, from := dial(t, server)
+	half := strings.Repeat("x", 1<<20)
+	if _, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", 2*len(half), half); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(1500 * time.Millisecond)
+	if _, err := io.WriteString(conn, half); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(from, nil)
+	if err != nil || response.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Fatalf("%v, %v", response, err)
+	}
+	_ = response.Body.Close()
+}
+
 // Those who announce a large body, are refused and then send nothing may be many.
 //
 //nolint:paralleltest // what others allocate counts too
