@@ -23,7 +23,7 @@ func TestPgBouncer(t *testing.T) {
 		}
 	}
 	code, words := stack.Core(t, stack.PgBouncer(t, database, "session"), "verify")
-	if code == 0 || !strings.Contains(words, "SET jit = 'off'") {
+	if code == 0 || !strings.Contains(words, "SET enable_seqscan = 'off'") {
 		t.Fatalf("without the settings: exit code %d\n%s", code, words)
 	}
 	stack.PrepareForPgBouncer(t, database, words)

@@ -181,8 +181,13 @@ func startPostgres(ctx context.Context) (running, error) {
 func startIn(ctx context.Context, dataDir string) (*supervisor.Postgres, error) {
 	options := supervisor.PostgresOptions{
 		DataDir: dataDir,
-		// Several cores at once have their pools here.
-		Settings: map[string]string{"max_connections": "500"},
+		Settings: map[string]string{
+			// Several cores at once have their pools here.
+			"max_connections": "500",
+			// Core asks for this in its own sessions. Sessions of tests compiled statements for seconds, whose
+			// cost was an estimate or that of a disabled scan.
+			"jit": "off",
+		},
 	}
 	if copyMade(ctx, dataDir) {
 		p, err := supervisor.StartPostgres(ctx, options)

@@ -174,7 +174,7 @@ func TestPoolers(t *testing.T) {
 		"sessions":                      {&pooler{}, ""},
 		"transactions":                  {&pooler{shared: true}, "gives one session's server to another"},
 		"transactions, nothing asked":   {&pooler{shared: true, drops: true}, "gives one session's server to another"},
-		"sessions, and nothing passed":  {&pooler{drops: true}, "SET jit = 'off'"},
+		"sessions, and nothing passed":  {&pooler{drops: true}, "SET enable_seqscan = 'off'"},
 	} {
 		one.pooler.t, one.pooler.url = t, f.URL
 		opened, err := store.Open(t.Context(), store.Options{URL: one.pooler.start(), MaxConns: 2, PoolWait: 5 * time.Second})
