@@ -170,13 +170,13 @@ func (b *Tab) Look(scheme string, width int64) {
 	}
 }
 
-// Shot keeps what the page looks like.
+// Shot keeps what the page looks like, all of it.
 func (b *Tab) Shot(name string) {
 	b.Helper()
 	if b.shots == "" {
 		return
 	}
-	image, err := chromedp.Run(b.Ctx, chromedp.CaptureScreenshot())
+	image, err := chromedp.Run(b.Ctx, chromedp.FullScreenshot(100))
 	if err != nil {
 		b.Logf("no screenshot %s: %v", name, err)
 		return

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -39,10 +40,12 @@ func TestConsoleInABrowser(t *testing.T) {
 	if sum := sha256.Sum256(axe); hex.EncodeToString(sum[:]) != axeSum {
 		t.Fatalf("testdata/axe.min.js has the SHA-256 %x", sum)
 	}
-	b := &tab{Tab: browser.New(t), axe: string(axe)} // takes as much CPU as a test: there is one
-	c := stack.NewCluster(t, stack.ClusterOptions{})
+	b := &tab{Tab: browser.New(t), axe: string(axe)}                               // takes as much CPU as a test: there is one
+	c := stack.NewCluster(t, stack.ClusterOptions{Settings: stack.PushSettings()}) // for webhooks
 	b.url = c.Gateways[0].URL
 	acme := fill(t, c, c.NewTenant(t, "acme"))
+	pages := slices.Concat(acme.pages(), acme.busyPages(t, c))
+	allVisited(t, slices.Concat(pages, operatorsPages(acme.tenant.ID)))
 	refuse(t, c, &acme)
 	part := func(name string, run func()) {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +54,8 @@ func TestConsoleInABrowser(t *testing.T) {
 		})
 	}
 	part("sign in", func() { b.signsIn(&acme) })
-	part("pages", func() { b.looksAt(acme.pages()) })
+	part("pages", func() { b.looksAt(pages) })
+	part("words", func() { b.says(&acme) })
 	part("actions", func() { b.acts(&acme) })
 	part("own keys", func() { b.managesKeys(&acme) })
 	part("live", func() { b.follows(&acme) })
@@ -59,10 +63,10 @@ func TestConsoleInABrowser(t *testing.T) {
 	part("operator", func() { b.operates(acme.tenant.ID) })
 }
 
-// refuse gives the tenant caps, and has one of its users refused, for the page of the limits.
+// refuse gives the tenant caps and rates, and has one of its users refused, for the page of the limits.
 func refuse(t *testing.T, c *stack.Cluster, d *data) {
 	t.Helper()
-	limits := api.Limits{MaxActive: new(int64(50)), UserMaxActive: new(int64(1))}
+	limits := api.Limits{MaxActive: new(int64(50)), UserMaxActive: new(int64(1)), RequestsPerSecond: new(1000.0), JobsPerSecond: new(500.0)}
 	if _, err := c.Client(t, stack.Operator).PatchTenant(t.Context(), d.tenant.ID, api.TenantPatch{Overrides: &api.Overrides{Limits: limits}}); err != nil {
 		t.Fatal(err)
 	}
@@ -122,9 +126,10 @@ func (b *tab) link(key string) string {
 	return link.Path
 }
 
-// look holds the page to what every page must be.
+// look holds the page to what every page must be, and logs what axe says of it.
 func (b *tab) look(name string) {
 	b.Helper()
+	report := ""
 	for _, one := range []struct {
 		scheme string
 		width  int64
@@ -142,16 +147,26 @@ func (b *tab) look(name string) {
 		if (one.scheme == "dark") != (one.width == 360) {
 			continue // axe takes a second: once for each colour and each width
 		}
-		for _, violation := range browser.Evaluate[[]string](b.Tab, "axe", b.axe+axeRun) {
+		found := browser.Evaluate[axeFound](b.Tab, "axe", b.axe+axeRun)
+		for _, violation := range found.Violations {
 			b.Errorf("%s: axe: %s", at, violation)
 		}
+		report += fmt.Sprintf("; %s %d: %d rules passed, %d incomplete %v, %d violations", one.scheme, one.width, found.Passed, len(found.Incomplete), found.Incomplete, len(found.Violations))
 	}
+	b.Log("axe: " + name + report)
 	b.Look("light", 1280)
 }
 
-// axeRun says what axe finds: the rules of WCAG 2.2 A and AA, and best practices.
-const axeRun = `;axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then(r => r.violations.map(v =>
-	v.id + ": " + v.nodes.slice(0, 3).map(n => n.target.join(" ") + " " + n.failureSummary).join("; ")))`
+// axeFound is what axe says of a page: how many rules passed, which it could not decide, and what is wrong.
+type axeFound struct {
+	Passed                 int
+	Incomplete, Violations []string
+}
+
+// axeRun asks axe, by the rules of WCAG 2.2 A and AA, and best practices.
+const axeRun = `;axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then(r => ({
+	passed: r.passes.length, incomplete: r.incomplete.map(v => v.id), violations: r.violations.map(v =>
+	v.id + ": " + v.nodes.slice(0, 3).map(n => n.target.join(" ") + " " + n.failureSummary).join("; "))}))`
 
 // hereIsSeen says whether the link of this page, where the navigation has one, is within the window's width.
 const hereIsSeen = `(() => {
@@ -174,10 +189,7 @@ const overlaps = `(() => {
 
 func (b *tab) looksAt(pages []page) {
 	b.Helper()
-	for _, one := range pages {
-		b.open(one.path)
-		b.look(one.name)
-	}
+	b.eachOf(pages)
 	b.open("/console/limits")
 	b.Eventually("the use of a cap is drawn, and who was refused is named",
 		`document.querySelector("[data-plot=limit-user-active] canvas") !== null && document.querySelector("main table.rows")?.textContent.includes("ada")`)
@@ -186,6 +198,31 @@ func (b *tab) looksAt(pages []page) {
 	b.open("/console/none")
 	b.look("none")
 	b.Silent("404")
+}
+
+// says what nobody has to touch or to know to read: values beside charts, times of day, where it goes on.
+func (b *tab) says(d *data) {
+	b.Helper()
+	b.open("/console")
+	b.Eventually("the legends have the values of the last step", `(all => all.length >= 7 && all.every(e => /^(\d|—)/.test(e.textContent)))([...document.querySelectorAll(".u-value")])`)
+	b.open("/console/schedules/" + schedule)
+	b.Eventually("the next runs have times of day", `(all => all.length >= 5 && all.every(e => /\d\d:00:00/.test(e.textContent)))([...document.querySelectorAll(".tight time[data-clock]")])`)
+	b.open("/console/redrives/" + d.redrive)
+	b.Eventually("the list that it is of", `document.querySelector(".pages [aria-current]")?.textContent.trim() === "Dead letters"`)
+	b.open("/console/workflows/" + d.workflow)
+	b.Look("light", 360)
+	b.Eventually("a graph that is cut fades at its right", `getComputedStyle(document.querySelector(".graph")).getPropertyValue("--fade-right") === "48px"`)
+	b.Look("light", 1280)
+	b.Eventually("one that is not is whole", `getComputedStyle(document.querySelector(".graph")).getPropertyValue("--fade-right") === "0px"`)
+	b.Silent()
+}
+
+func (b *tab) eachOf(pages []page) {
+	b.Helper()
+	for _, one := range pages {
+		b.open(one.path)
+		b.look(one.name)
+	}
 }
 
 // acts pauses a queue, and redrives a cause.
@@ -302,9 +339,6 @@ func (b *tab) operates(tenant string) {
 	b.Do("sign out", chromedp.Navigate(b.url+"/console/session"), chromedp.Click(chromedp.CSS("main form button")), chromedp.WaitVisible(chromedp.CSS("#key")),
 		chromedp.SendKeys(chromedp.CSS("#key"), stack.Operator), chromedp.Click(chromedp.CSS(".door button")))
 	b.Eventually("the operator's first page", `location.pathname === "/console/admin/tenants"`)
-	for _, one := range []page{{"tenants", "tenants"}, {"tenant", "tenants/" + tenant}, {"plans", "plans"}, {"installation", "installation"}, {"operator-audit", "audit"}} {
-		b.open("/console/admin/" + one.path)
-		b.look(one.name)
-	}
+	b.eachOf(operatorsPages(tenant))
 	b.Silent()
 }

@@ -116,6 +116,7 @@ func (d *data) busyPages(t *testing.T, c *stack.Cluster) []page {
 	if err != nil {
 		t.Fatal(err)
 	}
+	d.redrive = redrive.ID
 	if _, err := d.client.PutWebhook(ctx, "alerts", api.WebhookRequest{URL: "https://example.com/hook", Events: []string{api.EventJobDeadLetter}}); err != nil {
 		t.Fatal(err)
 	}

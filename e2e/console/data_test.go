@@ -20,6 +20,8 @@ type data struct {
 	// completed, dead, waiting and scheduled are jobs; key is a key's id.
 	completed, dead, waiting, scheduled string
 	fingerprint, workflow, key          string
+	// redrive is there once there are busy pages.
+	redrive string
 }
 
 const (

@@ -88,7 +88,7 @@ func scheduled(job *api.Job) api.Reason {
 func blocked(job *api.Job) api.Reason {
 	reason := api.Reason{
 		Code: api.WhyParents, Detail: "The job comes after other jobs, which have not all ended.",
-		Frees: "It is queued when the jobs that it comes after have ended; GET /v1/jobs/{id} lists them in after.",
+		Frees: "It is queued when the jobs that it comes after have ended.",
 	}
 	if job.BlockedBy != nil {
 		reason.Limit, reason.Current = new(int64(len(job.After))), new(int64(*job.BlockedBy))

@@ -15,6 +15,7 @@ type jobPage struct {
 	Live         bool
 	Actions      []button
 	Why          *api.Explanation
+	Ahead        *api.Ahead
 	Died         string
 	Timeline     *view.Timeline
 	TimelineText string
@@ -63,8 +64,17 @@ func showJob(v *visit) (shown, error) {
 	}
 	if page.Live && len(why.Because) > 0 {
 		page.Why = &why
+		page.Ahead = aheadOf(&why)
 	}
 	return shown{template: "job", title: job.Type + " " + job.State, data: page}, nil
+}
+
+// aheadOf are the jobs ahead, where there are any that no reason has named.
+func aheadOf(why *api.Explanation) *api.Ahead {
+	if why.Ahead == nil || why.Ahead.Count == 0 || why.Because[0].Code == api.WhyInLine {
+		return nil
+	}
+	return why.Ahead
 }
 
 // errNoDetails is for a core older than this gateway: cores are replaced first.

@@ -23,11 +23,15 @@ type refusal struct {
 	Limit string
 }
 
-// limitLabels are the limits by their names in refusals.
+// limitLabels are the caps and rates by their names in refusals.
 var limitLabels = map[string]string{
 	"tenant-active": "The tenant's jobs that have not ended", "tenant-running": "The tenant's jobs at once",
 	"user-active": "One user's jobs that have not ended", "user-running": "One user's jobs at once",
 	"queue-active": "A queue's jobs that have not ended", "queue-running": "A queue's jobs at once",
+	"tenant-requests": "The tenant's requests", "tenant-jobs": "The tenant's jobs submitted",
+	"tenant-reports":      "The tenant's outcomes and heartbeats",
+	"credential-requests": "One key's requests", "credential-jobs": "One key's jobs submitted",
+	"user-requests": "One user's requests", "user-jobs": "One user's jobs submitted",
 }
 
 // refusedName is the chart of what was refused.

@@ -51,7 +51,7 @@ func troubleOf(q *api.Queue) []string {
 
 // unservedIn names the first type that no worker takes.
 func unservedIn(unserved []api.Unserved) string {
-	text := "No worker takes " + unserved[0].Type
+	text := "No worker takes the type " + unserved[0].Type
 	if tags := unserved[0].Tags; len(tags) > 0 {
 		text += " with " + strings.Join(tags, ", ")
 	}

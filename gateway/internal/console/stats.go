@@ -39,7 +39,9 @@ type chart struct {
 
 // chartData are columns: seconds since 1970, then one of each series; null is a gap.
 type chartData struct {
-	Series []string     `json:"series"`
+	Series []string `json:"series"`
+	// Unit is s where the values are seconds; empty for counts.
+	Unit   string       `json:"unit,omitzero"`
 	At     []int64      `json:"at"`
 	Values [][]*float64 `json:"values"`
 }
@@ -125,7 +127,8 @@ func drawn(span string, items []api.StatsItem) []chart {
 	}
 	counts := newChart("stats", "What jobs did", []string{"Submitted", "Completed", "Failed attempts"}, steps)
 	counts.Heads = append(counts.Heads, "Dead")
-	times := newChart("times", "Seconds on average", []string{"Waited", "Ran"}, steps)
+	times := newChart("times", "Time on average", []string{"Waited", "Ran"}, steps)
+	times.Data.Unit = "s"
 	for i := range items {
 		one := &items[i]
 		at := one.At.UTC().Format(clockOf(span))

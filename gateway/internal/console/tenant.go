@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"net/url"
 
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -61,7 +62,7 @@ func gauges(limits *api.LimitsResponse) limitsPage {
 		page.Caps = append(page.Caps, g)
 	}
 	for _, one := range limits.Policies {
-		g := newGauge(one.Name, one.Burst-one.Remaining, one.Burst)
+		g := newGauge(cmp.Or(limitLabels[one.Name], one.Name), one.Burst-one.Remaining, one.Burst)
 		g.Rate, g.ResetMS = one.RatePerSecond, one.ResetMS
 		page.Rates = append(page.Rates, g)
 	}
@@ -143,6 +144,8 @@ func newAuditRow(entry api.AuditEntry, operator bool) auditRow {
 		row.Path = "/console/redrives/" + object
 	case api.AuditSchedulePut, api.AuditSchedulePause, api.AuditScheduleResume, api.AuditScheduleTrigger:
 		row.Path = "/console/schedules/" + object
+	case api.AuditWebhookPut, api.AuditWebhookProbe:
+		row.Path = "/console/webhooks"
 	case api.AuditTypePut:
 		row.Path = "/console/types/" + object
 	case api.AuditWorkflowCancel:

@@ -51,28 +51,46 @@ func (f *Frame) Bound() bool { return f.Who.User != nil }
 
 // Here says whether a link of the navigation leads to this page, or to the list that it is of.
 func (f *Frame) Here(to string) bool {
+	if to == "/console/dead-letters" && strings.HasPrefix(f.At, "/console/redrives/") {
+		return true
+	}
 	return f.At == to || to != "/console" && strings.HasPrefix(f.At, to+"/")
 }
 
 // Time shows an instant, relative to now; the exact one is in its title.
 func (f *Frame) Time(at any) template.HTML {
-	switch at := at.(type) {
-	case api.Time:
-		return f.instant(at.Time)
-	case *api.Time:
-		if at != nil {
-			return f.instant(at.Time)
-		}
-	case time.Time:
-		return f.instant(at)
+	instant := instantOf(at)
+	if instant == nil {
+		return "—"
 	}
-	return "—"
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`, //nolint:gosec,gocritic // a time and its own words; HTML is not quoted as Go is
+		instant.UTC().Format(time.RFC3339Nano), instant.UTC().Format("2006-01-02 15:04:05.000 UTC"), view.Relative(*instant, f.Now)))
 }
 
-func (f *Frame) instant(at time.Time) template.HTML {
-	at = at.UTC()
-	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`, //nolint:gosec,gocritic // a time and its own words; HTML is not quoted as Go is
-		at.Format(time.RFC3339Nano), at.Format("2006-01-02 15:04:05.000 UTC"), view.Relative(at, f.Now)))
+// Clock shows an instant as a date and a time of day, and how far it is: a phone has no titles. It is in UTC, and by the
+// page's script in the reader's zone.
+func (f *Frame) Clock(at any) template.HTML {
+	instant := instantOf(at)
+	if instant == nil {
+		return "—"
+	}
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" data-clock>%s</time> <span class="quiet">%s</span>`, //nolint:gosec,gocritic // as above
+		instant.UTC().Format(time.RFC3339Nano), instant.UTC().Format("Mon 2 Jan, 15:04:05 UTC"), f.Time(*instant)))
+}
+
+// instantOf is nil where there is none.
+func instantOf(at any) *time.Time {
+	switch at := at.(type) {
+	case api.Time:
+		return &at.Time
+	case *api.Time:
+		if at != nil {
+			return &at.Time
+		}
+	case time.Time:
+		return &at
+	}
+	return nil
 }
 
 // Between is how long it took from one instant to another; until now where that is nil.

@@ -8,26 +8,34 @@
   // The clock of the reader, in 24 hours; the day where it changes.
   const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   const day = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric" });
+  const short = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3, notation: "compact" });
+  const seconds = (v) => (v > 0 && v < 1 ? short.format(v * 1000) + " ms" : short.format(v) + " s");
   const hours = (_, at) => at.map((s, i) => {
     const date = new Date(s * 1000), before = new Date((at[i - 1] ?? s) * 1000);
     return clock.format(date) + (i > 0 && date.getDate() !== before.getDate() ? "\n" + day.format(date) : "");
   });
+  // The legend has the values at the cursor; without one, those of the last step.
+  const valueAt = (plot, series, i) => plot.data[series][i ?? plot.data[0].length - 1];
+  const legend = (plot) => plot.setLegend({}, false);
   // Averages of milliseconds would be a flat line below a scale for counts.
   const whole = (values) => values.flat().every((v) => Number.isInteger(v ?? 0));
   const draw = (element) => {
-    const { series, at, values } = JSON.parse(document.getElementById("plot-" + element.dataset.plot).textContent);
+    const { series, unit, at, values } = JSON.parse(document.getElementById("plot-" + element.dataset.plot).textContent);
     if (!at || at.length === 0) return;
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
+    const amount = unit === "s" ? seconds : (v) => short.format(v), text = (v) => (v == null ? "—" : unit === "s" ? seconds(v) : String(v));
+    const hue = (i) => colour("--chart-" + (i % 3));
     const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 }, font: "12px system-ui" };
     element.replaceChildren();
     const plot = new uPlot({
       width: element.clientWidth, height: 200,
       cursor: { y: false }, legend: { live: true },
       scales: { y: { range: (u, _, most) => [0, Math.max(most * 1.1, whole(u.data.slice(1)) ? 4 : 0.01)] } },
-      axes: [{ ...axis, values: hours }, { ...axis, size: 46 }],
-      series: [{}, ...series.map((label, i) => ({ label, stroke: colour("--chart-" + i), width: 2, dash: dashes[i], points: { show: true, size: 6, fill: colour("--chart-" + i), filter: (u, s) => alone(u.data[s]) } }))],
+      axes: [{ ...axis, values: hours }, { ...axis, size: 54, values: (_, at) => at.map(amount) }],
+      series: [{ label: "At", value: (u, _, s, i) => clock.format(new Date(valueAt(u, s, i) * 1000)) }, ...series.map((label, i) => ({ label, value: (u, _, s, n) => text(valueAt(u, s, n)), stroke: hue(i), width: 2, dash: dashes[(i + Math.floor(i / 3)) % 3], points: { show: true, size: 6, fill: hue(i), filter: (u, s) => alone(u.data[s]) } }))],
     }, [at, ...values], element);
+    legend(plot);
     drawn.push({ plot, element });
   };
   const all = () => {
@@ -46,6 +54,7 @@
       if (!one) continue;
       document.getElementById("plot-" + element.dataset.plot).textContent = JSON.stringify(one);
       plot.setData([one.at, ...one.values]);
+      legend(plot);
     }
   };
   setInterval(() => renew().catch(() => {}), 15000); // the page's own updates say when nothing answers
