@@ -13,7 +13,7 @@ TEST_FOLDER  = TMPDIR="$$(sh .ci/test-folder)"
 PACKAGES    ?= ./e2e/faults ./e2e ./core/internal/queue ./e2e/examples ./e2e/console ./core/internal/dispatch ./e2e/conformance ./shared/jobtype work
 ARGS        ?=
 
-.PHONY: help run test test-slow build lint fmt drift tidy api-docs clients migrations-seal mutants faults peers pgo secrets compose-smoke ci clean
+.PHONY: help run test test-slow build lint fmt drift tidy api-docs clients pictures migrations-seal mutants faults peers pgo secrets compose-smoke ci clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ api-docs: ## write api-docs/*.json, the OpenAPI documents, from the comments bes
 
 clients: ## write the JavaScript of api-docs/examples/typescript from its source
 	@bash .ci/run clients
+
+pictures: ## make the pictures of README and api-docs/console.md, by Chromium
+	@bash .ci/run pictures
 
 migrations-seal: ## write down the checksum of a new migration
 	@bash .ci/run seal

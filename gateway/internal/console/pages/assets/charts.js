@@ -32,7 +32,7 @@
       width: element.clientWidth, height: 200,
       cursor: { y: false }, legend: { live: true },
       scales: { y: { range: (u, _, most) => [0, Math.max(most * 1.1, whole(u.data.slice(1)) ? 4 : 0.01)] } },
-      axes: [{ ...axis, values: hours }, { ...axis, size: 54, values: (_, at) => at.map(amount) }],
+      axes: [{ ...axis, values: hours }, { ...axis, size: unit === "s" ? 68 : 54, values: (_, at) => at.map(amount) }],
       series: [{ label: "At", value: (u, _, s, i) => clock.format(new Date(valueAt(u, s, i) * 1000)) }, ...series.map((label, i) => ({ label, value: (u, _, s, n) => text(valueAt(u, s, n)), stroke: hue(i), width: 2, dash: dashes[(i + Math.floor(i / 3)) % 3], points: { show: true, size: 6, fill: hue(i), filter: (u, s) => alone(u.data[s]) } }))],
     }, [at, ...values], element);
     legend(plot);
