@@ -22,7 +22,7 @@ type MisroutedJob struct {
 }
 
 const moveSQL = `
-UPDATE jobs SET lane_id = (@to::integer[])[width_bucket(id, @ids::uuid[])]
+UPDATE jobs SET lane_id = COALESCE((@to::integer[])[width_bucket(id, @ids::uuid[])], lane_id)
 WHERE id = ANY(@ids::uuid[]) AND lane_id = (@from::integer[])[width_bucket(id, @ids::uuid[])] AND state <> 'running'`
 
 // Move moves misrouted jobs, of any tenants, into the lanes given, where they keep their ready_at.

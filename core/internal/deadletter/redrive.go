@@ -86,13 +86,19 @@ func (r *redriveRow) wire() api.Redrive {
 	}
 }
 
-// createRedriveSQL returns no row if the tenant has reached the bound.
+// createRedriveSQL returns no row if the tenant has reached the bound. Citus takes no INSERT whose
+// SELECT reads tables in a subquery.
 const createRedriveSQL = `
+WITH open AS MATERIALIZED (
+  SELECT count(*) AS n FROM redrives WHERE tenant_id = @tenant_id AND ` + unfinished + `
+), created AS (
 INSERT INTO redrives (id, tenant_id, user_id, action, filter, rate_per_second, canary, state, matched, matched_capped, next_at, created_at, updated_at)
 SELECT @id, @tenant_id, @user_id, @action, @filter, @rate, @canary::json, CASE WHEN @canary::json IS NULL THEN 'running' ELSE 'canary' END,
        @matched, @capped, statement_timestamp(), statement_timestamp(), statement_timestamp()
-WHERE (SELECT count(*) FROM redrives WHERE tenant_id = @tenant_id AND ` + unfinished + `) < @most
-RETURNING ` + redriveColumns
+WHERE (SELECT n FROM open) < @most
+RETURNING ` + redriveColumns + `
+)
+SELECT * FROM created`
 
 // NewRedrive is the request for a redrive.
 type NewRedrive struct {

@@ -28,7 +28,9 @@ WITH redriven AS (
   DELETE FROM dead_letters
   WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)
   RETURNING ` + queue.StableColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer, died_at
-)` + ledger.RedrivenSQL + `
+)` + ledger.RedrivenSQL + `, links AS MATERIALIZED ( -- Citus takes no INSERT whose SELECT reads tables in a subquery
+  SELECT child_id AS id, count(*)::integer AS n FROM dependencies WHERE child_id = ANY(@ids::uuid[]) GROUP BY child_id
+), queued AS (
 INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, attempt, max_attempts,
                   epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id,
                   traceparent, created_at, run_at, deadline, ready_at, started_at, last_error,
@@ -40,11 +42,13 @@ SELECT id, tenant_id, lane_id, queue, type, user_id, 'queued', priority, payload
        -- the last holder's repeat gets the same answer until the next claim (D5)
        outcome_lease_id, outcome_hash, outcome_answer, has_dependents, linked, rerun_of, progress, checkpoint, named.counted,
        octet_length(payload::text) + COALESCE(octet_length(checkpoint::text), 0) + octet_length(metadata::text) + octet_length(tags::text)
-         + CASE WHEN linked THEN @parent_size::integer * (SELECT count(*) FROM dependencies WHERE child_id = redriven.id)::integer ELSE 0 END
-FROM redriven JOIN unnest(@ids::uuid[], @counted::smallint[]) AS named(id, counted) USING (id)
+         + CASE WHEN linked THEN @parent_size::integer * COALESCE(links.n, 0) ELSE 0 END
+FROM redriven JOIN unnest(@ids::uuid[], @counted::smallint[]) AS named(id, counted) USING (id) LEFT JOIN links USING (id)
 -- in the order of every insert into jobs, so that two never deadlock
 ORDER BY tenant_id, dedupe_key NULLS FIRST, id
-RETURNING ` + queue.BriefColumns
+RETURNING ` + queue.BriefColumns + `
+)
+SELECT * FROM queued`
 
 // blockAgainSQL is for jobs that died while they waited for others: they wait again for those that are
 // left. An edge is resolved under the lock of its child only, and the redrive holds it.

@@ -19,13 +19,17 @@ import (
 )
 
 const createKeySQL = `
-INSERT INTO api_keys (key_id, kind, tenant_id, user_id, scopes, secret_hmac, expires_at, created_at)
-SELECT @key_id, @kind, @tenant_id, @user_id, @scopes, @secret_hmac, @expires_at, statement_timestamp()
-WHERE (@expires_at::timestamptz IS NULL OR @expires_at > statement_timestamp())
-  AND NOT EXISTS (SELECT FROM tenants WHERE id = @tenant_id AND deleting_at IS NOT NULL)
--- a repeated call whose first answer was lost: same id, same secret
-ON CONFLICT (key_id) DO UPDATE SET key_id = EXCLUDED.key_id
-RETURNING created_at`
+WITH deleting AS MATERIALIZED ( -- Citus takes no INSERT whose SELECT reads tables in a subquery
+  SELECT 1 AS one FROM tenants WHERE id = @tenant_id AND deleting_at IS NOT NULL
+), created AS (
+  INSERT INTO api_keys (key_id, kind, tenant_id, user_id, scopes, secret_hmac, expires_at, created_at)
+  SELECT @key_id, @kind, @tenant_id, @user_id, @scopes, @secret_hmac, @expires_at, statement_timestamp()
+  WHERE (@expires_at::timestamptz IS NULL OR @expires_at > statement_timestamp()) AND NOT EXISTS (SELECT one FROM deleting)
+  -- a repeated call whose first answer was lost: same id, same secret
+  ON CONFLICT (key_id) DO UPDATE SET key_id = EXCLUDED.key_id
+  RETURNING created_at
+)
+SELECT created_at FROM created`
 
 // CreateKey stores a key that the gateway drew, of any tenant or of the platform. Core gets only the
 // HMAC of its secret. An unknown tenant is ErrNotFound, an expiry in the past ErrExpiryPast, one key
