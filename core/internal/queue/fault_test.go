@@ -114,9 +114,15 @@ func TestNoConnectionIsADefiniteRefusal(t *testing.T) {
 func TestAStandbyIsUnavailable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Exec(`ALTER DATABASE ` + f.Direct.Config().Database + ` SET default_transaction_read_only = on`)
-	standby := celltest.OpenURL(t, f.URL)
-	_, err := standby.Submit(t.Context(), []submit.Submission{{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job()}}})
+	u, err := url.Parse(f.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := u.Query()
+	given.Set("default_transaction_read_only", "on")
+	u.RawQuery = given.Encode()
+	standby := celltest.OpenURL(t, u.String())
+	_, err = standby.Submit(t.Context(), []submit.Submission{{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job()}}})
 	if !errors.Is(err, store.ErrUnavailable) || !store.Definite(err) {
 		t.Errorf("submit: %v", err)
 	}

@@ -61,9 +61,14 @@ type Dropped struct {
 	Rows  int64
 }
 
+// detachLock bounds how long a detach that locks the parent waits for older readers: inserts wait
+// behind it meanwhile.
+const detachLock = time.Second
+
 // DropPartitions drops the days that are past their retention and gives them. DETACH CONCURRENTLY,
-// then DROP: neither locks the parent against inserts. One core at a time does it; the others do
-// nothing. A failure with one table does not stop the others.
+// then DROP: neither locks the parent against inserts. Citus has no concurrent detach: there inserts
+// wait, for detachLock at most. One core at a time does it; the others do nothing. A failure with one
+// table does not stop the others.
 func (s *Forgetter) DropPartitions(ctx context.Context) ([]Dropped, error) {
 	conn, err := s.Acquire(store.WithClass(ctx, store.ClassLists))
 	if err != nil {
@@ -87,7 +92,7 @@ func (s *Forgetter) DropPartitions(ctx context.Context) ([]Dropped, error) {
 		if retention <= 0 {
 			continue
 		}
-		days, err := dropDays(ctx, conn.Conn.Conn(), table, retention)
+		days, err := s.dropDays(ctx, conn.Conn.Conn(), table, retention)
 		dropped = append(dropped, days...)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("retention: drop partitions of %s: %w", table, err))
@@ -98,7 +103,7 @@ func (s *Forgetter) DropPartitions(ctx context.Context) ([]Dropped, error) {
 
 // dropDays drops the days of one table that ended longer ago than retention. It stops at the first
 // failure.
-func dropDays(ctx context.Context, conn *pgx.Conn, table string, retention time.Duration) ([]Dropped, error) {
+func (s *Forgetter) dropDays(ctx context.Context, conn *pgx.Conn, table string, retention time.Duration) ([]Dropped, error) {
 	rows, err := conn.Query(ctx, dueDaysSQL, store.Args{"parent": table, "retention": retention, "mark": droppedMark + " (" + table + ")"})
 	if err != nil {
 		return nil, err
@@ -109,7 +114,7 @@ func dropDays(ctx context.Context, conn *pgx.Conn, table string, retention time.
 	}
 	var dropped []Dropped
 	for _, p := range due {
-		if err := dropDay(ctx, conn, table, p); err != nil {
+		if err := s.dropDay(ctx, conn, table, p); err != nil {
 			return dropped, fmt.Errorf("%s: %w", p.Name, err)
 		}
 		dropped = append(dropped, Dropped{Table: table, Name: p.Name, Rows: p.Rows})
@@ -118,14 +123,18 @@ func dropDays(ctx context.Context, conn *pgx.Conn, table string, retention time.
 }
 
 // dropDay detaches and drops one day. An old reader makes it fail, and the next run continues.
-func dropDay(ctx context.Context, conn *pgx.Conn, table string, p partition) error {
+func (s *Forgetter) dropDay(ctx context.Context, conn *pgx.Conn, table string, p partition) error {
 	limited, cancel := context.WithTimeout(ctx, detachTime+5*time.Second)
 	defer cancel()
 	// In the server, so that the connection survives the timeout.
-	if _, err := conn.Exec(limited, fmt.Sprintf(`SET statement_timeout = %d`, detachTime.Milliseconds())); err != nil {
+	limits, how := fmt.Sprintf(`SET statement_timeout = %d`, detachTime.Milliseconds()), "CONCURRENTLY"
+	if s.Distributed() {
+		limits, how = fmt.Sprintf(`%s; SET lock_timeout = %d`, limits, detachLock.Milliseconds()), ""
+	}
+	if _, err := conn.Exec(limited, limits); err != nil {
 		return err
 	}
-	defer func() { _, _ = conn.Exec(context.WithoutCancel(ctx), `RESET statement_timeout`) }()
+	defer func() { _, _ = conn.Exec(context.WithoutCancel(ctx), `RESET statement_timeout; RESET lock_timeout`) }()
 	// The names are PostgreSQL's, quoted where needed.
 	var steps []string
 	if p.Attached {
@@ -135,7 +144,7 @@ func dropDay(ctx context.Context, conn *pgx.Conn, table string, p partition) err
 	case p.Attached && p.Pending:
 		steps = append(steps, fmt.Sprintf(`ALTER TABLE %s DETACH PARTITION %s FINALIZE`, table, p.Name))
 	case p.Attached:
-		steps = append(steps, fmt.Sprintf(`ALTER TABLE %s DETACH PARTITION %s CONCURRENTLY`, table, p.Name))
+		steps = append(steps, fmt.Sprintf(`ALTER TABLE %s DETACH PARTITION %s %s`, table, p.Name, how))
 	}
 	for _, step := range append(steps, `DROP TABLE `+p.Name) {
 		if _, err := conn.Exec(limited, step); err != nil {

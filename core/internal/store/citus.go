@@ -97,23 +97,38 @@ const (
 	foldBySnapshotSQL = `CREATE OR REPLACE FUNCTION count_fold_bound() RETURNS xid8 LANGUAGE sql STABLE PARALLEL SAFE AS 'SELECT pg_snapshot_xmin(pg_current_snapshot())'`
 )
 
-// distribution is what has to be done to the schema: to have it distributed by Citus, and counts folded
-// as the result needs it, which a dump that was restored elsewhere may not have.
+// withoutKeySQL lists the tables whose updates and deletes logical replication, by which Citus moves a
+// schema while it is written to, cannot name the rows of.
+const withoutKeySQL = `
+SELECT 'ALTER TABLE ' || oid::regclass || ' REPLICA IDENTITY FULL' FROM pg_class
+WHERE relnamespace = ` + OwnSchemaSQL + ` AND relkind IN ('r', 'p') AND relreplident = 'd'
+  AND NOT EXISTS (SELECT FROM pg_index WHERE indrelid = pg_class.oid AND indisprimary)
+ORDER BY relname`
+
+// distribution is what has to be done to the schema: to have it distributed by Citus and ready to be
+// moved, and counts folded as the result needs it, which a dump that was restored elsewhere may not have.
 func (s *Store) distribution(ctx context.Context) (statements []string, err error) {
 	state, err := s.citus(ctx)
 	if err != nil {
 		return nil, err
 	}
 	distributed := state != nil && state.Distributed
+	var distribute []string
 	if state != nil && state.Wanted && !distributed {
 		var tenants bool
 		if err := s.pool.QueryRow(ctx, tenantsThereSQL).Scan(&tenants); err != nil {
 			return nil, err
 		}
 		if distributed = !tenants; distributed {
-			statements = append(statements, `SELECT citus_schema_distribute(oid::regnamespace) FROM pg_namespace WHERE nspname = current_schema()`)
+			distribute = append(distribute, `SELECT citus_schema_distribute(oid::regnamespace) FROM pg_namespace WHERE nspname = current_schema()`)
 		}
 	}
+	if distributed {
+		if statements, err = Query(ctx, s, pgx.RowTo[string], withoutKeySQL, Args{}); err != nil {
+			return nil, err
+		}
+	}
+	statements = append(statements, distribute...)
 	var deletes bool
 	if err := s.pool.QueryRow(ctx, deletesSQL).Scan(&deletes); err != nil {
 		return nil, err

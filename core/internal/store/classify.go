@@ -75,8 +75,12 @@ func classifyRefusal(refused *pgconn.PgError, err error) error {
 		// Shutdown or crash: these end a session at any point, also between the commit and its
 		// answer.
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	case "08000", "08001", "08003", "08006", "08007":
+		// Citus' coordinator could not reach the worker, or lost it: perhaps before the answer to a commit.
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	case "57P03", "57P05", // starting up, idle session ended
-		"53300", "25P03", "25006": // too many connections, idle transaction ended, a standby after a failover
+		"53300", "25P03", "25006", // too many connections, idle transaction ended, a standby after a failover
+		"CIINF": // Citus: the schema was moved to another worker between two parts of the statement
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	case "40001", "40P01", "55P03", "57014", // serialization, deadlock, lock_timeout, statement_timeout
 		"53000", "53100", "53200", "53400": // out of disk, memory, or a configured limit

@@ -4,15 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// partitionMissing says that a row found no partition: 23514 without a constraint's name. Nothing
-// took effect.
+// partitionMissing says that a row found no partition: 23514 without a constraint's name, or what is
+// left of it after a COPY of Citus to a worker. Nothing took effect.
 func partitionMissing(err error) bool {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && refused.Code == "23514" && refused.ConstraintName == ""
+	return ok && (refused.Code == "23514" && refused.ConstraintName == "" ||
+		refused.Code == "XX000" && strings.HasPrefix(refused.Message, "no partition of relation "))
 }
 
 // orMakePartitions runs work, which holds no connection when it returns. If a row found no
