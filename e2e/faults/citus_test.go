@@ -60,7 +60,8 @@ func TestCitus(t *testing.T) {
 	}
 }
 
-// move moves schemas between the workers under load: two, and with FORGEQUEUE_FAULTS=long every one.
+// move moves schemas from one worker to the other under load, two, and with FORGEQUEUE_FAULTS=long all that it has,
+// and then has Citus rebalance them.
 func (c *cellStack) move(coordinator string) {
 	c.Helper()
 	moves := 2
@@ -97,17 +98,28 @@ func (c *cellStack) move(coordinator string) {
 		}
 	}
 	stack.Eventually(c.T, 2*time.Minute, "jobs of all cells are done", progress())
-	for _, moved := range c.urls[1 : moves+1] {
-		before := c.jobs()
-		took := stack.MoveCitusSchema(c.T, coordinator, moved)
+	before := c.jobs()
+	stack.MoveCitusSchemas(c.T, coordinator, c.urls[1:], moves, func(took time.Duration) {
 		c.Logf("a cell moved in %v, %d jobs were done meanwhile", took.Round(100*time.Millisecond), c.jobs()-before)
 		stack.Eventually(c.T, 2*time.Minute, "jobs of all cells are done after the move", progress())
+		before = c.jobs()
+	})
+	moved := stack.RebalanceCitus(c.T, coordinator)
+	c.Logf("%d cells were moved to rebalance, %d jobs were done meanwhile", moved, c.jobs()-before)
+	if moved == 0 {
+		c.Error("one worker has most cells, and none was moved")
 	}
+	stack.Eventually(c.T, 2*time.Minute, "jobs of all cells are done after the rebalancing", progress())
 	stopProducing()
 	producers.Wait()
 	for _, owner := range c.tenants {
 		owner.allDone(c)
 	}
+	var refused int64
+	for _, owner := range c.tenants {
+		refused += owner.refused.Load()
+	}
+	c.Logf("%d jobs were done; %d submits were answered with 503 and repeated", c.jobs(), refused)
 	stopWorking()
 	workers.Wait()
 }

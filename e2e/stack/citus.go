@@ -115,26 +115,71 @@ func CitusSchema(tb testing.TB, coordinator string, distributed bool) string {
 // allOnCitus says whether each database is to be a schema on Citus.
 func allOnCitus() bool { return cmp.Or(os.Getenv(citusAllEnv), "0") == "1" }
 
-// MoveCitusSchema moves the schema of a connection string to the other worker, and says how long that took.
-func MoveCitusSchema(tb testing.TB, coordinator, databaseURL string) time.Duration {
+// MoveCitusSchemas moves up to so many of the schemas of connection strings to the other worker, one after the other,
+// all from the worker that has the first of them. It calls moved after each.
+func MoveCitusSchemas(tb testing.TB, coordinator string, databaseURLs []string, most int, moved func(took time.Duration)) {
 	tb.Helper()
-	config, err := pgx.ParseConfig(databaseURL)
+	conn := connect(tb, coordinator)
+	var names []string
+	for _, databaseURL := range databaseURLs {
+		config, err := pgx.ParseConfig(databaseURL)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		names = append(names, config.RuntimeParams["search_path"])
+	}
+	placed := `
+SELECT n.nspname, s.nodename, s.nodeport FROM citus_shards s JOIN pg_class c ON c.oid = s.table_name JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relname = 'jobs' AND n.nspname = ANY($1)`
+	rows, err := conn.Query(tb.Context(), `
+WITH placed AS (`+placed+`), chosen AS (SELECT nodename, nodeport FROM placed WHERE nspname = $1[1])
+SELECT nspname::text FROM placed JOIN chosen USING (nodename, nodeport) ORDER BY 1 LIMIT $2`, names, most)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	conn, err := pgx.Connect(tb.Context(), coordinator)
-	if err != nil {
-		tb.Fatal(err)
+	chosen, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(chosen) == 0 {
+		tb.Fatalf("stack: schemas to be moved: %v %v", chosen, err)
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(tb.Context())) }()
-	begun := time.Now()
-	tag, err := conn.Exec(tb.Context(), `
+	for _, name := range chosen {
+		begun := time.Now()
+		if tag, err := conn.Exec(tb.Context(), `
 SELECT citus_schema_move($1::text::regnamespace, nodename, nodeport) FROM pg_dist_node
 WHERE shouldhaveshards AND (nodename, nodeport) NOT IN (
   SELECT nodename, nodeport FROM citus_shards WHERE table_name = ($1::text || '.jobs')::regclass)
-LIMIT 1`, config.RuntimeParams["search_path"])
-	if err != nil || tag.RowsAffected() != 1 {
-		tb.Fatalf("stack: move of %s: %v, %v", config.RuntimeParams["search_path"], tag, err)
+LIMIT 1`, name); err != nil || tag.RowsAffected() != 1 {
+			tb.Fatalf("stack: move of %s: %v, %v", name, tag, err)
+		}
+		moved(time.Since(begun))
 	}
-	return time.Since(begun)
+}
+
+// RebalanceCitus has Citus move schemas until the workers have the same share, and gives how many it moved.
+func RebalanceCitus(tb testing.TB, coordinator string) (moves int) {
+	tb.Helper()
+	conn := connect(tb, coordinator)
+	var job int64
+	if err := conn.QueryRow(tb.Context(), `SELECT citus_rebalance_start()`).Scan(&job); err != nil {
+		tb.Fatalf("stack: rebalance: %v", err)
+	}
+	if _, err := conn.Exec(tb.Context(), `SELECT citus_rebalance_wait()`); err != nil {
+		tb.Fatalf("stack: rebalance: %v", err)
+	}
+	var state string
+	if err := conn.QueryRow(tb.Context(), `
+SELECT state::text, (SELECT count(*) FROM pg_dist_background_task t WHERE t.job_id = j.job_id AND t.status = 'done' AND t.command LIKE '%move%')
+FROM pg_dist_background_job j WHERE job_id = $1`, job).Scan(&state, &moves); err != nil || state != "finished" {
+		tb.Fatalf("stack: rebalance: %q %v", state, err)
+	}
+	return moves
+}
+
+func connect(tb testing.TB, databaseURL string) *pgx.Conn {
+	tb.Helper()
+	conn, err := pgx.Connect(tb.Context(), databaseURL)
+	if err != nil {
+		tb.Fatalf("stack: %v", err)
+	}
+	tb.Cleanup(func() { _ = conn.Close(context.WithoutCancel(tb.Context())) })
+	return conn
 }
