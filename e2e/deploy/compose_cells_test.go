@@ -21,8 +21,13 @@ import (
 // withCells is the Compose file with its overlay for a second cell.
 func withCells(t *testing.T) *types.Project {
 	t.Helper()
+	return withOverlay(t, "docker-compose.cells.yml")
+}
+
+func withOverlay(t *testing.T, overlay string) *types.Project {
+	t.Helper()
 	options, err := cli.NewProjectOptions(
-		[]string{filepath.Join(top, "docker-compose.yml"), filepath.Join(top, "docker-compose.cells.yml")},
+		[]string{filepath.Join(top, "docker-compose.yml"), filepath.Join(top, overlay)},
 		cli.WithEnv([]string{"FORGEQUEUE_UID=1000", "FORGEQUEUE_GID=1000"}), cli.WithProfiles([]string{profile}),
 	)
 	if err != nil {
@@ -100,39 +105,8 @@ func same(t *testing.T, name string, got, want types.ServiceConfig) {
 // the database of the overlay, with that one's password.
 func TestComposeCellsSecrets(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, ".ci"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, ".ci", "secrets"), []byte(read(t, ".ci/secrets")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if output, err := exec.CommandContext(t.Context(), "sh", filepath.Join(dir, ".ci", "secrets")).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, output)
-	}
 	p := withCells(t)
-	made := map[string]string{}
-	for name, secret := range p.Secrets {
-		if filepath.Base(filepath.Dir(secret.File)) != "secrets" || filepath.Base(secret.File) != name {
-			t.Errorf("the secret %s is not the file secrets/%[1]s: %+v", name, secret)
-		}
-		text, err := os.ReadFile(filepath.Join(dir, "secrets", name))
-		if err != nil {
-			t.Errorf(".ci/secrets does not make %s: %v", name, err)
-		}
-		made[name] = strings.TrimSuffix(string(text), "\n")
-	}
-	core := settings(p.Services["core"])
-	for name, value := range core {
-		path, inside := strings.CutPrefix(value, "/run/secrets/")
-		switch setting, isFile := strings.CutSuffix(name, "_FILE"); {
-		case isFile:
-			core[setting] = made[path]
-			delete(core, name)
-		case inside:
-			core[name] = filepath.Join(dir, "secrets", path)
-		}
-	}
+	made, core := secretsOf(t, p)
 	if _, err := coreapp.Parse(core); err != nil {
 		t.Errorf("core does not start: %v", err)
 	}
@@ -153,4 +127,42 @@ func TestComposeCellsSecrets(t *testing.T) {
 	if made["core_password"] == made["second_core_password"] || made["postgres_password"] == made["second_postgres_password"] {
 		t.Error("two databases have one password")
 	}
+}
+
+// secretsOf gives what .ci/secrets makes, by file, and core's settings with it.
+func secretsOf(t *testing.T, p *types.Project) (made, core map[string]string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, ".ci"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".ci", "secrets"), []byte(read(t, ".ci/secrets")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if output, err := exec.CommandContext(t.Context(), "sh", filepath.Join(dir, ".ci", "secrets")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	made = map[string]string{}
+	for name, secret := range p.Secrets {
+		if filepath.Base(filepath.Dir(secret.File)) != "secrets" || filepath.Base(secret.File) != name {
+			t.Errorf("the secret %s is not the file secrets/%[1]s: %+v", name, secret)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "secrets", name))
+		if err != nil {
+			t.Errorf(".ci/secrets does not make %s: %v", name, err)
+		}
+		made[name] = strings.TrimSuffix(string(text), "\n")
+	}
+	core = settings(p.Services["core"])
+	for name, value := range core {
+		path, inside := strings.CutPrefix(value, "/run/secrets/")
+		switch setting, isFile := strings.CutSuffix(name, "_FILE"); {
+		case isFile:
+			core[setting] = made[path]
+			delete(core, name)
+		case inside:
+			core[name] = filepath.Join(dir, "secrets", path)
+		}
+	}
+	return made, core
 }
