@@ -76,7 +76,8 @@ func refuse(t *testing.T, c *stack.Cluster, d *data) {
 	})
 	stack.Eventually(t, 30*time.Second, "it is counted", func() bool {
 		stats, err := d.client.LimitStats(t.Context(), client.StatsRequest{})
-		return err == nil && len(stats.Refused) == 1 && *stats.Refused[0].Whose == "ada"
+		return err == nil && len(stats.Refused) == 1 && *stats.Refused[0].Whose == "ada" &&
+			slices.ContainsFunc(stats.Limits, func(one api.LimitHistory) bool { return one.Name == "tenant-requests" })
 	})
 }
 
@@ -191,8 +192,8 @@ func (b *tab) looksAt(pages []page) {
 	b.Helper()
 	b.eachOf(pages)
 	b.open("/console/limits")
-	b.Eventually("the use of a cap is drawn, and who was refused is named",
-		`document.querySelector("[data-plot=limit-user-active] canvas") !== null && document.querySelector("main table.rows")?.textContent.includes("ada")`)
+	b.Eventually("the use of a cap and of a rate is drawn, and who was refused is named",
+		`document.querySelector("[data-plot=limit-user-active] canvas") !== null && document.querySelector("[data-plot=limit-tenant-requests] canvas") !== null && document.querySelector("main table.rows")?.textContent.includes("ada")`)
 	b.look("limits-used")
 	b.Silent()
 	b.open("/console/none")

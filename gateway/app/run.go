@@ -128,8 +128,8 @@ func (p *parts) close() error {
 }
 
 // serve runs the public listener, and concurrently what must outlive its drain, until
-// the last request has ended: metrics can be read, hints arrive, and this gateway
-// counts among those that share the rates.
+// the last request has ended: metrics can be read, hints arrive, this gateway
+// counts among those that share the rates, and reports what they admit.
 func (p *parts) serve(ctx context.Context, cfg Config, logger *slog.Logger, registry *prometheus.Registry) error {
 	logger.InfoContext(ctx, "gateway listens", "address", cfg.Listener.Addr().String(), "metrics", cfg.MetricsListener.Addr().String(),
 		"core", cfg.CoreURL, "redis", cfg.RedisURL != "", "admin", cfg.OperatorKey != "")
@@ -172,6 +172,10 @@ func (p *parts) serve(ctx context.Context, cfg Config, logger *slog.Logger, regi
 	})
 	group.Go(func() error {
 		p.limiter.Run(background)
+		return nil
+	})
+	group.Go(func() error {
+		p.limiter.Report(background, p.core.ReportUses)
 		return nil
 	})
 	err := group.Wait()

@@ -57,7 +57,8 @@ type LimitStats struct {
 
 // LimitHistory is the use of one limit.
 type LimitHistory struct {
-	// Name is that of refusals, as in tenant-active; those of users and keys have all of them together.
+	// Name is that of refusals, as in tenant-active for a cap and tenant-requests for a rate; those of users and keys
+	// have all of them together.
 	Name string `json:"name"`
 	// Items has one for each step in which something asked for room, the oldest first.
 	Items []LimitStatsItem `json:"items"`
@@ -67,7 +68,9 @@ type LimitHistory struct {
 type LimitStatsItem struct {
 	// At is when the step begins.
 	At Time `json:"at" swaggertype:"string" format:"date-time"`
-	// Used is the largest use in the step, of one user or key where there are several; Limit is the largest limit.
+	// Used is the largest use of a cap in the step, of one user where there are several; of a rate it is how much was
+	// admitted, to all users or keys together. Limit is the largest limit; of a tenant's rate what that is in the step, and
+	// 0 for a rate that each user or key has for itself.
 	Used  int64 `json:"used"`
 	Limit int64 `json:"limit"`
 	// Refused counts jobs, or requests.
@@ -86,6 +89,28 @@ type LimitRefusals struct {
 
 // HopLimitStats is where the stats of limits are read, by a HopStatsRequest.
 const HopLimitStats = "/internal/v1/limits/stats"
+
+// HopLimitUses is where a gateway reports what it has admitted and refused, with an item for each tenant.
+const HopLimitUses = "/internal/v1/limits/uses"
+
+// HopLimitUsesRequest is what a gateway has admitted and refused of a tenant's requests since its last report.
+type HopLimitUsesRequest struct {
+	Uses []HopLimitUse `json:"uses"`
+}
+
+// HopLimitUse is what was used of one limit.
+type HopLimitUse struct {
+	// Limit is the limit's name in refusals, as in tenant-requests.
+	Limit string `json:"limit"`
+	// Name is the user or the key that was refused; empty for the tenant, and for all of its users or keys together.
+	Name string `json:"name,omitzero"`
+	// Used is how much was admitted; of a cap, its use.
+	Used int64 `json:"used,omitzero"`
+	// Allowed is what the rate is in a minute, 0 where each user or key has its own; of a cap, the cap.
+	Allowed int64 `json:"allowed,omitzero"`
+	// Refused counts jobs, or requests.
+	Refused int64 `json:"refused,omitzero"`
+}
 
 // HopStats is where stats are read.
 const HopStats = "/internal/v1/stats"

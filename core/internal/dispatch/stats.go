@@ -70,6 +70,18 @@ func (d *Dispatcher) countUses(uses []usage.Use) {
 	d.uses.Record(noted...)
 }
 
+// RecordUses notes what a gateway has admitted and refused of a tenant's requests.
+func (d *Dispatcher) RecordUses(owner tenant.ID, uses []api.HopLimitUse) {
+	noted := make([]stats.LimitUse, len(uses))
+	for i, one := range uses {
+		noted[i] = stats.LimitUse{
+			Tenant: owner, Limit: one.Limit, Name: one.Name,
+			LimitCounts: stats.LimitCounts{Used: one.Used, Allowed: one.Allowed, Refused: one.Refused},
+		}
+	}
+	d.uses.Record(noted...)
+}
+
 // countStored counts jobs that were stored.
 func (d *Dispatcher) countStored(answers []submit.Answer) {
 	var events []stats.Event

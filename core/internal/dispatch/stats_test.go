@@ -252,6 +252,29 @@ func TestUseOfCapsIsNoted(t *testing.T) {
 	}
 }
 
+// What gateways report is added up, beside what core knows itself.
+func TestReportsOfGateways(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for range 2 {
+		f.d.RecordUses(f.tenant, []api.HopLimitUse{
+			{Limit: "tenant-requests", Used: 40, Allowed: 600}, {Limit: "user-requests", Used: 7, Refused: 3}, {Limit: "user-requests", Name: "bob", Allowed: 60, Refused: 3},
+			{Limit: "tenant-active", Used: 5, Allowed: 5, Refused: 2},
+		})
+	}
+	limits, refused := f.limitStats("")
+	for name, want := range map[string]api.LimitStatsItem{
+		"tenant-requests": {Used: 80, Limit: 600}, "user-requests": {Used: 14, Refused: 6}, "tenant-active": {Used: 5, Limit: 5, Refused: 4},
+	} {
+		if limits[name] != want {
+			t.Errorf("%s: %+v, want %+v", name, limits[name], want)
+		}
+	}
+	if len(limits) != 3 || len(refused) != 2 || refused[0].Name != "user-requests" || *refused[0].Whose != "bob" || refused[0].Refused != 6 {
+		t.Errorf("%v, refused %+v", limits, refused)
+	}
+}
+
 // A refusal that is tried again because room was given back in the same transaction counts once, and so does that of a
 // submit with a key that others repeat.
 func TestARefusalCountsOnce(t *testing.T) {

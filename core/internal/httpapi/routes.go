@@ -64,6 +64,7 @@ func (s *Server) routes() []route {
 		{"POST", api.HopQueueDelete, body, 0, each(forManager(s.deleteQueue))},
 		{"POST", api.HopStats, body, 0, each(forManager(s.readStats))},
 		{"POST", api.HopLimitStats, body, 0, each(forManager(s.readLimitStats))},
+		{"POST", api.HopLimitUses, body, 0, each(forManager(s.recordLimitUses))},
 		{"POST", api.HopUsage, body, 0, each(forManager(s.readUsage))},
 
 		{"POST", api.HopDeadLetters, body, 0, each(forTenant(s.listDeadLetters))},

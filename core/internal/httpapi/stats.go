@@ -38,6 +38,22 @@ func (s *Server) readLimitStats(ctx context.Context, owner tenant.ID, item api.I
 	return s.Store.LimitStats(ctx, owner, item.Request)
 }
 
+// recordLimitUses notes what a gateway has admitted and refused.
+//
+//	@Summary     Record uses of limits
+//	@Description What a gateway has admitted and refused of a tenant's requests since its last report, for the limit stats.
+//	@ID          limitUses
+//	@Tags        Queues
+//	@Param       envelope body api.Envelope[api.HopLimitUsesRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[any] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-example-tenant {"uses": [{"limit": "tenant-requests", "used": 480, "allowed": 60000}]}
+//	@Router      /internal/v1/limits/uses [post]
+func (s *Server) recordLimitUses(_ context.Context, owner tenant.ID, item api.Item[api.HopLimitUsesRequest]) (struct{}, error) {
+	s.Dispatcher.RecordUses(owner, item.Request.Uses)
+	return struct{}{}, nil
+}
+
 // readUsage reads exact counts of a tenant's jobs.
 //
 //	@Summary     Read usage

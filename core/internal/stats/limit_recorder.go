@@ -11,27 +11,40 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// LimitUse is what was used of a limit at a moment.
+// LimitUse is what was used of a limit at a moment, or since the last time.
 type LimitUse struct {
 	Tenant tenant.ID
-	// Limit is the limit's name in refusals, as in "tenant-active".
+	// Limit is the limit's name in refusals, as in "tenant-active" for a cap and "tenant-requests" for a rate.
 	Limit string
 	// Name is the queue, or the user or key that was refused; empty for the tenant, and for all of its users or keys.
 	Name string
-	// At is PostgreSQL's time.
+	// At is PostgreSQL's time; the zero time is when it is appended.
 	At time.Time
 	LimitCounts
 }
 
-// LimitCounts are the largest use, the largest limit, and how much was refused.
+// LimitCounts are the largest use, the largest limit, and how much was refused; of a rate, Used is how much was admitted,
+// and Allowed how much is in a minute.
 type LimitCounts struct{ Used, Allowed, Refused int64 }
 
-func (c *LimitCounts) add(more *LimitCounts) {
-	c.Used, c.Allowed = max(c.Used, more.Used), max(c.Allowed, more.Allowed)
+// isRate says whether a limit is a rate, whose use is a sum; capEndings are what the names of caps end in.
+func isRate(limit string) bool {
+	return !slices.ContainsFunc(capEndings(), func(end string) bool { return strings.HasSuffix(limit, end) })
+}
+
+func capEndings() []string { return []string{"-active", "-running"} }
+
+func (c *LimitCounts) add(more *LimitCounts, rate bool) {
+	if rate {
+		c.Used += more.Used
+	} else {
+		c.Used = max(c.Used, more.Used)
+	}
+	c.Allowed = max(c.Allowed, more.Allowed)
 	c.Refused += more.Refused
 }
 
-// limitKey is a limit in a minute.
+// limitKey is a limit in a minute; 0 is the one in which it is appended.
 type limitKey struct {
 	tenant.QueueKey
 	limit  string
@@ -60,7 +73,11 @@ func (r *LimitRecorder) Record(uses ...LimitUse) {
 	defer r.mu.Unlock()
 	for i := range uses {
 		one := &uses[i]
-		r.of(limitKey{tenant.QueueKey{Tenant: one.Tenant, Name: one.Name}, one.Limit, one.At.Unix() / 60}, &one.LimitCounts)
+		minute := int64(0)
+		if !one.At.IsZero() {
+			minute = one.At.Unix() / 60
+		}
+		r.of(limitKey{tenant.QueueKey{Tenant: one.Tenant, Name: one.Name}, one.Limit, minute}, &one.LimitCounts)
 	}
 }
 
@@ -80,7 +97,7 @@ func (r *LimitRecorder) of(k limitKey, more *LimitCounts) {
 		ones = &LimitCounts{}
 		r.counts[k] = ones
 	}
-	ones.add(more)
+	ones.add(more, isRate(k.limit))
 }
 
 // Take gives what was recorded, and forgets it. lost is how many uses found no place.

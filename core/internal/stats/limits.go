@@ -15,7 +15,7 @@ import (
 
 const appendLimitsSQL = `
 INSERT INTO limit_stats (tenant_id, limit_name, name, grain, at, used, allowed, refused)
-SELECT tenant_id, limit_name, name, 0, at, used, allowed, refused
+SELECT tenant_id, limit_name, name, 0, coalesce(at, date_trunc('minute', statement_timestamp())), used, allowed, refused
 FROM unnest(@tenants::uuid[], @limits::text[], @names::text[], @minutes::timestamptz[], @used::bigint[], @allowed::bigint[], @refused::bigint[])
      AS part(tenant_id, limit_name, name, at, used, allowed, refused)`
 
@@ -26,10 +26,13 @@ func (s *Stats) AppendLimitStats(ctx context.Context, pending PendingLimits) err
 		return nil
 	}
 	n := len(keys)
-	tenants, limits, names, minutes := make([]uuid.UUID, n), make([]string, n), make([]string, n), make([]time.Time, n)
+	tenants, limits, names, minutes := make([]uuid.UUID, n), make([]string, n), make([]string, n), make([]*time.Time, n)
 	used, allowed, refused := make([]int64, n), make([]int64, n), make([]int64, n)
 	for i, k := range keys {
-		tenants[i], limits[i], names[i], minutes[i] = k.Tenant, k.limit, k.Name, time.Unix(k.minute*60, 0)
+		tenants[i], limits[i], names[i] = k.Tenant, k.limit, k.Name
+		if k.minute != 0 {
+			minutes[i] = new(time.Unix(k.minute*60, 0))
+		}
 		used[i], allowed[i], refused[i] = pending[k].Used, pending[k].Allowed, pending[k].Refused
 	}
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
@@ -42,10 +45,13 @@ func (s *Stats) AppendLimitStats(ctx context.Context, pending PendingLimits) err
 	return nil
 }
 
+// usedSQL is the use of several rows of a limit: the largest of a cap, the sum of a rate.
+const usedSQL = `CASE WHEN limit_name LIKE '%-active' OR limit_name LIKE '%-running' THEN max(used) ELSE sum(used)::bigint END`
+
 // readLimitsSQL reads one range of one index: of the tenant's limits, or of a queue's. A user may have a queue's name.
 const readLimitsSQL = `
 SELECT limit_name, date_bin(@step::interval, at, '1970-01-01 00:00:00+00') AS at,
-       max(used) AS used, max(allowed) AS allowed, sum(refused)::bigint AS refused
+       ` + usedSQL + ` AS used, max(allowed) AS allowed, sum(refused)::bigint AS refused
 FROM limit_stats
 WHERE tenant_id = @tenant_id AND name = @queue AND at >= @from AND at < @to
   AND (@queue = '' OR limit_name IN ('queue-active', 'queue-running'))
@@ -110,7 +116,11 @@ func (s *Stats) LimitStats(ctx context.Context, owner tenant.ID, request api.Hop
 			made.Limits = append(made.Limits, api.LimitHistory{Name: row.LimitName})
 		}
 		of := &made.Limits[len(made.Limits)-1]
-		of.Items = append(of.Items, api.LimitStatsItem{At: api.At(row.At), Used: row.Used, Limit: row.Allowed, Refused: row.Refused})
+		limit := row.Allowed
+		if isRate(row.LimitName) {
+			limit *= int64(asked.length / time.Minute)
+		}
+		of.Items = append(of.Items, api.LimitStatsItem{At: api.At(row.At), Used: row.Used, Limit: limit, Refused: row.Refused})
 	}
 	for i, row := range refused {
 		made.Refused[i] = api.LimitRefusals{Name: row.LimitName, Refused: row.Refused, LastAt: api.At(row.LastAt)}

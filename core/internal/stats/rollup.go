@@ -37,7 +37,7 @@ func jobStats() table {
 }
 
 func limitStats() table {
-	return table{"limit_stats", "tenant_id, limit_name, name", "used, allowed, refused", "max(used), max(allowed), sum(refused)"}
+	return table{"limit_stats", "tenant_id, limit_name, name", "used, allowed, refused", usedSQL + ", max(allowed), sum(refused)"}
 }
 
 // rollUpSQL replaces the oldest rows of a grain by their sums. One statement: a read sees the rows or their sums, and two

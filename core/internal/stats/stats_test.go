@@ -306,6 +306,55 @@ func TestLimitsAreReadBySteps(t *testing.T) {
 	}
 }
 
+// The use of a rate is a sum, at every step and in every grain, and its limit is that of the step. What has no time is of
+// the minute in which it is appended.
+func TestRatesAreSums(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	at := time.Now().UTC().Truncate(time.Hour).Add(-50 * time.Hour)
+	f.limits("tenant-requests", "", at, stats.LimitCounts{Used: 70, Allowed: 120}, stats.LimitCounts{Used: 30, Allowed: 120, Refused: 4})
+	f.limits("tenant-requests", "", at.Add(time.Minute), stats.LimitCounts{Used: 5, Allowed: 60})
+	f.limits("user-requests", "", at, stats.LimitCounts{Used: 9, Refused: 4})
+	f.limits("user-requests", "ada", at, stats.LimitCounts{Allowed: 60, Refused: 4})
+	holds := func(step string, want ...api.LimitStatsItem) {
+		t.Helper()
+		made, err := f.Store.LimitStats(t.Context(), f.Tenant, api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(time.Hour))), Step: step})
+		if err != nil || len(made.Limits) != 2 || made.Limits[0].Name != "tenant-requests" || len(made.Limits[0].Items) != len(want) {
+			t.Fatalf("%+v, %v", made, err)
+		}
+		for i, one := range made.Limits[0].Items {
+			one.At = api.Time{}
+			if one != want[i] {
+				t.Errorf("%s: %+v, want %+v", step, one, want[i])
+			}
+		}
+		if users := made.Limits[1].Items[0]; users.Used != 9 || users.Limit != 0 || users.Refused != 4 {
+			t.Errorf("of users: %+v", users)
+		}
+		if len(made.Refused) != 2 || *made.Refused[1].Whose != "ada" || made.Refused[0].Name != "tenant-requests" {
+			t.Errorf("refused: %+v", made.Refused)
+		}
+	}
+	holds(api.StepMinute, api.LimitStatsItem{Used: 100, Limit: 120, Refused: 4}, api.LimitStatsItem{Used: 5, Limit: 60})
+	hour := api.LimitStatsItem{Used: 105, Limit: 120 * 60, Refused: 4}
+	holds(api.StepHour, hour)
+	for _, rollUp := range []func() (stats.RolledUp, error){
+		func() (stats.RolledUp, error) { return f.Store.RollUpLimitMinutes(t.Context(), time.Time{}, 1000) },
+		func() (stats.RolledUp, error) { return f.Store.RollUpLimitHours(t.Context(), time.Time{}, 1000) },
+	} {
+		if _, err := rollUp(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	holds(api.StepHour, hour)
+
+	f.limits("tenant-jobs", "", time.Time{}, stats.LimitCounts{Used: 2, Allowed: 60})
+	made, err := f.Store.LimitStats(t.Context(), f.Tenant, api.HopStatsRequest{})
+	if err != nil || len(made.Limits) != 1 || made.Limits[0].Name != "tenant-jobs" || made.Limits[0].Items[0].Used != 2 {
+		t.Errorf("%+v, %v", made, err)
+	}
+}
+
 // What was not appended is recorded again, and beyond the bound nothing new is.
 func TestLimitRecorder(t *testing.T) {
 	t.Parallel()

@@ -95,6 +95,7 @@ func (l *Limiter) Charge(ctx context.Context, a *Account, work Work) error {
 		return nil
 	}
 	a.Decision = new(l.Admit(ctx, charged))
+	l.uses.count(a, &work)
 	if a.Decision.Verdict != Admitted {
 		return &RefusedError{a.Decision}
 	}

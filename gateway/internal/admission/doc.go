@@ -8,6 +8,7 @@
 //	Limiter.Admit         all buckets and cap hints in one script (limiter.lua), or,
 //	                      without Redis, by the same arithmetic in the process (gcra.go)
 //	SetHeaders            the header fields of the response
+//	Limiter.Report        what was admitted and refused, to core, for charts
 //
 // What Redis has, each key with a TTL:
 //

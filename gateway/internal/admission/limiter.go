@@ -83,6 +83,7 @@ type Limiter struct {
 	// fewerSince is since when fewer are seen; Run alone uses it.
 	fewerSince time.Time
 	hints      chan struct{}
+	uses       uses
 	// batcher makes flushes of the requests that Redis decides.
 	batcher *batch.Batcher[question, *answer]
 }

@@ -123,6 +123,34 @@ func TestLimitsOverTime(t *testing.T) {
 	}
 }
 
+// Of a rate what was admitted and refused is drawn, with zeros where nothing was asked for, and the rate where all share it.
+func TestRatesOverTime(t *testing.T) {
+	t.Parallel()
+	f := &fake{answers: map[string]string{
+		"GET /v1/limits": `{"policies":[],"caps":[]}`,
+		"GET /v1/limits/stats": `{"from":"2026-11-20T11:56:00Z","to":"2026-11-20T12:00:00Z","step":"minute","queue":null,"limits":[
+			{"name":"tenant-requests","items":[{"at":"2026-11-20T11:57:00Z","used":70,"limit":60,"refused":0}]},
+			{"name":"user-jobs","items":[{"at":"2026-11-20T11:58:00Z","used":5,"limit":0,"refused":4}]}],
+			"refused":[{"name":"user-jobs","whose":"ada","refused":4,"last_at":"2026-11-20T11:58:00Z"}]}`,
+	}}
+	send := open(t, f)
+	status, text := send(http.MethodGet, "/console/limits")
+	for _, want := range []string{"The tenant&#39;s requests", "All users&#39; jobs submitted", "One user&#39;s jobs submitted", `<td class="n">11:58</td><td class="n">5</td><td class="n">4</td>`} {
+		if status != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%d, no %q in %s", status, want, text)
+		}
+	}
+	status, text = send(http.MethodGet, "/console/charts?of=limits")
+	for _, want := range []string{
+		`"series":["Admitted","Refused","Limit"],"at":[1795175760,1795175820,1795175880,1795175940],"values":[[0,70,0,0],[0,0,0,0],[60,60,60,60]]`,
+		`"series":["Admitted","Refused"],"at":[1795175760,1795175820,1795175880,1795175940],"values":[[0,0,5,0],[0,0,4,0]]`,
+	} {
+		if status != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%d, no %q in %s", status, want, text)
+		}
+	}
+}
+
 func TestChartsOfTheCounts(t *testing.T) {
 	t.Parallel()
 	f := &fake{answers: map[string]string{"GET /v1/queues": emptyList, "GET /v1/limits": `{"policies":[],"caps":[]}`, "GET /v1/stats": counts, "GET /v1/audit": emptyList}}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
@@ -32,6 +33,17 @@ var limitLabels = map[string]string{
 	"tenant-reports":      "The tenant's outcomes and heartbeats",
 	"credential-requests": "One key's requests", "credential-jobs": "One key's jobs submitted",
 	"user-requests": "One user's requests", "user-jobs": "One user's jobs submitted",
+}
+
+// allLabels are the rates that each user or key has for itself, where the use is that of all.
+var allLabels = map[string]string{
+	"user-requests": "All users' requests", "user-jobs": "All users' jobs submitted",
+	"credential-requests": "All keys' requests", "credential-jobs": "All keys' jobs submitted",
+}
+
+// isCap says whether a limit is a cap, and not a rate.
+func isCap(name string) bool {
+	return strings.HasSuffix(name, "-active") || strings.HasSuffix(name, "-running")
 }
 
 // refusedName is the chart of what was refused.
@@ -68,22 +80,21 @@ func drawnLimits(span string, stats *api.LimitStats) []chart {
 	refused := newChart(refusedName, "Refused", nil, at)
 	for i := range stats.Limits {
 		one := &stats.Limits[i]
-		title := cmp.Or(limitLabels[one.Name], one.Name)
-		of := newChart("limit-"+one.Name, title, []string{"Most in use", "Limit"}, at)
-		of.Heads = append(of.Heads, "Refused")
+		title := cmp.Or(allLabels[one.Name], limitLabels[one.Name], one.Name)
+		of := newLimitChart(one.Name, title, at)
 		line, sum := make([]*float64, len(at)), int64(0)
 		for _, item := range one.Items {
 			place, found := slices.BinarySearchFunc(at, item.At.Time, time.Time.Compare)
 			if !found {
 				continue
 			}
-			of.Data.Values[0][place] = new(float64(item.Used))
-			of.Data.Values[1][place] = new(float64(item.Limit))
 			line[place] = new(float64(item.Refused))
 			sum += item.Refused
-			of.Rows = append(of.Rows, []string{item.At.UTC().Format(clockOf(span)), view.Number(item.Used), view.Number(item.Limit), view.Number(item.Refused)})
+			of.note(span, place, one.Name, &item)
 		}
-		hold(of.Data.Values[1])
+		if last := len(of.Data.Series) - 1; of.Data.Series[last] == limitSeries {
+			hold(of.Data.Values[last])
+		}
 		all = append(all, of)
 		if sum > 0 {
 			refused.Data.Series, refused.Data.Values = append(refused.Data.Series, title), append(refused.Data.Values, line)
@@ -94,6 +105,43 @@ func drawnLimits(span string, stats *api.LimitStats) []chart {
 		all = append(all, refused)
 	}
 	return all
+}
+
+// newLimitChart draws a cap's largest use below the cap; of a rate what was admitted and refused, below the rate where all
+// share it. The limit is the last series.
+func newLimitChart(name, title string, at []time.Time) chart {
+	if isCap(name) {
+		made := newChart("limit-"+name, title, []string{"Most in use", limitSeries}, at)
+		made.Heads = append(made.Heads, "Refused")
+		return made
+	}
+	series := []string{"Admitted", "Refused", limitSeries}
+	if allLabels[name] != "" {
+		series = series[:2]
+	}
+	made := newChart("limit-"+name, title, series, at)
+	for i := range at {
+		made.set(i, new(0.0), new(0.0)) // where nothing was asked for, nothing was admitted
+	}
+	return made
+}
+
+const limitSeries = "Limit"
+
+// note sets a step, in the order of the chart's heads.
+func (c *chart) note(span string, place int, name string, item *api.LimitStatsItem) {
+	counts := []int64{item.Used, item.Refused, item.Limit}
+	if isCap(name) {
+		counts = []int64{item.Used, item.Limit, item.Refused}
+	}
+	row := []string{item.At.UTC().Format(clockOf(span))}
+	for i, count := range counts[:len(c.Heads)-1] {
+		if i < len(c.Data.Values) {
+			c.Data.Values[i][place] = new(float64(count))
+		}
+		row = append(row, view.Number(count))
+	}
+	c.Rows = append(c.Rows, row)
 }
 
 // table sets the chart's table, without the steps in which nothing was refused.

@@ -72,6 +72,17 @@ func (c *Client) ReadSchema(ctx context.Context, tenant string, of api.HopType, 
 	return got.Value.PayloadSchema, true, nil
 }
 
+// ReportUses tells core what was admitted and refused of a tenant's requests. It is never repeated: what is lost is
+// missing in the limit stats, and nowhere else.
+func (c *Client) ReportUses(ctx context.Context, tenant string, uses []api.HopLimitUse) error {
+	item := api.Item[api.HopLimitUsesRequest]{Principal: actsFor(tenant), Request: api.HopLimitUsesRequest{Uses: uses}}
+	result, err := Call[api.HopLimitUsesRequest, struct{}](ctx, c, Write(api.HopLimitUses).Shared(""), item)
+	if err == nil && result.Problem != nil {
+		err = result.Problem
+	}
+	return err
+}
+
 // Ready reads core's readiness: ok, degraded or draining. It bypasses the limits
 // and the breaker, so that it reports core's state and not the gateway's.
 func (c *Client) Ready(ctx context.Context) (status string, err error) {

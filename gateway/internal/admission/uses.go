@@ -1,0 +1,191 @@
+package admission
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const (
+	// reportEvery is how often uses are reported. A gateway that is killed loses what it had not reported.
+	reportEvery = 5 * time.Second
+	// mostNamed bounds the users and keys of a tenant in one report, as core does: a tenant draws its users' names.
+	mostNamed = 1_000
+	// mostUses bounds all uses of a report.
+	mostUses = 100_000
+	// reportsAtOnce is how many tenants' uses are sent together.
+	reportsAtOnce = 100
+)
+
+// uses counts what was admitted and refused since the last report. What finds no place is not counted.
+type uses struct {
+	mu      sync.Mutex
+	tenants map[string]*tenantUses
+	size    int
+}
+
+type tenantUses struct {
+	counts map[useKey]*api.HopLimitUse
+	named  int
+}
+
+type useKey struct{ limit, name string }
+
+// count notes a decision that the account was charged by.
+func (u *uses) count(a *Account, work *Work) {
+	d, tenant := a.Decision, a.Key.Tenant
+	if tenant == "" { // the platform's keys have no page of limits
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if d.Verdict == CapReached {
+		u.countCap(a, work)
+		return
+	}
+	for i := range d.Policies {
+		p := &d.Policies[i]
+		use := api.HopLimitUse{Limit: p.Name, Allowed: perMinute(p.Rate)}
+		switch {
+		case d.Verdict == Admitted:
+			use.Used = p.Cost
+		case p.Refused:
+			use.Refused = p.Cost
+		}
+		if use.Used+use.Refused == 0 {
+			continue // it was only shown, or another bucket refused
+		}
+		u.add(tenant, &use, a.owner(p))
+	}
+}
+
+// countCap notes what a hint has refused: core never sees it.
+func (u *uses) countCap(a *Account, work *Work) {
+	full := a.Decision.Cap
+	if full == nil || full.Scope == "" {
+		return
+	}
+	use := api.HopLimitUse{Limit: full.Scope + "-" + full.Kind, Used: full.Used, Allowed: full.Limit}
+	for _, n := range work.jobs {
+		use.Refused += n
+	}
+	owner := ""
+	if full.Scope == scopeUser {
+		if owner = a.Key.User; owner == "" {
+			owner = work.onlyUser()
+		}
+	}
+	u.add(a.Key.Tenant, &use, owner)
+}
+
+// owner is the user or the key whose limit a policy is; empty for the tenant's.
+func (a *Account) owner(p *PolicyState) string {
+	switch p.Name {
+	case PolicyCredentialRequests, PolicyCredentialJobs:
+		return a.Key.KeyID
+	default:
+		return p.User
+	}
+}
+
+// add counts a use of the tenant's limit; or of all users' or keys' limits, and of owner's own if it was refused.
+func (u *uses) add(tenant string, use *api.HopLimitUse, owner string) {
+	if owner != "" && use.Refused > 0 {
+		own := *use
+		own.Name = owner
+		u.sum(tenant, &own)
+	}
+	if owner != "" && use.Limit != capUserActive {
+		use.Allowed = 0 // each has its own
+	}
+	u.sum(tenant, use)
+}
+
+func (u *uses) sum(tenant string, use *api.HopLimitUse) {
+	of := u.tenants[tenant]
+	if of == nil {
+		if u.size >= mostUses {
+			return
+		}
+		of = &tenantUses{counts: map[useKey]*api.HopLimitUse{}}
+		if u.tenants == nil {
+			u.tenants = map[string]*tenantUses{}
+		}
+		u.tenants[tenant] = of
+	}
+	key := useKey{use.Limit, use.Name}
+	sum := of.counts[key]
+	if sum == nil {
+		if u.size >= mostUses || use.Name != "" && of.named >= mostNamed {
+			return
+		}
+		if use.Name != "" {
+			of.named++
+		}
+		u.size++
+		of.counts[key] = new(*use)
+		return
+	}
+	if use.Limit == capTenantActive || use.Limit == capUserActive {
+		sum.Used = max(sum.Used, use.Used)
+	} else {
+		sum.Used += use.Used
+	}
+	sum.Allowed = max(sum.Allowed, use.Allowed)
+	sum.Refused += use.Refused
+}
+
+// take gives what was counted, by tenant, and forgets it.
+func (u *uses) take() map[string]*tenantUses {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	taken := u.tenants
+	u.tenants, u.size = nil, 0
+	return taken
+}
+
+// perMinute is a rate as charts have it.
+func perMinute(perSecond float64) int64 {
+	const most = 1 << 50
+	return int64(math.Round(min(perSecond*60, most)))
+}
+
+// Report sends what was admitted and refused, by tenant, every five seconds until ctx ends, and then what is left. What
+// cannot be sent is dropped: it is for charts.
+func (l *Limiter) Report(ctx context.Context, send func(ctx context.Context, tenant string, uses []api.HopLimitUse) error) {
+	ticker := time.NewTicker(reportEvery)
+	defer ticker.Stop()
+	for ended := false; !ended; {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			ended = true
+		}
+		l.report(context.WithoutCancel(ctx), send)
+	}
+}
+
+func (l *Limiter) report(ctx context.Context, send func(ctx context.Context, tenant string, uses []api.HopLimitUse) error) {
+	ctx, cancel := context.WithTimeout(ctx, reportEvery)
+	defer cancel()
+	var group errgroup.Group
+	group.SetLimit(reportsAtOnce)
+	for tenant, of := range l.uses.take() {
+		group.Go(func() error {
+			uses := make([]api.HopLimitUse, 0, len(of.counts))
+			for _, use := range of.counts {
+				uses = append(uses, *use)
+			}
+			if err := send(ctx, tenant, uses); err != nil {
+				l.opts.Logger.DebugContext(ctx, "uses of limits were not reported", "error", err)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+}
