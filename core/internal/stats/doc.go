@@ -10,8 +10,7 @@
 //
 // limit_stats has the use of limits in the same way: of a cap the largest of a minute instead of a sum, and what was
 // refused. It costs no read: the use of a cap is known where a submit or a claim counts under it. Gateways decide rates:
-// each reports every five seconds what it has admitted and refused, and it counts for the minute in which it is appended,
-// up to ten seconds later.
+// each reports every twenty seconds what it has admitted and refused, and it counts for the minute in which it is appended.
 //
 // The counts are for charts. What a core that was killed had not appended yet is missing; package ledger has the
 // exact numbers.

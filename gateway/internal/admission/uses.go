@@ -12,8 +12,11 @@ import (
 )
 
 const (
-	// reportEvery is how often uses are reported. A gateway that is killed loses what it had not reported.
-	reportEvery = 5 * time.Second
+	// reportEvery is how often uses are reported, each time by a few rows for each tenant that asked for anything. A gateway
+	// that is killed loses what it had not reported.
+	reportEvery = 20 * time.Second
+	// reportTime is how long a report may take, at the end of a gateway too.
+	reportTime = 5 * time.Second
 	// mostNamed bounds the users and keys of a tenant in one report, as core does: a tenant draws its users' names.
 	mostNamed = 1_000
 	// mostUses bounds all uses of a report.
@@ -155,7 +158,7 @@ func perMinute(perSecond float64) int64 {
 	return int64(math.Round(min(perSecond*60, most)))
 }
 
-// Report sends what was admitted and refused, by tenant, every five seconds until ctx ends, and then what is left. What
+// Report sends what was admitted and refused, by tenant, every twenty seconds until ctx ends, and then what is left. What
 // cannot be sent is dropped: it is for charts.
 func (l *Limiter) Report(ctx context.Context, send func(ctx context.Context, tenant string, uses []api.HopLimitUse) error) {
 	ticker := time.NewTicker(reportEvery)
@@ -171,7 +174,7 @@ func (l *Limiter) Report(ctx context.Context, send func(ctx context.Context, ten
 }
 
 func (l *Limiter) report(ctx context.Context, send func(ctx context.Context, tenant string, uses []api.HopLimitUse) error) {
-	ctx, cancel := context.WithTimeout(ctx, reportEvery)
+	ctx, cancel := context.WithTimeout(ctx, reportTime)
 	defer cancel()
 	var group errgroup.Group
 	group.SetLimit(reportsAtOnce)

@@ -42,7 +42,7 @@ func statsRequest(c *Call) (api.HopStatsRequest, error) {
 //	@Summary     Read limit stats
 //	@Description How much of each limit was used, an item for each minute, hour or day in which something asked for room under it, oldest first, and who was refused the most. Limits are named as in refusals: `tenant-active`, `user-active`, `tenant-running`, and rates as `tenant-requests`, `tenant-jobs`, `user-jobs`. Of the caps of users an item has the user with the largest use; of a rate it has what was admitted in the step, of all users or keys together, and what the rate is in it.
 //	@Description
-//	@Description For charts: what a core or a gateway that was killed counted in its last 5 seconds is missing. Minutes are kept for 2 days, hours for 90 days; of older minutes an hour is shown at its first minute.
+//	@Description For charts: what a core that was killed counted in its last 5 seconds is missing, and a gateway in its last 20. Minutes are kept for 2 days, hours for 90 days; of older minutes an hour is shown at its first minute.
 //	@ID          readLimitStats
 //	@Tags        Queues
 //	@Param       queue query string false "The limits of this queue; absent: those of the tenant and its users."
