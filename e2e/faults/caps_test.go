@@ -26,11 +26,11 @@ func (c capped) overrides() api.Overrides {
 
 // overCapSQL gives a line for each cap that is exceeded at this moment.
 const overCapSQL = `
-SELECT count(*) || ' active of ' || $1 FROM jobs HAVING count(*) > $1
+SELECT count(*) || ' active of ' || $1::bigint FROM jobs HAVING count(*) > $1
 UNION ALL
-SELECT count(*) || ' running of ' || $2 FROM jobs WHERE state = 'running' HAVING count(*) > $2
+SELECT count(*) || ' running of ' || $2::bigint FROM jobs WHERE state = 'running' HAVING count(*) > $2
 UNION ALL
-SELECT count(*) || ' running of ' || $3 || ' of ' || user_id FROM jobs WHERE state = 'running' GROUP BY user_id HAVING count(*) > $3`
+SELECT count(*) || ' running of ' || $3::bigint || ' of ' || user_id FROM jobs WHERE state = 'running' GROUP BY user_id HAVING count(*) > $3`
 
 // watchCaps looks at the counts of a database with one capped tenant until the
 // returned function is called, which gives how often it looked.
@@ -44,7 +44,9 @@ func (l *load) watchCaps(c capped) (stop func() int) {
 			l.mu.Lock()
 			l.overCap = append(l.overCap, over...)
 			l.mu.Unlock()
-			n++
+			if over != nil { // not while PostgreSQL does not answer
+				n++
+			}
 			pace(ctx, 15*time.Millisecond)
 		}
 		looks <- n
