@@ -19,8 +19,8 @@ func moveBack(t *testing.T, url string) {
 	for _, sql := range []string{
 		`DO $$ BEGIN FOR n IN 2..6 LOOP EXECUTE format('CREATE TABLE past_%s PARTITION OF finished_jobs FOR VALUES FROM (%L) TO (%L)',
 			n, ((now() AT TIME ZONE 'UTC')::date - n) || ' 00:00:00+00', ((now() AT TIME ZONE 'UTC')::date - n + 1) || ' 00:00:00+00'); END LOOP; END $$`,
-		`UPDATE finished_jobs SET created_at = created_at - $1 * interval '1 day', started_at = started_at - $1 * interval '1 day', finished_at = finished_at - $1 * interval '1 day'`,
-		`UPDATE dead_letters SET created_at = created_at - $1 * interval '1 day', died_at = died_at - $1 * interval '1 day'`,
+		`UPDATE finished_jobs SET ` + earlier("created_at") + `, ` + earlier("started_at") + `, ` + earlier("finished_at"),
+		`UPDATE dead_letters SET ` + earlier("created_at") + `, ` + earlier("died_at"),
 		`UPDATE ledger_entries SET day = day - $1::int`,
 		`UPDATE ledger_days SET day = day - $1::int`,
 	} {
@@ -32,6 +32,11 @@ func moveBack(t *testing.T, url string) {
 			t.Fatalf("nothing was changed by %s", sql)
 		}
 	}
+}
+
+// earlier is immutable, as Citus wants it: timestamptz - interval is not.
+func earlier(column string) string {
+	return column + ` = (` + column + ` AT TIME ZONE 'UTC' - $1 * interval '1 day') AT TIME ZONE 'UTC'`
 }
 
 // Cores are killed under load, and again while they close the day: its numbers are those that the API has acknowledged,

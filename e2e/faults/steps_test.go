@@ -127,6 +127,7 @@ func (s *stoppedCore) awaitTimeout(session int) {
 // on when it does, or when PostgreSQL has ended its session. No tick is made twice, and none is missing.
 func TestCoreStoppedInAStepOfASchedule(t *testing.T) {
 	t.Parallel()
+	stack.NotOnCitus(t, "sees what a session waits for, which is on the worker")
 	s := newStoppedCore(t)
 	put := func(name string) {
 		t.Helper()
@@ -178,6 +179,7 @@ func TestCoreStoppedInAStepOfASchedule(t *testing.T) {
 // before it.
 func TestCoreStoppedInAFollowUp(t *testing.T) {
 	t.Parallel()
+	stack.NotOnCitus(t, "sees what a session waits for, which is on the worker")
 	s := newStoppedCore(t)
 	other := s.Client(t, s.NewTenant(t, "other").Key)
 	submit := func(c *client.Client) (first api.ClaimedJob, child string) {

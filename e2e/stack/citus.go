@@ -112,6 +112,14 @@ func CitusSchema(tb testing.TB, coordinator string, distributed bool) string {
 	return u.String()
 }
 
+// NotOnCitus skips a test that looks at what a coordinator of Citus does not show, where each database is a schema there.
+func NotOnCitus(tb testing.TB, what string) {
+	tb.Helper()
+	if allOnCitus() {
+		tb.Skip("not on Citus: ", what)
+	}
+}
+
 // allOnCitus says whether each database is to be a schema on Citus.
 func allOnCitus() bool { return cmp.Or(os.Getenv(citusAllEnv), "0") == "1" }
 
