@@ -114,9 +114,13 @@ func postgresProxy(t *testing.T, databaseURL string, faults *faultproxy.Faults) 
 		t.Fatal(err)
 	}
 	t.Cleanup(proxy.Close)
+	parameters := url.Values{"sslmode": {"disable"}}
+	for name, value := range given.RuntimeParams {
+		parameters.Set(name, value)
+	}
 	through := url.URL{
 		Scheme: "postgres", User: url.UserPassword(given.User, given.Password), Host: proxy.Address(), Path: given.Database,
-		RawQuery: "sslmode=disable",
+		RawQuery: parameters.Encode(),
 	}
 	return through.String()
 }

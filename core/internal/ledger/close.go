@@ -18,23 +18,28 @@ type Ledger struct{ *store.Store }
 // as running yet.
 const closeMargin = 5 * time.Minute
 
-// nextDaySQL gives the first day that is not closed, and whether it can be. A row of that day is written by a statement
-// that began on it, so by a transaction that did. pg_stat_activity is read in a statement before the count: the count's
-// snapshot then has all of them. It hides the transactions of other roles; they are not core's.
-const nextDaySQL = `
+const (
+	// nextDaySQL gives the first day that is not closed, and whether it is over.
+	nextDaySQL = `
 SELECT day, day::timestamp AT TIME ZONE 'UTC' AS from, (day + 1)::timestamp AT TIME ZONE 'UTC' AS to,
-       (day + 1)::timestamp AT TIME ZONE 'UTC' <= statement_timestamp() - @margin::interval AS over,
-       EXISTS (SELECT FROM pg_stat_activity
-               WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
-                 AND xact_start < (day + 1)::timestamp AT TIME ZONE 'UTC') AS held
+       (day + 1)::timestamp AT TIME ZONE 'UTC' <= statement_timestamp() - @margin::interval AS over
 FROM (SELECT max(day) + 1 AS day FROM ledger_days HAVING count(*) > 0) AS next`
+	// heldSQL says whether a row of the day may be missing. It is written by a statement that began on it, so by a
+	// transaction that did. pg_stat_activity is read in a statement before the count: the count's snapshot then has all
+	// of them. It hides the transactions of other roles; they are not core's. Citus allows it beside no table.
+	heldSQL = `
+SELECT EXISTS (SELECT FROM pg_stat_activity
+               WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend' AND xact_start < @to)`
+)
 
 // Day is a day of the ledger.
 type Day struct {
 	Day      time.Time
 	From, To time.Time
-	// Over says that the day has ended, with a margin; Held that a transaction is left that began before its end.
-	Over, Held bool
+	// Over says that the day has ended, with a margin; Held that it is over and a transaction is left that began before
+	// its end.
+	Over bool
+	Held bool `db:"-"`
 }
 
 // countDaySQL counts a day from what is there and what was left, all in the one snapshot of this statement. Jobs that
@@ -98,8 +103,11 @@ func (l *Ledger) CloseDay(ctx context.Context) (*Day, error) {
 			return err
 		}
 		next = days[0]
-		if !next.Over || next.Held {
+		if !next.Over {
 			return nil
+		}
+		if err := tx.QueryRow(ctx, heldSQL, store.Args{"to": next.To}).Scan(&next.Held); err != nil || next.Held {
+			return err
 		}
 		if _, err := tx.Exec(ctx, wholeTablesSQL); err != nil {
 			return err

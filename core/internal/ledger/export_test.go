@@ -1,7 +1,7 @@
 package ledger
 
-// NextDaySQL is the statement that decides whether a day can be closed.
-const NextDaySQL = nextDaySQL
+// HeldSQL is the statement that decides whether a day that is over can be closed.
+const HeldSQL = heldSQL
 
 // Planned are statements with the indexes that their plans must use.
 func Planned() map[string][]string {
