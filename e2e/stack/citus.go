@@ -93,6 +93,19 @@ func runSQL(tb testing.TB, databaseURL, sql string) {
 	}
 }
 
+// citusRole is core's role: no superuser, as it should be. The statement makes it on all nodes.
+const (
+	citusRole    = "forgequeue_core"
+	citusRoleSQL = `
+DO $$ BEGIN
+  PERFORM pg_advisory_xact_lock(hashtext('` + citusRole + `'));
+  IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '` + citusRole + `') THEN
+    CREATE ROLE ` + citusRole + ` LOGIN;
+  END IF;
+  EXECUTE format('GRANT CREATE ON DATABASE %I TO ` + citusRole + `', current_database());
+END $$`
+)
+
 // CitusSchema gives the connection string of a schema that there is not yet, dropped at the end: `core migrate`
 // makes it, distributed by Citus or of plain tables on the coordinator.
 func CitusSchema(tb testing.TB, coordinator string, distributed bool) string {
@@ -102,6 +115,8 @@ func CitusSchema(tb testing.TB, coordinator string, distributed bool) string {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	runSQL(tb, coordinator, citusRoleSQL)
+	u.User = url.User(citusRole)
 	given := u.Query()
 	given.Set("search_path", schema)
 	given.Set("citus.enable_schema_based_sharding", map[bool]string{true: "on", false: "off"}[distributed])
