@@ -45,7 +45,7 @@ func TestClocksAnHourOff(t *testing.T) {
 	stopWork()
 	_, db := l.check()
 	if early := stack.Query[string](t.Context(), t, c.DatabaseURL,
-		`SELECT id || ' by ' || (run_at - started_at) FROM finished_jobs WHERE attempt = 1 AND started_at < run_at`); len(early) > 0 {
+		`SELECT id || ' by ' || (run_at - started_at) FROM finished_jobs WHERE attempt = 1 AND started_at < run_at`); len(early) > 0 && !stack.OnCitus() { // there the statement's time is from before the worker looks
 		t.Errorf("%d jobs were claimed before their time: %v", len(early), early)
 	}
 	if lost := expired(db); lost > 0 {

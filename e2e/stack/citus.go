@@ -130,13 +130,13 @@ func CitusSchema(tb testing.TB, coordinator string, distributed bool) string {
 // NotOnCitus skips a test that looks at what a coordinator of Citus does not show, where each database is a schema there.
 func NotOnCitus(tb testing.TB, what string) {
 	tb.Helper()
-	if allOnCitus() {
+	if OnCitus() {
 		tb.Skip("not on Citus: ", what)
 	}
 }
 
-// allOnCitus says whether each database is to be a schema on Citus.
-func allOnCitus() bool { return cmp.Or(os.Getenv(citusAllEnv), "0") == "1" }
+// OnCitus says whether each database of the tests is a schema on Citus.
+func OnCitus() bool { return cmp.Or(os.Getenv(citusAllEnv), "0") == "1" }
 
 // MoveCitusSchemas moves up to so many of the schemas of connection strings to the other worker, one after the other,
 // all from the worker that has the first of them. It calls moved after each.

@@ -36,7 +36,7 @@ var template struct {
 // migratedDatabase makes a database with all tables, dropped at the end.
 func migratedDatabase(tb testing.TB) string {
 	tb.Helper()
-	if allOnCitus() {
+	if OnCitus() {
 		database := CitusSchema(tb, Citus(tb), true)
 		migrate(tb, map[string]string{"DATABASE_URL": database, "FORGEQUEUE_LOG_LEVEL": "error"})
 		return database
