@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -18,6 +19,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/app"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/secret"
 )
 
@@ -157,7 +159,11 @@ var platform = api.Principal{Kind: api.PrincipalPlatform, KeyID: "platform"} //n
 
 func must[Resp, Req any](r *running, path string, p api.Principal, request Req) Resp {
 	r.Helper()
-	answer := ask[Resp](r, path, p, request)
+	var answer api.Result[Resp]
+	celltest.EventuallyWithin(r, time.Minute, path+" to be served", func() bool { // a busy machine may be late with the looks at cells
+		answer = ask[Resp](r, path, p, request)
+		return answer.Problem == nil || answer.Problem.Code != problem.CoreUnavailable
+	})
 	if answer.Problem != nil || answer.Value == nil {
 		r.Fatalf("%s: %d %+v", path, answer.Status, answer.Problem)
 	}

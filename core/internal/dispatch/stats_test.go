@@ -258,7 +258,9 @@ func TestReportsOfGateways(t *testing.T) {
 	f := newFixture(t)
 	for range 2 {
 		f.d.RecordUses(f.tenant, []api.HopLimitUse{
-			{Limit: "tenant-requests", Used: 40, Allowed: 600}, {Limit: "user-requests", Used: 7, Refused: 3}, {Limit: "user-requests", Name: "bob", Allowed: 60, Refused: 3},
+			{Limit: "tenant-requests", Used: 40, Allowed: 600},
+			{Limit: "user-requests", Used: 7, Refused: 3},
+			{Limit: "user-requests", Name: "bob", Allowed: 60, Refused: 3},
 			{Limit: "tenant-active", Used: 5, Allowed: 5, Refused: 2},
 		})
 	}

@@ -89,8 +89,13 @@ func TestUsesAreReported(t *testing.T) {
 	}
 	want := map[string][]api.HopLimitUse{
 		"acme": {
-			{Limit: "credential-requests", Used: 2}, {Limit: "tenant-jobs", Used: 4, Allowed: 120}, {Limit: "tenant-reports", Used: 7, Allowed: 300_000},
-			{Limit: "tenant-requests", Used: 2}, {Limit: "user-jobs", Used: 4, Refused: 9}, {Limit: "user-jobs", Name: "ada", Refused: 6}, {Limit: "user-jobs", Name: "bob", Refused: 3},
+			{Limit: "credential-requests", Used: 2},
+			{Limit: "tenant-jobs", Used: 4, Allowed: 120},
+			{Limit: "tenant-reports", Used: 7, Allowed: 300_000},
+			{Limit: "tenant-requests", Used: 2},
+			{Limit: "user-jobs", Used: 4, Refused: 9},
+			{Limit: "user-jobs", Name: "ada", Refused: 6},
+			{Limit: "user-jobs", Name: "bob", Refused: 3},
 		},
 		"other": {{Limit: "credential-requests", Used: 1}, {Limit: "tenant-requests", Used: 1}},
 	}
