@@ -206,7 +206,7 @@ func TestTheOperatorsPages(t *testing.T) {
 		return strings.Contains(page, "Your key is no longer valid")
 	})
 	if status, page = operator.post("/console/admin/plans", "name", "small-made-here", "max_active", "100", "jobs_per_second", "2.5", "visibility_timeout_max", "90"); status != http.StatusOK ||
-		!strings.Contains(page, "small-made-here") || !strings.Contains(page, "2.5 a second") || !strings.Contains(page, "1 min 30 s") {
+		!strings.Contains(page, "small-made-here") || !strings.Contains(page, "2.5 a second") || !strings.Contains(page, "1\u00a0min 30\u00a0s") {
 		t.Errorf("%d %s", status, page)
 	}
 	if status, page = operator.post("/console/admin/plans", "name", "small-made-here", "max_active", "1"); status != http.StatusBadRequest || !strings.Contains(page, "a plan has this name") {

@@ -108,7 +108,7 @@ func TestLimitsOverTime(t *testing.T) {
 			t.Errorf("%d, no %q in %s", status, want, text)
 		}
 	}
-	const drawn = `"limit-tenant-active":{"series":["Most in use","Limit"],"at":[1795175760,1795175820,1795175880,1795175940],"values":[[null,1200,null,8],[10,10,10,12]]}`
+	const drawn = `"limit-tenant-active":{"series":["Most in use","Limit"],"limited":true,"at":[1795175760,1795175820,1795175880,1795175940],"values":[[null,1200,null,8],[10,10,10,12]]}`
 	if status, text := send(http.MethodGet, "/console/charts?of=limits"); status != http.StatusOK || !strings.Contains(text, drawn) || !strings.Contains(text, `"values":[[null,0,null,4]]`) {
 		t.Errorf("%d %s", status, text)
 	}
@@ -142,7 +142,7 @@ func TestRatesOverTime(t *testing.T) {
 	}
 	status, text = send(http.MethodGet, "/console/charts?of=limits")
 	for _, want := range []string{
-		`"series":["Admitted","Refused","Limit"],"at":[1795175760,1795175820,1795175880,1795175940],"values":[[0,70,0,0],[0,0,0,0],[60,60,60,60]]`,
+		`"series":["Admitted","Refused","Limit"],"limited":true,"at":[1795175760,1795175820,1795175880,1795175940],"values":[[0,70,0,0],[0,0,0,0],[60,60,60,60]]`,
 		`"series":["Admitted","Refused"],"at":[1795175760,1795175820,1795175880,1795175940],"values":[[0,0,5,0],[0,0,4,0]]`,
 	} {
 		if status != http.StatusOK || !strings.Contains(text, want) {
@@ -239,7 +239,7 @@ func TestProbes(t *testing.T) {
 func TestRefusalsInWords(t *testing.T) {
 	t.Parallel()
 	send := open(t, &fake{answers: map[string]string{"GET /v1/queues": "503"}})
-	if status, text := send(http.MethodGet, "/console/queues"); status != http.StatusServiceUnavailable || !strings.Contains(text, "Core cannot be reached") || !strings.Contains(text, "Try again in 1.5 s") {
+	if status, text := send(http.MethodGet, "/console/queues"); status != http.StatusServiceUnavailable || !strings.Contains(text, "Core cannot be reached") || !strings.Contains(text, "Try again in 1.5\u00a0s") {
 		t.Errorf("%d %s", status, text)
 	}
 }

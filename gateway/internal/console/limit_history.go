@@ -25,7 +25,7 @@ type refusal struct {
 }
 
 // limitLabels are the caps and rates by their names in refusals.
-var limitLabels = map[string]string{
+var limitLabels = map[string]string{ //nolint:gosec // names of limits, no credentials
 	"tenant-active": "The tenant's jobs that have not ended", "tenant-running": "The tenant's jobs at once",
 	"user-active": "One user's jobs that have not ended", "user-running": "One user's jobs at once",
 	"queue-active": "A queue's jobs that have not ended", "queue-running": "A queue's jobs at once",
@@ -36,7 +36,7 @@ var limitLabels = map[string]string{
 }
 
 // allLabels are the rates that each user or key has for itself, where the use is that of all.
-var allLabels = map[string]string{
+var allLabels = map[string]string{ //nolint:gosec // likewise
 	"user-requests": "All users' requests", "user-jobs": "All users' jobs submitted",
 	"credential-requests": "All keys' requests", "credential-jobs": "All keys' jobs submitted",
 }
@@ -78,8 +78,7 @@ func drawnLimits(span string, stats *api.LimitStats) []chart {
 	at := stepsOf(stats)
 	var all []chart
 	refused := newChart(refusedName, "Refused", nil, at)
-	for i := range stats.Limits {
-		one := &stats.Limits[i]
+	for _, one := range slices.SortedStableFunc(slices.Values(stats.Limits), byWhose) {
 		title := cmp.Or(allLabels[one.Name], limitLabels[one.Name], one.Name)
 		of := newLimitChart(one.Name, title, at)
 		line, sum := make([]*float64, len(at)), int64(0)
@@ -92,8 +91,8 @@ func drawnLimits(span string, stats *api.LimitStats) []chart {
 			sum += item.Refused
 			of.note(span, place, one.Name, &item)
 		}
-		if last := len(of.Data.Series) - 1; of.Data.Series[last] == limitSeries {
-			hold(of.Data.Values[last])
+		if of.Data.Limited {
+			hold(of.Data.Values[len(of.Data.Values)-1])
 		}
 		all = append(all, of)
 		if sum > 0 {
@@ -107,26 +106,36 @@ func drawnLimits(span string, stats *api.LimitStats) []chart {
 	return all
 }
 
+// byWhose puts the tenant's own limits first, then those of users, of queues, and of keys.
+func byWhose(a, b api.LimitHistory) int {
+	place := func(name string) int {
+		whose, _, _ := strings.Cut(name, "-")
+		return slices.Index([]string{"tenant", "user", "queue", "credential"}, whose)
+	}
+	return cmp.Compare(place(a.Name), place(b.Name))
+}
+
 // newLimitChart draws a cap's largest use below the cap; of a rate what was admitted and refused, below the rate where all
-// share it. The limit is the last series.
+// share it.
 func newLimitChart(name, title string, at []time.Time) chart {
 	if isCap(name) {
-		made := newChart("limit-"+name, title, []string{"Most in use", limitSeries}, at)
+		made := newChart("limit-"+name, title, []string{"Most in use", "Limit"}, at)
+		made.Data.Limited = true
 		made.Heads = append(made.Heads, "Refused")
 		return made
 	}
-	series := []string{"Admitted", "Refused", limitSeries}
-	if allLabels[name] != "" {
+	shared := allLabels[name] == ""
+	series := []string{"Admitted", "Refused", "Limit"}
+	if !shared {
 		series = series[:2]
 	}
 	made := newChart("limit-"+name, title, series, at)
+	made.Data.Limited = shared
 	for i := range at {
 		made.set(i, new(0.0), new(0.0)) // where nothing was asked for, nothing was admitted
 	}
 	return made
 }
-
-const limitSeries = "Limit"
 
 // note sets a step, in the order of the chart's heads.
 func (c *chart) note(span string, place int, name string, item *api.LimitStatsItem) {

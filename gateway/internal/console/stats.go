@@ -41,9 +41,11 @@ type chart struct {
 type chartData struct {
 	Series []string `json:"series"`
 	// Unit is s where the values are seconds; empty for counts.
-	Unit   string       `json:"unit,omitzero"`
-	At     []int64      `json:"at"`
-	Values [][]*float64 `json:"values"`
+	Unit string `json:"unit,omitzero"`
+	// Limited says that the last series is the limit of the others.
+	Limited bool         `json:"limited,omitzero"`
+	At      []int64      `json:"at"`
+	Values  [][]*float64 `json:"values"`
 }
 
 // charts draws a queue, or all of them; nil where the API gives no counts: a page without its charts is better than none.

@@ -20,10 +20,10 @@ func TestWords(t *testing.T) {
 	for want, got := range map[string]string{
 		"0": view.Number(0), "999": view.Number(999), "1\u202f000": view.Number(1000), "12\u202f345\u202f678": view.Number(12345678), "−1\u202f234": view.Number(-1234),
 		"10\u202f000+": view.Count(10_000, true), "0.25": view.Decimal(.25), "1\u202f235": view.Decimal(1234.6), "33.3": view.Decimal(33.333),
-		"0 ms": view.Duration(0), "12 ms": view.Duration(12 * time.Millisecond), "1.5 s": view.Duration(1590 * time.Millisecond), "2 s": view.Duration(2 * time.Second),
-		"59 s": view.Duration(59*time.Second + 900*time.Millisecond), "1 min": view.Duration(time.Minute), "3 min 5 s": view.Duration(185 * time.Second),
-		"2 h 3 min": view.Duration(123 * time.Minute), "2 d 3 h": view.Duration(51 * time.Hour),
-		"now": view.Relative(noon, noon), "in 5 min": view.Relative(noon.Add(5*time.Minute+3*time.Second), noon), "3 d ago": view.Relative(noon.Add(-80*time.Hour), noon),
+		"0\u00a0ms": view.Duration(0), "12\u00a0ms": view.Duration(12 * time.Millisecond), "1.5\u00a0s": view.Duration(1590 * time.Millisecond), "2\u00a0s": view.Duration(2 * time.Second),
+		"59\u00a0s": view.Duration(59*time.Second + 900*time.Millisecond), "1\u00a0min": view.Duration(time.Minute), "3\u00a0min 5\u00a0s": view.Duration(185 * time.Second),
+		"2\u00a0h 3\u00a0min": view.Duration(123 * time.Minute), "2\u00a0d 3\u00a0h": view.Duration(51 * time.Hour),
+		"now": view.Relative(noon, noon), "in 5\u00a0min": view.Relative(noon.Add(5*time.Minute+3*time.Second), noon), "3\u00a0d ago": view.Relative(noon.Add(-80*time.Hour), noon),
 		"dead letter": view.Label("dead_letter"), "active": view.Label("ACTIVE"),
 	} {
 		if got != want {
@@ -79,21 +79,21 @@ func TestATimelineIsToScale(t *testing.T) {
 		now      float64
 		want     []string
 	}{
-		"waits":     {nil, nil, 50, []string{"waited 0: 50 s at 0, 1000 wide, open"}},
-		"backs off": {nil, []api.Attempt{failed}, 50, []string{"waited 0: 10 s at 0, 200 wide", "failed 1: 30 s at 200, 600 wide", "backoff 0: 10 s at 800, 200 wide, open"}},
+		"waits":     {nil, nil, 50, []string{"waited 0: 50\u00a0s at 0, 1000 wide, open"}},
+		"backs off": {nil, []api.Attempt{failed}, 50, []string{"waited 0: 10\u00a0s at 0, 200 wide", "failed 1: 30\u00a0s at 200, 600 wide", "backoff 0: 10\u00a0s at 800, 200 wide, open"}},
 		"runs again": {
 			nil,
 			[]api.Attempt{failed, {Attempt: 2, Epoch: 2, Kind: "running", StartedAt: new(at(80))}},
 			100,
-			[]string{"waited 0: 10 s at 0, 100 wide", "failed 1: 30 s at 100, 300 wide", "backoff 0: 30 s at 400, 300 wide", "waited 0: 10 s at 700, 100 wide", "running 2: 20 s at 800, 200 wide, open"},
+			[]string{"waited 0: 10\u00a0s at 0, 100 wide", "failed 1: 30\u00a0s at 100, 300 wide", "backoff 0: 30\u00a0s at 400, 300 wide", "waited 0: 10\u00a0s at 700, 100 wide", "running 2: 20\u00a0s at 800, 200 wide, open"},
 		},
 		"is seen however short": {
 			new(at(1000)),
 			[]api.Attempt{{Attempt: 1, Epoch: 1, Kind: "completed", StartedAt: new(at(999.999)), EndedAt: new(at(1000))}},
 			5000,
-			[]string{"waited 0: 16 min 39 s at 0, 995 wide", "completed 1: 1 ms at 995, 5 wide"},
+			[]string{"waited 0: 16\u00a0min 39\u00a0s at 0, 995 wide", "completed 1: 1\u00a0ms at 995, 5 wide"},
 		},
-		"at once": {new(at(0)), []api.Attempt{{Attempt: 1, Epoch: 1, Kind: "completed", StartedAt: new(at(0)), EndedAt: new(at(0))}}, 5, []string{"completed 1: 0 ms at 0, 5 wide"}},
+		"at once": {new(at(0)), []api.Attempt{{Attempt: 1, Epoch: 1, Kind: "completed", StartedAt: new(at(0)), EndedAt: new(at(0))}}, 5, []string{"completed 1: 0\u00a0ms at 0, 5 wide"}},
 	} {
 		job := &api.JobSummary{CreatedAt: at(0), FinishedAt: c.finished}
 		if diff := cmp.Diff(c.want, spans(view.NewTimeline(job, c.attempts, at(c.now).Time))); diff != "" {

@@ -58,20 +58,20 @@ func Bytes(n int64) string {
 	return strconv.FormatFloat(size, 'f', 1, 64) + " " + units[len(units)-1]
 }
 
-// Duration writes a length of time in one or two units.
+// Duration writes a length of time in one or two units. A number and its unit stay on one line.
 func Duration(d time.Duration) string {
 	if d < 0 {
 		d = -d
 	}
 	switch {
 	case d < time.Millisecond:
-		return "0 ms"
+		return "0\u00a0ms"
 	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Milliseconds())
+		return fmt.Sprintf("%d\u00a0ms", d.Milliseconds())
 	case d < 10*time.Second:
-		return strconv.FormatFloat(math.Floor(d.Seconds()*10)/10, 'f', -1, 64) + " s"
+		return strconv.FormatFloat(math.Floor(d.Seconds()*10)/10, 'f', -1, 64) + "\u00a0s"
 	case d < time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
+		return fmt.Sprintf("%d\u00a0s", int(d.Seconds()))
 	case d < time.Hour:
 		return two(int(d.Minutes()), "min", int(d.Seconds())%60, "s")
 	case d < 48*time.Hour:
@@ -82,9 +82,9 @@ func Duration(d time.Duration) string {
 
 func two(large int, unit string, small int, smallUnit string) string {
 	if small == 0 {
-		return fmt.Sprintf("%d %s", large, unit)
+		return fmt.Sprintf("%d\u00a0%s", large, unit)
 	}
-	return fmt.Sprintf("%d %s %d %s", large, unit, small, smallUnit)
+	return fmt.Sprintf("%d\u00a0%s %d\u00a0%s", large, unit, small, smallUnit)
 }
 
 // Milliseconds is Duration of milliseconds.
@@ -107,13 +107,13 @@ func Relative(at, now time.Time) string {
 func coarse(d time.Duration) string {
 	switch {
 	case d < time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
+		return fmt.Sprintf("%d\u00a0s", int(d.Seconds()))
 	case d < time.Hour:
-		return fmt.Sprintf("%d min", int(d.Minutes()))
+		return fmt.Sprintf("%d\u00a0min", int(d.Minutes()))
 	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h", int(d.Hours()))
+		return fmt.Sprintf("%d\u00a0h", int(d.Hours()))
 	}
-	return fmt.Sprintf("%d d", int(d.Hours())/24)
+	return fmt.Sprintf("%d\u00a0d", int(d.Hours())/24)
 }
 
 // Label is a word of the API as people write it.

@@ -19,8 +19,13 @@
   const legend = (plot) => plot.setLegend({}, false);
   // Averages of milliseconds would be a flat line below a scale for counts.
   const whole = (values) => values.flat().every((v) => Number.isInteger(v ?? 0));
+  // The use of a limit that is far away would be a flat line below it: then the limit is in the legend only.
+  const top = (data, limited, most) => {
+    const used = Math.max(0, ...data.slice(1, -1).flat());
+    return limited && used * 10 < most ? used : most;
+  };
   const draw = (element) => {
-    const { series, unit, at, values } = JSON.parse(document.getElementById("plot-" + element.dataset.plot).textContent);
+    const { series, unit, limited, at, values } = JSON.parse(document.getElementById("plot-" + element.dataset.plot).textContent);
     if (!at || at.length === 0) return;
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
@@ -31,7 +36,7 @@
     const plot = new uPlot({
       width: element.clientWidth, height: 200,
       cursor: { y: false }, legend: { live: true },
-      scales: { y: { range: (u, _, most) => [0, Math.max(most * 1.1, whole(u.data.slice(1)) ? 4 : 0.01)] } },
+      scales: { y: { range: (u, _, most) => [0, Math.max(top(u.data, limited, most) * 1.1, whole(u.data.slice(1)) ? 4 : 0.01)] } },
       axes: [{ ...axis, values: hours }, { ...axis, size: unit === "s" ? 68 : 54, values: (_, at) => at.map(amount) }],
       series: [{ label: "At", value: (u, _, s, i) => clock.format(new Date(valueAt(u, s, i) * 1000)) }, ...series.map((label, i) => ({ label, value: (u, _, s, n) => text(valueAt(u, s, n)), stroke: hue(i), width: 2, dash: dashes[(i + Math.floor(i / 3)) % 3], points: { show: true, size: 6, fill: hue(i), filter: (u, s) => alone(u.data[s]) } }))],
     }, [at, ...values], element);

@@ -10,7 +10,7 @@
     const seconds = Math.abs(at - Date.now()) / 1000;
     if (seconds < 1) return "now";
     const [n, unit] = seconds < 60 ? [seconds, "s"] : seconds < 3600 ? [seconds / 60, "min"] : seconds < 172800 ? [seconds / 3600, "h"] : [seconds / 86400, "d"];
-    const text = Math.floor(n) + " " + unit;
+    const text = Math.floor(n) + "\u00a0" + unit;
     return at > Date.now() ? "in " + text : text + " ago";
   };
   const times = () => {
