@@ -206,6 +206,8 @@ func (b *tab) says(d *data) {
 	b.Helper()
 	b.open("/console")
 	b.Eventually("the legends have the values of the last step", `(all => all.length >= 7 && all.every(e => /^(\d|—)/.test(e.textContent)))([...document.querySelectorAll(".u-value")])`)
+	b.open("/console/jobs")
+	b.Eventually("the filters suggest names", `["queue", "type"].every(name => [...document.querySelector("#f-" + name).list.options].some(o => o.value.startsWith("`+marker+`")))`)
 	b.open("/console/schedules/" + schedule)
 	b.Eventually("the next runs have times of day", `(all => all.length >= 5 && all.every(e => /\d\d:00:00/.test(e.textContent)))([...document.querySelectorAll(".tight time[data-clock]")])`)
 	b.open("/console/redrives/" + d.redrive)

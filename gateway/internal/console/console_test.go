@@ -151,6 +151,31 @@ func TestRatesOverTime(t *testing.T) {
 	}
 }
 
+// The filters of jobs suggest the first queues and types, also beside an older page of jobs; where the names cannot be
+// read, they suggest none.
+func TestFiltersSuggestNames(t *testing.T) {
+	t.Parallel()
+	f := &fake{answers: map[string]string{
+		"GET /v1/jobs": emptyList, "GET /v1/types": `{"items":[{"type":"mail.<send>"}],"next_page_token":null}`, "GET /v1/queues": `{"items":[{"name":"mails"}],"next_page_token":null}`,
+	}}
+	send := open(t, f)
+	status, text := send(http.MethodGet, "/console/jobs?page_token=older")
+	for _, want := range []string{
+		`list="s-queue"`, `<datalist id="s-queue"><option value="mails"></option></datalist>`, `<datalist id="s-type"><option value="mail.&lt;send&gt;"></option></datalist>`,
+	} {
+		if status != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%d, no %q in %s", status, want, text)
+		}
+	}
+	if asked := strings.Join(f.asked, " "); strings.Count(asked, "page_token") != 1 || !strings.Contains(asked, "depth_budget=1&") {
+		t.Errorf("asked %s", asked)
+	}
+	f.answers["GET /v1/types"], f.answers["GET /v1/queues"] = "503", "503"
+	if status, text := send(http.MethodGet, "/console/jobs"); status != http.StatusOK || strings.Contains(text, "datalist") {
+		t.Errorf("%d %s", status, text)
+	}
+}
+
 func TestChartsOfTheCounts(t *testing.T) {
 	t.Parallel()
 	f := &fake{answers: map[string]string{"GET /v1/queues": emptyList, "GET /v1/limits": `{"policies":[],"caps":[]}`, "GET /v1/stats": counts, "GET /v1/audit": emptyList}}

@@ -3,6 +3,7 @@ package console
 import (
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -54,7 +55,9 @@ func listJobs(v *visit) (shown, error) {
 		query.Set("state", strings.Join(chosen, ","))
 		page.Filtered = true
 	}
+	suggested := v.suggestions()
 	for _, f := range jobFilters {
+		f.Options = suggested[f.Name]
 		f.Value = strings.TrimSpace(given.Get(f.Name))
 		page.Fields = append(page.Fields, f)
 		switch key, value, pair := strings.Cut(f.Value, "="); {
@@ -75,6 +78,31 @@ func listJobs(v *visit) (shown, error) {
 	}
 	page.Items, page.Older = jobs.Items, v.older(jobs.NextPageToken)
 	return shown{template: "jobs", title: "Jobs", data: page}, nil
+}
+
+// suggestions are names for the filters, the first ones of each, by the filter. A list without them is better than none;
+// one that updates itself keeps those that it has.
+func (v *visit) suggestions() map[string][]string {
+	if v.live() {
+		return nil
+	}
+	first := url.Values{"page_size": {strconv.Itoa(api.MaxPageSize)}}
+	suggested := map[string][]string{}
+	if types, err := list[api.JobTypeSummary](v.client, "/v1/types", first); err == nil {
+		for i := range types.Items {
+			suggested["type"] = append(suggested["type"], types.Items[i].Type)
+		}
+	}
+	if v.who.User != nil { // who sees no queues
+		return suggested
+	}
+	first.Set("depth_budget", "1") // only the names are shown
+	if queues, err := list[api.Queue](v.client, "/v1/queues", first); err == nil {
+		for i := range queues.Items {
+			suggested["queue"] = append(suggested["queue"], queues.Items[i].Name)
+		}
+	}
+	return suggested
 }
 
 // search reads what a person typed: an id, key=value of metadata, a filter such as queue:mails, or a type.
