@@ -37,7 +37,7 @@ func newCore() *cobra.Command {
 			_, err = fmt.Fprintf(command.OutOrStdout(), "the schema is up to date; migrations applied now: %d\n", len(applied))
 			return err
 		},
-	}, newVerify(), newRecount(), newCells(), newHealth("core", func(ctx context.Context) error {
+	}, newVerify(), newRecount(), newCells(), newCoreTenant(), newHealth("core", func(ctx context.Context) error {
 		cfg, _ := coreapp.FromEnv() // Health needs the address alone
 		return coreapp.Health(ctx, cfg)
 	}))
@@ -98,4 +98,32 @@ func newCells() *cobra.Command {
 			return coreapp.WriteCells(command.OutOrStdout(), listed)
 		},
 	}
+}
+
+func newCoreTenant() *cobra.Command {
+	command := &cobra.Command{Use: "tenant", Short: "Move a tenant between the cells of an installation"}
+	var request coreapp.TenantMove
+	move := &cobra.Command{
+		Use:   "move TENANT CELL",
+		Short: "Move a tenant to another cell, while cores run; run it again if it was interrupted",
+		Args: func(command *cobra.Command, args []string) error {
+			if request.Abort {
+				return cobra.RangeArgs(1, 2)(command, args)
+			}
+			return cobra.ExactArgs(2)(command, args)
+		},
+		RunE: func(command *cobra.Command, args []string) error {
+			cfg, _ := coreapp.FromEnv() // MoveTenant judges the settings that it needs
+			if request.Tenant = args[0]; len(args) == 2 {
+				request.Cell = args[1]
+			}
+			if err := coreapp.MoveTenant(command.Context(), cfg, request); err != nil {
+				return cli.Environment(err)
+			}
+			return nil
+		},
+	}
+	move.Flags().BoolVar(&request.Abort, "abort", false, "undo a move that was interrupted before the tenant arrived; CELL may be left out")
+	command.AddCommand(move)
+	return command
 }

@@ -69,7 +69,7 @@ func TestEveryCommandHelpsAndRefuses(t *testing.T) {
 		}
 	})
 	for _, name := range []string{
-		"up", "core", "core migrate", "core health", "gateway", "gateway health", "submit", "jobs", "jobs list", "jobs get", "jobs watch", "jobs cancel", "jobs attempts", "jobs redrive",
+		"up", "core", "core migrate", "core health", "core tenant move", "gateway", "gateway health", "submit", "jobs", "jobs list", "jobs get", "jobs watch", "jobs cancel", "jobs attempts", "jobs redrive",
 		"dead-letters list", "dead-letters groups", "dead-letters redrive", "dead-letters discard", "redrives list", "redrives get",
 		"redrives watch", "redrives cancel", "schedule list", "schedule set", "schedule get", "schedule pause", "schedule resume", "schedule trigger",
 		"schedule runs", "schedule delete", "audit", "queues", "queues list", "queues get", "queues set",
@@ -102,6 +102,7 @@ func TestUsage(t *testing.T) {
 		{"whoami", "-o", "yaml"},
 		{"up", "-o", "json"},
 		{"tenant", "create"},
+		{"core", "tenant", "move", "a"},
 		{"key", "revoke"},
 		{"plan", "set"},
 		{"queues", "fly"},

@@ -18,6 +18,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/httpapi"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
@@ -82,7 +83,11 @@ func serveCells(ctx context.Context, o cellsOptions) error {
 	if err := home.open(ctx, nil); err != nil {
 		return err
 	}
-	places := cells.NewPlaces(home.store, names)
+	places := cells.NewPlaces(home.store, names, func(owner tenant.ID, cell int) {
+		if slots[cell].up() {
+			slots[cell].engine.dispatcher.TenantLeft(owner)
+		}
+	})
 	divider.Places, divider.Copier = places, cells.NewCopier(home.store, places, o.log)
 	if err := openOthers(ctx, slots); err != nil {
 		return err

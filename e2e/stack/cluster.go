@@ -231,6 +231,15 @@ func (c *Cluster) Recount(tb testing.TB) (output string, code int) {
 	}
 }
 
+// Command starts a command of core, with the settings of the first one.
+func (c *Cluster) Command(tb testing.TB, args ...string) *Process {
+	tb.Helper()
+	command := newService(tb, c.Cores[0].settings, append([]string{"core"}, args...)...)
+	command.settings["DATABASE_URL"] = c.DatabaseURL
+	command.Start()
+	return command.process
+}
+
 // SetQueue gives a tenant's queue its settings, in force when it returns.
 func (c *Cluster) SetQueue(tb testing.TB, tenant Tenant, queue string, settings map[string]any) {
 	tb.Helper()
@@ -334,13 +343,9 @@ func (s *Service) Start() {
 // Kill ends it by SIGKILL. It says whether it was still running: whether the kill
 // was the fault.
 func (s *Service) Kill() bool {
-	select {
-	case <-s.process.ended:
-		return false
-	default:
-	}
+	alive := s.process.Running()
 	s.process.Kill()
-	return true
+	return alive
 }
 
 // Stop ends it by SIGTERM and gives its exit code, and how long it took.

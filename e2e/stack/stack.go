@@ -266,6 +266,16 @@ func (p *Process) Pid() int { return p.command.Process.Pid }
 // Signal sends a signal.
 func (p *Process) Signal(signal syscall.Signal) { _ = p.command.Process.Signal(signal) }
 
+// Running says whether it has not ended.
+func (p *Process) Running() bool {
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
+}
+
 // Kill ends the process by SIGKILL and waits for it; one that has ended stays so.
 func (p *Process) Kill() {
 	p.Signal(syscall.SIGCONT)

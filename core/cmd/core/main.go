@@ -1,12 +1,14 @@
 // Command core is the engine: it stores jobs, leases them, retries and dead-letters them. `core
 // serve` runs it, `core migrate` prepares its database, `core verify` and `core recount` check its
-// counts, `core cells` lists several databases, `core health` is the health check of its image.
+// counts, `core cells` lists several databases, `core tenant move` moves a tenant between them, `core
+// health` is the health check of its image.
 package main
 
 import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/forgequeue/forgequeue/core/app"
 	"github.com/forgequeue/forgequeue/shared/build"
@@ -17,6 +19,9 @@ const usage = `usage: core serve     run the engine
        core verify    recount what caps have counted; exits 1 at any drift
        core recount   reset the counts of caps if verify finds a drift; all cores must be stopped
        core cells     list the cells of an installation with several databases, and how full they are
+       core tenant move TENANT CELL [--abort]
+                      move a tenant to another cell, while cores run; run it again if it was interrupted;
+                      --abort undoes a move that has not arrived, and CELL may be left out
        core health    ask the core that runs here whether it is ready; exits 1 if not
        core version   say which build this is
        core migrate   bring the database to this version's schema; harmless to repeat
@@ -25,15 +30,19 @@ Settings come from the environment; api-docs/config.md lists them.`
 func main() {
 	ctx, stop := interrupt.Context(context.Background())
 	command := ""
-	if len(os.Args) == 2 {
+	if len(os.Args) >= 2 {
 		command = os.Args[1]
 	}
-	code := run(ctx, command)
+	code := run(ctx, command, os.Args[min(2, len(os.Args)):])
 	stop()
 	os.Exit(code)
 }
 
-func run(ctx context.Context, command string) int {
+func run(ctx context.Context, command string, args []string) int {
+	move, ok := moveOf(args)
+	if command == "tenant" && !ok || command != "tenant" && len(args) > 0 {
+		command = ""
+	}
 	cfg, err := app.FromEnv()
 	switch command {
 	case "serve":
@@ -66,6 +75,8 @@ func run(ctx context.Context, command string) int {
 		if listed, err = app.Cells(ctx, cfg); err == nil {
 			err = app.WriteCells(os.Stdout, listed)
 		}
+	case "tenant":
+		err = app.MoveTenant(ctx, cfg, move)
 	case "health":
 		err = app.Health(ctx, cfg)
 	case "version":
@@ -80,4 +91,29 @@ func run(ctx context.Context, command string) int {
 		return 1
 	}
 	return 0
+}
+
+// moveOf reads `move TENANT CELL` with --abort anywhere after it; then the cell may be absent.
+func moveOf(args []string) (request app.TenantMove, ok bool) {
+	if len(args) == 0 || args[0] != "move" {
+		return request, false
+	}
+	var names []string
+	for _, arg := range args[1:] {
+		switch {
+		case arg == "--abort":
+			request.Abort = true
+		case strings.HasPrefix(arg, "-"):
+			return request, false
+		default:
+			names = append(names, arg)
+		}
+	}
+	if len(names) == 0 || len(names) > 2 || len(names) == 1 && !request.Abort {
+		return request, false
+	}
+	if request.Tenant = names[0]; len(names) == 2 {
+		request.Cell = names[1]
+	}
+	return request, true
 }

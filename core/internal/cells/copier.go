@@ -73,10 +73,11 @@ func (c *Copier) nextKick() <-chan struct{} {
 
 // Tenant copies one tenant with its plan, and notes its place. After it the cell may accept its jobs.
 func (c *Copier) Tenant(ctx context.Context, owner tenant.ID, to Target) error {
+	asked := time.Now()
 	if err := c.tenants(ctx, []tenant.ID{owner}, to); err != nil {
 		return err
 	}
-	c.places.Note(owner, to.Index)
+	c.places.Note(owner, to.Index, asked)
 	return nil
 }
 
@@ -108,9 +109,9 @@ func (c *Copier) tenants(ctx context.Context, ids []tenant.ID, to Target) error 
 // known are those that were made lately.
 func (c *Copier) Home(ctx context.Context) error {
 	return c.every(ctx, "places of tenants", func(ctx context.Context) error {
-		return c.eachPage(ctx, "", func(page []directory.TenantCopy) error {
+		return c.eachPage(ctx, "", func(page []directory.TenantCopy, asked time.Time) error {
 			for i := range page {
-				c.places.Note(page[i].ID, 0)
+				c.places.Note(page[i].ID, 0, asked)
 			}
 			return nil
 		})
@@ -158,7 +159,7 @@ func (c *Copier) Compare(ctx context.Context, to Target) error {
 			return err
 		}
 	}
-	err := c.eachPage(ctx, to.Name, func(own []directory.TenantCopy) error {
+	err := c.eachPage(ctx, to.Name, func(own []directory.TenantCopy, asked time.Time) error {
 		differing, err := to.Store.Differing(ctx, own)
 		if err != nil {
 			return err
@@ -169,7 +170,7 @@ func (c *Copier) Compare(ctx context.Context, to Target) error {
 			}
 		}
 		for i := range own {
-			c.places.Note(own[i].ID, to.Index)
+			c.places.Note(own[i].ID, to.Index, asked)
 		}
 		return nil
 	})
@@ -197,14 +198,15 @@ func (c *Copier) samePlans(ctx context.Context, to Target) (bool, error) {
 	return true, nil
 }
 
-func (c *Copier) eachPage(ctx context.Context, cell string, do func([]directory.TenantCopy) error) error {
+func (c *Copier) eachPage(ctx context.Context, cell string, do func(page []directory.TenantCopy, asked time.Time) error) error {
 	var after tenant.ID
 	for {
+		asked := time.Now()
 		page, err := c.home.TenantPage(ctx, cell, after, comparePage)
 		if err != nil {
 			return err
 		}
-		if err := do(page); err != nil {
+		if err := do(page, asked); err != nil {
 			return err
 		}
 		if len(page) < comparePage {

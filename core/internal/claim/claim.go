@@ -110,7 +110,7 @@ type Result struct {
 	Cut bool
 	// Misrouted were found in the wrong lane and left there; see Claimer.Move.
 	Misrouted []MisroutedJob
-	// Busy are tenants whose lanes were skipped because another claim holds their lock;
+	// Busy are tenants whose lanes were skipped because another claim holds their lock, or because they are moved to another cell;
 	// tenant.Platform stands for all lanes under the installation's cap.
 	Busy []tenant.ID
 }
@@ -121,14 +121,23 @@ func (s *Claimer) Claim(ctx context.Context, request Request) (result Result, er
 	if len(request.Lanes) == 0 || request.max() <= 0 {
 		return Result{}, nil
 	}
-	if request.guarded() {
-		result, err = s.claimGuarded(ctx, &request)
-	} else {
-		result, err = s.claimAtOnce(ctx, &request)
-	}
+	away := map[tenant.ID]bool{}
+	err = store.Sparing(func(owner tenant.ID) { away[owner] = true }, func() (err error) {
+		here := request.without(away)
+		switch {
+		case len(here.Lanes) == 0:
+			result = Result{}
+		case here.guarded():
+			result, err = s.claimGuarded(ctx, here)
+		default:
+			result, err = s.claimAtOnce(ctx, here)
+		}
+		return err
+	})
 	if err != nil {
 		return Result{}, fmt.Errorf("claim: %w", err)
 	}
+	result.Busy = slices.AppendSeq(result.Busy, maps.Keys(away))
 	for i := range result.Jobs {
 		result.Jobs[i].LeaseID = request.LeaseID
 	}

@@ -182,11 +182,8 @@ func (s *Directory) RemoveTenantData(ctx context.Context, id tenant.ID, batch in
 		if err != nil || len(settled) == 0 {
 			return err
 		}
-		// nothing is counted meanwhile
-		for _, class := range []store.LockClass{store.LockSubmit, store.LockClaim} {
-			if _, err := tx.Exec(ctx, store.AdvisoryLockSQL, store.Args{"key": s.LockKey(class, id)}); err != nil {
-				return err
-			}
+		if err := s.lockCounts(ctx, tx, id); err != nil {
+			return err
 		}
 		if removed, err = removeSome(ctx, tx, id, batch); err != nil || removed == 0 && !settled[0] {
 			return err
@@ -210,6 +207,25 @@ func (s *Directory) RemoveTenantData(ctx context.Context, id tenant.ID, batch in
 		return 0, fmt.Errorf("directory: remove tenant data: %w", err)
 	}
 	return removed, nil
+}
+
+// RemoveSome removes at most about batch rows of a tenant that is not in this cell, in the caller's transaction, and
+// gives how many: 0 where nothing is left. Its row and keys stay.
+func (s *Directory) RemoveSome(ctx context.Context, tx pgx.Tx, id tenant.ID, batch int) (int, error) {
+	if err := s.lockCounts(ctx, tx, id); err != nil {
+		return 0, err
+	}
+	return removeSome(ctx, tx, id, batch)
+}
+
+// lockCounts: nothing of the tenant is counted meanwhile.
+func (s *Directory) lockCounts(ctx context.Context, tx pgx.Tx, id tenant.ID) error {
+	for _, class := range []store.LockClass{store.LockSubmit, store.LockClaim} {
+		if _, err := tx.Exec(ctx, store.AdvisoryLockSQL, store.Args{"key": s.LockKey(class, id)}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // removeSome runs the statements until one of them has removed something.

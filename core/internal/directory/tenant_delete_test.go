@@ -5,99 +5,16 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
-	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
-	"github.com/forgequeue/forgequeue/core/internal/submit"
-	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
-
-// inhabit gives a tenant some of all that a tenant can have.
-func (f *fixture) inhabit(owner tenant.ID) {
-	f.Helper()
-	ctx, must := audit.WithActor(f.Context(), audit.Actor{Kind: "operator"}), func(err error) {
-		f.Helper()
-		if err != nil {
-			f.Fatal(err)
-		}
-	}
-	in := &fixture{&celltest.Fixture{T: f.T, URL: f.URL, Store: f.Store, Tenant: owner, Direct: f.Direct}}
-	in.Lane = in.NewLane(owner, "default")
-	in.Exec(`INSERT INTO lanes (tenant_id, queue, tags, created_at) VALUES ($1, 'old', '{}', statement_timestamp())`, owner) // of the version before
-	must(f.Store.PutQueue(ctx, owner, "default", api.QueueRequest{MaxRunning: new(int64(9))}))
-	capped := func(j *submit.NewJob) { j.Caps = []usage.Cap{in.ActiveCap(1000)} }
-	in.Submit(in.Jobs(6, capped)...)
-	for i := range 4 {
-		in.MustEnd(queue.Ending{Lease: in.ClaimOne().Lease(), Kind: []string{api.KindComplete, api.KindFail}[i%2], Permanent: true, Error: &api.JobError{Type: "t", Message: "m"}})
-	}
-	in.ClaimOne() // one runs
-	parent := in.Submit(in.Job(capped, func(j *submit.NewJob) { j.Delay = time.Hour }))[0]
-	in.Submit(in.Job(capped, func(j *submit.NewJob) { j.After = []submit.After{{Parent: parent, OnFailed: job.HoldChild}} }))
-	in.TrySubmit(in.Single(celltest.Keyed("k", "b")))
-	every := int64(3_600_000)
-	_, err := f.Store.PutSchedule(ctx, owner, "", "s", api.ScheduleRequest{EveryMS: &every, Job: api.ScheduleJob{Type: "t"}})
-	must(err)
-	_, _, err = f.Store.PutType(ctx, owner, "t", api.JobTypeRequest{})
-	must(err)
-	_, err = f.Store.CreateRedrive(ctx, owner, "", deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive})
-	must(err)
-	_, err = f.Store.CreateKey(ctx, api.HopKeyCreateRequest{KeyID: "k" + owner.String(), Kind: "tenant", Tenant: owner.String(), Scopes: []string{"read"}, SecretHMAC: make([]byte, 32)})
-	must(err)
-	flow := uuid.Must(uuid.NewV7())
-	f.Exec(`INSERT INTO workflows (id, tenant_id, name, metadata, created_at) VALUES ($1, $2, 'w', '{}', now())`, flow, owner)
-	f.Exec(`INSERT INTO workflow_jobs (workflow_id, ref, job_id) VALUES ($1, 'r', $2)`, flow, parent)
-	f.Exec(`INSERT INTO schedule_runs (tenant_id, name, at, skipped) VALUES ($1, 's', now(), 'cap')`, owner)
-	f.Exec(`INSERT INTO rate_log (tenant_id, queue, seq, due) VALUES ($1, 'q', 1, now())`, owner)
-	f.Exec(`INSERT INTO ledger VALUES ($1, 'day', '', now()::date, 1, 1, 1, 1, 1, 1, 1)`, owner)
-	f.Exec(`INSERT INTO ledger_entries VALUES ($1, now()::date, 't', '', 1, 1, 1, 1, 1, 1, 1)`, owner)
-	f.Exec(`INSERT INTO limit_stats VALUES ($1, 'tenant-active', '', 0, now(), 1, 1, 1)`, owner)
-	f.Exec(`INSERT INTO job_stats VALUES ($1, 'q', 0, now(), 1, 1, 1, 1, 1, 1, 1, 1)`, owner)
-	f.Exec(`INSERT INTO follow_ups (tenant_id, job_id, state, redrives, ended_at) VALUES ($1, gen_random_uuid(), 'completed', 0, now())`, owner)
-	f.Exec(`INSERT INTO webhooks (tenant_id, name, events, created_at, updated_at) VALUES ($1, 'hook', '{job.completed}', now(), now())`, owner)
-	f.Exec(`INSERT INTO webhook_events (tenant_id, webhook, kind, id, finished_at) VALUES ($1, 'hook', 'job.completed', gen_random_uuid(), now())`, owner)
-	f.Exec(`INSERT INTO usage_counts (tenant_id, counter, name, opened_at, settled) VALUES ($1, 1, '', now(), true) ON CONFLICT DO NOTHING`, owner)
-	f.Exec(`INSERT INTO workers (owner, worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at)
-	 VALUES ($1, 'w9', 'ACTIVE', '{}', '{}', 1, '{}', now(), now())`, owner)
-}
-
-// rows counts a tenant's rows in every table that has a column for whose they are.
-func (f *fixture) rows(owner tenant.ID) map[string]int {
-	f.Helper()
-	columns, err := f.Direct.Query(f.Context(), `
-SELECT table_name, column_name FROM information_schema.columns JOIN pg_class ON relname = table_name AND NOT relispartition
-WHERE table_schema = 'public' AND column_name IN ('tenant_id', 'owner')`)
-	if err != nil {
-		f.Fatal(err)
-	}
-	owners := map[string]string{}
-	for columns.Next() {
-		var table, column string
-		if err := columns.Scan(&table, &column); err != nil {
-			f.Fatal(err)
-		}
-		owners[table] = column
-	}
-	counts := map[string]int{}
-	for table, column := range owners {
-		var n int
-		if err := f.Direct.QueryRow(f.Context(), fmt.Sprintf(`SELECT count(*) FROM %s WHERE %s = $1`, table, column), owner).Scan(&n); err != nil {
-			f.Fatal(err)
-		}
-		counts[table] = n
-	}
-	return counts
-}
 
 func (f *fixture) wantSound(when string) {
 	f.Helper()
@@ -117,9 +34,9 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	gone, stays := f.NewTenant(), f.NewTenant()
-	f.inhabit(gone)
-	f.inhabit(stays)
-	had, others := f.rows(gone), f.rows(stays)
+	f.Inhabit(gone)
+	f.Inhabit(stays)
+	had, others := f.RowsOf(gone), f.RowsOf(stays)
 	for table, n := range had {
 		if n == 0 {
 			t.Errorf("the tenant has no %s: the test shows nothing of it", table)
@@ -172,12 +89,12 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 	if err != nil || shown.Deletion.State != api.DeletionDone || shown.Deletion.EndedAt == nil || shown.Deletion.Removed <= int64(removed) {
 		t.Errorf("%+v, %v", shown.Deletion, err)
 	}
-	for table, n := range f.rows(gone) {
+	for table, n := range f.RowsOf(gone) {
 		if n > 0 != (table == "audit_log") {
 			t.Errorf("%d rows are left in %s", n, table)
 		}
 	}
-	for table, n := range f.rows(stays) {
+	for table, n := range f.RowsOf(stays) {
 		if n != others[table] {
 			t.Errorf("another tenant has %d rows in %s, and had %d", n, table, others[table])
 		}

@@ -96,6 +96,8 @@ func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *sch
 	defer over.Stop()
 	d.metrics.Parked.Inc()
 	defer d.metrics.Parked.Dec()
+	moved, done := d.callers.enter(allOf(call.Owner))
+	defer done()
 	w := d.parking.Park(filter)
 	// Wake-ups that this claim did not use go to other claims for those jobs.
 	var unused []queue.Waiting
@@ -122,6 +124,8 @@ func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *sch
 		case <-over.C:
 			return nil, nil
 		case <-d.draining:
+			return nil, nil
+		case <-moved:
 			return nil, nil
 		case <-left:
 			return nil, nil

@@ -96,6 +96,12 @@ func (d *Dispatcher) WorkerLeft(owner tenant.ID, workerID string) {
 	d.workers.Forget(key)
 }
 
+// TenantLeft ends the claims of a tenant's workers that wait here: its jobs are in another cell now. What they have leased is theirs.
+func (d *Dispatcher) TenantLeft(owner tenant.ID) { d.callers.leave(allOf(owner)) }
+
+// allOf are all workers of a tenant, as a caller.
+func allOf(owner tenant.ID) cache.WorkerKey { return cache.WorkerKey{Owner: owner} }
+
 // callers are the workers with claims under way.
 type callers struct {
 	mu      sync.Mutex

@@ -333,3 +333,31 @@ func TestAnOutcomeAndAGoodbyeTogether(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The claims of a tenant that is moved to another cell end empty; those of other tenants wait on, and so do later ones of its own.
+func TestClaimsOfATenantThatHasLeft(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(plain())
+	held := f.claim(f.by("w1"))
+	mine, platforms := f.by("w1"), f.by("p")
+	mine.Wait, platforms.Wait, platforms.Owner, mine.Max, platforms.Max = long, long, tenant.Platform, 1, 1
+	parked := f.park(t.Context(), mine, platforms)
+	f.d.TenantLeft(f.tenant)
+	if got := <-parked[0]; got.err != nil || len(got.jobs) > 0 {
+		t.Errorf("%+v", got)
+	}
+	if parked := f.d.ParkedClaims(); parked != 1 {
+		t.Errorf("%d claims wait, want the platform's", parked)
+	}
+	if row := f.get(held[0].ID); row.State != string(job.Running) {
+		t.Errorf("the job that it holds is %s", row.State)
+	}
+	later := f.park(t.Context(), mine)[0]
+	f.submit(plain(), plain())
+	for _, one := range []<-chan answer{parked[1], later} {
+		if got := <-one; got.err != nil || len(got.jobs) == 0 {
+			t.Errorf("%+v", got)
+		}
+	}
+}

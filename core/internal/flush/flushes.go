@@ -274,7 +274,31 @@ func (f *Flushes) Heartbeat(ctx context.Context, reports []queue.Report) []Heart
 func (f *Flushes) beat(ctx context.Context, reports []queue.Report) []HeartbeatResult {
 	results := make([]HeartbeatResult, len(reports))
 	ctx, _ = f.traces.Flush(ctx, "heartbeats", 0, nil) // no parent: a lease does not name its request
+	f.report(ctx, reports, results)
+	return results
+}
+
+// report stores what the holders of leases say. Those of a tenant that is not here fail by themselves.
+func (f *Flushes) report(ctx context.Context, reports []queue.Report, results []HeartbeatResult) {
 	held, err := f.store.Report(ctx, reports)
+	if gone, elsewhere := store.ElsewhereOf(err); elsewhere {
+		var others []queue.Report
+		var places []int
+		for i := range reports {
+			if results[i].Err = err; reports[i].Tenant != gone {
+				others, places = append(others, reports[i]), append(places, i)
+			}
+		}
+		if len(others) == 0 || len(others) == len(reports) {
+			return
+		}
+		again := make([]HeartbeatResult, len(others))
+		f.report(ctx, others, again)
+		for i, place := range places {
+			results[place] = again[i]
+		}
+		return
+	}
 	for i := range reports {
 		if err != nil {
 			results[i].Err = err
@@ -282,7 +306,6 @@ func (f *Flushes) beat(ctx context.Context, reports []queue.Report) []HeartbeatR
 			results[i].Value = &beat
 		}
 	}
-	return results
 }
 
 // Waiting gives how many requests wait for a flush, and how many tenants have guarded submits in

@@ -243,11 +243,18 @@ func (d *Divider) cellAndTypesOf(ctx context.Context, key *api.HopKey) error {
 	if err != nil {
 		return nil // a key of no tenant
 	}
-	cell, known := d.Places.Known(owner)
-	if !known {
-		if cell, err = d.Places.Find(ctx, owner); err != nil {
+	cell, known, sure := d.Places.Known(owner)
+	if !sure {
+		found, err := d.Places.Find(ctx, owner)
+		if err != nil {
 			return err
 		}
+		if known && found != cell { // its version must not seem to fall
+			if _, err := d.cellOfTenant(ctx, owner); err != nil {
+				return err
+			}
+		}
+		cell = found
 	}
 	if cell == 0 {
 		return nil

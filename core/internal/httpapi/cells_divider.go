@@ -113,28 +113,45 @@ func (d *Divider) cellOf(ctx context.Context, p api.Principal) (int, error) {
 }
 
 func (d *Divider) cellOfTenant(ctx context.Context, owner tenant.ID) (int, error) {
-	if known, there := d.Places.Known(owner); there {
-		return known, nil
+	before, known, sure := d.Places.Known(owner)
+	if sure || known && !d.Cells[0].Gate.Open() {
+		return before, nil
 	}
 	if !d.Cells[0].Gate.Open() {
 		return 0, store.ErrUnavailable
 	}
+	ctx, leave := d.Cells[0].Gate.Through(ctx)
+	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, homeTime)
 	defer cancel()
+	asked := time.Now()
 	found, err := d.Places.Find(ctx, owner)
+	if err != nil && known && found != cells.Unlisted {
+		return before, nil // as while the home cell is down
+	}
 	if err != nil {
 		return 0, err
 	}
-	if found == 0 {
-		d.Places.Note(owner, 0)
-		return 0, nil
+	if known && found == before || !known && found == 0 {
+		d.Places.Note(owner, found, asked)
+		return found, nil
 	}
-	// The cell has the tenant's row before it accepts its first job.
-	routes, err := d.Cells[found].answering()
+	return found, d.enter(ctx, owner, found, asked)
+}
+
+// enter makes a cell ready for a tenant that this core has not known there: the cell has the tenant's row, and its engine
+// has read it.
+func (d *Divider) enter(ctx context.Context, owner tenant.ID, cell int, asked time.Time) error {
+	routes, err := d.Cells[cell].answering()
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return found, d.Copier.Tenant(ctx, owner, routes.target)
+	if cell != 0 {
+		return d.Copier.Tenant(ctx, owner, routes.target)
+	}
+	routes.target.Changed(ctx)
+	d.Places.Note(owner, cell, asked)
+	return nil
 }
 
 // answering gives the routes of a cell, store.ErrUnavailable where it does not answer.
@@ -152,7 +169,7 @@ func (d *Divider) ask(ctx context.Context, cell int, path string, body []byte) (
 	if err != nil {
 		return response{}, err
 	}
-	ctx, leave := d.Cells[cell].Gate.Through(ctx)
+	ctx, leave := d.Cells[cell].Gate.Through(context.WithValue(ctx, placesKey{}, d.Places))
 	defer leave()
 	defer func() { // it may be in a goroutine of its own, where the middleware does not recover
 		if failure := recover(); failure != nil {

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/cells"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/jobtypes"
@@ -61,6 +62,7 @@ func sentinels() []sentinel {
 		{jobtype.ErrBusy, problem.Overloaded, "Checks against your job types take too long: a tenant has one at a time. Nothing was changed. Try again later, or make the schemas simpler.", time.Second},
 		{usage.ErrCheckTime, problem.Overloaded, "A count has more jobs than can be counted within seconds; core verify counts them.", time.Minute},
 		{store.ErrOverloaded, problem.Overloaded, "Core has more work than it can do. Try again later.", time.Second},
+		{store.ErrElsewhere, problem.CoreUnavailable, "The tenant is being moved to another database. Nothing was changed; try again later.", time.Second},
 		{store.ErrUnavailable, problem.CoreUnavailable, "Core cannot reach its database. Nothing was changed; try again later.", 2 * time.Second},
 		{store.ErrOutcomeUnknown, problem.OutcomeUnknown, "The database's answer was lost, so the request may or may not have taken effect. Repeat a submit with its Idempotency-Key; repeat outcomes and heartbeats unchanged.", time.Second},
 	}
@@ -72,6 +74,7 @@ func asProblem(ctx context.Context, err error, request ...any) *problem.Problem 
 	if p, ok := problem.From(err); ok {
 		return p
 	}
+	doubt(ctx, err)
 	for _, known := range sentinels() {
 		if !errors.Is(err, known.err) {
 			continue
@@ -88,6 +91,17 @@ func asProblem(ctx context.Context, err error, request ...any) *problem.Problem 
 	}
 	loggerOf(ctx).ErrorContext(ctx, "a request failed", append(request, "error", err)...)
 	return problem.New(problem.Internal, "The request could not be served. The log has the cause.")
+}
+
+// placesKey is where a call has the places of tenants, if there are several cells.
+type placesKey struct{}
+
+// doubt notes that a cell refused a tenant, which may be in another one by now.
+func doubt(ctx context.Context, err error) {
+	owner, elsewhere := store.ElsewhereOf(err)
+	if places, ok := ctx.Value(placesKey{}).(*cells.Places); ok && elsewhere {
+		places.Doubt(owner)
+	}
 }
 
 type loggerKey struct{}

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -27,13 +29,9 @@ FOR UPDATE SKIP LOCKED`
 func (s *Jobs) ExpireDeadlines(ctx context.Context, lookback time.Duration, batch int) ([]Reaped, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	var expired []Reaped
-	var rows []*lockedRow
-	var transitions []*transition
-	err := s.InShortTx(ctx, func(statements *pgx.Batch) {
-		queueLockRows(statements, &rows, pastDeadlineSQL, store.Args{"lookback": lookback, "batch": batch})
-	}, func(pgx.Tx) (*pgx.Batch, error) {
+	transitions, err := s.sweep(ctx, pastDeadlineSQL, store.Args{"lookback": lookback, "batch": batch}, func(rows []*lockedRow) ([]*transition, error) {
 		expired = nil // of the first try, see InTx
-		transitions = make([]*transition, 0, len(rows))
+		transitions := make([]*transition, 0, len(rows))
 		for _, row := range rows {
 			verdict, err := job.Next(row.State, job.DeadlinePast, row.facts())
 			if err != nil {
@@ -51,13 +49,32 @@ func (s *Jobs) ExpireDeadlines(ctx context.Context, lookback time.Duration, batc
 			transitions = append(transitions, made)
 			expired = append(expired, Reaped{ID: row.ID, Ready: Ready{Lane: row.LaneID}, Queue: row.Queue, Event: job.DeadlinePast, Verdict: verdict, Attempt: s.attemptOf(row), Statistic: made.statistic()})
 		}
-		return finish(transitions), nil
+		return transitions, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("queue: expire deadlines: %w", err)
 	}
 	s.appended(transitions)
 	return expired, nil
+}
+
+// sweep ends live jobs of any tenants: made gives the transitions of those that were locked. Jobs of a tenant that is moved to
+// another cell are left.
+func (s *Jobs) sweep(ctx context.Context, sql string, args store.Args, made func([]*lockedRow) ([]*transition, error)) (transitions []*transition, err error) {
+	away := map[tenant.ID]bool{}
+	err = store.Sparing(func(owner tenant.ID) { away[owner] = true }, func() error {
+		var rows []*lockedRow
+		return s.InShortTx(ctx, func(batch *pgx.Batch) {
+			queueLockRows(batch, &rows, sql, args)
+		}, func(pgx.Tx) (*pgx.Batch, error) {
+			here := slices.DeleteFunc(rows, func(row *lockedRow) bool { return away[row.TenantID] })
+			if transitions, err = made(here); err != nil {
+				return nil, err
+			}
+			return finish(transitions), nil
+		})
+	})
+	return transitions, err
 }
 
 // queueLockRows locks live jobs as part of a batch: rows has them once that has run.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -104,13 +103,9 @@ func (s *Jobs) ReapDead(ctx context.Context, batch int, random func() float64) (
 
 func (s *Jobs) reapRows(ctx context.Context, sql string, args store.Args, random func() float64) ([]Reaped, error) {
 	var reaped []Reaped
-	var rows []*lockedRow
-	var transitions []*transition
-	err := s.InShortTx(ctx, func(batch *pgx.Batch) {
-		queueLockRows(batch, &rows, sql, args)
-	}, func(pgx.Tx) (*pgx.Batch, error) {
+	transitions, err := s.sweep(ctx, sql, args, func(rows []*lockedRow) ([]*transition, error) {
 		reaped = nil // of the first try, see InTx
-		transitions = make([]*transition, 0, len(rows))
+		transitions := make([]*transition, 0, len(rows))
 		for _, row := range rows {
 			made, event, err := reapTransition(row, random())
 			if err != nil {
@@ -122,7 +117,7 @@ func (s *Jobs) reapRows(ctx context.Context, sql string, args store.Args, random
 				Late: max(row.Now.Sub(*row.LeaseExpiresAt), 0), Attempt: s.attemptOf(row), Statistic: made.statistic(), ended: *row.LeaseExpiresAt,
 			})
 		}
-		return finish(transitions), nil
+		return transitions, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("queue: reap: %w", err)

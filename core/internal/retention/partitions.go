@@ -122,6 +122,59 @@ func (s *Forgetter) makeDays(ctx context.Context, table string) error {
 	})
 }
 
+// uncoveredSQL gives those of some days that no partition of the table has.
+const uncoveredSQL = `
+SELECT day FROM unnest(@days::timestamptz[]) AS day
+WHERE NOT EXISTS (
+  SELECT FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid` + partitionBounds + `
+  WHERE i.inhparent = @parent::regclass AND NOT i.inhdetachpending
+    AND bounds[1]::timestamptz < day + interval '1 day' AND bounds[2]::timestamptz > day)
+ORDER BY day`
+
+// MakeDays creates the partitions of days of one table that it lacks: rows of another cell are to be stored.
+func (s *Forgetter) MakeDays(ctx context.Context, table string, days []time.Time) error {
+	err := s.InTx(ctx, func(tx pgx.Tx) error {
+		key := store.Args{"key": s.LockKey(store.LockPartitions, tenant.Platform)}
+		if _, err := tx.Exec(ctx, store.AdvisoryLockSQL, key); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, uncoveredSQL, store.Args{"parent": table, "days": days})
+		if err != nil {
+			return err
+		}
+		missing, err := pgx.CollectRows(rows, pgx.RowTo[time.Time])
+		if err != nil {
+			return err
+		}
+		for _, day := range missing {
+			if err := makePartition(ctx, tx, table, day.UTC()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("retention: partitions of %s: %w", table, err)
+	}
+	return nil
+}
+
+const daysSQL = `
+SELECT day
+FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid` + partitionBounds + `
+CROSS JOIN LATERAL generate_series(bounds[1]::timestamptz, bounds[2]::timestamptz - interval '1 second', interval '1 day') AS day
+WHERE i.inhparent = @parent::regclass AND NOT i.inhdetachpending AND bounds[1] <> '-infinity' AND bounds[2] <> 'infinity'
+ORDER BY day`
+
+// Days gives the days that the partitions of a table have.
+func (s *Forgetter) Days(ctx context.Context, table string) ([]time.Time, error) {
+	days, err := store.Query(ctx, s.Store, pgx.RowTo[time.Time], daysSQL, store.Args{"parent": table})
+	if err != nil {
+		return nil, fmt.Errorf("retention: days of %s: %w", table, store.NothingChanged(err))
+	}
+	return days, nil
+}
+
 // freeNameSQL gives a name for a new partition that no other table has.
 const freeNameSQL = `
 SELECT name

@@ -1,6 +1,13 @@
 package store
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
 
 // Errors that a caller may act on. Anything else is an internal fault.
 var (
@@ -12,4 +19,33 @@ var (
 	ErrUnavailable = errors.New("store: database unavailable")
 	// ErrOutcomeUnknown: the connection was lost before PostgreSQL's answer came.
 	ErrOutcomeUnknown = errors.New("store: outcome unknown")
+	// ErrElsewhere: another cell has the tenant, or is about to have it; nothing was done.
+	ErrElsewhere = errors.New("store: tenant elsewhere")
 )
+
+// ElsewhereCode is the SQLSTATE of a write to a cell that the tenant has left; the detail is its id.
+const ElsewhereCode = "TM001"
+
+// Sparing does work on rows of many tenants, and again for each tenant that is not in this cell, after spare was told to leave it out.
+func Sparing(spare func(tenant.ID), work func() error) error {
+	spared := map[tenant.ID]bool{}
+	for {
+		err := work()
+		owner, elsewhere := ElsewhereOf(err)
+		if !elsewhere || spared[owner] {
+			return err
+		}
+		spared[owner] = true
+		spare(owner)
+	}
+}
+
+// ElsewhereOf gives the tenant of an ErrElsewhere.
+func ElsewhereOf(err error) (owner tenant.ID, is bool) {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || refused.Code != ElsewhereCode {
+		return owner, false
+	}
+	owner, err = uuid.Parse(refused.Detail)
+	return owner, err == nil
+}

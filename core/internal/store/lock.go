@@ -23,6 +23,7 @@ const (
 	LockSchedules  LockClass = "schedules"  // the creation of a tenant's schedules
 	LockAPIKeys    LockClass = "api-keys"   // changes of a tenant's keys
 	LockDirectory  LockClass = "directory"  // one core copies the directory to a cell
+	LockMove       LockClass = "move"       // one command moves a tenant
 )
 
 // LockKey is the 64-bit key of an advisory lock. A collision costs a wait, nothing else. Advisory

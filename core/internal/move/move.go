@@ -1,0 +1,320 @@
+package move
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// The phases of a move, as package documentation has them.
+const (
+	Preparing = "preparing"
+	History   = "history"
+	Changes   = "changes"
+	Fenced    = "fenced"
+	Switched  = "switched"
+	Removing  = "removing"
+	Aborting  = "aborting"
+)
+
+// DefaultSettle is longer than a core believes in a tenant's cell without asking: see cells.Places.
+const DefaultSettle = 20 * time.Second
+
+// removeBatch is how many rows of the source one transaction removes.
+const removeBatch = 2000
+
+// Row is a move as the home cell has it. Cells are names, "" is the home cell.
+type Row struct {
+	Source, Target, Phase string
+}
+
+// Mover moves one tenant. Its cells are open.
+type Mover struct {
+	home, source, target *cell.Cell
+	tenant               tenant.ID
+	from, to             string
+	log                  *slog.Logger
+	settle               time.Duration
+	// columns are those of each table, once goOn has read them.
+	columns map[string][]string
+}
+
+// Options are the cells and the tenant of a Mover.
+type Options struct {
+	Home, Source, Target *cell.Cell
+	// From and To are the names of the last two, "" for the home cell.
+	From, To string
+	Tenant   tenant.ID
+	Log      *slog.Logger
+	// Settle is how long the source keeps the rows after the switch, for reads of cores that have not heard of it.
+	Settle time.Duration
+}
+
+// New makes a Mover.
+func New(o Options) *Mover {
+	return &Mover{home: o.Home, source: o.Source, target: o.Target, from: o.From, to: o.To, tenant: o.Tenant, log: o.Log, settle: o.Settle}
+}
+
+const (
+	placeSQL = `
+SELECT COALESCE(t.cell, '') AS cell, t.deleting_at IS NOT NULL AS deleting,
+       COALESCE(m.source, '') AS source, COALESCE(m.target, '') AS target, COALESCE(m.phase, '') AS phase
+FROM tenants AS t LEFT JOIN tenant_moves AS m ON m.tenant_id = t.id
+WHERE t.id = @tenant_id`
+	beginSQL = `
+INSERT INTO tenant_moves (tenant_id, source, target, phase, started_at)
+SELECT id, COALESCE(cell, ''), @target, 'preparing', statement_timestamp() FROM tenants
+WHERE id = @tenant_id AND deleting_at IS NULL AND COALESCE(cell, '') <> @target
+ON CONFLICT (tenant_id) DO NOTHING`
+	phaseSQL = `
+UPDATE tenant_moves SET phase = @phase WHERE tenant_id = @tenant_id`
+	switchSQL = `
+UPDATE tenants SET cell = @cell, updated_at = statement_timestamp() WHERE id = @tenant_id`
+	switchedSQL = `
+UPDATE tenant_moves SET phase = 'switched', switched_at = statement_timestamp() WHERE tenant_id = @tenant_id`
+	settledSQL = `
+SELECT GREATEST(switched_at + @settle::interval - statement_timestamp(), interval '0') FROM tenant_moves WHERE tenant_id = @tenant_id`
+	endSQL = `
+DELETE FROM tenant_moves WHERE tenant_id = @tenant_id`
+	// Two movers exclude each other for as long as the transaction is open, in which nothing is done.
+	holdSQL = `
+SELECT pg_try_advisory_xact_lock(@key), set_config('idle_in_transaction_session_timeout', '0', true)`
+)
+
+// Place gives the cell of a tenant, "" for the home cell, and the move that is under way; its phase is "" for none.
+func Place(ctx context.Context, home *cell.Cell, owner tenant.ID) (in string, under Row, err error) {
+	type place struct {
+		Cell                  string
+		Deleting              bool
+		Source, Target, Phase string
+	}
+	rows, err := store.Query(ctx, home.Store, pgx.RowToStructByName[place], placeSQL, store.Args{"tenant_id": owner})
+	if err != nil {
+		return "", Row{}, store.NothingChanged(err)
+	}
+	if len(rows) == 0 {
+		return "", Row{}, ErrUnknownTenant
+	}
+	if rows[0].Deleting && rows[0].Phase == "" {
+		return "", Row{}, ErrDeleting
+	}
+	return rows[0].Cell, Row{rows[0].Source, rows[0].Target, rows[0].Phase}, nil
+}
+
+// alone runs work while no other mover moves the tenant.
+func (m *Mover) alone(ctx context.Context, work func(context.Context) error) error {
+	return m.home.InTx(ctx, func(tx pgx.Tx) error {
+		var mine bool
+		if err := tx.QueryRow(ctx, holdSQL, store.Args{"key": m.home.LockKey(store.LockMove, m.tenant)}).Scan(&mine, new(string)); err != nil {
+			return err
+		}
+		if !mine {
+			return ErrBusy
+		}
+		return work(ctx)
+	})
+}
+
+// Move moves the tenant, or goes on where an earlier run ended.
+func (m *Mover) Move(ctx context.Context) error {
+	if m.source.Distributed() || m.target.Distributed() {
+		return ErrCitus
+	}
+	return m.alone(ctx, func(ctx context.Context) error {
+		if err := m.do(ctx, m.home, beginSQL, store.Args{"tenant_id": m.tenant, "target": m.to}); err != nil {
+			return err
+		}
+		in, under, err := Place(ctx, m.home, m.tenant)
+		switch {
+		case err != nil:
+			return err
+		case under.Phase == "" && in == m.to:
+			return ErrSameCell
+		case under.Phase == Aborting:
+			return ErrAborting
+		case under.Source != m.from || under.Target != m.to:
+			return ErrOtherMove
+		}
+		return m.goOn(ctx, under.Phase)
+	})
+}
+
+// goOn takes the steps from a phase on. Each is named by the phase that it begins in.
+func (m *Mover) goOn(ctx context.Context, phase string) error {
+	steps := []struct {
+		phase string
+		do    func(context.Context) error
+	}{
+		{Preparing, m.prepare},
+		{History, m.copyHistory},
+		{Changes, m.shut},
+		{Fenced, m.hand},
+		{Switched, m.wait},
+		{Removing, m.remove},
+	}
+	if err := m.learnColumns(ctx); err != nil {
+		return fmt.Errorf("move: %w", err)
+	}
+	reached := false
+	for i, step := range steps {
+		if reached = reached || step.phase == phase; !reached {
+			continue
+		}
+		m.log.InfoContext(ctx, "a tenant is moved", "tenant", m.tenant, "phase", step.phase)
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("move: %s: %w", step.phase, err)
+		}
+		if i+1 < len(steps) && step.phase != Fenced { // hand has written it down
+			if err := m.setPhase(ctx, steps[i+1].phase); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (m *Mover) setPhase(ctx context.Context, phase string) error {
+	return m.do(ctx, m.home, phaseSQL, store.Args{"tenant_id": m.tenant, "phase": phase})
+}
+
+// do runs one statement of the mover's own.
+func (m *Mover) do(ctx context.Context, in *cell.Cell, sql string, args store.Args) error {
+	return throughFence(ctx, in, m.tenant, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, sql, args)
+		return err
+	})
+}
+
+func (m *Mover) fenceOf(ctx context.Context, in *cell.Cell) (string, error) {
+	states, err := store.Query(ctx, in.Store, pgx.RowTo[string], readFenceSQL, store.Args{"tenant_id": m.tenant})
+	if err != nil {
+		return "", store.NothingChanged(err)
+	}
+	return states[0], nil
+}
+
+// occupiedSQL: a tenant that was here before and left may have rows that were not removed yet.
+const occupiedSQL = `
+SELECT EXISTS (SELECT FROM jobs WHERE tenant_id = @tenant_id) OR EXISTS (SELECT FROM finished_jobs WHERE tenant_id = @tenant_id)
+    OR EXISTS (SELECT FROM dead_letters WHERE tenant_id = @tenant_id) OR EXISTS (SELECT FROM queues WHERE tenant_id = @tenant_id)
+    OR EXISTS (SELECT FROM schedules WHERE tenant_id = @tenant_id)`
+
+// prepare makes the target ready and has the source note what changes.
+func (m *Mover) prepare(ctx context.Context) error {
+	state, err := m.fenceOf(ctx, m.target)
+	if err != nil {
+		return err
+	}
+	if state == "" || state == fenceHere {
+		occupied, err := store.Query(ctx, m.target.Store, pgx.RowTo[bool], occupiedSQL, store.Args{"tenant_id": m.tenant})
+		if err != nil {
+			return store.NothingChanged(err)
+		}
+		if occupied[0] {
+			return ErrOccupied
+		}
+	}
+	if err := m.do(ctx, m.target, setFenceSQL, store.Args{"tenant_id": m.tenant, "state": fenceArriving}); err != nil {
+		return err
+	}
+	if err := m.removeAll(ctx, m.target, m.to); err != nil {
+		return err
+	}
+	if m.to != "" {
+		if err := m.target.CopyPlans(ctx, m.home.Plans); err != nil {
+			return err
+		}
+		if err := m.target.CopyTenants(ctx, []tenant.ID{m.tenant}, m.home.Tenants); err != nil {
+			return err
+		}
+	}
+	if err := m.do(ctx, m.source, forgetAllChangesSQL, store.Args{"tenant_id": m.tenant}); err != nil {
+		return err
+	}
+	if err := m.do(ctx, m.source, setFenceSQL, store.Args{"tenant_id": m.tenant, "state": fenceLeaving}); err != nil {
+		return err
+	}
+	return install(ctx, m.source, m.tenant)
+}
+
+// shut applies changes until few are left, and closes the fence.
+func (m *Mover) shut(ctx context.Context) error {
+	if err := m.closeDays(ctx); err != nil {
+		return err
+	}
+	if err := m.applyUntilFew(ctx); err != nil {
+		return err
+	}
+	return closeFence(ctx, m.source, m.tenant)
+}
+
+// closeDays closes the days of the two ledgers that can be closed.
+func (m *Mover) closeDays(ctx context.Context) error {
+	for _, one := range []*cell.Cell{m.source, m.target} {
+		for {
+			day, err := one.CloseDay(ctx)
+			if err != nil {
+				return err
+			}
+			if day == nil || !day.Over || day.Held {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// hand makes the target serve, and has the directory say so.
+func (m *Mover) hand(ctx context.Context) error {
+	state, err := m.fenceOf(ctx, m.target)
+	if err != nil {
+		return err
+	}
+	if state != fenceHere {
+		if err := m.applyRest(ctx); err != nil {
+			return err
+		}
+		if err := m.arrive(ctx); err != nil {
+			if errors.Is(err, ErrLedger) {
+				err = errors.Join(err, m.closeDays(ctx))
+			}
+			return err
+		}
+	}
+	return m.home.InTx(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, switchSQL, store.Args{"tenant_id": m.tenant, "cell": null.Text(m.to)}); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, switchedSQL, store.Args{"tenant_id": m.tenant}); err != nil {
+			return err
+		}
+		return audit.Record(audit.WithActor(ctx, audit.Actor{Kind: api.PrincipalOperator}), tx, audit.Event{
+			Tenant: &m.tenant, Action: api.AuditTenantPatch, Object: m.tenant.String(), Detail: map[string]any{"cell": null.Text(m.to)},
+		})
+	})
+}
+
+// wait waits until no core reads the tenant's rows in the source any more.
+func (m *Mover) wait(ctx context.Context) error {
+	left, err := store.Query(ctx, m.home.Store, pgx.RowTo[time.Duration], settledSQL, store.Args{"tenant_id": m.tenant, "settle": m.settle})
+	if err != nil || len(left) == 0 {
+		return store.NothingChanged(err)
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(left[0]):
+		return nil
+	}
+}
