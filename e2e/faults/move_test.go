@@ -36,6 +36,7 @@ type moved struct {
 // was leased before is completed by its holder afterwards. Another tenant of the old cell goes on.
 func TestATenantIsMoved(t *testing.T) {
 	t.Parallel()
+	stack.NotOnCitus(t, "moves a tenant between cells, which is refused between schemas there")
 	m := newMoved(t)
 	beside := m.beside()
 	long := inLongLane() || os.Getenv(faultsEnv) == "figure"
