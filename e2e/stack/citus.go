@@ -68,6 +68,9 @@ func startCitus(tb testing.TB, binaries supervisor.PostgresBinaries) string {
 			tb.Fatal(err)
 		}
 		hosts = append(hosts, u.Query().Get("host"))
+		// What a move does on the node itself goes to localhost, and there is a socket only.
+		runSQL(tb, server.URL("postgres"), fmt.Sprintf(`ALTER SYSTEM SET citus.local_hostname = '%s'`, hosts[i]))
+		runSQL(tb, server.URL("postgres"), `SELECT pg_reload_conf()`)
 		if i == 0 {
 			coordinator = u.String()
 		}
