@@ -118,10 +118,28 @@ func (p *pair) give(dir, like string) {
 // crash kills server i, its sessions too.
 func (p *pair) crash(i int) {
 	p.t.Helper()
-	if err := syscall.Kill(-p.servers[i].Pid(), syscall.SIGKILL); err != nil {
+	conn, err := pgx.Connect(p.t.Context(), p.servers[i].URL("postgres"))
+	if err != nil {
 		p.t.Fatal(err)
 	}
+	server := p.servers[i].Pid()
+	if err := syscall.Kill(server, syscall.SIGSTOP); err != nil { // it makes no more sessions
+		p.t.Fatal(err)
+	}
+	// Each is a process group of its own, and could take another statement after the server's end.
+	rows, err := conn.Query(p.t.Context(), "SELECT pid FROM pg_stat_activity")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	sessions, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, pid := range append(sessions, server) {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // one may have ended by itself
+	}
 	<-p.servers[i].Done()
+	_ = conn.Close(p.t.Context())
 }
 
 // promote makes the standby the primary.
