@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	code.dny.dev/ssrf v0.3.0 // push: addresses that may not be called
+	github.com/alicebob/miniredis/v2 v2.40.0 // tests: a Redis that answers nonsense
 	github.com/caarlos0/env/v11 v11.4.2 // settings from the environment
 	github.com/exaring/otelpgx v0.13.0 // traces: statements
 	github.com/forgequeue/forgequeue/cmd/supervisor v0.0.0 // tests: PostgreSQL and Redis

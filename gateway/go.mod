@@ -3,6 +3,7 @@ module github.com/forgequeue/forgequeue/gateway
 go 1.26.0
 
 require (
+	github.com/alicebob/miniredis/v2 v2.40.0 // tests: a Redis that answers nonsense
 	github.com/caarlos0/env/v11 v11.4.2 // configuration from the environment, every problem at once
 	github.com/forgequeue/forgequeue/cmd/supervisor v0.0.0 // tests: PostgreSQL and Redis
 	github.com/forgequeue/forgequeue/shared v0.0.0 // the wire types, problems and identity of the hop

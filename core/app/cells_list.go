@@ -32,20 +32,26 @@ type CellState struct {
 	Problem string
 }
 
+// severalCells are the cells of the file and the options of their stores. It is an error where there is no file.
+func (cfg Config) severalCells() ([]cells.Config, []cell.Options, error) {
+	listed, err := cfg.cells()
+	if err != nil {
+		return nil, nil, err
+	}
+	if listed == nil {
+		return nil, nil, errors.New("core: FORGEQUEUE_CELLS is not set: the installation has one database")
+	}
+	options, err := cfg.cellOptions()
+	return listed, options, err
+}
+
 // Cells asks each cell how it is, the home cell first. It is an error where the home cell cannot be
 // asked, or there is one database.
 func Cells(ctx context.Context, cfg Config) ([]CellState, error) {
 	if err := cfg.checkDatabase(); err != nil {
 		return nil, err
 	}
-	listed, err := cfg.cells()
-	if err != nil {
-		return nil, err
-	}
-	if listed == nil {
-		return nil, errors.New("core: FORGEQUEUE_CELLS is not set: the installation has one database")
-	}
-	options, err := cfg.cellOptions()
+	listed, options, err := cfg.severalCells()
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -89,14 +88,7 @@ type movedBetween struct {
 }
 
 func openForMove(ctx context.Context, cfg Config) (*movedBetween, error) {
-	listed, err := cfg.cells()
-	if err != nil {
-		return nil, err
-	}
-	if listed == nil {
-		return nil, errors.New("core: FORGEQUEUE_CELLS is not set: the installation has one database")
-	}
-	options, err := cfg.cellOptions()
+	listed, options, err := cfg.severalCells()
 	if err != nil {
 		return nil, err
 	}

@@ -23,8 +23,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
-// ScreenshotsEnv names a folder for screenshots, for people to look at; without it there are none.
-const ScreenshotsEnv = "FORGEQUEUE_SCREENSHOTS"
+// screenshotsEnv names a folder for screenshots, for people to look at; without it there are none.
+const screenshotsEnv = "FORGEQUEUE_SCREENSHOTS"
 
 // Tab is a tab of a browser of the test's own.
 type Tab struct {
@@ -40,7 +40,7 @@ type Tab struct {
 // New starts a browser, which takes as much CPU as a test. Without one the test is skipped; CI has one.
 func New(t *testing.T) *Tab {
 	t.Helper()
-	b := &Tab{T: t, shots: os.Getenv(ScreenshotsEnv)}
+	b := &Tab{T: t, shots: os.Getenv(screenshotsEnv)}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(program(t)), chromedp.WindowSize(1280, 1800), chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))

@@ -2,7 +2,6 @@ package console_test
 
 import (
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -25,12 +24,10 @@ FROM generate_series(1, 59) AS n,
                      (CASE WHEN n < 30 THEN 14 + 6 * sin(n) ELSE 1 END)::bigint AS n_failed, (CASE WHEN n < 30 AND n % 4 = 0 THEN 1 ELSE 0 END)::bigint AS n_dead) AS c,
      unnest(ARRAY['', 'emails']) AS name`
 
-// It makes the pictures of README and api-docs/console.md: a shop, in whose mail something is wrong.
+// The pages of a shop with an hour of history, in whose mail something is wrong, are drawn. With FORGEQUEUE_SCREENSHOTS this makes
+// the pictures of README and api-docs/console.md: make pictures.
 func TestPictures(t *testing.T) {
 	t.Parallel()
-	if os.Getenv(browser.ScreenshotsEnv) == "" {
-		t.Skip("makes pictures only where " + browser.ScreenshotsEnv + " says where to: make pictures")
-	}
 	b := &tab{Tab: browser.New(t)}
 	c := stack.NewCluster(t, stack.ClusterOptions{Settings: stack.PushSettings()})
 	b.url = c.Gateways[0].URL
@@ -51,6 +48,7 @@ func TestPictures(t *testing.T) {
 		b.Eventually("charts are drawn", `[...document.querySelectorAll("[data-plot]")].every(plot => plot.querySelector("canvas"))`)
 		b.Shot(one.name)
 	}
+	b.Silent()
 }
 
 // openShop gives a tenant a history, and things that run, wait and died.

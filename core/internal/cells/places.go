@@ -24,7 +24,7 @@ type Places struct {
 	home *cell.Cell
 	// byName are the cells' indices; "" is the home cell.
 	byName map[string]int
-	// left is told of a tenant that was moved, with the cell that it was in; nil for nobody.
+	// left is called when a tenant was moved, with the cell that it was in; it may be nil.
 	left func(owner tenant.ID, cell int)
 
 	mu    sync.RWMutex
@@ -38,8 +38,8 @@ type place struct {
 	doubted bool
 }
 
-// NewPlaces makes an empty copy. names are the cells', home first; left, unless it is nil, is told of a tenant that was moved,
-// with the cell that it was in.
+// NewPlaces makes an empty copy. names are the cells', home first; left, unless it is nil, is called when a tenant was
+// moved, with the cell that it was in.
 func NewPlaces(home *cell.Cell, names []string, left func(tenant.ID, int)) *Places {
 	p := &Places{home: home, left: left, byName: map[string]int{"": 0}, known: map[tenant.ID]place{}}
 	for i, name := range names {

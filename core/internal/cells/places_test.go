@@ -12,7 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// What the directory said earlier is ignored, and a move is told once, with the cell that was left.
+// What the directory said earlier is ignored, and left is called once for a move, with the cell that was left.
 func TestPlacesOfATenantThatMoves(t *testing.T) {
 	t.Parallel()
 	var left []string

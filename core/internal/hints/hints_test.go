@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
@@ -366,7 +367,7 @@ func TestNotificationsAreRepeated(t *testing.T) {
 	t.Parallel()
 	var refused atomic.Int64
 	taken := make(chan struct{})
-	h, _ := start(t, client(t, storetest.FakeRedis(t, func(command []string) string {
+	h, _ := start(t, client(t, fakeRedis(t, func(command []string) string {
 		switch {
 		case command[0] == "client":
 			return unknownCommand
@@ -401,7 +402,7 @@ func TestRedisThatAnswersNonsense(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var subscribed atomic.Int64
-			h, stop := start(t, client(t, storetest.FakeRedis(t, func(command []string) string {
+			h, stop := start(t, client(t, fakeRedis(t, func(command []string) string {
 				switch command[0] {
 				case "client":
 					return unknownCommand
@@ -465,4 +466,24 @@ func idsNamed(list string, names ...string) (ids []string) {
 		}
 	}
 	return ids
+}
+
+// fakeRedis is a server that answers each command with what answer makes of its words, which may be nonsense; HELLO alone
+// it refuses, as old servers do.
+func fakeRedis(t *testing.T, answer func(command []string) string) (url string) {
+	t.Helper()
+	fake, err := server.NewServer("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(fake.Close)
+	fake.SetPreHook(func(peer *server.Peer, command string, words ...string) bool {
+		if command == "HELLO" {
+			peer.WriteError("ERR unknown command")
+		} else {
+			peer.WriteRaw(answer(append([]string{strings.ToLower(command)}, words...)))
+		}
+		return true
+	})
+	return "redis://" + fake.Addr().String()
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// columnsSQL gives the columns of tables that rows are copied with: numbers of rows are drawn anew.
+// columnsSQL gives the columns of tables that rows are copied with: numbers of rows come from sequences of the target.
 const columnsSQL = `
 SELECT name, ARRAY(SELECT attname::text FROM pg_attribute
                    WHERE attrelid = name::regclass AND attnum > 0 AND NOT attisdropped AND attidentity = '' AND attgenerated = ''
@@ -95,7 +95,7 @@ func (b between) filled(ctx context.Context, some []table, owner tenant.ID) (fil
 }
 
 // copyRows copies the rows of a table that a condition selects, in which the table is t. change gives what some columns
-// become; lanes are those of the target. In the order of the rows in the source, so that what is drawn anew has it too.
+// become; lanes are those of the target. In the order of the rows in the source, so that numbers from a sequence have it too.
 func (b between) copyRows(ctx context.Context, name, condition string, change map[string]string) (int64, error) {
 	return b.copyInto(ctx, name, name, condition, change)
 }

@@ -57,7 +57,7 @@ type Options struct {
 	From, To string
 	Tenant   tenant.ID
 	Log      *slog.Logger
-	// Settle is how long the source keeps the rows after the switch, for reads of cores that have not heard of it.
+	// Settle is how long the source keeps the rows after the switch, for reads by cores that do not know of it yet.
 	Settle time.Duration
 }
 

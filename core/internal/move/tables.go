@@ -17,13 +17,13 @@ const (
 	ofLiveJobs
 	// history: page by page before the fence, then what has changed.
 	history
-	// lanes: drawn anew, since their ids are of a cell.
+	// lanes: created in the target, since ids of lanes belong to a cell.
 	lanes
 	// counted: counts are made from the jobs that were copied.
 	counted
 	// afterwards: when the target serves already.
 	afterwards
-	// notMoved: made anew where it is needed.
+	// notMoved: the target creates it when it needs it.
 	notMoved
 )
 

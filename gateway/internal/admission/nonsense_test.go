@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
@@ -36,7 +37,7 @@ func TestRedisThatAnswersNonsense(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var subscribed atomic.Int64
-			url := storetest.FakeRedis(t, func(command []string) string {
+			url := fakeRedis(t, func(command []string) string {
 				if command[0] == "subscribe" {
 					subscribed.Add(1)
 				}
@@ -166,4 +167,24 @@ func TestNonsenseGivesNoBurst(t *testing.T) {
 		t.Errorf("%d admitted through a burst of %d", admitted, burst)
 	}
 	_ = r.Close() // the way ends with its connections
+}
+
+// fakeRedis is a server that answers each command with what answer makes of its words, which may be nonsense; HELLO alone
+// it refuses, as old servers do.
+func fakeRedis(t *testing.T, answer func(command []string) string) (url string) {
+	t.Helper()
+	fake, err := server.NewServer("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(fake.Close)
+	fake.SetPreHook(func(peer *server.Peer, command string, words ...string) bool {
+		if command == "HELLO" {
+			peer.WriteError("ERR unknown command")
+		} else {
+			peer.WriteRaw(answer(append([]string{strings.ToLower(command)}, words...)))
+		}
+		return true
+	})
+	return "redis://" + fake.Addr().String()
 }
