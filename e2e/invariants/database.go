@@ -98,10 +98,18 @@ func Read(ctx context.Context, url string) (Database, error) {
 	if err != nil {
 		return db, fmt.Errorf("invariants: read: %w", err)
 	}
-	err = conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
-		AND state LIKE 'idle in transaction%' AND state_change < clock_timestamp() - interval '1 second'`).Scan(&db.IdleInTransaction)
+	err = conn.QueryRow(ctx, idleSQL).Scan(&db.IdleInTransaction)
 	return db, err
 }
+
+// idleSQL counts sessions that are idle in a transaction. A database may be shared by schemas of several tests, as on Citus:
+// then those count that hold a lock of a table of this schema.
+const idleSQL = `
+SELECT count(*) FROM pg_stat_activity AS a
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+  AND state LIKE 'idle in transaction%' AND state_change < clock_timestamp() - interval '1 second'
+  AND (current_schema() = 'public' OR EXISTS (
+    SELECT FROM pg_locks AS l JOIN pg_class AS c ON c.oid = l.relation WHERE l.pid = a.pid AND c.relnamespace = current_schema()::regnamespace))`
 
 func (db *Database) readRows(ctx context.Context, tx pgx.Tx) error {
 	rows, err := tx.Query(ctx, rowsSQL)
