@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -55,6 +56,10 @@ func TestCitus(t *testing.T) {
 	}
 	c.features()
 	c.move(coordinator)
+	refused := c.Command(t, "tenant", "move", c.tenants[0].ID, "cell2")
+	if code := refused.Wait(t, time.Minute); code == 0 || !strings.Contains(refused.Output(), "citus_schema_move") {
+		t.Errorf("a tenant's move: exit code %d\n%s", code, refused.Output())
+	}
 	if lines := c.Verify(t); len(lines) > 0 {
 		t.Error(lines)
 	}
