@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -293,26 +291,6 @@ func (s *Service) set(listen, metrics string) {
 	s.settings[listen], s.settings[metrics] = FreeAddress(s.tb), FreeAddress(s.tb)
 	s.URL, s.Metrics = "http://"+s.settings[listen], "http://"+s.settings[metrics]+"/metrics"
 }
-
-// FreeAddress is an address that nobody listens on, below the range from which
-// the system takes ports for outgoing connections: nobody gets it while the
-// service is down.
-func FreeAddress(tb testing.TB) string {
-	tb.Helper()
-	for range 1000 {
-		address := fmt.Sprintf("127.0.0.1:%d", 12_000+(os.Getpid()*37+int(ports.Add(1)))%18_000)
-		listener, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", address)
-		if err == nil {
-			_ = listener.Close()
-			return address
-		}
-	}
-	tb.Fatal("stack: no free port")
-	return ""
-}
-
-//nolint:gochecknoglobals // no two services of the process get one port
-var ports atomic.Int64
 
 func clock(clocks []string, i int) string {
 	if i < len(clocks) {
