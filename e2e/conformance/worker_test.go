@@ -265,9 +265,11 @@ func drains(x *trial) {
 	w.goOn(job)
 	w.stopped()
 	x.completes(job, `"in time"`, 1, 1)
-	if job := stack.Get(x.T, x.c, late); job.State != api.StateQueued || job.Epoch != 0 {
-		x.Errorf("a job that came during the stop is %s, epoch %d", job.State, job.Epoch)
-	}
+	// The claim that the stop cut off may have taken it on its way: then it is given back, and no attempt is counted.
+	stack.Eventually(x.T, time.Minute, "a job that came during the stop is queued", func() bool {
+		job := stack.Get(x.T, x.c, late)
+		return job.State == api.StateQueued && job.Attempt == 0 && job.Epoch <= 1
+	})
 }
 
 func releases(x *trial) {
