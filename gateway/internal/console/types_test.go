@@ -94,6 +94,21 @@ func TestSchedulesSayHowTheirRunsEnded(t *testing.T) {
 	}
 }
 
+// A list of schedules has the day and the time of the next run beside how far it is; a paused one has no next run.
+func TestSchedulesShowTheClockOfTheNextRun(t *testing.T) {
+	t.Parallel()
+	f := &fake{answers: map[string]string{"GET /v1/schedules": `{"items":[
+		{"name":"nightly","job":{"type":"t","queue":"q"},"next_runs":["2026-11-21T03:00:00Z","2026-11-22T03:00:00Z"]},
+		{"name":"held","paused":true,"job":{"type":"t","queue":"q"},"next_runs":["2026-11-23T03:00:00Z"]}],"next_page_token":null}`}}
+	status, text := open(t, f)(http.MethodGet, "/console/schedules")
+	if status != http.StatusOK || !strings.Contains(text, `data-clock>Sat 21 Nov, 03:00:00 UTC</time>`) || !strings.Contains(text, `title="2026-11-21 03:00:00.000 UTC"`) {
+		t.Errorf("%d, no time of the next run in %s", status, text)
+	}
+	if strings.Contains(text, "22 Nov") || strings.Contains(text, "23 Nov") {
+		t.Errorf("more than the next run, or one of a paused schedule: %s", text)
+	}
+}
+
 func TestAChangeOfATypeLeadsToIt(t *testing.T) {
 	t.Parallel()
 	f := &fake{answers: map[string]string{"GET /v1/audit": `{"items":[{"id":"1","at":"2026-11-20T11:00:00Z","actor":{"kind":"tenant"},"action":"type.put","object":"mail.send"}],"next_page_token":null}`}}
