@@ -124,6 +124,9 @@ func (d *data) busyPages(t *testing.T, c *stack.Cluster) []page {
 	if !strings.Contains(text, "A worker holds jobs and sends no heartbeat") {
 		t.Errorf("the overview does not tell of the lost worker: %s", text)
 	}
+	if _, text := visit(t, c.Gateways[0].URL, d.tenant.Key).get("/console/jobs/" + running); !strings.Contains(text, "The worker lost has sent no heartbeat since ") {
+		t.Errorf("the job does not tell of its lost worker: %s", text)
+	}
 	return []page{
 		{"job-running", "/console/jobs/" + running},
 		{"job-capped", "/console/jobs/" + waiting},

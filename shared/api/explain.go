@@ -12,6 +12,7 @@ const (
 	WhyBreaker         = "breaker"
 	WhyInLine          = "in_line"
 	WhyRunning         = "running"
+	WhyWorkerStale     = "worker_stale"
 	WhyCancelRequested = "cancel_requested"
 	WhyEnded           = "ended"
 )

@@ -18,8 +18,9 @@ import (
 )
 
 // Explain says why a job waits, by the settings that this core claims by; with details the job and its attempts are a part
-// of the answer. It takes four statements at most: the job, with its attempts; its parents; its place in line; the use of
-// its caps. A core that starts no jobs reads what the others start besides, once in five seconds for all callers.
+// of the answer. It takes four statements at most: the job, with its attempts; its parents; its place in line, or the
+// worker of a running one; the use of its caps. A core that starts no jobs reads what the others start besides, once in
+// five seconds for all callers.
 func (d *Dispatcher) Explain(ctx context.Context, owner tenant.ID, user string, id uuid.UUID, details bool) (made api.Explanation, err error) {
 	var facts explain.Facts
 	var linked map[uuid.UUID]*api.JobSummary
@@ -37,10 +38,14 @@ func (d *Dispatcher) Explain(ctx context.Context, owner tenant.ID, user string, 
 			return api.Explanation{}, err
 		}
 	}
-	if state := job.State(facts.Job.State); state != job.Running && !state.Terminal() {
-		if err := d.addWhy(ctx, owner, id, &facts); err != nil {
-			return api.Explanation{}, err
-		}
+	switch state := job.State(facts.Job.State); {
+	case state == job.Running:
+		facts.SilentSince, err = d.store.HolderSilentSince(ctx, owner, id, facts.Job.Epoch)
+	case !state.Terminal():
+		err = d.addWhy(ctx, owner, id, &facts)
+	}
+	if err != nil {
+		return api.Explanation{}, err
 	}
 	if made = explain.Explain(&facts); details {
 		made.Job, made.Attempts = facts.Job, attempts

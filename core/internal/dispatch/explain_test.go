@@ -271,6 +271,30 @@ func TestWhyInLineRunningAndEnded(t *testing.T) {
 	}
 }
 
+// A running job whose worker is stale or dead says so, with the last heartbeat and the end of the lease, until the worker
+// is active again. Another worker of the same name, the platform's, does not matter.
+func TestWhyWorkerStale(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.submit(plain())[0]
+	f.claim(f.claimCall())
+	silent := time.Now().Add(-time.Minute).Truncate(time.Microsecond)
+	f.exec(`INSERT INTO workers SELECT (jsonb_populate_record(w, jsonb_build_object('owner', $1::uuid, 'status', 'DEAD'))).* FROM workers w`, tenant.Platform)
+	f.why(id, "running")
+	for _, status := range []string{api.WorkerStale, api.WorkerDead} {
+		f.exec(`UPDATE workers SET status = $1, last_heartbeat_at = $2 WHERE owner = $3`, status, silent, f.tenant)
+		reason := f.why(id, "running", "worker_stale").Because[1]
+		if want := "The worker w1 has sent no heartbeat since " + silent.UTC().Format(time.DateTime) + " UTC."; reason.Detail != want {
+			t.Errorf("%s: %q, want %q", status, reason.Detail, want)
+		}
+		if lease := f.get(id).LeaseExpiresAt; reason.Until == nil || lease == nil || !reason.Until.Equal(lease.Time) {
+			t.Errorf("%s: until %v, and the lease until %v", status, reason.Until, lease)
+		}
+	}
+	f.exec(`UPDATE workers SET status = 'ACTIVE' WHERE owner = $1`, f.tenant)
+	f.why(id, "running")
+}
+
 // An explanation with details has the job as Get has it, with its parents, and its attempts.
 func TestExplainWithDetails(t *testing.T) {
 	t.Parallel()

@@ -12,10 +12,12 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Facts of a job and its lane. All but Job are for one that waits.
+// Facts of a job and its lane. All but Job and SilentSince are for one that waits.
 type Facts struct {
-	Job    *api.Job
-	Paused bool
+	Job *api.Job
+	// SilentSince is the last heartbeat of the worker of a running job, if that is stale or dead; else nil.
+	SilentSince *time.Time
+	Paused      bool
 	// Push says that the queue is in push mode: it needs no workers.
 	Push    bool
 	Breaker *api.Breaker
@@ -58,7 +60,7 @@ func Explain(f *Facts) api.Explanation {
 	case api.StateBlocked:
 		made.Because = append([]api.Reason{blocked(f.Job)}, f.held()...)
 	case api.StateRunning:
-		made.Because = running(f.Job)
+		made.Because = running(f.Job, f.SilentSince)
 	case api.StateQueued:
 		held := f.held()
 		if made.Because = slices.Concat(held, f.limited()); len(held) == 0 {
@@ -97,7 +99,7 @@ func blocked(job *api.Job) api.Reason {
 	return reason
 }
 
-func running(job *api.Job) []api.Reason {
+func running(job *api.Job, silentSince *time.Time) []api.Reason {
 	worker := "A worker"
 	if job.WorkerID != nil {
 		worker = "The worker " + *job.WorkerID
@@ -106,6 +108,12 @@ func running(job *api.Job) []api.Reason {
 		Code: api.WhyRunning, Detail: fmt.Sprintf("%s runs attempt %d.", worker, job.Attempt), Until: job.LeaseExpiresAt,
 		Frees: "The worker reports an outcome, or its lease expires without a heartbeat.",
 	}}
+	if silentSince != nil {
+		reasons = append(reasons, api.Reason{
+			Code: api.WhyWorkerStale, Detail: worker + " has sent no heartbeat since " + silentSince.UTC().Format("2006-01-02 15:04:05 UTC") + ".",
+			Until: job.LeaseExpiresAt, Frees: "The worker sends a heartbeat, or the lease expires and the attempt is lost.",
+		})
+	}
 	if job.CancelRequested {
 		reasons = append(reasons, api.Reason{
 			Code: api.WhyCancelRequested, Detail: "Cancellation was requested; the worker gets it with its next heartbeat.", Until: job.LeaseExpiresAt,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
@@ -40,4 +41,27 @@ func (s *Jobs) HeldBy(ctx context.Context, owner tenant.ID, workerID string, unt
 		return nil, fmt.Errorf("queue: leases of a worker: %w", err)
 	}
 	return leases, nil
+}
+
+// holderSilentSQL gives no row where the attempt has ended meanwhile, or its worker is active.
+const holderSilentSQL = `
+SELECT w.last_heartbeat_at
+FROM jobs j
+JOIN workers w ON w.owner = j.worker_owner AND w.worker_id = j.worker_id
+WHERE j.id = @id AND j.tenant_id = @tenant_id AND j.state = 'running' AND j.epoch = @epoch
+  AND w.status <> 'ACTIVE'`
+
+// HolderSilentSince is the last heartbeat of the worker that runs an attempt of a tenant's job, if that worker is stale or
+// dead; else nil.
+func (s *Jobs) HolderSilentSince(ctx context.Context, owner tenant.ID, id uuid.UUID, epoch int64) (*time.Time, error) {
+	rows, err := store.Query(store.WithClass(ctx, store.ClassSubmits), s.Store, pgx.RowTo[time.Time], holderSilentSQL, store.Args{
+		"id": id, "tenant_id": owner, "epoch": epoch,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("queue: worker of a job: %w", store.NothingChanged(err))
+	}
+	if len(rows) == 0 {
+		return nil, nil //nolint:nilnil // documented
+	}
+	return &rows[0], nil
 }
