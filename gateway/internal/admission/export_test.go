@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 // What tests outside the package may see of it.
@@ -110,4 +112,19 @@ func ScriptSHA() string { return newScript(limiterLua).sha }
 // Arguments are a request's KEYS and ARGV.
 func (r *Request) Arguments(prefix string) (keys []string, args []any) {
 	return r.arguments(prefix, false, 1)
+}
+
+// ChargeUncounted is Charge without the count of uses.
+func (l *Limiter) ChargeUncounted(ctx context.Context, a *Account, work Work) error {
+	charged, _ := a.request(work)
+	a.Decision = new(l.Admit(ctx, charged))
+	if a.Decision.Verdict != Admitted {
+		return &RefusedError{a.Decision}
+	}
+	return nil
+}
+
+// ReportOnce reports what was counted so far.
+func (l *Limiter) ReportOnce(ctx context.Context, send func(ctx context.Context, tenant string, uses []api.HopLimitUse) error) {
+	l.report(ctx, send)
 }

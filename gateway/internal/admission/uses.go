@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"math"
 	"sync"
 	"time"
 
@@ -32,9 +31,12 @@ type uses struct {
 	size    int
 }
 
+// tenantUses are a tenant's. Every request of the gateway counts here while others wait: the limits are few, so that a list
+// of them is faster than a map.
 type tenantUses struct {
-	counts map[useKey]*api.HopLimitUse
-	named  int
+	limits []api.HopLimitUse
+	// named are what users and keys were refused.
+	named map[useKey]*api.HopLimitUse
 }
 
 type useKey struct{ limit, name string }
@@ -51,6 +53,7 @@ func (u *uses) count(a *Account, work *Work) {
 		u.countCap(a, work)
 		return
 	}
+	var of *tenantUses
 	for i := range d.Policies {
 		p := &d.Policies[i]
 		use := api.HopLimitUse{Limit: p.Name, Allowed: perMinute(p.Rate)}
@@ -63,7 +66,12 @@ func (u *uses) count(a *Account, work *Work) {
 		if use.Used+use.Refused == 0 {
 			continue // it was only shown, or another bucket refused
 		}
-		u.add(tenant, &use, a.owner(p))
+		if of == nil {
+			if of = u.of(tenant); of == nil {
+				return
+			}
+		}
+		u.add(of, &use, a.owner(p))
 	}
 }
 
@@ -83,7 +91,9 @@ func (u *uses) countCap(a *Account, work *Work) {
 			owner = work.onlyUser()
 		}
 	}
-	u.add(a.Key.Tenant, &use, owner)
+	if of := u.of(a.Key.Tenant); of != nil {
+		u.add(of, &use, owner)
+	}
 }
 
 // owner is the user or the key whose limit a policy is; empty for the tenant's.
@@ -97,41 +107,47 @@ func (a *Account) owner(p *PolicyState) string {
 }
 
 // add counts a use of the tenant's limit; or of all users' or keys' limits, and of owner's own if it was refused.
-func (u *uses) add(tenant string, use *api.HopLimitUse, owner string) {
+func (u *uses) add(of *tenantUses, use *api.HopLimitUse, owner string) {
 	if owner != "" && use.Refused > 0 {
 		own := *use
 		own.Name = owner
-		u.sum(tenant, &own)
+		u.sum(of, &own)
 	}
 	if owner != "" && use.Limit != capUserActive {
 		use.Allowed = 0 // each has its own
 	}
-	u.sum(tenant, use)
+	u.sum(of, use)
 }
 
-func (u *uses) sum(tenant string, use *api.HopLimitUse) {
+// of are the tenant's uses; nil where there is no place for them.
+func (u *uses) of(tenant string) *tenantUses {
 	of := u.tenants[tenant]
-	if of == nil {
-		if u.size >= mostUses {
-			return
-		}
-		of = &tenantUses{counts: map[useKey]*api.HopLimitUse{}}
-		if u.tenants == nil {
-			u.tenants = map[string]*tenantUses{}
-		}
-		u.tenants[tenant] = of
+	if of != nil || u.size >= mostUses {
+		return of
 	}
-	key := useKey{use.Limit, use.Name}
-	sum := of.counts[key]
+	if u.tenants == nil {
+		u.tenants = map[string]*tenantUses{}
+	}
+	of = &tenantUses{}
+	u.tenants[tenant] = of
+	return of
+}
+
+func (u *uses) sum(of *tenantUses, use *api.HopLimitUse) {
+	sum := of.find(use)
 	if sum == nil {
-		if u.size >= mostUses || use.Name != "" && of.named >= mostNamed {
+		if u.size >= mostUses || use.Name != "" && len(of.named) >= mostNamed {
 			return
-		}
-		if use.Name != "" {
-			of.named++
 		}
 		u.size++
-		of.counts[key] = new(*use)
+		if use.Name == "" {
+			of.limits = append(of.limits, *use)
+			return
+		}
+		if of.named == nil {
+			of.named = map[useKey]*api.HopLimitUse{}
+		}
+		of.named[useKey{use.Limit, use.Name}] = new(*use)
 		return
 	}
 	if use.Limit == capTenantActive || use.Limit == capUserActive {
@@ -141,6 +157,19 @@ func (u *uses) sum(tenant string, use *api.HopLimitUse) {
 	}
 	sum.Allowed = max(sum.Allowed, use.Allowed)
 	sum.Refused += use.Refused
+}
+
+// find is what was counted of the same limit, or of the same user's or key's; nil for nothing.
+func (of *tenantUses) find(use *api.HopLimitUse) *api.HopLimitUse {
+	if use.Name != "" {
+		return of.named[useKey{use.Limit, use.Name}]
+	}
+	for i := range of.limits {
+		if of.limits[i].Limit == use.Limit {
+			return &of.limits[i]
+		}
+	}
+	return nil
 }
 
 // take gives what was counted, by tenant, and forgets it.
@@ -155,7 +184,7 @@ func (u *uses) take() map[string]*tenantUses {
 // perMinute is a rate as charts have it.
 func perMinute(perSecond float64) int64 {
 	const most = 1 << 50
-	return int64(math.Round(min(perSecond*60, most)))
+	return int64(min(perSecond*60, most) + 0.5)
 }
 
 // Report sends what was admitted and refused, by tenant, every twenty seconds until ctx ends, and then what is left. What
@@ -180,8 +209,8 @@ func (l *Limiter) report(ctx context.Context, send func(ctx context.Context, ten
 	group.SetLimit(reportsAtOnce)
 	for tenant, of := range l.uses.take() {
 		group.Go(func() error {
-			uses := make([]api.HopLimitUse, 0, len(of.counts))
-			for _, use := range of.counts {
+			uses := of.limits
+			for _, use := range of.named {
 				uses = append(uses, *use)
 			}
 			if err := send(ctx, tenant, uses); err != nil {
