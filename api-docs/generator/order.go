@@ -27,7 +27,7 @@ func operationOrder() []string {
 		"whoami", "getLimits", "endSessions", "listAudit",
 		"createOwnKey", "listOwnKeys", "revokeOwnKey",
 		"readyz", "livez",
-		"createTenant", "listTenants", "getTenant", "patchTenant", "deleteTenant", "createKey", "listKeys", "revokeKey", "createPlatformKey",
+		"createTenant", "listTenants", "readTenantStats", "getTenant", "patchTenant", "deleteTenant", "createKey", "listKeys", "revokeKey", "createPlatformKey",
 		"putPlan", "getPlan", "listPlans", "listAllAudit", "getInstallation",
 	}
 }

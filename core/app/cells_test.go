@@ -89,6 +89,7 @@ func (in *installation) serves() {
 	}
 	in.platformWorker(one, two, tenants)
 	in.audits(one, tenants)
+	in.attempts(two, tenants)
 	in.types(one, two, tenants)
 	in.limits(one, two, tenants[1])
 	in.deletion(one, two, tenants[2])
@@ -160,6 +161,22 @@ func (in *installation) platformWorker(one, two *running, tenants []api.Principa
 	}
 	if got := ask[struct{}](one, api.HopLeave, platform, api.HopLeaveRequest{WorkerID: "p"}); got.Problem != nil {
 		in.Errorf("leave: %+v", got)
+	}
+}
+
+// attempts: the operator reads those of all cells' tenants, and a tenant does not.
+func (in *installation) attempts(r *running, tenants []api.Principal) {
+	in.Helper()
+	celltest.Eventually(in, "the attempts of each cell's tenant, in one answer", func() bool {
+		made := must[api.TenantStats](r, api.HopTenantStats, operator, api.HopStatsRequest{})
+		return !slices.ContainsFunc(tenants, func(owner api.Principal) bool {
+			return !slices.ContainsFunc(made.Tenants, func(one api.StatsTenant) bool {
+				return one.TenantID == owner.Tenant && one.Started > 0 && one.Name != ""
+			})
+		})
+	})
+	if refused := ask[api.TenantStats](r, api.HopTenantStats, tenants[1], api.HopStatsRequest{}); refused.Status != http.StatusForbidden {
+		in.Errorf("a tenant reads the attempts of all: %+v", refused)
 	}
 }
 

@@ -41,6 +41,66 @@ type StatsItem struct {
 	RunningMS int64 `json:"running_ms"`
 }
 
+// Bounds of TenantStats.
+const (
+	// MaxTenantStatsHours is the longest range.
+	MaxTenantStatsHours = 24
+	// MaxStatsTenants is how many tenants have their own counts.
+	MaxStatsTenants = 8
+)
+
+// TenantStats are the attempts of all tenants, by steps of time: of those with the most, and of the others together.
+type TenantStats struct {
+	From Time `json:"from" swaggertype:"string" format:"date-time"`
+	To   Time `json:"to" swaggertype:"string" format:"date-time"`
+	// Step is minute, hour or day.
+	Step string `json:"step"`
+	// Tenants has at most 8 of those that had attempts started, the one with the most first.
+	Tenants []StatsTenant `json:"tenants"`
+	Others  StatsOthers   `json:"others"`
+}
+
+// StatsTenant are the attempts of one tenant.
+type StatsTenant struct {
+	TenantID string `json:"tenant_id"`
+	Name     string `json:"name"`
+	// Weight is what it is now.
+	Weight int `json:"weight"`
+
+	TenantAttempts
+}
+
+// StatsOthers are the attempts of all other tenants together.
+type StatsOthers struct {
+	// Tenants counts those that had attempts started, Weight is the sum of their weights.
+	Tenants int   `json:"tenants"`
+	Weight  int64 `json:"weight"`
+
+	TenantAttempts
+}
+
+// TenantAttempts are attempts in the whole range, and by steps.
+type TenantAttempts struct {
+	// Started counts attempts that were claimed, Completed those that completed their job.
+	Started   int64 `json:"started"`
+	Completed int64 `json:"completed"`
+	// RunningMS is the time from claimed to ended, of the attempts that ended.
+	RunningMS int64 `json:"running_ms"`
+	// Items has one for each step, the oldest first.
+	Items []TenantStatsItem `json:"items"`
+}
+
+// TenantStatsItem is what attempts did in one step.
+type TenantStatsItem struct {
+	// At is when the step begins.
+	At        Time  `json:"at" swaggertype:"string" format:"date-time"`
+	Started   int64 `json:"started"`
+	RunningMS int64 `json:"running_ms"`
+}
+
+// HopTenantStats is where the attempts of all tenants are read, by a HopStatsRequest.
+const HopTenantStats = "/internal/v1/tenant-stats"
+
 // LimitStats are what was used of limits, by steps of time, and who was refused.
 type LimitStats struct {
 	From Time `json:"from" swaggertype:"string" format:"date-time"`

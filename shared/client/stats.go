@@ -44,6 +44,14 @@ func (c *Client) LimitStats(ctx context.Context, request StatsRequest) (api.Limi
 	return answer, err
 }
 
+// TenantStats reads how many attempts the tenants with the most had, and the others together, by steps of time: of at most
+// api.MaxTenantStatsHours hours. It is the operator's; the request's queue must be empty.
+func (c *Client) TenantStats(ctx context.Context, request StatsRequest) (api.TenantStats, error) {
+	var answer api.TenantStats
+	err := c.do(ctx, call{method: http.MethodGet, path: []string{"v1", "admin", "tenants", "stats"}, query: request.query(), answer: &answer, repeatable: true})
+	return answer, err
+}
+
 // UsageRequest is what to read the usage of; what is empty is its default.
 type UsageRequest struct {
 	// From and To are the first and the last day, such as 2026-11-24, of UTC: the current month where they are empty.

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/forgequeue/forgequeue/core/internal/stats"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/clock"
 )
 
 // listRoutes serve what is read in several cells and merged.
@@ -18,6 +20,7 @@ func (d *Divider) listRoutes() map[string]handler {
 		api.HopAudit:        each(d.listAudit),
 		api.HopWorkers:      each(d.listWorkers),
 		api.HopInstallation: each(forOperator(d.installation)),
+		api.HopTenantStats:  each(forOperator(d.tenantStats)),
 	}
 }
 
@@ -216,6 +219,24 @@ func (d *Divider) installation(ctx context.Context, item api.Item[struct{}]) (ap
 	}
 	made.Checks = d.checks()
 	return made, nil
+}
+
+// tenantStats merges what the cells that answer have counted.
+func (d *Divider) tenantStats(ctx context.Context, item api.Item[api.HopStatsRequest]) (api.TenantStats, error) {
+	if item.Request.To == nil { // the same steps in all cells
+		item.Request.To = new(api.At(clock.Now()))
+	}
+	answers := inAll[api.HopStatsRequest, api.TenantStats](ctx, d, api.HopTenantStats, func(int) api.Item[api.HopStatsRequest] { return item })
+	var found []api.TenantStats
+	for _, answer := range answers {
+		if answer.Status == http.StatusOK {
+			found = append(found, *answer.Value)
+		}
+	}
+	if len(found) == 0 {
+		return api.TenantStats{}, answers[0].Problem
+	}
+	return stats.MergedTenants(found...), nil
 }
 
 // checks says of each cell whether it answers.

@@ -94,6 +94,7 @@ func (s *Server) routes() []route {
 
 		{"POST", api.HopTenantCreate, body, 0, each(forOperator(s.createTenant))},
 		{"POST", api.HopTenantList, body, 0, each(forOperator(s.listTenants))},
+		{"POST", api.HopTenantStats, body, 0, each(forOperator(s.readTenantStats))},
 		{"POST", api.HopTenantPatch, body, 0, each(forOperator(s.patchTenant))},
 		{"POST", api.HopTenantGet, body, 0, each(forOperator(s.getTenant))},
 		{"POST", api.HopTenantDelete, body, 0, each(forOperator(s.deleteTenant))},

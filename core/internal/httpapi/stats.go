@@ -23,6 +23,21 @@ func (s *Server) readStats(ctx context.Context, owner tenant.ID, item api.Item[a
 	return s.Store.JobStats(ctx, owner, item.Request)
 }
 
+// readTenantStats reads the attempts of all tenants.
+//
+//	@Summary     Read the attempts of tenants
+//	@Description The attempts of the tenants with the most and of the others together, by minute, hour or day. Of the cells that answer, where there are several.
+//	@ID          tenantStats
+//	@Tags        Tenants and keys
+//	@Param       envelope body api.Envelope[api.HopStatsRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.TenantStats] "An answer for each item."
+//	@x-access    "operator"
+//	@x-example-hour {"step": "minute"}
+//	@Router      /internal/v1/tenant-stats [post]
+func (s *Server) readTenantStats(ctx context.Context, item api.Item[api.HopStatsRequest]) (api.TenantStats, error) {
+	return s.Store.TenantStats(ctx, item.Request)
+}
+
 // readLimitStats reads what was used of a tenant's limits.
 //
 //	@Summary     Read limit stats

@@ -11,6 +11,7 @@ func Planned() map[string][]string {
 	jobs, limits := jobStats(), limitStats()
 	return map[string][]string{
 		readSQL:            {"job_stats_by_queue"},
+		readTenantsSQL:     {"job_stats_of_tenants"},
 		jobs.rollUpSQL():   {"job_stats_by_age", "Tid Scan"},
 		jobs.forgetSQL():   {"job_stats_by_age", "Tid Scan"},
 		readLimitsSQL:      {"limit_stats_by_name"},

@@ -37,6 +37,28 @@ func statsRequest(c *Call) (api.HopStatsRequest, error) {
 	return asked, q.Err()
 }
 
+// TenantStats answers GET /v1/admin/tenants/stats with an api.TenantStats.
+//
+//	@Summary     Read the attempts of tenants
+//	@Description How many attempts tenants had, an item for each minute, hour or day, oldest first: the 8 tenants with the most that were started in the range, and all others together. The weights are what they are now; a tenant's share by weight is its part of the weights of all tenants that had attempts, those of `others` included.
+//	@Description
+//	@Description For charts, as `GET /v1/stats`. A range has at most 24 hours. Where there are several cells, those that answer are counted.
+//	@ID          readTenantStats
+//	@Tags        Admin
+//	@Param       from query string false "The first step has this time; absent: an hour before `to`." Format(date-time)
+//	@Param       to   query string false "Only steps that begin before this time; absent: now." Format(date-time)
+//	@Param       step query string false "The length of a step; absent: minute." Enums(minute, hour, day)
+//	@Success     200 {object} api.TenantStats "The tenants."
+//	@x-access    "operator"
+//	@Router      /v1/admin/tenants/stats [get]
+func (h *Handlers) TenantStats(ctx context.Context, c *Call, _ None) (Response[api.TenantStats], error) {
+	asked, err := statsRequest(c)
+	if err != nil {
+		return Response[api.TenantStats]{}, err
+	}
+	return send[api.HopStatsRequest, api.TenantStats](ctx, h, c, coreclient.Read(api.HopTenantStats), asked)
+}
+
 // LimitStats answers GET /v1/limits/stats with an api.LimitStats.
 //
 //	@Summary     Read limit stats

@@ -110,6 +110,7 @@ var table = map[string]struct {
 	"DELETE /v1/sessions":                    {scope: "-"},
 	"POST /v1/admin/tenants":                 {operator: true},
 	"GET /v1/admin/tenants":                  {operator: true},
+	"GET /v1/admin/tenants/stats":            {operator: true},
 	"GET /v1/admin/tenants/{id}":             {operator: true},
 	"DELETE /v1/admin/tenants/{id}":          {operator: true},
 	"PATCH /v1/admin/tenants/{id}":           {operator: true},

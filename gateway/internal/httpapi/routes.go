@@ -183,6 +183,7 @@ func (s *Server) adminRoutes() []route {
 	return []route{
 		{"POST", "/v1/admin/tenants", operatorOnly, body, perRequest, nil, "", handle(h.CreateTenant)},
 		{"GET", "/v1/admin/tenants", operatorOnly, noBody, perRequest, page(), "", handle(h.ListTenants)},
+		{"GET", "/v1/admin/tenants/stats", operatorOnly, noBody, perRequest, []string{"from", "to", "step"}, "", handle(h.TenantStats)},
 		{"GET", "/v1/admin/tenants/{id}", operatorOnly, noBody, perRequest, nil, "", handle(h.GetTenant)},
 		{"DELETE", "/v1/admin/tenants/{id}", operatorOnly, noBody, perRequest, nil, "", handle(h.DeleteTenant)},
 		{"PATCH", "/v1/admin/tenants/{id}", operatorOnly, body, perRequest, nil, "", handle(h.PatchTenant)},

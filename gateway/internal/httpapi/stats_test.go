@@ -68,6 +68,36 @@ func TestLimitStats(t *testing.T) {
 	}
 }
 
+func TestTenantStats(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	at := api.At(time.Date(2026, 11, 24, 10, 0, 0, 0, time.UTC))
+	attempts := api.TenantAttempts{Started: 9, Completed: 8, RunningMS: 7, Items: []api.TenantStatsItem{{At: at, Started: 9, RunningMS: 7}}}
+	d.core.On(api.HopTenantStats, func(coretest.Item) coretest.Result {
+		return coretest.Value(200, api.TenantStats{
+			From: at, To: at, Step: api.StepMinute, Tenants: []api.StatsTenant{{TenantID: "t", Name: "acme", Weight: 2, TenantAttempts: attempts}},
+			Others: api.StatsOthers{Tenants: 3, Weight: 4, TenantAttempts: attempts},
+		})
+	})
+	const counts = `"started":9,"completed":8,"running_ms":7,"items":[{"at":"2026-11-24T10:00:00.000000Z","started":9,"running_ms":7}]}`
+	const want = `{"from":"2026-11-24T10:00:00.000000Z","to":"2026-11-24T10:00:00.000000Z","step":"minute",` +
+		`"tenants":[{"tenant_id":"t","name":"acme","weight":2,` + counts + `],"others":{"tenants":3,"weight":4,` + counts + `}`
+	got := d.do("GET", "/v1/admin/tenants/stats?from=2026-11-24T10:00:00Z&step=minute", operatorKey, "")
+	if got.status != 200 || string(got.body) != want {
+		t.Errorf("status %d %s", got.status, got.body)
+	}
+	requests := d.core.Requests(api.HopTenantStats)
+	if sent := string(requests[len(requests)-1].Items[0].Request); sent != `{"from":"2026-11-24T10:00:00.000000Z","to":null,"step":"minute"}` {
+		t.Errorf("core got %s", sent)
+	}
+	if got := d.do("GET", "/v1/admin/tenants/stats?queue=mail", operatorKey, ""); got.status != 400 {
+		t.Errorf("of a queue: status %d %s", got.status, got.body)
+	}
+	if got := d.do("GET", "/v1/admin/tenants/stats", d.key("read"), ""); got.status != 403 {
+		t.Errorf("a tenant's key: status %d %s", got.status, got.body)
+	}
+}
+
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
