@@ -257,6 +257,9 @@ func answerWords() map[string]limit {
 		"Attempt.kind":             words("running", "completed", "failed", "lease_expired", "timeout", "cancelled"),
 		"CapUse.scope":             words("tenant", "user", "queue"),
 		"CapUse.kind":              words("active", "running"),
+		"Process.state":            words(api.ProcessRunning, api.ProcessLost),
+		"RedisState.mode":          words("standalone", "sentinel", "cluster"),
+		"Replica.state":            func(*openapi3.Schema) {}, // PostgreSQL's words
 		"Readiness.status":         words("ok", "degraded", "starting", "draining"),
 		"Breaker.state":            words(api.BreakerClosed, api.BreakerOpen, api.BreakerHalfOpen),
 		"Redrive.state":            words(api.RedriveRunning, api.RedriveDone, api.RedriveStopped, api.RedriveCancelled, api.RedriveFailed),

@@ -147,9 +147,13 @@ func (s *slot) open(ctx context.Context, home *cell.Cell) error {
 		return err
 	}
 	notifier := hints.NewOf(s.config.Name, s.of, s.redis, s.log)
-	e, err := newEngine(ctx, engineOptions{
+	o := engineOptions{
 		cfg: s.cfg, log: s.log.With("cell", s.config.Name), tracing: s.tracing, store: store, notifier: notifier, registry: s.registry, draining: s.draining,
-	})
+	}
+	if s.config.Home() {
+		o.public = s.public
+	}
+	e, err := newEngine(ctx, o)
 	if err != nil {
 		store.Close()
 		return unfitError(err.Error()) // its settings, which do not change

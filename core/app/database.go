@@ -35,8 +35,8 @@ func migrate(ctx context.Context, options cell.Options, named func(context.Conte
 }
 
 // Verify recounts the counts of caps and checks the other invariants between the tables of the
-// databases. It gives a line for each violation, none if all is right. It changes nothing, and may
-// run while cores run.
+// databases. It gives a line for each violation, none if all is right. It changes nothing but when it
+// ran last, for the operator, and may run while cores run.
 func Verify(ctx context.Context, cfg Config) ([]string, error) {
 	if err := cfg.checkDatabase(); err != nil {
 		return nil, err
@@ -64,6 +64,9 @@ func verify(ctx context.Context, options cell.Options) ([]string, error) {
 		return nil, err
 	}
 	waits, err := store.VerifyDependencies(ctx)
+	if err != nil {
+		return nil, err
+	}
 	lines := make([]string, 0, len(drifts)+len(invalid)+len(waits))
 	for _, drift := range drifts {
 		lines = append(lines, drift.String())
@@ -71,7 +74,8 @@ func verify(ctx context.Context, options cell.Options) ([]string, error) {
 	for _, name := range invalid {
 		lines = append(lines, "index: "+name+" is not valid, as after an interrupted `core migrate`; run it again")
 	}
-	return append(lines, waits...), err
+	lines = append(lines, waits...)
+	return lines, store.NoteVerified(ctx, len(lines))
 }
 
 // Recount resets the counts of caps that Verify found wrong, and gives how many jobs were counted.

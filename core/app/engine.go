@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
+	"net"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,8 +13,11 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/httpapi"
+	"github.com/forgequeue/forgequeue/core/internal/installation"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
+	"github.com/forgequeue/forgequeue/shared/build"
+	"github.com/forgequeue/forgequeue/shared/httpserver"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
@@ -35,6 +40,8 @@ type engineOptions struct {
 	registry prometheus.Registerer
 	// draining says that the process is about to stop.
 	draining func() bool
+	// public is where the process listens; nil for a cell that is not the home cell.
+	public net.Listener
 }
 
 // newEngine builds the parts; it runs none.
@@ -72,6 +79,7 @@ func newEngine(ctx context.Context, o engineOptions) (*engine, error) {
 		return nil, err
 	}
 	stats := sweep.NewStats(store, dispatcher, meters.jobs, log)
+	last := []func(context.Context) error{stats.Append}
 	duties := append(sweeps(store, dispatcher, promoter, meters, log),
 		stats.Run,
 		store.WatchPrimary,
@@ -82,9 +90,15 @@ func newEngine(ctx context.Context, o engineOptions) (*engine, error) {
 			return notifier.Run(ctx, listener(dispatcher))
 		},
 	)
+	if o.public != nil {
+		process := sweep.NewProcess(store, installation.Report{ID: rand.Text(), Address: httpserver.HostPort(o.public), Version: build.This().Version}, meters.jobs, log)
+		duties, last = append(duties, process.Run), append(last, process.Forget)
+	}
 	return &engine{dispatcher: dispatcher, server: server, duties: duties, push: pusher, last: func(ctx context.Context) {
-		if err := stats.Append(ctx); err != nil {
-			log.WarnContext(ctx, "the last job stats are lost", "error", err)
+		for _, do := range last {
+			if err := do(ctx); err != nil {
+				log.WarnContext(ctx, "the last reports of this core are lost", "error", err)
+			}
 		}
 	}}, nil
 }

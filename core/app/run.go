@@ -93,7 +93,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 	registry := telemetry.NewRegistry()
 	var draining atomic.Bool
 	e, err := newEngine(ctx, engineOptions{
-		cfg: cfg, log: log, tracing: tracing, store: store, notifier: notifier, registry: registry, draining: draining.Load,
+		cfg: cfg, log: log, tracing: tracing, store: store, notifier: notifier, registry: registry, draining: draining.Load, public: public,
 	})
 	if err != nil {
 		return err

@@ -299,3 +299,30 @@ func TestADatabaseThatNeverAnswers(t *testing.T) {
 		t.Errorf("Run = %v after %v", err, took)
 	}
 }
+
+// A core reports itself while it runs, and takes the report back when it is stopped.
+func TestACoreReportsItself(t *testing.T) {
+	t.Parallel()
+	f := celltest.NewFixture(t)
+	r := start(t, config(t, f.URL))
+	var found []api.Process
+	read := func() bool {
+		var err error
+		if found, _, err = f.Store.ReadRegistry(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return len(found) == 1
+	}
+	celltest.Eventually(t, "its report", read)
+	if one := found[0]; one.Kind != api.ProcessCore || one.State != api.ProcessRunning || !strings.HasSuffix(r.url, one.Address[strings.LastIndex(one.Address, ":"):]) {
+		t.Errorf("%+v", one)
+	}
+	r.stop()
+	if err := <-r.ended; err != nil {
+		t.Fatal(err)
+	}
+	r.ended <- nil
+	if read() {
+		t.Errorf("after its end: %+v", found)
+	}
+}

@@ -221,7 +221,7 @@ func TestTheOperatorsPages(t *testing.T) {
 	if status, page = operator.post(at, "do", "limits", "max_running", "37"); status != http.StatusOK || !strings.Contains(page, "In place of the plan") || !strings.Contains(page, `value="37"`) {
 		t.Errorf("%d %s", status, page)
 	}
-	if status, page = operator.get("/console/admin/installation"); status != http.StatusOK || !strings.Contains(page, "PostgreSQL 1") || !strings.Contains(page, "core: ok") {
+	if status, page = operator.get("/console/admin/installation"); status != http.StatusOK || !strings.Contains(page, "PostgreSQL 1") || !strings.Contains(page, "core: ok") || !strings.Contains(page, "has not run") {
 		t.Errorf("%d %s", status, page)
 	}
 	for _, path := range []string{"/console/admin/tenants", at, "/console/admin/plans", "/console/admin/audit", "/console/session"} {

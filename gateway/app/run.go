@@ -4,11 +4,13 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -18,6 +20,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
+	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/build"
 	"github.com/forgequeue/forgequeue/shared/clock"
 	"github.com/forgequeue/forgequeue/shared/httpserver"
@@ -178,9 +181,43 @@ func (p *parts) serve(ctx context.Context, cfg Config, logger *slog.Logger, regi
 		p.limiter.Report(background, p.core.ReportUses)
 		return nil
 	})
+	group.Go(func() error {
+		p.announce(background, cfg.Listener, logger)
+		return nil
+	})
 	err := group.Wait()
 	logger.InfoContext(ctx, "gateway stopped", "clean", err == nil)
 	return err
+}
+
+// announceTime bounds a report of this gateway, also the last one.
+const announceTime = 3 * time.Second
+
+// announce reports this gateway to core, for the operator, until ctx ends; then it takes the report back. What cannot be
+// sent is dropped: the next report is soon enough.
+func (p *parts) announce(ctx context.Context, l net.Listener, logger *slog.Logger) {
+	begun := time.Now()
+	report := api.HopProcessRequest{ID: rand.Text(), Address: httpserver.HostPort(l), Version: build.This().Version}
+	ticker := time.NewTicker(api.ProcessReportEvery)
+	defer ticker.Stop()
+	for !report.Stops {
+		p.report(ctx, report, logger)
+		select {
+		case <-ticker.C:
+			report.AgeMS = time.Since(begun).Milliseconds()
+		case <-ctx.Done():
+			report.Stops = true
+		}
+	}
+	p.report(context.WithoutCancel(ctx), report, logger)
+}
+
+func (p *parts) report(ctx context.Context, report api.HopProcessRequest, logger *slog.Logger) {
+	ctx, cancel := context.WithTimeout(ctx, announceTime)
+	defer cancel()
+	if err := p.core.ReportProcess(ctx, report); err != nil {
+		logger.DebugContext(ctx, "this gateway was not reported to core", "error", err)
+	}
 }
 
 func (cfg Config) logger() (*slog.Logger, error) {

@@ -294,3 +294,43 @@ func TestRunRefusesABadConfig(t *testing.T) {
 		t.Errorf("a port in use: %v", err)
 	}
 }
+
+// A gateway reports itself to core while it runs, and takes the report back when it is stopped.
+func TestAGatewayReportsItself(t *testing.T) {
+	t.Parallel()
+	core := coretest.New(t)
+	reports := make(chan api.HopProcessRequest, 100)
+	core.On(api.HopProcess, func(item coretest.Item) coretest.Result {
+		var report api.HopProcessRequest
+		if err := json.Unmarshal(item.Request, &report); err != nil {
+			t.Error(err)
+		}
+		reports <- report
+		return coretest.Value(http.StatusOK, struct{}{})
+	})
+	g := start(t, core.URL, "", time.Second)
+	next := func() api.HopProcessRequest {
+		select {
+		case report := <-reports:
+			return report
+		case <-time.After(hang):
+			t.Fatal("no report")
+			return api.HopProcessRequest{}
+		}
+	}
+	first := next()
+	if len(first.Validate()) > 0 || first.Stops || !strings.HasSuffix(g.url, first.Address[strings.LastIndex(first.Address, ":"):]) {
+		t.Errorf("the first report: %+v", first)
+	}
+	g.stop()
+	if err := g.wait(t); err != nil {
+		t.Fatal(err)
+	}
+	last := next()
+	for !last.Stops {
+		last = next()
+	}
+	if last.ID != first.ID {
+		t.Errorf("the last report: %+v", last)
+	}
+}

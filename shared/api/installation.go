@@ -1,15 +1,83 @@
 package api
 
+import (
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
 // Installation is how the stores are, and what goes on in them, for the operator.
 type Installation struct {
 	At Time `json:"at" swaggertype:"string" format:"date-time"`
 	// Checks are those of the gateway that was asked, as in /readyz, and those of core's cells where there are several.
-	Checks   map[string]string `json:"checks"`
-	Postgres PostgresState     `json:"postgres"`
+	Checks map[string]string `json:"checks"`
+	// Processes are cores and gateways, those that have reported within the last hour and have not been stopped; cores
+	// first, then by address.
+	Processes []Process     `json:"processes"`
+	Postgres  PostgresState `json:"postgres"`
+	// Cells are those beside the home cell that answer, where there are several.
+	Cells []CellState `json:"cells"`
+	// Redis is that of the gateway that was asked; null where there is none, or where it does not tell.
+	Redis *RedisState `json:"redis"`
 	// Statements are those of cores that have run for more than a second, the longest first; 20 at most.
 	Statements []RunningStatement `json:"statements"`
 	// Redrives are those by filter that go on, of all tenants, the oldest first; 50 at most.
 	Redrives []TenantRedrive `json:"redrives"`
+}
+
+// Kinds of processes.
+const (
+	ProcessCore    = "core"
+	ProcessGateway = "gateway"
+)
+
+// States of processes.
+const (
+	ProcessRunning = "running"
+	ProcessLost    = "lost"
+)
+
+// Process is a core or a gateway, as it has reported itself.
+type Process struct {
+	ID   string `json:"id"`
+	Kind string `json:"kind" enums:"core,gateway"`
+	// Address is the name of its host, and the port on which it listens.
+	Address string `json:"address"`
+	Version string `json:"version"`
+	// State is lost for one that was not stopped and has not reported for a minute: it was killed, or does not reach core.
+	State     string `json:"state" enums:"running,lost"`
+	StartedAt Time   `json:"started_at" swaggertype:"string" format:"date-time"`
+	// SeenAt is when it reported last; each does every 20 seconds.
+	SeenAt Time `json:"seen_at" swaggertype:"string" format:"date-time"`
+}
+
+// CellState is how a cell beside the home cell is.
+type CellState struct {
+	Name     string        `json:"name"`
+	Postgres PostgresState `json:"postgres"`
+}
+
+// RedisState is how the Redis of gateways is, in a cluster one of its nodes. It is read from INFO.
+type RedisState struct {
+	Version string `json:"version"`
+	// Mode is standalone, sentinel or cluster.
+	Mode string `json:"mode"`
+	// UsedBytes is its memory, MaxBytes the most that it may take, 0 for no limit.
+	UsedBytes int64 `json:"used_bytes"`
+	MaxBytes  int64 `json:"max_bytes"`
+	// Policy is maxmemory_policy, as in noeviction.
+	Policy string `json:"policy"`
+	// EvictedKeys counts those that it has dropped for want of memory, since it was started.
+	EvictedKeys int64 `json:"evicted_keys"`
+	Clients     int64 `json:"clients"`
+}
+
+// Verification is what was found when counts were compared with their jobs.
+type Verification struct {
+	// At is when it ended.
+	At Time `json:"at" swaggertype:"string" format:"date-time"`
+	// Violations counts what was wrong; 0 is no drift.
+	Violations int64 `json:"violations"`
 }
 
 // PostgresState is how the PostgreSQL of core is. It is read from PostgreSQL's statistics views; what the role of core
@@ -31,6 +99,11 @@ type PostgresState struct {
 	LiveRows int64     `json:"live_rows"`
 	DeadRows int64     `json:"dead_rows"`
 	Replicas []Replica `json:"replicas"`
+	// Verified is the last run of `core verify`; null where there was none.
+	Verified *Verification `json:"verified"`
+	// Counted is the last round of a core through the counts of caps, which begins every five minutes; counts with too many
+	// jobs are left to `core verify`. It is null where none has ended yet.
+	Counted *Verification `json:"counted"`
 }
 
 // Replica is a standby that streams from the primary.
@@ -60,3 +133,33 @@ type TenantRedrive struct {
 
 // HopInstallation is where it is read.
 const HopInstallation = "/internal/v1/installation"
+
+// ProcessReportEvery is how often a process reports itself.
+const ProcessReportEvery = 20 * time.Second
+
+// HopProcess is where a gateway reports itself.
+const HopProcess = "/internal/v1/processes"
+
+// HopProcessRequest is what a gateway is.
+type HopProcessRequest struct {
+	// ID is drawn when it is started.
+	ID      string `json:"id"`
+	Address string `json:"address"`
+	Version string `json:"version"`
+	// AgeMS is since when it runs.
+	AgeMS int64 `json:"age_ms"`
+	// Stops says that it is about to end: it is forgotten.
+	Stops bool `json:"stops,omitzero"`
+}
+
+// Validate tells which fields cannot be accepted.
+func (p *HopProcessRequest) Validate() []problem.FieldError {
+	r := &refusals{}
+	r.check(ValidLabel(p.ID), "id", labelRule)
+	r.check(ValidLabel(p.Address), "address", labelRule)
+	r.check(ValidLabel(p.Version), "version", labelRule)
+	r.check(p.AgeMS >= 0 && p.AgeMS < maxProcessAgeMS, "age_ms", "must be at least 0, and below 100 years")
+	return r.fields
+}
+
+const maxProcessAgeMS = 100 * 365 * 24 * 3_600_000

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"time"
 )
 
@@ -43,4 +44,17 @@ func Probe(ctx context.Context, address, path string) error {
 		return fmt.Errorf("health: %s answers %d: %s", path, response.StatusCode, text)
 	}
 	return nil
+}
+
+// HostPort names a listener for people: the name of this host, and the port.
+func HostPort(l net.Listener) string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "localhost"
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil { // not of TCP
+		return host
+	}
+	return net.JoinHostPort(host, port)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/drain"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
+	"github.com/forgequeue/forgequeue/core/internal/installation"
 	"github.com/forgequeue/forgequeue/core/internal/jobtypes"
 	"github.com/forgequeue/forgequeue/core/internal/ledger"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -55,6 +56,7 @@ type Cell struct {
 	*stats.Stats
 	*ledger.Ledger
 	*jobtypes.Types
+	*installation.Registry
 }
 
 // Open connects, and refuses a server that is too old or can lose acknowledged work.
@@ -74,7 +76,8 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 		Submitter: submits, Schedules: schedule.New(db, submits), Claimer: claim.New(db, counts), Jobs: jobs, Edges: edges, Workflows: &workflow.Workflows{Store: db},
 		Hooks: hooks, Deliverer: delivery.New(db),
 		Stats: &stats.Stats{Store: db}, Ledger: &ledger.Ledger{Store: db}, Reports: &drain.Reports{Store: db}, Types: &jobtypes.Types{Store: db},
-		Letters: deadletter.New(db, counts, jobs, edges, options.Retention.DeadLetters),
+		Registry: &installation.Registry{Store: db},
+		Letters:  deadletter.New(db, counts, jobs, edges, options.Retention.DeadLetters),
 	}
 	db.OnMissingPartition(c.MakePartitions)
 	return c, nil

@@ -202,18 +202,19 @@ func (d *Divider) listWorkers(ctx context.Context, item api.Item[api.HopPageRequ
 	})
 }
 
-// installation is the home cell's PostgreSQL, with the statements and redrives of all cells that
-// answer. checks has the state of each cell.
+// installation is the home cell's, with the PostgreSQL, the statements and the redrives of all cells that answer. checks
+// has the state of each cell.
 func (d *Divider) installation(ctx context.Context, item api.Item[struct{}]) (api.Installation, error) {
 	answers := inAll[struct{}, api.Installation](ctx, d, api.HopInstallation, func(int) api.Item[struct{}] { return item })
 	if answers[0].Problem != nil {
 		return api.Installation{}, answers[0].Problem
 	}
 	made := *answers[0].Value
-	for _, answer := range answers[1:] {
+	for i, answer := range answers[1:] {
 		if answer.Status != http.StatusOK {
 			continue
 		}
+		made.Cells = append(made.Cells, api.CellState{Name: d.Cells[i+1].Name, Postgres: answer.Value.Postgres})
 		made.Statements = append(made.Statements, answer.Value.Statements...)
 		made.Redrives = append(made.Redrives, answer.Value.Redrives...)
 	}

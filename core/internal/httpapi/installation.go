@@ -2,15 +2,18 @@ package httpapi
 
 import (
 	"context"
+	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/installation"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/clock"
+	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // installation reads how the stores are.
 //
 //	@Summary     Read the state of the installation
-//	@Description PostgreSQL as its statistics views show it, statements of cores that have run for more than a second, and the redrives by filter that go on. Three statements, whatever the backlog. `checks` has each cell's state where there are several; the gateway adds its own.
+//	@Description Cores and gateways, PostgreSQL as its statistics views show it, statements of cores that have run for more than a second, and the redrives by filter that go on. Four statements, whatever the backlog. `checks` has each cell's state where there are several; the gateway adds its own.
 //	@ID          installation
 //	@Tags        Tenants and keys
 //	@Param       envelope body api.Envelope[any] true "The callers' requests."
@@ -19,12 +22,41 @@ import (
 //	@x-example-none {}
 //	@Router      /internal/v1/installation [post]
 func (s *Server) installation(ctx context.Context, _ api.Item[struct{}]) (api.Installation, error) {
-	found := api.Installation{At: api.At(clock.Now()), Checks: map[string]string{}}
+	found := api.Installation{At: api.At(clock.Now()), Checks: map[string]string{}, Cells: []api.CellState{}}
 	var err error
 	if found.Postgres, found.Statements, err = s.Store.ServerState(ctx); err != nil {
 		return api.Installation{}, err
 	}
+	processes, checked, err := s.Store.ReadRegistry(ctx)
+	if err != nil {
+		return api.Installation{}, err
+	}
+	found.Processes, found.Postgres.Verified, found.Postgres.Counted = processes, checked.Verified, checked.Counted
 	const most = 50
 	found.Redrives, err = s.Store.RunningRedrives(ctx, most)
 	return found, err
+}
+
+// reportProcess notes a gateway, or forgets one that is stopped.
+//
+//	@Summary     Report a gateway
+//	@Description A gateway reports itself every 20 s, and once more when it is stopped. It is shown with the state of the installation, and nothing else depends on it.
+//	@ID          processes
+//	@Tags        Tenants and keys
+//	@Param       envelope body api.Envelope[api.HopProcessRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[any] "An answer for each item."
+//	@x-access    "operator"
+//	@x-example-gateway {"id": "JBSWY3DPEHPK3PXPJBSWY3DPEH", "address": "gateway-1:8080", "version": "1.0.0", "age_ms": 20000}
+//	@Router      /internal/v1/processes [post]
+func (s *Server) reportProcess(ctx context.Context, item api.Item[api.HopProcessRequest]) (struct{}, error) {
+	asked := &item.Request
+	if fields := asked.Validate(); len(fields) > 0 {
+		return struct{}{}, problem.Invalid(fields...)
+	}
+	if asked.Stops {
+		return struct{}{}, s.Store.ForgetProcess(ctx, asked.ID)
+	}
+	return struct{}{}, s.Store.ReportProcess(ctx, installation.Report{
+		ID: asked.ID, Kind: api.ProcessGateway, Address: asked.Address, Version: asked.Version, Age: time.Duration(asked.AgeMS) * time.Millisecond,
+	})
 }

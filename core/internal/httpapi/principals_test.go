@@ -80,7 +80,7 @@ func TestOnlyTheOperatorManages(t *testing.T) {
 		t.Errorf("creations: %q, want %q", got, want)
 	}
 	for _, path := range []string{
-		api.HopTenantList, api.HopTenantPatch, api.HopKeyCreate, api.HopKeyList, api.HopKeyRevoke, api.HopPlanGet, api.HopPlanList, api.HopPlanPut, api.HopInstallation,
+		api.HopTenantList, api.HopTenantPatch, api.HopKeyCreate, api.HopKeyList, api.HopKeyRevoke, api.HopPlanGet, api.HopPlanList, api.HopPlanPut, api.HopInstallation, api.HopProcess,
 	} {
 		for _, p := range []api.Principal{f.tenant, platform(), {}} {
 			result := ask[json.RawMessage](f, path, item(p, map[string]any{"id": id}))[0]

@@ -107,6 +107,7 @@ func (s *Server) routes() []route {
 		{"POST", api.HopPlanList, body, 0, each(forOperator(s.listPlans))},
 		{"POST", api.HopPlanPut, body, 0, each(forOperator(s.putPlan))},
 		{"POST", api.HopInstallation, body, 0, each(forOperator(s.installation))},
+		{"POST", api.HopProcess, body, 0, each(forOperator(s.reportProcess))},
 		{"POST", api.HopCaps, body, 0, each(forTenant(s.listCaps))},
 		{"POST", api.HopAudit, body, 0, each(s.listAudit)},
 		{"POST", api.HopReady, body, 0, each(s.readiness)},

@@ -31,7 +31,7 @@ type recount struct {
 }
 
 // Recount compares some counts with their jobs, and sets a metric to the number of wrong ones in
-// the last round. A count with too many jobs is skipped, after a pause; `core verify` checks those.
+// the last round, and notes it for the operator at the round's end. A count with too many jobs is skipped, after a pause; `core verify` checks those.
 func (u *Usage) Recount(ctx context.Context) error {
 	r := &u.recount
 	if r.to == (usage.CountKey{}) && r.begun.IsZero() {
@@ -67,7 +67,9 @@ func (u *Usage) Recount(ctx context.Context) error {
 	if checked == len(keys) && len(keys) < recountKeys { // the end of the round
 		r.end()
 		u.metrics.UsageDrift.Set(float64(r.drifts))
-	} else if r.drifts > 0 {
+		return u.store.NoteCounted(ctx, r.drifts)
+	}
+	if r.drifts > 0 {
 		u.metrics.UsageDrift.Set(float64(r.drifts))
 	}
 	return nil

@@ -82,4 +82,8 @@ func TestRecountShowsDrift(t *testing.T) {
 	if got := testutil.ToFloat64(counter.UsageDrift); got != 1 {
 		t.Errorf("drift = %v, want 1", got)
 	}
+	_, checked, err := f.store.ReadRegistry(t.Context())
+	if err != nil || checked.Counted == nil || checked.Counted.Violations != 1 || checked.Verified != nil {
+		t.Errorf("the operator is told %+v, %v", checked, err)
+	}
 }

@@ -75,3 +75,23 @@ func TestConnectRefusesAndHidesThePassword(t *testing.T) {
 		}
 	}
 }
+
+func TestState(t *testing.T) {
+	t.Parallel()
+	none, err := admission.Connect("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state := none.State(t.Context()); state != nil {
+		t.Errorf("without Redis: %+v", state)
+	}
+	r, err := admission.ConnectWithin(storetest.Redis(t), hang)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	state := r.State(t.Context())
+	if state == nil || state.Version == "" || state.Mode != "standalone" || state.UsedBytes <= 0 || state.Policy == "" || state.Clients < 1 {
+		t.Errorf("%+v", state)
+	}
+}

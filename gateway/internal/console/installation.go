@@ -2,6 +2,8 @@ package console
 
 import (
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -12,7 +14,19 @@ type installationPage struct {
 
 	Parts   []partRow
 	Trouble []string
-	Size    string
+	// Servers are the PostgreSQL of each cell, the home cell first.
+	Servers []serverCard
+	// Memory is that of Redis.
+	Memory                gauge
+	MemoryUsed, MemoryMax string
+}
+
+// serverCard is a PostgreSQL.
+type serverCard struct {
+	// Cell is empty where there is one.
+	Cell     string
+	Postgres *api.PostgresState
+	Size     string
 	// Connections are those in use, of how many there may be.
 	Connections gauge
 }
@@ -34,10 +48,18 @@ func showInstallation(v *visit) (shown, error) {
 	if err != nil {
 		return shown{}, err
 	}
-	p := &found.Postgres
-	page := installationPage{
-		Installation: found, Size: view.Bytes(p.SizeBytes),
-		Connections: newGauge("Connections", p.Connections, p.MaxConnections), Trouble: troubleIn(p),
+	page := installationPage{Installation: found, Trouble: append(lostProcesses(v, found.Processes), troubleInRedis(found.Redis)...)}
+	home := ""
+	if len(found.Cells) > 0 {
+		home = "home cell"
+	}
+	page.add(home, &found.Postgres)
+	for i := range found.Cells {
+		page.add("cell "+found.Cells[i].Name, &found.Cells[i].Postgres)
+	}
+	if r := found.Redis; r != nil {
+		page.Memory = newGauge("Memory", r.UsedBytes, r.MaxBytes)
+		page.MemoryUsed, page.MemoryMax = view.Bytes(r.UsedBytes), view.Bytes(r.MaxBytes)
 	}
 	for name, state := range found.Checks {
 		page.Parts = append(page.Parts, partRow{name, state, state != "down"})
@@ -49,6 +71,49 @@ func showInstallation(v *visit) (shown, error) {
 		return 1
 	})
 	return shown{template: "installation", title: "Installation", data: page}, nil
+}
+
+func (p *installationPage) add(name string, server *api.PostgresState) {
+	p.Servers = append(p.Servers, serverCard{
+		Cell: name, Postgres: server, Size: view.Bytes(server.SizeBytes),
+		Connections: newGauge("Connections", server.Connections, server.MaxConnections),
+	})
+	for _, text := range troubleIn(server) {
+		if name != "" {
+			text = "In the " + name + ": " + text
+		}
+		p.Trouble = append(p.Trouble, text)
+	}
+}
+
+// lostProcesses says which cores and gateways are gone without having been stopped, and whether the others differ.
+func lostProcesses(v *visit, all []api.Process) []string {
+	var trouble, versions []string
+	for i := range all {
+		one := &all[i]
+		if one.State == api.ProcessLost {
+			trouble = append(trouble, "The "+one.Kind+" at "+one.Address+" was not stopped, and has not reported for "+view.Duration(v.console.now().Sub(one.SeenAt.Time).Truncate(time.Second)))
+		} else if !slices.Contains(versions, one.Version) {
+			versions = append(versions, one.Version)
+		}
+	}
+	if len(versions) > 1 {
+		trouble = append(trouble, "Processes of several versions run: "+strings.Join(versions, ", ")+". After an update there should be one")
+	}
+	return trouble
+}
+
+// troubleInRedis says in words how Redis loses what limits count.
+func troubleInRedis(r *api.RedisState) []string {
+	var trouble []string
+	switch {
+	case r == nil:
+	case r.EvictedKeys > 0:
+		trouble = append(trouble, "Redis has dropped "+view.Number(r.EvictedKeys)+" keys for want of memory (maxmemory-policy "+r.Policy+"): limits begin anew with them")
+	case r.MaxBytes > 0 && r.UsedBytes*100 >= r.MaxBytes*nearPercent:
+		trouble = append(trouble, "Redis has little memory left")
+	}
+	return trouble
 }
 
 // troubleIn says in words what will slow PostgreSQL down.
@@ -66,6 +131,12 @@ func troubleIn(p *api.PostgresState) []string {
 	}
 	if p.MaxConnections > 0 && p.Connections*100 >= p.MaxConnections*nearPercent {
 		trouble = append(trouble, "PostgreSQL has few connections left")
+	}
+	for _, found := range []*api.Verification{p.Counted, p.Verified} {
+		if found != nil && found.Violations > 0 {
+			trouble = append(trouble, "Counts of caps have drifted: core verify lists where, and core recount resets them")
+			break
+		}
 	}
 	for _, one := range p.Replicas {
 		if one.State != "streaming" && one.State != "" {

@@ -83,6 +83,16 @@ func (c *Client) ReportUses(ctx context.Context, tenant string, uses []api.HopLi
 	return err
 }
 
+// ReportProcess tells core that this gateway runs, or that it stops. It is never repeated: the next report is soon enough.
+func (c *Client) ReportProcess(ctx context.Context, report api.HopProcessRequest) error {
+	item := api.Item[api.HopProcessRequest]{Principal: own(), Request: report}
+	result, err := Call[api.HopProcessRequest, struct{}](ctx, c, Write(api.HopProcess).Shared(""), item)
+	if err == nil && result.Problem != nil {
+		err = result.Problem
+	}
+	return err
+}
+
 // Ready reads core's readiness: ok, degraded or draining. It bypasses the limits
 // and the breaker, so that it reports core's state and not the gateway's.
 func (c *Client) Ready(ctx context.Context) (status string, err error) {

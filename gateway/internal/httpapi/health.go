@@ -84,7 +84,7 @@ func (s *Server) checks(ctx context.Context) map[string]string {
 // installation answers GET /v1/admin/installation with how the stores are, and what goes on in them.
 //
 //	@Summary     Read the state of the installation
-//	@Description PostgreSQL as its statistics views show it (connections, the oldest transaction, dead rows, standbys), statements of cores that have run for more than a second, and the redrives by filter that go on, of all tenants. `checks` are those of `/readyz` of the gateway that answers, and, where there are several, of core's cells. It needs three statements, whatever the backlog.
+//	@Description Cores and gateways as they report themselves, the last run of `core verify`, Redis as the gateway that answers sees it, PostgreSQL as its statistics views show it (connections, the oldest transaction, dead rows, standbys), statements of cores that have run for more than a second, and the redrives by filter that go on, of all tenants. `checks` are those of `/readyz` of the gateway that answers, and, where there are several, of core's cells. It needs four statements, whatever the backlog.
 //	@ID          getInstallation
 //	@Tags        Admin
 //	@Success     200 {object} api.Installation "The state."
@@ -95,7 +95,7 @@ func (s *Server) installation(ctx context.Context, c *handlers.Call, _ handlers.
 	if err == nil {
 		checks := s.checks(ctx)
 		maps.Copy(checks, found.Value.Checks) // core's are of its cells
-		found.Value.Checks = checks
+		found.Value.Checks, found.Value.Redis = checks, s.redis.State(ctx)
 	}
 	return found, err
 }

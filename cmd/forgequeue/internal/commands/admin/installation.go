@@ -35,25 +35,20 @@ func describeInstallation(t *cli.Table, found *api.Installation) {
 	for _, name := range names {
 		t.Pair(name, found.Checks[name])
 	}
-	p := &found.Postgres
-	t.Pair("postgresql", p.Version)
-	t.Pair("size", fmt.Sprintf("%.1f MB", float64(p.SizeBytes)/1e6))
-	t.Pair("connections", fmt.Sprintf("%d of %d, %d of cores", p.Connections, p.MaxConnections, p.CoreConnections))
-	oldest := none
-	if p.OldestTransactionMS != nil {
-		oldest = cli.Milliseconds(*p.OldestTransactionMS)
-		if p.OldestTransactionOf != nil && *p.OldestTransactionOf != "" {
-			oldest += " by " + *p.OldestTransactionOf
-		}
+	for i := range found.Processes {
+		one := &found.Processes[i]
+		t.Pair(one.Kind+" "+one.Address, fmt.Sprintf("%s, version %s, since %s, seen %s", one.State, one.Version, cli.Stamp(&one.StartedAt), cli.Stamp(&one.SeenAt)))
 	}
-	t.Pair("oldest transaction", oldest)
-	t.Pair("live jobs", fmt.Sprintf("%d rows, %d dead rows", p.LiveRows, p.DeadRows))
-	for _, one := range p.Replicas {
-		behind := "not known"
-		if one.BehindBytes != nil {
-			behind = fmt.Sprintf("%d bytes", *one.BehindBytes)
+	describePostgres(t, "", &found.Postgres)
+	for i := range found.Cells {
+		describePostgres(t, "cell "+found.Cells[i].Name+": ", &found.Cells[i].Postgres)
+	}
+	if r := found.Redis; r != nil {
+		limit := "no limit"
+		if r.MaxBytes > 0 {
+			limit = fmt.Sprintf("of %.1f MB", float64(r.MaxBytes)/1e6)
 		}
-		t.Pair("standby "+one.Name, one.State+", "+one.Sync+", behind "+behind)
+		t.Pair("redis "+r.Version, fmt.Sprintf("%s, %.1f MB, %s, %s, %d keys evicted", r.Mode, float64(r.UsedBytes)/1e6, limit, r.Policy, r.EvictedKeys))
 	}
 	for _, one := range found.Statements {
 		t.Pair("runs for "+cli.Milliseconds(one.RunningMS), one.Text)
@@ -66,4 +61,35 @@ func describeInstallation(t *cli.Table, found *api.Installation) {
 		}
 		t.Pair(one.Action, fmt.Sprintf("%s of %s: %d of %d%s", one.ID, one.Tenant, one.Done, one.Matched, sample))
 	}
+}
+
+func describePostgres(t *cli.Table, prefix string, p *api.PostgresState) {
+	t.Pair(prefix+"postgresql", p.Version)
+	t.Pair(prefix+"size", fmt.Sprintf("%.1f MB", float64(p.SizeBytes)/1e6))
+	t.Pair(prefix+"connections", fmt.Sprintf("%d of %d, %d of cores", p.Connections, p.MaxConnections, p.CoreConnections))
+	oldest := none
+	if p.OldestTransactionMS != nil {
+		oldest = cli.Milliseconds(*p.OldestTransactionMS)
+		if p.OldestTransactionOf != nil && *p.OldestTransactionOf != "" {
+			oldest += " by " + *p.OldestTransactionOf
+		}
+	}
+	t.Pair(prefix+"oldest transaction", oldest)
+	t.Pair(prefix+"live jobs", fmt.Sprintf("%d rows, %d dead rows", p.LiveRows, p.DeadRows))
+	for _, one := range p.Replicas {
+		behind := "not known"
+		if one.BehindBytes != nil {
+			behind = fmt.Sprintf("%d bytes", *one.BehindBytes)
+		}
+		t.Pair(prefix+"standby "+one.Name, one.State+", "+one.Sync+", behind "+behind)
+	}
+	t.Pair(prefix+"drift", checked(p.Counted))
+	t.Pair(prefix+"core verify", checked(p.Verified))
+}
+
+func checked(v *api.Verification) string {
+	if v == nil {
+		return none
+	}
+	return fmt.Sprintf("%d, found %s", v.Violations, cli.Stamp(&v.At))
 }
