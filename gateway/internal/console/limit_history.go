@@ -75,7 +75,7 @@ func newerLimits(v *visit, span string) (map[string]chartData, error) {
 
 // drawnLimits draws the use of each limit beside it, and then what was refused, if anything was.
 func drawnLimits(span string, stats *api.LimitStats) []chart {
-	at := stepsOf(stats)
+	at := stepsOf(stats.From, stats.To, stats.Step)
 	var all []chart
 	refused := newChart(refusedName, "Refused", nil, at)
 	for _, one := range slices.SortedStableFunc(slices.Values(stats.Limits), byWhose) {
@@ -183,14 +183,4 @@ func hold(values []*float64) {
 			values[i] = values[i-1]
 		}
 	}
-}
-
-// stepsOf are the times of all steps of the range.
-func stepsOf(stats *api.LimitStats) []time.Time {
-	length := map[string]time.Duration{api.StepMinute: time.Minute, api.StepHour: time.Hour, api.StepDay: 24 * time.Hour}[stats.Step]
-	var at []time.Time
-	for from := stats.From.Time; length > 0 && from.Before(stats.To.Time); from = from.Add(length) {
-		at = append(at, from)
-	}
-	return at
 }

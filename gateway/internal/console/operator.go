@@ -10,9 +10,18 @@ import (
 )
 
 type tenantsPage struct {
-	Items []api.Tenant
-	Plans []string
-	Older string
+	Items []tenantRow
+	// Shares is nil where they cannot be read, Span the time that they are of.
+	Shares *shares
+	Span   string
+	Plans  []string
+	Older  string
+}
+
+type tenantRow struct {
+	api.Tenant
+
+	Share tenantShare
 }
 
 func listTenants(v *visit) (shown, error) {
@@ -24,7 +33,15 @@ func listTenants(v *visit) (shown, error) {
 	if err != nil {
 		return shown{}, err
 	}
-	return shown{template: "tenants", title: "Tenants", data: tenantsPage{tenants.Items, plans, v.older(tenants.NextPageToken)}}, nil
+	page := tenantsPage{Shares: v.shares(), Span: spanOf(v.r.URL.Query()), Plans: plans, Older: v.older(tenants.NextPageToken)}
+	for i := range tenants.Items {
+		row := tenantRow{Tenant: tenants.Items[i]}
+		if page.Shares != nil {
+			row.Share = page.Shares.of(row.ID)
+		}
+		page.Items = append(page.Items, row)
+	}
+	return shown{template: "tenants", title: "Tenants", data: page}, nil
 }
 
 func (v *visit) planNames() ([]string, error) {

@@ -99,8 +99,11 @@ func (v *visit) spanQuery(span string) url.Values {
 func newerCharts(v *visit) (any, error) {
 	query := v.r.URL.Query()
 	span := spanOf(query)
-	if query.Get("of") == "limits" {
+	switch query.Get("of") {
+	case "limits":
 		return newerLimits(v, span)
+	case "tenants":
+		return newerTenants(v, span)
 	}
 	counts, err := v.stats(span, query.Get("queue"))
 	return dataOf(drawn(span, counts)), err
@@ -176,4 +179,14 @@ func secondsText(seconds *float64) string {
 		return "—"
 	}
 	return view.Milliseconds(int64(*seconds * 1000))
+}
+
+// stepsOf are the times of all steps of a range.
+func stepsOf(from, to api.Time, step string) []time.Time {
+	length := map[string]time.Duration{api.StepMinute: time.Minute, api.StepHour: time.Hour, api.StepDay: 24 * time.Hour}[step]
+	var at []time.Time
+	for one := from.Time; length > 0 && one.Before(to.Time); one = one.Add(length) {
+		at = append(at, one)
+	}
+	return at
 }

@@ -22,7 +22,7 @@ func newTenant(a *cli.App) *cobra.Command {
 		Short:   "Create, list, change and delete tenants (operator)",
 		Long:    "Make, list and change tenants. It needs the operator's key, in FORGEQUEUE_OPERATOR_KEY.",
 	}
-	command.AddCommand(newTenantCreate(a), newTenantList(a), newTenantGet(a), newTenantSet(a), newTenantDelete(a))
+	command.AddCommand(newTenantCreate(a), newTenantList(a), newTenantGet(a), newTenantSet(a), newTenantDelete(a), newTenantStats(a))
 	return command
 }
 

@@ -54,13 +54,17 @@
     const answer = await fetch(source, { headers: { "HX-Request": "true" } });
     if (answer.status !== 200) return;
     const newer = await answer.json();
+    let others = false; // a series that came or went has a legend of its own
     for (const { plot, element } of drawn) {
       const one = newer[element.dataset.plot];
       if (!one) continue;
       document.getElementById("plot-" + element.dataset.plot).textContent = JSON.stringify(one);
+      others ||= one.series.join() !== plot.series.slice(1).map((s) => s.label).join();
+      if (others) continue;
       plot.setData([one.at, ...one.values]);
       legend(plot);
     }
+    if (others) all();
   };
   setInterval(() => renew().catch(() => {}), 15000); // the page's own updates say when nothing answers
   document.addEventListener("DOMContentLoaded", all);

@@ -1,0 +1,116 @@
+package console
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// shares are the tenants' shares of the attempts that were started in a span, for the operator.
+type shares struct {
+	Charts *charts
+
+	stats api.TenantStats
+	// started and weight are sums over the tenants that had attempts.
+	started, weight int64
+}
+
+// tenantShare is one tenant's, in words; Fair is its share by weight among the tenants that had attempts.
+type tenantShare struct{ Had, Fair string }
+
+// shares gives nil where the API gives none: a list of tenants without shares is better than none.
+func (v *visit) shares() *shares {
+	span := spanOf(v.r.URL.Query())
+	stats, err := v.tenantStats(span)
+	if err != nil {
+		return nil // the log line of this request has why
+	}
+	s := shares{stats: stats, started: stats.Others.Started, weight: stats.Others.Weight}
+	for i := range stats.Tenants {
+		s.started += stats.Tenants[i].Started
+		s.weight += int64(stats.Tenants[i].Weight)
+	}
+	s.Charts = &charts{Spans: spanLinks(v.r.URL.Path, span), All: drawnTenants(span, &stats)}
+	if span == spanHour { // a day of many tenants is much to read: an open page does not repeat it
+		s.Charts.Source = "/console/charts?" + url.Values{"of": {"tenants"}, "span": {span}}.Encode()
+	}
+	return &s
+}
+
+func (v *visit) tenantStats(span string) (api.TenantStats, error) {
+	return get[api.TenantStats](v.client, "/v1/admin/tenants/stats", v.spanQuery(span))
+}
+
+// newerTenants answers what an open page of the tenants draws next.
+func newerTenants(v *visit, span string) (map[string]chartData, error) {
+	stats, err := v.tenantStats(span)
+	return dataOf(drawnTenants(span, &stats)), err
+}
+
+// of gives a tenant's share. The API counts only those with the most attempts one by one: of another one it is known that
+// it had no more than the last of them.
+func (s *shares) of(tenant string) tenantShare {
+	counted := s.stats.Tenants
+	for i := range counted {
+		if one := &counted[i]; one.TenantID == tenant {
+			return tenantShare{percent(one.Started, s.started), percent(int64(one.Weight), s.weight)}
+		}
+	}
+	if s.stats.Others.Started == 0 {
+		return tenantShare{percent(0, 1), "—"}
+	}
+	return tenantShare{"at most " + percent(counted[len(counted)-1].Started, s.started), "—"}
+}
+
+// percent is of a whole above 0, or "—".
+func percent(part, whole int64) string {
+	if whole <= 0 {
+		return "—"
+	}
+	if p := float64(part) * 100 / float64(whole); p > 0 && p < 10 {
+		return view.Decimal(math.Max(math.Round(p*10)/10, 0.1)) + " %"
+	}
+	return fmt.Sprintf("%d %%", int64(math.Round(float64(part)*100/float64(whole))))
+}
+
+// drawnTenants draws the attempts of each tenant that is counted, and of the others together.
+func drawnTenants(span string, stats *api.TenantStats) []chart {
+	if len(stats.Tenants) == 0 {
+		return nil
+	}
+	named := map[string]int{}
+	for i := range stats.Tenants {
+		named[stats.Tenants[i].Name]++
+	}
+	var series []string
+	var all []*api.TenantAttempts
+	for i := range stats.Tenants {
+		one := &stats.Tenants[i]
+		name := one.Name
+		if named[name] > 1 { // names are free, ids differ
+			name += " " + one.TenantID[max(len(one.TenantID)-8, 0):]
+		}
+		series, all = append(series, name), append(all, &one.TenantAttempts)
+	}
+	if stats.Others.Started > 0 {
+		series, all = append(series, view.Number(int64(stats.Others.Tenants))+" others"), append(all, &stats.Others.TenantAttempts)
+	}
+	steps := stepsOf(stats.From, stats.To, stats.Step)
+	made := newChart("tenants", "Attempts started", series, steps)
+	for i := range steps {
+		row := []string{steps[i].UTC().Format(clockOf(span))}
+		for s, one := range all {
+			n := int64(0)
+			if i < len(one.Items) {
+				n = one.Items[i].Started
+			}
+			made.Data.Values[s][i] = new(float64(n))
+			row = append(row, view.Number(n))
+		}
+		made.Rows = append(made.Rows, row)
+	}
+	return []chart{made}
+}
