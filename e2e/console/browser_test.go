@@ -214,7 +214,7 @@ func (b *tab) says(d *data) {
 	b.Eventually("the list that it is of", `document.querySelector(".pages [aria-current]")?.textContent.trim() === "Dead letters"`)
 	b.open("/console/workflows/" + d.workflow)
 	b.Look("light", 360)
-	b.Eventually("a graph that is cut fades at its right", `getComputedStyle(document.querySelector(".graph")).getPropertyValue("--fade-right") === "48px"`)
+	b.Eventually("a graph that is cut fades at its right", `getComputedStyle(document.querySelector(".graph")).getPropertyValue("--fade-right") === "24px"`)
 	b.Look("light", 1280)
 	b.Eventually("one that is not is whole", `getComputedStyle(document.querySelector(".graph")).getPropertyValue("--fade-right") === "0px"`)
 	b.Silent()

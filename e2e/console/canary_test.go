@@ -23,6 +23,12 @@ func TestARedriveWithASample(t *testing.T) {
 	if _, text := owner.get("/console/dead-letters/confirm?do=discard&fingerprint=" + acme.fingerprint); strings.Contains(text, `name="canary_count"`) {
 		t.Errorf("a discard has a sample: %s", text)
 	}
+	if _, text := owner.get("/console/dead-letters/confirm?do=discard&fingerprint=" + acme.fingerprint); !strings.Contains(text, "fingerprint "+acme.fingerprint) {
+		t.Errorf("the question does not say which dead letters: %s", text)
+	}
+	if _, text := owner.get("/console/"); !strings.Contains(text, "have given up") || strings.Contains(text, "Nothing needs a look") {
+		t.Errorf("the overview does not count dead letters: %s", text)
+	}
 	begin := func(count, percent string) (int, string) {
 		t.Helper()
 		return owner.post("/console/dead-letters", "do", "redrive", "fingerprint", acme.fingerprint, "canary_count", count, "canary_percent", percent)

@@ -14,6 +14,7 @@ type jobPage struct {
 	Job          api.Job
 	Live         bool
 	Actions      []button
+	Deletion     *button
 	Why          *api.Explanation
 	Ahead        *api.Ahead
 	Died         string
@@ -52,7 +53,7 @@ func showJob(v *visit) (shown, error) {
 	job, attempts := *why.Job, why.Attempts
 	now := v.console.now()
 	page := jobPage{
-		Job: job, Live: !ended(job.State), Actions: v.jobActions(&job), Attempts: attempts,
+		Job: job, Live: !ended(job.State), Actions: v.jobActions(&job), Deletion: v.deletion(&job), Attempts: attempts,
 		MoreAttempts: len(attempts) == api.MaxPageSize && attempts[len(attempts)-1].Epoch < job.Epoch,
 		Timeline:     view.NewTimeline(&job.JobSummary, attempts, now),
 		Payload:      newDocument("Payload", job.Payload, "The job has no payload."),
@@ -133,9 +134,19 @@ func (v *visit) jobActions(job *api.Job) []button {
 	add(api.ScopeManage, dead, button{"redrive", "Redrive", "main", "Queue it again, with a new set of attempts"})
 	add(api.ScopeSubmit, ended(job.State), button{"rerun", "Run again", "", "Submit a new job like this one"})
 	add(api.ScopeSubmit, !ended(job.State) && !job.CancelRequested, button{"cancel", "Cancel", "bad", "It starts no more; if it runs, its worker is asked to stop"})
-	add(api.ScopeManage, dead, button{"discard", "Discard", "bad", "Delete the dead letter"})
-	add(api.ScopeManage, ended(job.State) && !dead, button{"forget", "Delete", "bad", "Forget the job, with its payload and result"})
 	return all
+}
+
+// deletion is what cannot be undone, and so is not beside the other actions; nil where there is none.
+func (v *visit) deletion(job *api.Job) *button {
+	switch {
+	case !v.may(api.ScopeManage) || !ended(job.State):
+		return nil
+	case job.State == api.StateDeadLetter:
+		return &button{"discard", "Discard", "bad", "Delete the dead letter, with its payload and error"}
+	default:
+		return &button{"forget", "Delete", "bad", "Forget the job, with its payload and result"}
+	}
 }
 
 func changeJob(v *visit) (string, error) {

@@ -82,6 +82,13 @@ func (v *visit) overviewOfTenant(page *overviewPage) error {
 			page.Trouble = append(page.Trouble, trouble{row.Queue.Name, strings.Join(row.Trouble, ". ") + sinceText(row.Queue), row.Path})
 		}
 	}
+	dead := int64(0)
+	for i := range queues.Items {
+		dead += queues.Items[i].Depth.DeadLetter
+	}
+	if dead > 0 {
+		page.Trouble = append(page.Trouble, trouble{"Dead letters", view.Number(dead) + " have given up: see their causes", "/console/dead-letters"})
+	}
 	page.Totals, page.Oldest = totals(queues.Items)
 	return nil
 }

@@ -14,8 +14,13 @@
     const date = new Date(s * 1000), before = new Date((at[i - 1] ?? s) * 1000);
     return clock.format(date) + (i > 0 && date.getDate() !== before.getDate() ? "\n" + day.format(date) : "");
   });
-  // The legend has the values at the cursor; without one, those of the last step.
-  const valueAt = (plot, series, i) => plot.data[series][i ?? plot.data[0].length - 1];
+  // The legend has the values at the cursor; without one, those of the last step that has any.
+  const lastSeen = (plot) => {
+    const last = plot.data[0].length - 1;
+    const seen = Math.max(...plot.data.slice(1).map((all) => all.findLastIndex((v) => v != null)));
+    return seen < 0 ? last : seen;
+  };
+  const valueAt = (plot, series, i) => plot.data[series][i ?? lastSeen(plot)];
   const legend = (plot) => plot.setLegend({}, false);
   // Averages of milliseconds would be a flat line below a scale for counts.
   const whole = (values) => values.flat().every((v) => Number.isInteger(v ?? 0));
