@@ -84,6 +84,6 @@ func TestRecountShowsDrift(t *testing.T) {
 	}
 	_, checked, err := f.store.ReadRegistry(t.Context())
 	if err != nil || checked.Counted == nil || checked.Counted.Violations != 1 || checked.Verified != nil {
-		t.Errorf("the operator is told %+v, %v", checked, err)
+		t.Errorf("the operator sees %+v, %v", checked, err)
 	}
 }
