@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -45,26 +46,32 @@ func newCore() *cobra.Command {
 }
 
 func newVerify() *cobra.Command {
-	return &cobra.Command{
+	var window time.Duration
+	command := &cobra.Command{
 		Use:   "verify",
-		Short: "Recount what caps have counted; exits 1 at any drift",
-		Args:  cobra.NoArgs,
+		Short: "Recount what caps have counted, and compare cells with the directory; exits 1 at any drift",
+		Long: "Recount what caps have counted, and compare cells with the directory; exits 1 at any drift.\n\n" +
+			"With --after-failover, for the failover to an asynchronous standby, it lists what the standby had not received as well. " +
+			"The old primary must run where no core reaches it; FORGEQUEUE_OLD_DATABASE_URL names it.",
+		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			cfg, _ := coreapp.FromEnv() // Verify judges the settings that it needs
-			drifts, err := coreapp.Verify(command.Context(), cfg)
+			if command.Flags().Changed("after-failover") && window <= 0 {
+				return errors.New("--after-failover: must be a time above 0, such as 1h")
+			}
+			cfg, _ := coreapp.FromEnv() // WriteVerified judges the settings that it needs
+			found, err := coreapp.WriteVerified(command.Context(), cfg, window, command.OutOrStdout())
 			if err != nil {
 				return cli.Environment(err)
 			}
-			_, err = fmt.Fprintf(command.OutOrStdout(), "drift: %d\n", len(drifts))
-			for _, line := range drifts {
-				_, err = fmt.Fprintln(command.OutOrStdout(), line)
+			if found > 0 {
+				return errors.New("the database is not as it must be: see the lines above")
 			}
-			if len(drifts) > 0 {
-				return errors.New("counts are not as they must be")
-			}
-			return err
+			return nil
 		},
 	}
+	command.Flags().DurationVar(&window, "after-failover", 0, "compare with the primary that a standby has replaced: live jobs, and what changed in this time before it ended")
+	command.Flags().Lookup("after-failover").NoOptDefVal = coreapp.FailoverWindow.String()
+	return command
 }
 
 func newRecount() *cobra.Command {

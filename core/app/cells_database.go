@@ -10,6 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cells"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/move"
 )
 
 // openAlone opens the one database of an installation. One that is a cell among several is refused:
@@ -124,25 +125,37 @@ func migrateCells(ctx context.Context, cfg Config) ([]int64, error) {
 	return applied, errors.Join(problems...)
 }
 
-// verifyCells verifies each cell by itself; its lines begin with its name. A cell that cannot be
-// verified does not keep the others from it.
+// verifyCells verifies each cell by itself, its lines begin with its name, and the cells against the directory. A cell that cannot
+// be verified does not keep the others from it.
 func verifyCells(ctx context.Context, cfg Config) ([]string, error) {
-	listed, err := cfg.cells()
-	if err != nil {
-		return nil, err
-	}
-	options, err := cfg.cellOptions()
+	listed, options, err := cfg.severalCells()
 	if err != nil {
 		return nil, err
 	}
 	var lines []string
 	var problems []error
+	var opened []move.Checked
+	defer func() {
+		for _, one := range opened {
+			one.Close()
+		}
+	}()
 	for i, one := range listed {
-		found, err := verify(ctx, options[i])
+		store, err := openMigrated(ctx, options[i])
+		if err != nil {
+			problems = append(problems, inCell(one.Name, err))
+			continue
+		}
+		opened = append(opened, move.Checked{Cell: store, Name: one.Name, Key: options[i].Cell})
+		found, err := verifyStore(ctx, store)
 		for _, line := range found {
 			lines = append(lines, "cell "+one.Name+": "+line)
 		}
 		problems = append(problems, inCell(one.Name, err))
+	}
+	if len(opened) > 0 && opened[0].Key == "" {
+		misplaced, err := move.Check(ctx, opened)
+		lines, problems = append(lines, misplaced...), append(problems, err)
 	}
 	return lines, errors.Join(problems...)
 }

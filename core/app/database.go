@@ -53,6 +53,10 @@ func verify(ctx context.Context, options cell.Options) ([]string, error) {
 		return nil, err
 	}
 	defer store.Close()
+	return verifyStore(ctx, store)
+}
+
+func verifyStore(ctx context.Context, store *cell.Cell) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, usage.OperatorTime)
 	defer cancel()
 	drifts, err := store.Verify(ctx)

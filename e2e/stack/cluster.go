@@ -198,14 +198,7 @@ func (c *Cluster) Verify(tb testing.TB) []string {
 	if err != nil {
 		tb.Fatalf("stack: verify: %v\n%s", err, verify.process.Output())
 	}
-	var lines []string
-	for {
-		line, err := verify.process.FirstLine(time.Minute)
-		if err != nil {
-			break
-		}
-		lines = append(lines, line)
-	}
+	lines := verify.process.Lines(time.Minute)
 	code := verify.process.Wait(tb, time.Minute)
 	if (code == 0) != (len(lines) == 0) || code > 1 || first != fmt.Sprint("drift: ", len(lines)) {
 		tb.Fatalf("stack: verify says %q, %d lines, exit code %d\n%s", first, len(lines), code, verify.process.Output())
@@ -219,14 +212,9 @@ func (c *Cluster) Recount(tb testing.TB) (output string, code int) {
 	recount := newService(tb, c.Cores[0].settings, "core", "recount")
 	recount.settings["DATABASE_URL"] = c.DatabaseURL
 	recount.Start()
+	lines := recount.process.Lines(time.Minute)
 	code = recount.process.Wait(tb, time.Minute)
-	for {
-		line, err := recount.process.FirstLine(time.Minute)
-		if err != nil {
-			return output + recount.process.Output(), code
-		}
-		output += line + "\n"
-	}
+	return strings.Join(append(lines, recount.process.Output()), "\n"), code
 }
 
 // Command starts a command of core, with the settings of the first one.

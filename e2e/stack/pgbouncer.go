@@ -111,9 +111,18 @@ func PrepareForPgBouncer(tb testing.TB, databaseURL, words string) {
 // standard error.
 func Core(tb testing.TB, databaseURL string, args ...string) (code int, words string) {
 	tb.Helper()
-	service := newService(tb, map[string]string{"DATABASE_URL": databaseURL, "FORGEQUEUE_LOG_LEVEL": "error"}, append([]string{"core"}, args...)...)
+	code, _, words = CoreWith(tb, map[string]string{"DATABASE_URL": databaseURL}, args...)
+	return code, words
+}
+
+// CoreWith is Core with settings by their environment variables. It gives the lines of standard output too.
+func CoreWith(tb testing.TB, settings map[string]string, args ...string) (code int, lines []string, words string) {
+	tb.Helper()
+	service := newService(tb, settings, append([]string{"core"}, args...)...)
+	service.settings["FORGEQUEUE_LOG_LEVEL"] = "error"
 	service.Start()
-	return service.process.Wait(tb, time.Minute), service.process.Output()
+	lines = service.process.Lines(time.Minute)
+	return service.process.Wait(tb, time.Minute), lines, service.process.Output()
 }
 
 // throughPgBouncer is ClusterOptions.Through by PgBouncerEnv; nil where that is not set.

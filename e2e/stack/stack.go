@@ -260,6 +260,17 @@ func (p *Process) FirstLine(within time.Duration) (string, error) {
 	}
 }
 
+// Lines gives the further lines of standard output until its end; within is the wait for each.
+func (p *Process) Lines(within time.Duration) (lines []string) {
+	for {
+		line, err := p.FirstLine(within)
+		if err != nil {
+			return lines
+		}
+		lines = append(lines, line)
+	}
+}
+
 // Pid is the process's.
 func (p *Process) Pid() int { return p.command.Process.Pid }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/forgequeue/forgequeue/core/app"
 	"github.com/forgequeue/forgequeue/shared/build"
@@ -16,7 +17,10 @@ import (
 )
 
 const usage = `usage: core serve     run the engine
-       core verify    recount what caps have counted; exits 1 at any drift
+       core verify [--after-failover[=1h]]
+                      recount what caps have counted, and compare cells with the directory; exits 1 at any drift.
+                      After the failover to an asynchronous standby: list what it had not received as well, live jobs
+                      and what changed in the last hour; FORGEQUEUE_OLD_DATABASE_URL names the old primary
        core recount   reset the counts of caps if verify finds a drift; all cores must be stopped
        core cells     list the cells of an installation with several databases, and how full they are
        core tenant move TENANT CELL [--abort]
@@ -40,7 +44,15 @@ func main() {
 
 func run(ctx context.Context, command string, args []string) int {
 	move, ok := moveOf(args)
-	if command == "tenant" && !ok || command != "tenant" && len(args) > 0 {
+	window, known := afterFailover(args)
+	switch command {
+	case "tenant":
+		known = ok
+	case "verify":
+	default:
+		known = len(args) == 0
+	}
+	if !known {
 		command = ""
 	}
 	cfg, err := app.FromEnv()
@@ -55,15 +67,9 @@ func run(ctx context.Context, command string, args []string) int {
 			fmt.Printf("the schema is up to date; migrations applied now: %d\n", len(applied))
 		}
 	case "verify":
-		var drifts []string
-		if drifts, err = app.Verify(ctx, cfg); err == nil {
-			fmt.Printf("drift: %d\n", len(drifts))
-			for _, line := range drifts {
-				fmt.Println(line)
-			}
-			if len(drifts) > 0 {
-				return 1
-			}
+		var found int
+		if found, err = app.WriteVerified(ctx, cfg, window, os.Stdout); err == nil && found > 0 {
+			return 1
 		}
 	case "recount":
 		var jobs int64
@@ -91,6 +97,22 @@ func run(ctx context.Context, command string, args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// afterFailover reads verify's flag with the time before the failover that is compared, 0 without it.
+func afterFailover(args []string) (window time.Duration, ok bool) {
+	if len(args) == 0 {
+		return 0, true
+	}
+	name, value, given := strings.Cut(args[0], "=")
+	if name != "--after-failover" || len(args) > 1 {
+		return 0, false
+	}
+	if !given {
+		return app.FailoverWindow, true
+	}
+	window, err := time.ParseDuration(value)
+	return window, err == nil && window > 0
 }
 
 // moveOf reads `move TENANT CELL` with --abort anywhere after it; then the cell may be absent.

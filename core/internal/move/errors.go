@@ -22,6 +22,8 @@ var (
 	ErrTooLate = errors.New("the tenant has arrived in the new cell, which may have done jobs since: the move cannot be aborted; run it again without --abort, so that it ends")
 	// ErrOccupied: the target has rows of the tenant, of which the directory knows nothing.
 	ErrOccupied = errors.New("the target has data of this tenant, although the directory says that it is elsewhere, as after the restore of the home cell's backup; find out which is right before anything is moved")
+	// ErrLost: a cell does not have what the move had done in it.
+	ErrLost = errors.New("a cell has lost what this move had done in it, as after the failover to an asynchronous standby or the restore of a backup; end the move with --abort, and begin it again")
 	// ErrCitus: one of the cells is distributed by Citus.
 	ErrCitus = errors.New("the cell is a schema that Citus distributes, where triggers are not available: its tenants are not moved; move the schema with citus_schema_move")
 	// ErrLocked: the tables could not be locked for a moment.

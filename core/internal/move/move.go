@@ -146,6 +146,9 @@ func (m *Mover) Move(ctx context.Context) error {
 		case under.Source != m.from || under.Target != m.to:
 			return ErrOtherMove
 		}
+		if err := m.checkFences(ctx, under.Phase); err != nil {
+			return err
+		}
 		return m.goOn(ctx, under.Phase)
 	})
 }
@@ -293,15 +296,20 @@ func (m *Mover) hand(ctx context.Context) error {
 		}
 	}
 	return m.home.InTx(ctx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, switchSQL, store.Args{"tenant_id": m.tenant, "cell": null.Text(m.to)}); err != nil {
-			return err
-		}
 		if _, err := tx.Exec(ctx, switchedSQL, store.Args{"tenant_id": m.tenant}); err != nil {
 			return err
 		}
-		return audit.Record(audit.WithActor(ctx, audit.Actor{Kind: api.PrincipalOperator}), tx, audit.Event{
-			Tenant: &m.tenant, Action: api.AuditTenantPatch, Object: m.tenant.String(), Detail: map[string]any{"cell": null.Text(m.to)},
-		})
+		return m.place(ctx, tx, m.to)
+	})
+}
+
+// place has the directory name the tenant's cell.
+func (m *Mover) place(ctx context.Context, tx pgx.Tx, in string) error {
+	if _, err := tx.Exec(ctx, switchSQL, store.Args{"tenant_id": m.tenant, "cell": null.Text(in)}); err != nil {
+		return err
+	}
+	return audit.Record(audit.WithActor(ctx, audit.Actor{Kind: api.PrincipalOperator}), tx, audit.Event{
+		Tenant: &m.tenant, Action: api.AuditTenantPatch, Object: m.tenant.String(), Detail: map[string]any{"cell": null.Text(in)},
 	})
 }
 

@@ -115,13 +115,13 @@ func (m *Mover) Abort(ctx context.Context) error {
 			return err
 		case under.Phase == "":
 			return ErrNoMove
-		case under.Phase == Switched || under.Phase == Removing:
+		case under.Phase == Removing:
 			return ErrTooLate
 		}
 		if err := m.refuseArrival(ctx); err != nil {
 			return err
 		}
-		if err := m.setPhase(ctx, Aborting); err != nil {
+		if err := m.stay(ctx, under.Phase); err != nil {
 			return err
 		}
 		if err := m.do(ctx, m.source, forgetFenceSQL, store.Args{"tenant_id": m.tenant}); err != nil {
@@ -140,6 +140,17 @@ func (m *Mover) Abort(ctx context.Context) error {
 			return err
 		}
 		return m.do(ctx, m.home, endSQL, store.Args{"tenant_id": m.tenant})
+	})
+}
+
+// stay has the directory say that the move is being aborted. One that is switched already can be aborted only if the target has lost
+// the tenant: see refuseArrival.
+func (m *Mover) stay(ctx context.Context, phase string) error {
+	return m.home.InTx(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, phaseSQL, store.Args{"tenant_id": m.tenant, "phase": Aborting}); err != nil || phase != Switched {
+			return err
+		}
+		return m.place(ctx, tx, m.from)
 	})
 }
 

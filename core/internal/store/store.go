@@ -37,6 +37,8 @@ type Options struct {
 	Tracing trace.TracerProvider
 	// Tracer sees every statement; nil for none, or for that of Tracing.
 	Tracer pgx.QueryTracer
+	// ReadOnly makes every transaction a read-only one.
+	ReadOnly bool
 	// AllowUnsafe lets the store start on a server that can lose what it acknowledged.
 	AllowUnsafe bool
 	// Logger hears of another primary, and of servers that are refused; nil for none.
@@ -115,6 +117,9 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	// may have another default.
 	params["default_transaction_isolation"] = isolation
 	params[idleSetting] = idleTime
+	if options.ReadOnly {
+		params["default_transaction_read_only"] = "on"
+	}
 	config.ConnConfig.Tracer = options.tracer()
 	config.MaxConns = options.MaxConns
 	config.MaxConnIdleTime = 5 * time.Minute

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -53,6 +54,26 @@ func URL(tb testing.TB) string {
 func EmptyURL(tb testing.TB) string {
 	tb.Helper()
 	return create(tb, storetest.Postgres(tb), "ENCODING 'UTF8' TEMPLATE template0")
+}
+
+// Clone gives the URL of a copy of a database, as it is now. Nobody may be connected to it.
+func Clone(tb testing.TB, databaseURL string) string {
+	tb.Helper()
+	if os.Getenv(citusEnv) != "" {
+		tb.Skip("a distributed schema is not copied with its database")
+	}
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	server, name := storetest.Postgres(tb), strings.TrimPrefix(u.Path, "/")
+	Eventually(tb, "the sessions to have ended", func() bool {
+		conn := Connect(tb, server)
+		defer func() { _ = conn.Close(context.WithoutCancel(tb.Context())) }()
+		var sessions int
+		return conn.QueryRow(tb.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = $1`, name).Scan(&sessions) == nil && sessions == 0
+	})
+	return create(tb, server, "TEMPLATE "+name)
 }
 
 func create(tb testing.TB, server, how string) string {
