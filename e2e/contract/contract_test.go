@@ -19,7 +19,7 @@ func TestCheckNotices(t *testing.T) {
 		t.Fatal(err)
 	}
 	const (
-		whoami = `{"tenant":null,"user":null,"scopes":["read"],"plan":null,"key_id":"k","sessions_ended":0}`
+		whoami = `{"tenant":null,"user":null,"scopes":["read"],"plan":null,"key_id":"k","sessions_ended":0,"tenant_name":null}`
 		lost   = `{"type":"/problems/lease_lost","title":"t","status":409,"detail":"d","instance":"/","code":"lease_lost","request_id":"r","retry_after_ms":null,"errors":[],"policies":[]}`
 		id     = "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"
 	)

@@ -9,6 +9,8 @@ type Whoami struct {
 	KeyID  string   `json:"key_id"`
 	// SessionsEnded is how often all console sessions of the key were ended: one from before the last time is over.
 	SessionsEnded int64 `json:"sessions_ended"`
+	// TenantName is the tenant's name, for people; null for a key of no tenant. A new name is seen within 30 seconds.
+	TenantName *string `json:"tenant_name"`
 }
 
 // TenantRequest makes a tenant. Plan is "standard" and weight 1 if absent.

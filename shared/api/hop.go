@@ -213,6 +213,8 @@ type HopKey struct {
 	// because clocks differ.
 	ExpiresInMS *int64 `json:"expires_in_ms,omitzero"`
 	Plan        *Plan  `json:"plan,omitzero"`
+	// TenantName is the tenant's name.
+	TenantName string `json:"tenant_name,omitzero"`
 	// Overrides are the tenant's.
 	Overrides *Overrides `json:"overrides,omitzero"`
 	// SessionsEnded is how often all console sessions of the key were ended.

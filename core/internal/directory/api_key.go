@@ -107,7 +107,7 @@ func keyEvent(key api.HopKeyCreateRequest) audit.Event {
 // A revoked or expired key is not found: the caller cannot distinguish it from an unknown one.
 const lookupKeySQL = `
 SELECT k.key_id, k.kind, k.secret_hmac, k.tenant_id, k.user_id, k.scopes, k.expires_at,
-       floor(extract(epoch FROM k.expires_at - statement_timestamp()) * 1000)::bigint AS expires_in_ms, k.sessions_ended, t.overrides, t.types_version,
+       floor(extract(epoch FROM k.expires_at - statement_timestamp()) * 1000)::bigint AS expires_in_ms, k.sessions_ended, t.name AS tenant_name, t.overrides, t.types_version,
        p.name AS plan, p.limits, p.visibility_timeout_ms_max
 FROM api_keys k
 LEFT JOIN tenants t ON t.id = k.tenant_id
@@ -126,6 +126,7 @@ type keyRow struct {
 	ExpiresAt              *time.Time
 	ExpiresInMs            *int64
 	SessionsEnded          int64
+	TenantName             *string
 	Overrides              []byte
 	TypesVersion           *int64
 	Plan                   *string
@@ -152,7 +153,7 @@ func (s *Directory) LookupKey(ctx context.Context, keyID string) (api.HopKey, er
 		key.User = *row.UserID
 	}
 	if row.TenantID != nil && row.Plan != nil {
-		key.Tenant = row.TenantID.String()
+		key.Tenant, key.TenantName = row.TenantID.String(), null.Or(row.TenantName, "")
 		plan := (&planRow{*row.Plan, row.Limits, row.VisibilityTimeoutMsMax}).wire()
 		key.Plan, key.Overrides = &plan, &api.Overrides{}
 		_ = json.Unmarshal(row.Overrides, key.Overrides) // written by PatchTenant alone

@@ -63,7 +63,7 @@ func TestKeysOfATenantChangeItsKeys(t *testing.T) {
 	if made, err := f.Store.CreateOwnKey(ctx, f.Tenant, "admin", named); err != nil || *made.Tenant != f.Tenant.String() {
 		t.Errorf("%+v %v", made, err)
 	}
-	if found, err := f.Store.LookupKey(ctx, "named"); err != nil || found.Kind != api.PrincipalTenant || found.Tenant != f.Tenant.String() {
+	if found, err := f.Store.LookupKey(ctx, "named"); err != nil || found.Kind != api.PrincipalTenant || found.Tenant != f.Tenant.String() || found.TenantName != "test" {
 		t.Errorf("%+v %v", found, err)
 	}
 

@@ -116,10 +116,14 @@ func TestLimitsOverTime(t *testing.T) {
 	if status, text := send(http.MethodGet, "/console/limits"); status != http.StatusOK || strings.Contains(text, "History") || !strings.Contains(text, "3 of 10") {
 		t.Errorf("%d %s", status, text)
 	}
-	f.answers["GET /v1/whoami"] = `{"tenant":"t","user":"ada","scopes":["read"],"plan":"p","key_id":"k"}`
+	f.answers["GET /v1/whoami"] = `{"tenant":"t","user":"ada","scopes":["read"],"plan":"p","key_id":"k","tenant_name":"<Acme>"}`
 	f.asked = nil
-	if status, _ := send(http.MethodGet, "/console/limits"); status != http.StatusOK || strings.Contains(strings.Join(f.asked, " "), "stats") {
+	status, text = send(http.MethodGet, "/console/limits")
+	if status != http.StatusOK || strings.Contains(strings.Join(f.asked, " "), "stats") {
 		t.Errorf("%d, asked %v", status, f.asked)
+	}
+	if !strings.Contains(text, `<span>&lt;Acme&gt; · ada</span>`) {
+		t.Errorf("nobody is named in %s", text)
 	}
 }
 
@@ -177,7 +181,7 @@ func TestRatesOverTime(t *testing.T) {
 	}}
 	send := open(t, f)
 	status, text := send(http.MethodGet, "/console/limits")
-	for _, want := range []string{"The tenant&#39;s requests", "All users&#39; jobs submitted", "One user&#39;s jobs submitted", `<td class="n">11:58</td><td class="n">5</td><td class="n">4</td>`} {
+	for _, want := range []string{"The tenant&#39;s requests", "All users&#39; jobs submitted", "One user&#39;s jobs submitted", `data-clock="minute">11:58 UTC</time></td><td class="n">5</td><td class="n">4</td>`} {
 		if status != http.StatusOK || !strings.Contains(text, want) {
 			t.Errorf("%d, no %q in %s", status, want, text)
 		}
@@ -368,6 +372,58 @@ func TestWorkflowSaysWhatItWaitsFor(t *testing.T) {
 	}
 	if counted := regexp.MustCompile(`</span> 4</span>`).FindString(text); counted == "" {
 		t.Errorf("no count of running jobs in %s", text)
+	}
+}
+
+// A workflow of which nothing runs leads to the job that says why.
+func TestWorkflowOfWhichNothingRuns(t *testing.T) {
+	t.Parallel()
+	for counts, says := range map[string]bool{`"queued":1`: true, `"running":1,"queued":1`: false} {
+		f := &fake{answers: map[string]string{
+			"GET /v1/workflows/w": `{"id":"w","name":"orders","state":"running","created_at":"2026-11-20T11:58:00Z","counts":{` + counts + `},"jobs":[{"ref":"a","id":"j","type":"t","state":"queued","after":[]}]}`,
+		}}
+		status, text := open(t, f)(http.MethodGet, "/console/workflows/w")
+		if got := strings.Contains(text, `<a href="/console/jobs/j">Why a waits</a>`); status != http.StatusOK || got != says {
+			t.Errorf("%s: %d, says why: %v", counts, status, got)
+		}
+	}
+}
+
+// A list says what each job waits for, and where it runs.
+func TestRowsOfJobs(t *testing.T) {
+	t.Parallel()
+	var items []string
+	for _, one := range []string{
+		`"state":"queued","run_at":"2026-11-20T11:55:00Z"`, `"state":"blocked","blocked_by":3`, `"state":"blocked","blocked_by":1`, `"state":"blocked"`,
+		`"state":"running","started_at":"2026-11-20T11:59:30Z","worker_id":"w-7"`,
+	} {
+		items = append(items, `{"id":"0190a1b2-0000-7000-8000-000000000000","type":"t","queue":"q","created_at":"2026-11-20T11:50:00Z",`+one+`}`)
+	}
+	f := &fake{answers: map[string]string{"GET /v1/jobs": `{"items":[` + strings.Join(items, ",") + `],"next_page_token":null}`}}
+	status, text := open(t, f)(http.MethodGet, "/console/jobs")
+	text = strings.ReplaceAll(text, "\u00a0", " ")
+	for _, want := range []string{"waits for 5 min", "waits for 3 other jobs", "waits for another job", "waits for other jobs", "runs for 30 s on w-7"} {
+		if status != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%d, no %q in %s", status, want, text)
+		}
+	}
+}
+
+// The error of the last attempt stands on the page of a job once, with those of the others.
+func TestErrorOfAJobOnce(t *testing.T) {
+	t.Parallel()
+	const job = `{"id":"0190a1b2-0000-7000-8000-000000000000","type":"t","queue":"q","state":"dead_letter","attempt":2,"max_attempts":2,"epoch":2,"created_at":"2026-11-20T11:50:00Z","run_at":"2026-11-20T11:50:00Z",
+		"started_at":"2026-11-20T11:56:00Z","finished_at":"2026-11-20T11:57:00Z","dead_reason":"exhausted","last_error":{"type":"E","message":"the last one","stack":"at x"}}`
+	attempt := func(n, message string) string {
+		return `{"attempt":` + n + `,"epoch":` + n + `,"kind":"failed","started_at":"2026-11-20T11:5` + n + `:00Z","ended_at":"2026-11-20T11:5` + n + `:30Z","error":{"type":"E","message":"` + message + `","stack":"at x"}}`
+	}
+	f := &fake{answers: map[string]string{"GET /v1/jobs/j/explain": `{"state":"dead_letter","because":[],"job":` + job + `,"attempts":[` + attempt("1", "the first one") + `,` + attempt("2", "the last one") + `]}`}}
+	status, text := open(t, f)(http.MethodGet, "/console/jobs/j")
+	if n := strings.Count(text, "the last one"); status != http.StatusOK || n != 1 || !strings.Contains(text, "Its error is above.") || strings.Count(text, "the first one") != 1 {
+		t.Errorf("%d, %d times, in %s", status, n, text)
+	}
+	if !strings.Contains(text, `aria-describedby="help-redrive"`) || !strings.Contains(text, `<li id="help-redrive">Redrive: `) {
+		t.Errorf("no words for Redrive in %s", text)
 	}
 }
 

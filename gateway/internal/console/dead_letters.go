@@ -47,6 +47,20 @@ type redrive struct {
 	MustComplete float64
 }
 
+// JobsPath lists the jobs of its queue and type; "" for a redrive of all.
+func (r redrive) JobsPath() string {
+	query := url.Values{}
+	for name, value := range map[string]string{"queue": r.Filter.Queue, "type": r.Filter.Type} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if len(query) == 0 {
+		return ""
+	}
+	return "/console/jobs?" + query.Encode()
+}
+
 func showDeadLetters(v *visit) (shown, error) {
 	query := v.deadQuery()
 	filter := query.Encode()

@@ -22,8 +22,10 @@ type jobPage struct {
 	TimelineText string
 	Attempts     []api.Attempt
 	MoreAttempts bool
-	Payload      document
-	Result       document
+	// LastAbove is the place of the attempt whose error is shown by itself, -1 for none.
+	LastAbove int
+	Payload   document
+	Result    document
 }
 
 // button is an action that the job's state and the key allow.
@@ -59,6 +61,7 @@ func showJob(v *visit) (shown, error) {
 		Payload:      newDocument("Payload", job.Payload, "The job has no payload."),
 		Result:       newDocument("Result", job.Result, resultAbsent(job.State)),
 	}
+	page.LastAbove = lastAbove(&page)
 	page.TimelineText = "In all " + page.Timeline.Took() + "; the list below says the same"
 	if job.DeadReason != nil {
 		page.Died = diedOf(*job.DeadReason)
@@ -68,6 +71,18 @@ func showJob(v *visit) (shown, error) {
 		page.Ahead = aheadOf(&why)
 	}
 	return shown{template: "job", title: job.Type + " " + job.State, data: page}, nil
+}
+
+// lastAbove is the last attempt, if its error is the job's last one.
+func lastAbove(page *jobPage) int {
+	last, shown := len(page.Attempts)-1, page.Job.LastError
+	if last < 0 || page.MoreAttempts || shown == nil || page.Job.State == api.StateCompleted {
+		return -1
+	}
+	if its := page.Attempts[last].Error; its == nil || its.Message != shown.Message {
+		return -1
+	}
+	return last
 }
 
 // aheadOf are the jobs ahead, where there are any that no reason has named.

@@ -24,3 +24,14 @@ func TestAheadOf(t *testing.T) {
 		}
 	}
 }
+
+func TestJobsOfARedrive(t *testing.T) {
+	for want, filter := range map[string]api.DeadLetterFilter{
+		"":                             {Fingerprint: "f"},
+		"/console/jobs?queue=a&type=b": {Queue: "a", Type: "b", Fingerprint: "f"},
+	} {
+		if got := (redrive{Redrive: api.Redrive{Filter: filter}}).JobsPath(); got != want {
+			t.Errorf("%+v: %q, want %q", filter, got, want)
+		}
+	}
+}

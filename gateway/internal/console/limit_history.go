@@ -77,10 +77,10 @@ func newerLimits(v *visit, span string) (map[string]chartData, error) {
 func drawnLimits(span string, stats *api.LimitStats) []chart {
 	at := stepsOf(stats.From, stats.To, stats.Step)
 	var all []chart
-	refused := newChart(refusedName, "Refused", nil, at)
+	refused := newChart(span, refusedName, "Refused", nil, at)
 	for _, one := range slices.SortedStableFunc(slices.Values(stats.Limits), byWhose) {
 		title := cmp.Or(allLabels[one.Name], limitLabels[one.Name], one.Name)
-		of := newLimitChart(one.Name, title, at)
+		of := newLimitChart(span, one.Name, title, at)
 		line, sum := make([]*float64, len(at)), int64(0)
 		for _, item := range one.Items {
 			place, found := slices.BinarySearchFunc(at, item.At.Time, time.Time.Compare)
@@ -89,7 +89,7 @@ func drawnLimits(span string, stats *api.LimitStats) []chart {
 			}
 			line[place] = new(float64(item.Refused))
 			sum += item.Refused
-			of.note(span, place, one.Name, &item)
+			of.note(place, one.Name, &item)
 		}
 		if of.Data.Limited {
 			hold(of.Data.Values[len(of.Data.Values)-1])
@@ -100,7 +100,7 @@ func drawnLimits(span string, stats *api.LimitStats) []chart {
 		}
 	}
 	if len(refused.Data.Series) > 0 {
-		refused.table(span, at)
+		refused.table(at)
 		all = append(all, refused)
 	}
 	return all
@@ -117,9 +117,9 @@ func byWhose(a, b api.LimitHistory) int {
 
 // newLimitChart draws a cap's largest use below the cap; of a rate what was admitted and refused, below the rate where all
 // share it.
-func newLimitChart(name, title string, at []time.Time) chart {
+func newLimitChart(span, name, title string, at []time.Time) chart {
 	if isCap(name) {
-		made := newChart("limit-"+name, title, []string{"Most in use", "Limit"}, at)
+		made := newChart(span, "limit-"+name, title, []string{"Most in use", "Limit"}, at)
 		made.Data.Limited = true
 		made.Heads = append(made.Heads, "Refused")
 		return made
@@ -129,7 +129,7 @@ func newLimitChart(name, title string, at []time.Time) chart {
 	if !shared {
 		series = series[:2]
 	}
-	made := newChart("limit-"+name, title, series, at)
+	made := newChart(span, "limit-"+name, title, series, at)
 	made.Data.Limited = shared
 	for i := range at {
 		made.set(i, new(0.0), new(0.0)) // where nothing was asked for, nothing was admitted
@@ -138,26 +138,27 @@ func newLimitChart(name, title string, at []time.Time) chart {
 }
 
 // note sets a step, in the order of the chart's heads.
-func (c *chart) note(span string, place int, name string, item *api.LimitStatsItem) {
+func (c *chart) note(place int, name string, item *api.LimitStatsItem) {
 	counts := []int64{item.Used, item.Refused, item.Limit}
 	if isCap(name) {
 		counts = []int64{item.Used, item.Limit, item.Refused}
 	}
-	row := []string{item.At.UTC().Format(clockOf(span))}
+	var row []string
 	for i, count := range counts[:len(c.Heads)-1] {
 		if i < len(c.Data.Values) {
 			c.Data.Values[i][place] = new(float64(count))
 		}
 		row = append(row, view.Number(count))
 	}
-	c.Rows = append(c.Rows, row)
+	c.row(item.At.Time, row...)
 }
 
 // table sets the chart's table, without the steps in which nothing was refused.
-func (c *chart) table(span string, at []time.Time) {
-	c.Heads = append([]string{"UTC"}, c.Data.Series...)
+func (c *chart) table(at []time.Time) {
+	c.Heads = append(c.Heads[:1:1], c.Data.Series...)
 	for i := range at {
-		row, some := []string{at[i].UTC().Format(clockOf(span))}, false
+		some := false
+		var row []string
 		for s := range c.Data.Values {
 			n := int64(0)
 			if value := c.Data.Values[s][i]; value != nil {
@@ -166,7 +167,7 @@ func (c *chart) table(span string, at []time.Time) {
 			row, some = append(row, view.Number(n)), some || n > 0
 		}
 		if some {
-			c.Rows = append(c.Rows, row)
+			c.row(at[i], row...)
 		}
 	}
 }

@@ -99,9 +99,9 @@ func drawnTenants(span string, stats *api.TenantStats) []chart {
 		series, all = append(series, view.Number(int64(stats.Others.Tenants))+" others"), append(all, &stats.Others.TenantAttempts)
 	}
 	steps := stepsOf(stats.From, stats.To, stats.Step)
-	made := newChart("tenants", "Attempts started", series, steps)
+	made := newChart(span, "tenants", "Attempts started", series, steps)
 	for i := range steps {
-		row := []string{steps[i].UTC().Format(clockOf(span))}
+		var row []string
 		for s, one := range all {
 			n := int64(0)
 			if i < len(one.Items) {
@@ -110,7 +110,7 @@ func drawnTenants(span string, stats *api.TenantStats) []chart {
 			made.Data.Values[s][i] = new(float64(n))
 			row = append(row, view.Number(n))
 		}
-		made.Rows = append(made.Rows, row)
+		made.row(steps[i], row...)
 	}
 	return []chart{made}
 }

@@ -34,7 +34,15 @@ type chart struct {
 	Name, Title string
 	Data        chartData
 	Heads       []string
-	Rows        [][]string
+	Rows        []chartRow
+	// Day says that the table's times are hours of several days.
+	Day bool
+}
+
+// chartRow is a step in the table.
+type chartRow struct {
+	At    time.Time
+	Cells []string
 }
 
 // chartData are columns: seconds since 1970, then one of each series; null is a gap.
@@ -117,39 +125,28 @@ func dataOf(all []chart) map[string]chartData {
 	return byName
 }
 
-// clockOf is how a table writes the time of a step.
-func clockOf(span string) string {
-	if span == spanDay {
-		return "Mon 15:04"
-	}
-	return "15:04"
-}
-
 func drawn(span string, items []api.StatsItem) []chart {
 	steps := make([]time.Time, len(items))
 	for i := range items {
 		steps[i] = items[i].At.Time
 	}
-	counts := newChart("stats", "What jobs did", []string{"Submitted", "Completed", "Failed attempts"}, steps)
+	counts := newChart(span, "stats", "What jobs did", []string{"Submitted", "Completed", "Failed attempts"}, steps)
 	counts.Heads = append(counts.Heads, "Dead")
-	times := newChart("times", "Time on average", []string{"Waited", "Ran"}, steps)
+	times := newChart(span, "times", "Time on average", []string{"Waited", "Ran"}, steps)
 	times.Data.Unit = "s"
 	for i := range items {
 		one := &items[i]
-		at := one.At.UTC().Format(clockOf(span))
 		counts.set(i, new(float64(one.Submitted)), new(float64(one.Completed)), new(float64(one.FailedAttempts)))
-		counts.Rows = append(counts.Rows, []string{
-			at, view.Number(one.Submitted), view.Number(one.Completed), view.Number(one.FailedAttempts), view.Number(one.DeadLetter),
-		})
+		counts.row(one.At.Time, view.Number(one.Submitted), view.Number(one.Completed), view.Number(one.FailedAttempts), view.Number(one.DeadLetter))
 		waited, ran := mean(one.WaitingMS, one.Started), mean(one.RunningMS, one.Completed+one.FailedAttempts)
 		times.set(i, waited, ran)
-		times.Rows = append(times.Rows, []string{at, secondsText(waited), secondsText(ran)})
+		times.row(one.At.Time, secondsText(waited), secondsText(ran))
 	}
 	return []chart{counts, times}
 }
 
-func newChart(name, title string, series []string, steps []time.Time) chart {
-	c := chart{Name: name, Title: title, Heads: append([]string{"UTC"}, series...)}
+func newChart(span, name, title string, series []string, steps []time.Time) chart {
+	c := chart{Name: name, Title: title, Heads: append([]string{"Time"}, series...), Day: span == spanDay}
 	c.Data = chartData{Series: series, At: make([]int64, len(steps)), Values: make([][]*float64, len(series))}
 	for i := range steps {
 		c.Data.At[i] = steps[i].Unix()
@@ -159,6 +156,8 @@ func newChart(name, title string, series []string, steps []time.Time) chart {
 	}
 	return c
 }
+
+func (c *chart) row(at time.Time, cells ...string) { c.Rows = append(c.Rows, chartRow{at, cells}) }
 
 func (c *chart) set(at int, values ...*float64) {
 	for i, value := range values {

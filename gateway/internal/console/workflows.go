@@ -93,6 +93,8 @@ type workflowPage struct {
 	Graph *view.Graph
 	Jobs  []workflowJob
 	More  int
+	// Waits is its first job that waits for a worker; nil where something of it runs.
+	Waits *api.WorkflowJob
 	// Cancel and Redrive say what is possible.
 	Cancel, Redrive bool
 }
@@ -140,11 +142,21 @@ func showWorkflow(v *visit) (shown, error) {
 	for _, one := range jobs[:len(jobs)-page.More] {
 		page.Jobs = append(page.Jobs, newWorkflowJob(one))
 	}
+	page.Waits = waitingFirst(&detail)
 	title := detail.Name
 	if title == "" {
 		title = "Workflow"
 	}
 	return shown{template: "workflow", title: title, data: page}, nil
+}
+
+// waitingFirst is the first job that waits for a worker where nothing of the workflow runs; nil otherwise. Its page says why.
+func waitingFirst(detail *api.WorkflowDetail) *api.WorkflowJob {
+	first := slices.IndexFunc(detail.Jobs, func(one api.WorkflowJob) bool { return one.State == api.StateQueued })
+	if detail.Counts.Running > 0 || first < 0 {
+		return nil
+	}
+	return &detail.Jobs[first]
 }
 
 func changeWorkflow(v *visit) (string, error) {

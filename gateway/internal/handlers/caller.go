@@ -25,6 +25,9 @@ func (h *Handlers) Whoami(_ context.Context, c *Call, _ None) (Response[api.Whoa
 	answer := api.Whoami{Scopes: append([]string{}, who.Scopes...), KeyID: who.KeyID}
 	if who.Tenant != "" {
 		answer.Tenant = &who.Tenant
+		if name := c.Caller.Key.TenantName; name != "" { // a core before this gateway gives none
+			answer.TenantName = &name
+		}
 	}
 	if who.User != "" {
 		answer.User = &who.User

@@ -77,7 +77,7 @@ func TestKeys(t *testing.T) {
 	d.core.On(api.HopKeyCreate, func(item coretest.Item) coretest.Result {
 		var r api.HopKeyCreateRequest
 		_ = json.Unmarshal(item.Request, &r)
-		d.core.AddKey(api.HopKey{KeyID: r.KeyID, Kind: r.Kind, SecretHMAC: r.SecretHMAC, Tenant: r.Tenant, Scopes: r.Scopes, Plan: &api.Plan{Name: "standard"}})
+		d.core.AddKey(api.HopKey{KeyID: r.KeyID, Kind: r.Kind, SecretHMAC: r.SecretHMAC, Tenant: r.Tenant, Scopes: r.Scopes, TenantName: "Acme", Plan: &api.Plan{Name: "standard"}})
 		return coretest.Value(201, api.Key{KeyID: r.KeyID, Tenant: &r.Tenant, User: r.User, Scopes: r.Scopes})
 	})
 	got := d.do("POST", "/v1/admin/tenants/"+tenantID+"/keys", operatorKey, `{"scopes":["read","submit"],"user":null}`)
@@ -97,7 +97,7 @@ func TestKeys(t *testing.T) {
 		t.Error("core saw the secret")
 	}
 	who := d.do("GET", "/v1/whoami", made.Secret, "")
-	if want := `{"tenant":"` + tenantID + `","user":null,"scopes":["read","submit"],"plan":"standard","key_id":"` + key.ID + `","sessions_ended":0}`; string(who.body) != want {
+	if want := `{"tenant":"` + tenantID + `","user":null,"scopes":["read","submit"],"plan":"standard","key_id":"` + key.ID + `","sessions_ended":0,"tenant_name":"Acme"}`; string(who.body) != want {
 		t.Errorf("whoami %s, want %s", who.body, want)
 	}
 

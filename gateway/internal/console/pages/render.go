@@ -78,6 +78,16 @@ func (f *Frame) Clock(at any) template.HTML {
 		instant.UTC().Format(time.RFC3339Nano), instant.UTC().Format("Mon 2 Jan, 15:04:05 UTC"), f.Time(*instant)))
 }
 
+// step shows when a step of a chart begins: in UTC, and by the page's script in the reader's zone.
+func step(at time.Time, day bool) template.HTML {
+	layout, kind := "15:04 UTC", "minute"
+	if day {
+		layout, kind = "Mon 15:04 UTC", "hour"
+	}
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" data-clock="%s">%s</time>`, //nolint:gosec,gocritic // as above
+		at.UTC().Format(time.RFC3339Nano), kind, at.UTC().Format(layout)))
+}
+
 // instantOf is nil where there is none.
 func instantOf(at any) *time.Time {
 	switch at := at.(type) {
@@ -118,6 +128,7 @@ var functions = template.FuncMap{
 	"count":   view.Count,
 	"rate":    view.Decimal,
 	"ms":      view.Milliseconds,
+	"step":    step,
 	"seconds": func(ms int64) string { return strconv.FormatFloat(float64(ms)/1000, 'f', -1, 64) },
 	"label":   view.Label,
 	"part":    func(page *Frame, of any) part { return part{page, of} },

@@ -5,7 +5,12 @@
 
   // Times: the words are relative and go on, or those of a clock; the title is exact. Both are in the reader's zone.
   const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
-  const clock = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+  const minute = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+  const clocks = {
+    "": new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric", month: "short", second: "2-digit", ...minute }),
+    minute: new Intl.DateTimeFormat(undefined, minute),
+    hour: new Intl.DateTimeFormat(undefined, { weekday: "short", ...minute }),
+  };
   const words = (at) => {
     const seconds = Math.abs(at - Date.now()) / 1000;
     if (seconds < 1) return "now";
@@ -16,7 +21,7 @@
   const times = () => {
     for (const element of document.querySelectorAll("time[datetime]")) {
       const at = Date.parse(element.dateTime);
-      const text = "clock" in element.dataset ? clock.format(at) : words(at), title = exact.format(at);
+      const text = "clock" in element.dataset ? clocks[element.dataset.clock].format(at) : words(at), title = exact.format(at);
       if (element.textContent !== text) element.textContent = text;
       if (element.title !== title) element.title = title;
     }
