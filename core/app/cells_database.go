@@ -11,6 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cells"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/move"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
 // openAlone opens the one database of an installation. One that is a cell among several is refused:
@@ -154,7 +155,9 @@ func verifyCells(ctx context.Context, cfg Config) ([]string, error) {
 		problems = append(problems, inCell(one.Name, err))
 	}
 	if len(opened) > 0 && opened[0].Key == "" {
-		misplaced, err := move.Check(ctx, opened)
+		bounded, cancel := context.WithTimeout(ctx, usage.OperatorTime)
+		defer cancel()
+		misplaced, err := move.Check(bounded, opened)
 		lines, problems = append(lines, misplaced...), append(problems, err)
 	}
 	return lines, errors.Join(problems...)
