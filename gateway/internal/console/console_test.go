@@ -396,13 +396,16 @@ func TestRowsOfJobs(t *testing.T) {
 	for _, one := range []string{
 		`"state":"queued","run_at":"2026-11-20T11:55:00Z"`, `"state":"blocked","blocked_by":3`, `"state":"blocked","blocked_by":1`, `"state":"blocked"`,
 		`"state":"running","started_at":"2026-11-20T11:59:30Z","worker_id":"w-7"`,
+		`"state":"scheduled","run_at":"2026-11-20T12:02:00Z","last_error":{"type":"E","message":"it broke"}`, `"state":"scheduled","run_at":"2026-11-20T12:03:00Z"`,
+		`"state":"running","started_at":"2026-11-20T11:59:20Z","worker_id":"w-8","cancel_requested":true,"last_error":{"type":"E","message":"it broke"}`,
 	} {
 		items = append(items, `{"id":"0190a1b2-0000-7000-8000-000000000000","type":"t","queue":"q","created_at":"2026-11-20T11:50:00Z",`+one+`}`)
 	}
 	f := &fake{answers: map[string]string{"GET /v1/jobs": `{"items":[` + strings.Join(items, ",") + `],"next_page_token":null}`}}
 	status, text := open(t, f)(http.MethodGet, "/console/jobs")
 	text = strings.ReplaceAll(text, "\u00a0", " ")
-	for _, want := range []string{"waits for 5 min", "waits for 3 other jobs", "waits for another job", "waits for other jobs", "runs for 30 s on w-7"} {
+	for _, want := range []string{"waits for 5 min", "waits for 3 other jobs", "waits for another job", "waits for other jobs", "runs for 30 s on w-7",
+		`E: it broke</span> tried again <time`, `>starts <time`, `E: it broke</span> asked to stop, runs for 40 s on w-8`} {
 		if status != http.StatusOK || !strings.Contains(text, want) {
 			t.Errorf("%d, no %q in %s", status, want, text)
 		}
