@@ -103,7 +103,7 @@ func TestLimitsOverTime(t *testing.T) {
 	}}
 	send := open(t, f)
 	status, text := send(http.MethodGet, "/console/limits")
-	for _, want := range []string{"1\u202f200", "&lt;ada&gt;", "One user&#39;s jobs that have not ended", "The tenant", `data-charts="/console/charts?of=limits&amp;span=hour"`, `data-plot="limits-refused"`} {
+	for _, want := range []string{"1\u202f200", "&lt;ada&gt;", "One user&#39;s active jobs", "The tenant", `data-charts="/console/charts?of=limits&amp;span=hour"`, `data-plot="limits-refused"`} {
 		if status != http.StatusOK || !strings.Contains(text, want) {
 			t.Errorf("%d, no %q in %s", status, want, text)
 		}

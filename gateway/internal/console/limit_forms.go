@@ -17,14 +17,14 @@ var limitNames = []struct{ name, label string }{
 	{"request_burst", "Requests at once"},
 	{"jobs_per_second", "Jobs submitted a second"},
 	{"job_burst", "Jobs submitted at once"},
-	{"max_active", "Jobs not ended"},
-	{"max_running", "Jobs running"},
+	{"max_active", "Cap on active jobs"},
+	{"max_running", "Cap on running jobs"},
 	{"user_requests_per_second", "A user's requests a second"},
 	{"user_request_burst", "A user's requests at once"},
 	{"user_jobs_per_second", "A user's jobs submitted a second"},
 	{"user_job_burst", "A user's jobs submitted at once"},
-	{"user_max_active", "A user's jobs not ended"},
-	{"user_max_running", "A user's jobs running"},
+	{"user_max_active", "Cap on a user's active jobs"},
+	{"user_max_running", "Cap on a user's running jobs"},
 }
 
 // limitInputs are the inputs of a form of limits, filled with those that are set.
@@ -91,12 +91,12 @@ func limitWords(l *api.Limits) []field {
 	}
 	rate("Requests", l.RequestsPerSecond, l.RequestBurst)
 	rate("Jobs submitted", l.JobsPerSecond, l.JobBurst)
-	most("Jobs not ended", l.MaxActive)
-	most("Jobs running", l.MaxRunning)
+	most("Cap on active jobs", l.MaxActive)
+	most("Cap on running jobs", l.MaxRunning)
 	rate("Requests of a user", l.UserRequestsPerSecond, l.UserRequestBurst)
 	rate("Jobs of a user", l.UserJobsPerSecond, l.UserJobBurst)
-	most("A user's jobs not ended", l.UserMaxActive)
-	most("A user's jobs running", l.UserMaxRunning)
+	most("Cap on a user's active jobs", l.UserMaxActive)
+	most("Cap on a user's running jobs", l.UserMaxRunning)
 	return all
 }
 

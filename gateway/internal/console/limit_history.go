@@ -26,9 +26,9 @@ type refusal struct {
 
 // limitLabels are the caps and rates by their names in refusals.
 var limitLabels = map[string]string{ //nolint:gosec // names of limits, no credentials
-	"tenant-active": "The tenant's jobs that have not ended", "tenant-running": "The tenant's jobs at once",
-	"user-active": "One user's jobs that have not ended", "user-running": "One user's jobs at once",
-	"queue-active": "A queue's jobs that have not ended", "queue-running": "A queue's jobs at once",
+	"tenant-active": "The tenant's active jobs", "tenant-running": "The tenant's running jobs",
+	"user-active": "One user's active jobs", "user-running": "One user's running jobs",
+	"queue-active": "A queue's active jobs", "queue-running": "A queue's running jobs",
 	"tenant-requests": "The tenant's requests", "tenant-jobs": "The tenant's jobs submitted",
 	"tenant-reports":      "The tenant's outcomes and heartbeats",
 	"credential-requests": "One key's requests", "credential-jobs": "One key's jobs submitted",

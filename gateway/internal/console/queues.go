@@ -200,8 +200,8 @@ func settingFields(s *api.QueueSettings) []field {
 		seconds("retry_cap", "Longest wait for a retry, seconds", s.Retry.CapMS),
 		number("retry_jitter", "Jitter of a retry, 0 to 1", &s.Retry.Jitter, ""),
 		{Name: "retry_curve", Label: "Retries grow", Value: s.Retry.Curve, Now: s.Retry.Curve, Options: []string{api.CurveExponential, api.CurveLinear, api.CurveConstant}},
-		whole("max_active", "Most active jobs", s.MaxActive, "no cap"),
-		whole("max_running", "Most at once", s.MaxRunning, "no cap"),
+		whole("max_active", "Cap on active jobs", s.MaxActive, "no cap"),
+		whole("max_running", "Cap on running jobs", s.MaxRunning, "no cap"),
 		number("rate_per_second", "Starts a second", s.RatePerSecond, "no rate"),
 	}
 }

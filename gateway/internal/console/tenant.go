@@ -71,7 +71,7 @@ func gauges(limits *api.LimitsResponse) limitsPage {
 
 func capName(c api.CapUse) string {
 	whose := map[string]string{"tenant": "The tenant's", "user": "The user's"}[c.Scope]
-	what := map[string]string{"active": "jobs that have not ended", "running": "jobs at once"}[c.Kind]
+	what := map[string]string{"active": "active jobs", "running": "running jobs"}[c.Kind]
 	return whose + " " + what
 }
 
