@@ -278,6 +278,19 @@ func TestWebhooks(t *testing.T) {
 	}
 }
 
+// An audit entry names the key that did it, and leads to the keys who may see them.
+func TestAuditNamesTheKey(t *testing.T) {
+	t.Parallel()
+	f := &fake{answers: map[string]string{"GET /v1/audit": `{"items":[{"id":"1","actor":{"kind":"tenant","key_id":"k-9","user":null},"action":"queue.pause","object":"mails","detail":{},"at":"2026-11-20T11:59:00Z"}],"next_page_token":null}`}}
+	send := open(t, f)
+	for scope, want := range map[string]string{"manage": `key <code>k-9</code>`, "manage\",\"admin": `key <a href="/console/keys"><code>k-9</code></a>`} {
+		f.answers["GET /v1/whoami"] = `{"tenant":"t","user":null,"scopes":["read","` + scope + `"],"plan":"p","key_id":"k"}`
+		if status, text := send(http.MethodGet, "/console/audit"); status != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%d, no %q in %s", status, want, text)
+		}
+	}
+}
+
 // A destination whose breaker is open can be tried now, by a key that may.
 func TestProbes(t *testing.T) {
 	t.Parallel()
@@ -287,8 +300,8 @@ func TestProbes(t *testing.T) {
 	f := &fake{answers: map[string]string{"GET /v1/queues/hooks": queue("open"), "POST /v1/queues/hooks/probe": `{}`, "GET /v1/stats": `{"items":[]}`, "POST /v1/webhooks/alerts/probe": `{}`}}
 	send := open(t, f)
 	_, text := send(http.MethodGet, "/console/queues/hooks")
-	if !strings.Contains(text, `value="probe"`) {
-		t.Errorf("no button in %s", text)
+	if !strings.Contains(text, `value="probe" aria-describedby="help-probe"`) || !strings.Contains(text, "although the breaker is open.") || !strings.Contains(text, "Pause: no job of it starts") {
+		t.Errorf("no button, or no words for it, in %s", text)
 	}
 	token := regexp.MustCompile(`name="form" value="([^"]+)"`).FindStringSubmatch(text)[1]
 	for path, want := range map[string]string{"/console/queues/hooks": "POST /v1/queues/hooks/probe", "/console/webhooks/alerts/probe": "POST /v1/webhooks/alerts/probe"} {

@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,6 +40,11 @@ func (w *webhookRow) Only() string {
 type webhooksPage struct {
 	Items []*webhookRow
 	Older string
+}
+
+// Broken says that the breaker of one is open.
+func (p webhooksPage) Broken() bool {
+	return slices.ContainsFunc(p.Items, func(w *webhookRow) bool { return w.Breaker != nil && w.Breaker.State == api.BreakerOpen })
 }
 
 func listWebhooks(v *visit) (shown, error) {

@@ -66,6 +66,30 @@ func TestTemplatesHaveNothingInline(t *testing.T) {
 	}
 }
 
+// Who has no pointer sees no titles: what a button does is text of the page, which the button names.
+func TestButtonsExplainThemselvesInText(t *testing.T) {
+	t.Parallel()
+	titled, described := regexp.MustCompile(`<button[^>]* title=`), regexp.MustCompile(`aria-describedby="([^"]+)"`)
+	err := filepath.WalkDir("templates", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if found := titled.Find(text); found != nil {
+			t.Errorf("%s has %q", path, found)
+		}
+		for _, id := range described.FindAllStringSubmatch(string(text), -1) {
+			if !strings.Contains(string(text), `id="`+id[1]+`"`) {
+				t.Errorf("%s: nothing has the id %s", path, id[1])
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestAssetsAreKeptByTheirNames(t *testing.T) {
 	t.Parallel()
 	page, err := pages.Render(pages.Frame{Template: "enter", Title: "x", Now: time.Now(), Data: struct{ Token string }{"t"}})
