@@ -96,7 +96,7 @@ const (
 func TestLimitsOverTime(t *testing.T) {
 	t.Parallel()
 	f := &fake{answers: map[string]string{
-		"GET /v1/limits": `{"policies":[],"caps":[{"scope":"tenant","kind":"active","limit":10,"used":3}]}`,
+		"GET /v1/limits": `{"policies":[],"caps":[{"scope":"tenant","kind":"active","limit":9,"used":3}]}`, // lowered since the last step
 		"GET /v1/limits/stats": `{"from":"2026-11-20T11:56:00Z","to":"2026-11-20T12:00:00Z","step":"minute","queue":null,
 			"limits":[{"name":"tenant-active","items":[{"at":"2026-11-20T11:57:00Z","used":1200,"limit":10,"refused":0},{"at":"2026-11-20T11:59:00Z","used":8,"limit":12,"refused":4}]}],
 			"refused":[{"name":"tenant-active","whose":null,"refused":4,"last_at":"2026-11-20T11:59:00Z"},{"name":"user-active","whose":"<ada>","refused":2,"last_at":"2026-11-20T11:59:00Z"}]}`,
@@ -108,12 +108,12 @@ func TestLimitsOverTime(t *testing.T) {
 			t.Errorf("%d, no %q in %s", status, want, text)
 		}
 	}
-	const drawn = `"limit-tenant-active":{"series":["Most in use","Limit"],"limited":true,"at":[1795175760,1795175820,1795175880,1795175940],"values":[[null,1200,null,8],[10,10,10,12]]}`
+	const drawn = `"limit-tenant-active":{"series":["Most in use","Limit"],"limited":true,"at":[1795175760,1795175820,1795175880,1795175940],"values":[[null,1200,null,8],[10,10,10,9]]}`
 	if status, text := send(http.MethodGet, "/console/charts?of=limits"); status != http.StatusOK || !strings.Contains(text, drawn) || !strings.Contains(text, `"values":[[null,0,null,4]]`) {
 		t.Errorf("%d %s", status, text)
 	}
 	f.answers["GET /v1/limits/stats"] = "503"
-	if status, text := send(http.MethodGet, "/console/limits"); status != http.StatusOK || strings.Contains(text, "History") || !strings.Contains(text, "3 of 10") {
+	if status, text := send(http.MethodGet, "/console/limits"); status != http.StatusOK || strings.Contains(text, "History") || !strings.Contains(text, "3 of 9") {
 		t.Errorf("%d %s", status, text)
 	}
 	f.answers["GET /v1/whoami"] = `{"tenant":"t","user":"ada","scopes":["read"],"plan":"p","key_id":"k","tenant_name":"<Acme>"}`

@@ -50,13 +50,13 @@ func isCap(name string) bool {
 const refusedName = "limits-refused"
 
 // limitHistory gives nil where the API gives none: a page without its charts is better than none.
-func (v *visit) limitHistory() *limitHistory {
+func (v *visit) limitHistory(caps []api.CapUse) *limitHistory {
 	span := spanOf(v.r.URL.Query())
 	stats, err := v.limitStats(span)
 	if err != nil {
 		return nil // the log line of this request has why
 	}
-	shown := limitHistory{Charts: &charts{Spans: spanLinks(v.r.URL.Path, span), Source: "/console/charts?" + url.Values{"of": {"limits"}, "span": {span}}.Encode(), All: drawnLimits(span, &stats)}}
+	shown := limitHistory{Charts: &charts{Spans: spanLinks(v.r.URL.Path, span), Source: "/console/charts?" + url.Values{"of": {"limits"}, "span": {span}}.Encode(), All: drawnLimits(span, &stats, caps)}}
 	for _, one := range stats.Refused {
 		shown.Refused = append(shown.Refused, refusal{one, cmp.Or(limitLabels[one.Name], one.Name)})
 	}
@@ -70,11 +70,16 @@ func (v *visit) limitStats(span string) (api.LimitStats, error) {
 // newerLimits answers what an open page of the limits draws next.
 func newerLimits(v *visit, span string) (map[string]chartData, error) {
 	stats, err := v.limitStats(span)
-	return dataOf(drawnLimits(span, &stats)), err
+	if err != nil {
+		return nil, err
+	}
+	limits, err := get[api.LimitsResponse](v.client, "/v1/limits", nil)
+	return dataOf(drawnLimits(span, &stats, limits.Caps)), err
 }
 
-// drawnLimits draws the use of each limit beside it, and then what was refused, if anything was.
-func drawnLimits(span string, stats *api.LimitStats) []chart {
+// drawnLimits draws the use of each limit beside it, and then what was refused, if anything was. The last step has the
+// tenant's caps as they are now: the counts know of a change only when something asks for room.
+func drawnLimits(span string, stats *api.LimitStats, caps []api.CapUse) []chart {
 	at := stepsOf(stats.From, stats.To, stats.Step)
 	var all []chart
 	refused := newChart(span, refusedName, "Refused", nil, at)
@@ -92,7 +97,11 @@ func drawnLimits(span string, stats *api.LimitStats) []chart {
 			of.note(place, one.Name, &item)
 		}
 		if of.Data.Limited {
-			hold(of.Data.Values[len(of.Data.Values)-1])
+			limits := of.Data.Values[len(of.Data.Values)-1]
+			hold(limits)
+			if now := slices.IndexFunc(caps, func(c api.CapUse) bool { return c.Scope+"-"+c.Kind == one.Name }); now >= 0 && len(at) > 0 {
+				limits[len(at)-1] = new(float64(caps[now].Limit))
+			}
 		}
 		all = append(all, of)
 		if sum > 0 {

@@ -82,7 +82,7 @@ func showLimits(v *visit) (shown, error) {
 	}
 	page := gauges(&limits)
 	if v.who.User == nil && !v.live() {
-		page.History = v.limitHistory()
+		page.History = v.limitHistory(limits.Caps)
 	}
 	return shown{template: "limits", title: "Limits", data: page}, nil
 }
