@@ -49,16 +49,27 @@ type redrive struct {
 
 // JobsPath lists the jobs of its queue and type; "" for a redrive of all.
 func (r redrive) JobsPath() string {
-	query := url.Values{}
-	for name, value := range map[string]string{"queue": r.Filter.Queue, "type": r.Filter.Type} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
+	query := filterQuery(api.DeadLetterFilter{Queue: r.Filter.Queue, Type: r.Filter.Type})
 	if len(query) == 0 {
 		return ""
 	}
 	return "/console/jobs?" + query.Encode()
+}
+
+// LettersPath lists the dead letters of its filter that are left.
+func (r redrive) LettersPath() string {
+	return "/console/dead-letters/group?" + filterQuery(r.Filter).Encode()
+}
+
+// filterQuery is deadFilter the other way round.
+func filterQuery(filter api.DeadLetterFilter) url.Values {
+	query := url.Values{}
+	for name, value := range map[string]string{"queue": filter.Queue, "type": filter.Type, "reason": filter.Reason, "fingerprint": filter.Fingerprint} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	return query
 }
 
 func showDeadLetters(v *visit) (shown, error) {

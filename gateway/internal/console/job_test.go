@@ -26,6 +26,10 @@ func TestAheadOf(t *testing.T) {
 }
 
 func TestJobsOfARedrive(t *testing.T) {
+	const left = "/console/dead-letters/group?fingerprint=f&queue=a"
+	if got := (redrive{Redrive: api.Redrive{Filter: api.DeadLetterFilter{Queue: "a", Fingerprint: "f"}}}).LettersPath(); got != left {
+		t.Errorf("%q, want %q", got, left)
+	}
 	for want, filter := range map[string]api.DeadLetterFilter{
 		"":                             {Fingerprint: "f"},
 		"/console/jobs?queue=a&type=b": {Queue: "a", Type: "b", Fingerprint: "f"},
