@@ -278,6 +278,19 @@ func TestWebhooks(t *testing.T) {
 	}
 }
 
+// The instants in the sentences of the API are in the reader's zone too.
+func TestInstantsInSentences(t *testing.T) {
+	t.Parallel()
+	const job = `{"id":"0190a1b2-0000-7000-8000-000000000000","type":"t","queue":"q","state":"running","attempt":1,"max_attempts":2,"epoch":1,"created_at":"2026-11-20T11:50:00Z","run_at":"2026-11-20T11:50:00Z","started_at":"2026-11-20T11:56:00Z"}`
+	f := &fake{answers: map[string]string{"GET /v1/jobs/j/explain": `{"state":"running","because":[{"code":"worker_stale","detail":"The worker <w> has sent no heartbeat since 2026-11-20 11:58:00 UTC, not 2026-02-31 11:58:00 UTC.","frees":""}],"job":` + job + `,"attempts":[]}`}}
+	status, text := open(t, f)(http.MethodGet, "/console/jobs/j")
+	for _, want := range []string{`The worker &lt;w&gt; has sent no heartbeat since <time datetime="2026-11-20T11:58:00Z" data-clock>Fri 20 Nov, 11:58:00 UTC</time>`, `, not 2026-02-31 11:58:00 UTC.</p>`} {
+		if status != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%d, no %q in %s", status, want, text)
+		}
+	}
+}
+
 // An audit entry names the key that did it, and leads to the keys who may see them.
 func TestAuditNamesTheKey(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,6 +77,26 @@ func (f *Frame) Clock(at any) template.HTML {
 	}
 	return template.HTML(fmt.Sprintf(`<time datetime="%s" data-clock>%s</time> <span class="quiet">%s</span>`, //nolint:gosec,gocritic // as above
 		instant.UTC().Format(time.RFC3339Nano), instant.UTC().Format("Mon 2 Jan, 15:04:05 UTC"), f.Time(*instant)))
+}
+
+// utcInText is an instant as core writes it in a sentence.
+var utcInText = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC`)
+
+// Sentence shows a sentence of the API, with the instants in it as on the rest of the page.
+func (f *Frame) Sentence(text string) template.HTML {
+	var b strings.Builder
+	at := 0
+	for _, found := range utcInText.FindAllStringIndex(text, -1) {
+		instant, err := time.Parse("2006-01-02 15:04:05 MST", text[found[0]:found[1]])
+		if err != nil {
+			continue // the 31st of a shorter month
+		}
+		b.WriteString(template.HTMLEscapeString(text[at:found[0]]))
+		b.WriteString(string(f.Clock(instant)))
+		at = found[1]
+	}
+	b.WriteString(template.HTMLEscapeString(text[at:]))
+	return template.HTML(b.String()) //nolint:gosec // escaped, but for the times
 }
 
 // step shows when a step of a chart begins: in UTC, and by the page's script in the reader's zone.
