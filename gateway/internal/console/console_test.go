@@ -308,12 +308,13 @@ func TestAuditNamesTheKey(t *testing.T) {
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	queue := func(state string) string {
-		return `{"name":"hooks","mode":"push","depth_capped":[],"unserved":[],"breaker":{"state":"` + state + `","since":"2026-11-20T11:59:00Z","retry_at":null},"settings":{"types":{}}}`
+		return `{"name":"hooks","mode":"push","depth_capped":[],"unserved":[],"breaker":{"state":"` + state + `","since":"2026-11-20T11:59:00Z","retry_at":null},"settings":{"types":{},"visibility_timeout_ms":30000,"retry":{"cap_ms":300000}}}`
 	}
 	f := &fake{answers: map[string]string{"GET /v1/queues/hooks": queue("open"), "POST /v1/queues/hooks/probe": `{}`, "GET /v1/stats": `{"items":[]}`, "POST /v1/webhooks/alerts/probe": `{}`}}
 	send := open(t, f)
 	_, text := send(http.MethodGet, "/console/queues/hooks")
-	if !strings.Contains(text, `value="probe" aria-describedby="help-probe"`) || !strings.Contains(text, "although the breaker is open.") || !strings.Contains(text, "Pause: no job of it starts") {
+	if !strings.Contains(text, `value="probe" aria-describedby="help-probe"`) || !strings.Contains(text, "although the breaker is open.") || !strings.Contains(text, "Pause: no job of it starts") ||
+		!strings.Contains(text, `class="quiet small same" id="visibility_timeout-now">Now 30`) || !strings.Contains(text, `class="quiet small" id="retry_cap-now">Now 5`) {
 		t.Errorf("no button, or no words for it, in %s", text)
 	}
 	token := regexp.MustCompile(`name="form" value="([^"]+)"`).FindStringSubmatch(text)[1]

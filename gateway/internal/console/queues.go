@@ -109,6 +109,9 @@ type field struct {
 	Options                 []string
 }
 
+// Same says that the value in force is in the input, in the same words.
+func (f field) Same() bool { return f.Now == f.Value || f.Now == f.Value+"\u00a0s" }
+
 type queuePage struct {
 	Queue       api.Queue
 	Path        string
