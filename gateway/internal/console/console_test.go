@@ -431,8 +431,10 @@ func TestRowsOfJobs(t *testing.T) {
 	f := &fake{answers: map[string]string{"GET /v1/jobs": `{"items":[` + strings.Join(items, ",") + `],"next_page_token":null}`}}
 	status, text := open(t, f)(http.MethodGet, "/console/jobs")
 	text = strings.ReplaceAll(text, "\u00a0", " ")
-	for _, want := range []string{"waits for 5 min", "waits for 3 other jobs", "waits for another job", "waits for other jobs", "runs for 30 s on w-7",
-		`E: it broke</span> tried again <time`, `>starts <time`, `E: it broke</span> asked to stop, runs for 40 s on w-8`} {
+	for _, want := range []string{
+		"waits for 5 min", "waits for 3 other jobs", "waits for another job", "waits for other jobs", "runs for 30 s on w-7",
+		`E: it broke</span> tried again <time`, `>starts <time`, `E: it broke</span> asked to stop, runs for 40 s on w-8`,
+	} {
 		if status != http.StatusOK || !strings.Contains(text, want) {
 			t.Errorf("%d, no %q in %s", status, want, text)
 		}
