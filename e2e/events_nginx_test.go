@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/cmd/supervisor/porttest"
 	"github.com/forgequeue/forgequeue/e2e/stack"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -36,7 +37,7 @@ func TestEventsBehindNginx(t *testing.T) {
 	t.Parallel()
 	nginx := stack.Need(t, "nginx")
 	s := stack.Up(t, stack.Folder(t), "--demo=false")
-	address, dir := stack.FreeAddress(t), t.TempDir()
+	address, dir := porttest.Address(t), t.TempDir()
 	conf := fmt.Sprintf(nginxConf, address, s.Gateway)
 	if os.Getuid() == 0 {
 		conf = "user root;" + conf // its folder is the test's

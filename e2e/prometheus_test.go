@@ -16,6 +16,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/forgequeue/forgequeue/cmd/supervisor/porttest"
 	"github.com/forgequeue/forgequeue/e2e/observability"
 	"github.com/forgequeue/forgequeue/e2e/stack"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -88,7 +89,7 @@ func startPrometheus(t *testing.T, targets map[string]string) *prometheus {
 	config := map[string]any{}
 	observability.ReadYAML(t, filepath.Join("..", observability.Folder, "prometheus.yml"), &config)
 	config["global"] = map[string]any{"scrape_interval": "1s", "evaluation_interval": "1s"}
-	address := stack.FreeAddress(t)
+	address := porttest.Address(t)
 	for _, each := range config["scrape_configs"].([]any) {
 		job := each.(map[string]any)
 		at := address

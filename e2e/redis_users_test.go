@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/cmd/supervisor"
+	"github.com/forgequeue/forgequeue/cmd/supervisor/porttest"
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/e2e/invariants"
 	"github.com/forgequeue/forgequeue/e2e/stack"
@@ -23,7 +24,7 @@ func TestRedisUsersWithLeastRights(t *testing.T) {
 	certificates := stack.NewAuthority(t)
 	certificates.Issue("server")
 	certificates.Issue("client")
-	address := stack.FreeAddress(t)
+	address := porttest.Address(t)
 	server, err := supervisor.StartRedis(t.Context(), supervisor.RedisOptions{ExtraArgs: append([]string{
 		"--tls-port", address[strings.LastIndexByte(address, ':')+1:], "--tls-auth-clients", "yes", "--tls-ca-cert-file", certificates.Path("ca.pem"),
 		"--tls-cert-file", certificates.Path("server.pem"), "--tls-key-file", certificates.Path("server.key"),

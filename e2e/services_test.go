@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/cmd/supervisor/porttest"
 	"github.com/forgequeue/forgequeue/e2e/stack"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
@@ -57,7 +58,7 @@ func TestServicesJoinGivenStores(t *testing.T) {
 		all := map[string]string{
 			"DATABASE_URL": stores.DatabaseURL, "REDIS_URL": stores.Redis.URL, "FORGEQUEUE_OPERATOR_KEY": operator,
 			"FORGEQUEUE_HOP_SECRET": strings.Repeat("h", 32), "FORGEQUEUE_KEY_SECRET": strings.Repeat("k", 32),
-			"FORGEQUEUE_METRICS_LISTEN": stack.FreeAddress(t), "FORGEQUEUE_CORE_METRICS_LISTEN": stack.FreeAddress(t),
+			"FORGEQUEUE_METRICS_LISTEN": porttest.Address(t), "FORGEQUEUE_CORE_METRICS_LISTEN": porttest.Address(t),
 		}
 		maps.Copy(all, more)
 		return all
@@ -70,7 +71,7 @@ func TestServicesJoinGivenStores(t *testing.T) {
 	var urls [2]string
 	var processes []*stack.Process
 	for i := range urls {
-		core, gateway := stack.FreeAddress(t), stack.FreeAddress(t)
+		core, gateway := porttest.Address(t), porttest.Address(t)
 		processes = append(processes,
 			service(t, settings(map[string]string{"FORGEQUEUE_CORE_LISTEN": core}), "core"),
 			service(t, settings(map[string]string{"FORGEQUEUE_LISTEN": gateway, "FORGEQUEUE_CORE_URL": "http://" + core}), "gateway"))

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/cmd/supervisor/porttest"
 	"github.com/forgequeue/forgequeue/e2e/collector"
 	"github.com/forgequeue/forgequeue/e2e/stack"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -302,7 +303,7 @@ func TestWithoutExportATraceGoesThroughUnchanged(t *testing.T) {
 // submit, little time at the stop, and few lines.
 func TestCollectorAwayCostsNothing(t *testing.T) {
 	t.Parallel()
-	dead := stack.FreeAddress(t)
+	dead := porttest.Address(t)
 	hanging, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/cmd/supervisor/porttest"
 	"github.com/forgequeue/forgequeue/e2e/stack"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
@@ -37,7 +38,7 @@ type endpoint struct {
 
 func newEndpoint(t *testing.T) *endpoint {
 	t.Helper()
-	e := &endpoint{t: t, address: stack.FreeAddress(t)}
+	e := &endpoint{t: t, address: porttest.Address(t)}
 	e.revive()
 	t.Cleanup(func() { e.kill() })
 	return e

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/cmd/supervisor"
+	"github.com/forgequeue/forgequeue/cmd/supervisor/porttest"
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/e2e/invariants"
 	"github.com/forgequeue/forgequeue/e2e/stack"
@@ -30,7 +31,7 @@ type node struct {
 func newNode(t *testing.T, portArg string, args ...string) *node {
 	t.Helper()
 	storetest.Redis(t) // skips where there is none
-	port := portOf(stack.FreeAddress(t))
+	port := porttest.Port(porttest.Address(t))
 	server, err := supervisor.StartRedis(t.Context(), supervisor.RedisOptions{ExtraArgs: append([]string{portArg, port}, args...)})
 	if err != nil {
 		t.Fatal(err)
@@ -39,8 +40,6 @@ func newNode(t *testing.T, portArg string, args ...string) *node {
 	t.Cleanup(n.kill)
 	return n
 }
-
-func portOf(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
 
 func (n *node) kill() {
 	_ = n.Kill()
@@ -73,7 +72,7 @@ func TestRedisClusterLosesAMaster(t *testing.T) {
 	var nodes []*node
 	var buses []string
 	for range 2 * masters {
-		bus := portOf(stack.FreeAddress(t))
+		bus := porttest.Port(porttest.Address(t))
 		nodes = append(nodes, newNode(t, "--tls-port", append([]string{
 			"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "4000",
 			"--cluster-require-full-coverage", "no", "--cluster-replica-validity-factor", "0",
@@ -153,10 +152,10 @@ func TestRedisSentinelReplacesAMaster(t *testing.T) {
 	}
 	var sentinels []string
 	for range 3 {
-		address := stack.FreeAddress(t)
+		address := porttest.Address(t)
 		config := filepath.Join(t.TempDir(), "sentinel.conf")
 		text := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsentinel monitor jobs 127.0.0.1 %s 2\nsentinel down-after-milliseconds jobs 2000\nsentinel failover-timeout jobs 6000\n%s\n",
-			portOf(address), filepath.Dir(config), master.port, stack.SentinelUser(t))
+			porttest.Port(address), filepath.Dir(config), master.port, stack.SentinelUser(t))
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

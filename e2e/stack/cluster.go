@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/cmd/supervisor/porttest"
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
@@ -276,7 +277,7 @@ func newService(tb testing.TB, settings map[string]string, args ...string) *Serv
 
 func (s *Service) set(listen, metrics string) {
 	s.tb.Helper()
-	s.settings[listen], s.settings[metrics] = FreeAddress(s.tb), FreeAddress(s.tb)
+	s.settings[listen], s.settings[metrics] = porttest.Address(s.tb), porttest.Address(s.tb)
 	s.URL, s.Metrics = "http://"+s.settings[listen], "http://"+s.settings[metrics]+"/metrics"
 }
 

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5" //nolint:depguard // gives a role what core asks for
+
+	"github.com/forgequeue/forgequeue/cmd/supervisor/porttest"
 )
 
 // PgBouncerEnv has every Cluster without Through reach its database by a PgBouncer with this pool_mode.
@@ -29,7 +31,7 @@ func PgBouncer(tb testing.TB, databaseURL, mode string) string {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	address := FreeAddress(tb)
+	address := porttest.Address(tb)
 	host, port, _ := net.SplitHostPort(address)
 	behind := fmt.Sprintf("host=%s port=%d dbname=%s user=%s", server.Host, server.Port, server.Database, server.User)
 	if server.Password != "" {

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/cmd/supervisor/porttest"
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -149,8 +150,8 @@ wrk.headers["Authorization"] = "Bearer %s"
 }
 
 func startGateway(b *testing.B, program, core, redisURL string) string {
-	address := freeAddress(b)
-	settings := settings("FORGEQUEUE_CORE_URL", core, "FORGEQUEUE_LISTEN", address, "FORGEQUEUE_METRICS_LISTEN", freeAddress(b),
+	address := porttest.Address(b)
+	settings := settings("FORGEQUEUE_CORE_URL", core, "FORGEQUEUE_LISTEN", address, "FORGEQUEUE_METRICS_LISTEN", porttest.Address(b),
 		"FORGEQUEUE_LOG_LEVEL", "warn", "REDIS_URL", redisURL)
 	var env []string
 	for name, value := range settings {
@@ -165,7 +166,7 @@ func startGateway(b *testing.B, program, core, redisURL string) string {
 }
 
 func startNginx(b *testing.B, dir, name, echo, limit string) string {
-	address, own := freeAddress(b), filepath.Join(dir, name)
+	address, own := porttest.Address(b), filepath.Join(dir, name)
 	if err := os.Mkdir(own, 0o700); err != nil {
 		b.Fatal(err)
 	}
@@ -230,16 +231,6 @@ func child(b *testing.B, env []string, program string, args ...string) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = command.Wait() }) // the context has ended, and with it the process
-}
-
-func freeAddress(b *testing.B) string {
-	b.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 func await(b *testing.B, address string) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/cmd/supervisor/child"
+	"github.com/forgequeue/forgequeue/cmd/supervisor/porttest"
 )
 
 // patience is how long a server may take to start, on a busy machine too.
@@ -30,8 +31,9 @@ type Server struct {
 	output              *os.File
 	child               *child.Child
 	command             *exec.Cmd
-	// beside is stopped after it.
+	// beside is stopped after it, and then its addresses are released.
 	beside func()
+	held   []porttest.Held
 }
 
 // Start starts the server again, with what it has stored.
@@ -91,6 +93,9 @@ func (s *Server) stop() {
 	s.Kill()
 	if s.beside != nil {
 		s.beside()
+	}
+	for _, one := range s.held {
+		one.Release()
 	}
 	_ = s.output.Close()
 	_ = os.RemoveAll(s.dir)
@@ -220,11 +225,12 @@ func made(s *Server, prepare func(dir string) error) (*Server, error) {
 	return s, nil
 }
 
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+// address gives the server an address, and its port.
+func (s *Server) address() (address, port string, err error) {
+	held, err := porttest.Hold()
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
+	s.held = append(s.held, held)
+	return held.Address, held.Port(), nil
 }

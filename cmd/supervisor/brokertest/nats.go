@@ -19,15 +19,16 @@ const natsTLS = `tls { cert_file: %q, key_file: %q }
 `
 
 func startNATS(path string, c *Certificate) (*Server, error) {
-	address, err := freeAddress()
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{Address: address, greets: func(conn net.Conn) bool {
+	s := &Server{greets: func(conn net.Conn) bool {
 		greeting := make([]byte, 5)
 		n, err := conn.Read(greeting)
 		return err == nil && string(greeting[:n]) == "INFO "
 	}}
+	address, _, err := s.address()
+	if err != nil {
+		return nil, err
+	}
+	s.Address = address
 	s.start = func(s *Server) (*exec.Cmd, error) {
 		return exec.Command(path, "-c", filepath.Join(s.dir, "nats.conf")), nil
 	}

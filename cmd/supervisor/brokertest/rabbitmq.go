@@ -32,24 +32,22 @@ ssl_options.fail_if_no_peer_cert = false
 const rabbitErlang = "-kernel inet_dist_use_interface {127,0,0,1} +S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none"
 
 func startRabbitMQ(path string, c *Certificate) (*Server, error) {
-	var ports [3]string // of AMQP, of Erlang's distribution, and of epmd, which each Erlang node has to have
-	var address string
-	for i := range ports {
-		free, err := freeAddress()
-		if err != nil {
-			return nil, err
-		}
-		if i == 0 {
-			address = free
-		}
-		_, ports[i], _ = net.SplitHostPort(free)
-	}
-	s := &Server{Address: address, greets: func(conn net.Conn) bool {
+	s := &Server{greets: func(conn net.Conn) bool {
 		_, _ = conn.Write([]byte("AMQP\x00\x00\x09\x01"))
 		frame := make([]byte, 1)
 		_, err := conn.Read(frame)
 		return err == nil && frame[0] == 1 // a method: connection.start
 	}}
+	var ports [3]string // of AMQP, of Erlang's distribution, and of epmd, which each Erlang node has to have
+	for i := range ports {
+		address, port, err := s.address()
+		if err != nil {
+			return nil, err
+		}
+		if ports[i] = port; i == 0 {
+			s.Address = address
+		}
+	}
 	s.start = func(s *Server) (*exec.Cmd, error) {
 		command := exec.Command(unwrapped(path))
 		command.Env = []string{
@@ -61,9 +59,9 @@ func startRabbitMQ(path string, c *Certificate) (*Server, error) {
 		}
 		return command, nil
 	}
-	conf := fmt.Sprintf(rabbitConf, address)
+	conf := fmt.Sprintf(rabbitConf, s.Address)
 	if c != nil {
-		secure, err := freeAddress()
+		secure, _, err := s.address()
 		if err != nil {
 			return nil, err
 		}

@@ -2,7 +2,7 @@ package admission_test
 
 import (
 	"fmt"
-	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,48 +11,27 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/forgequeue/forgequeue/cmd/supervisor"
+	"github.com/forgequeue/forgequeue/cmd/supervisor/porttest"
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
-
-// freePort finds one whose cluster bus, 10,000 above, is free too.
-func freePort(t *testing.T) int {
-	t.Helper()
-	for range 100 {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port := listener.Addr().(*net.TCPAddr).Port
-		listener.Close()
-		if port > 50_000 {
-			port -= 20_000
-		}
-		bus, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+10_000))
-		if err != nil {
-			continue
-		}
-		bus.Close()
-		if again, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			again.Close()
-			return port
-		}
-	}
-	t.Fatal("no free port")
-	return 0
-}
 
 // startCluster starts three servers that share the slots, and gives its URL.
 func startCluster(t *testing.T) (url string) {
 	t.Helper()
 	storetest.Redis(t) // skips where there is none
 	var ports []int
+	var buses []string
 	var clients []*redis.Client
 	for range 3 {
-		port := freePort(t)
+		address, bus := porttest.Address(t), porttest.Port(porttest.Address(t))
+		port, err := strconv.Atoi(porttest.Port(address))
+		if err != nil {
+			t.Fatal(err)
+		}
 		server, err := supervisor.StartRedis(t.Context(), supervisor.RedisOptions{Port: port, ExtraArgs: []string{
-			"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "20000",
+			"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "20000",
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -61,9 +40,9 @@ func startCluster(t *testing.T) (url string) {
 			_ = server.Kill()
 			<-server.Done()
 		})
-		client := redis.NewClient(&redis.Options{Addr: fmt.Sprintf("127.0.0.1:%d", port)})
+		client := redis.NewClient(&redis.Options{Addr: address})
 		t.Cleanup(func() { _ = client.Close() })
-		ports, clients = append(ports, port), append(clients, client)
+		ports, buses, clients = append(ports, port), append(buses, bus), append(clients, client)
 	}
 	for i, client := range clients {
 		last := min(16383, (i+1)*5462-1)
@@ -71,7 +50,7 @@ func startCluster(t *testing.T) (url string) {
 			t.Fatal(err)
 		}
 		if i > 0 {
-			if err := clients[0].ClusterMeet(t.Context(), "127.0.0.1", fmt.Sprint(ports[i])).Err(); err != nil {
+			if err := clients[0].Do(t.Context(), "CLUSTER", "MEET", "127.0.0.1", ports[i], buses[i]).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}

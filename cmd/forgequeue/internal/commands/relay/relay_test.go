@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/commandtest"
+	"github.com/forgequeue/forgequeue/cmd/supervisor/porttest"
 	"github.com/forgequeue/forgequeue/shared/outbox"
 )
 
@@ -68,7 +68,7 @@ func TestRelay(t *testing.T) {
 	q := s.Queue()
 	s.exec(`SELECT forgequeue_enqueue('mail', '{"to": "ada"}', queue => $1)`, q)
 	s.Want(0, []string{"waiting", "1"}, "relay", "status")
-	metrics := freeAddress(t)
+	metrics := porttest.Address(t)
 	process := s.Process("relay", "--database-url", s.database, "--poll", "50ms", "--retain", "1h", "--metrics-listen", metrics)
 	s.Eventually("it is a job", func() bool { return strings.Contains(s.Must("jobs", "-q", q, "-o", "jsonl"), `"type":"mail"`) })
 	s.Eventually("the metrics show it", func() bool {
@@ -143,16 +143,6 @@ func TestRelayStopsWhileItStarts(t *testing.T) {
 	if err := process.Wait(); err != nil {
 		t.Errorf("after SIGTERM: %v\n%s", err, process.Stderr)
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
 }
 
 func read(t *testing.T, url string) string {

@@ -1,14 +1,14 @@
-package stack_test
+package porttest_test
 
 import (
 	"net"
 	"testing"
 
-	"github.com/forgequeue/forgequeue/e2e/stack"
+	"github.com/forgequeue/forgequeue/cmd/supervisor/porttest"
 )
 
 // An address is one test's alone until that ends, although nobody listens on it yet.
-func TestFreeAddressIsHeld(t *testing.T) {
+func TestAddressIsHeld(t *testing.T) {
 	t.Parallel()
 	var address string
 	take := func(t *testing.T, free bool) {
@@ -22,7 +22,7 @@ func TestFreeAddressIsHeld(t *testing.T) {
 		}
 	}
 	t.Run("a test", func(t *testing.T) { //nolint:paralleltest // the next part is after its end
-		address = stack.FreeAddress(t)
+		address = porttest.Address(t)
 		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
 		if err != nil {
 			t.Fatal(err)
