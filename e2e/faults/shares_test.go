@@ -138,9 +138,9 @@ func newSharing(t *testing.T) *sharing {
 	var group sync.WaitGroup
 	for i, l := range s.contenders {
 		// A quarter more than its share: what is in flight at an end is on top.
-		n := lane(2800, 65_000) * s.weights[l.tenant.ID] / 5 * 5 / 4
+		n := lane(4000, 65_000) * s.weights[l.tenant.ID] / 5 * 5 / 4
 		if i == len(s.contenders)-1 {
-			n = lane(3500, 100_000)
+			n = lane(5000, 100_000)
 		}
 		one := l.client()
 		group.Go(func() { l.pile(one, n) })
@@ -197,7 +197,9 @@ func (s *sharing) compete(workers []int, wanted int, most time.Duration) {
 	defer quit()
 	for _, l := range s.quiet {
 		one := l.client()
-		asking.Go(func() { l.nowAndThen(submitting, one, &submits, served[l.tenant.ID], &claimed, int64(contest.Turn())) })
+		// At most a round was asked for before the rest began, which is no part of it.
+		rest := int64(contest.Round + contest.Turn())
+		asking.Go(func() { l.nowAndThen(submitting, one, &submits, served[l.tenant.ID], &claimed, rest) })
 	}
 	enough := func() bool {
 		for _, n := range served {
@@ -253,9 +255,9 @@ func (l *load) platformClient(c *stack.Cluster) *client.Client {
 	return one
 }
 
-// nowAndThen submits a job, waits until it is claimed, and rests until more than a turn
-// of others' jobs are claimed, until ctx ends. submits counts the submits under way.
-func (l *load) nowAndThen(ctx context.Context, c *client.Client, submits, served, others *atomic.Int64, turn int64) {
+// nowAndThen submits a job, waits until it is claimed, and rests until so many of
+// others' jobs are claimed, until ctx ends. submits counts the submits under way.
+func (l *load) nowAndThen(ctx context.Context, c *client.Client, submits, served, others *atomic.Int64, rest int64) {
 	for submitted := int64(1); ctx.Err() == nil; submitted++ {
 		submits.Add(1)
 		_, err := c.Submit(l.t.Context(), l.request())
@@ -267,8 +269,7 @@ func (l *load) nowAndThen(ctx context.Context, c *client.Client, submits, served
 		for ctx.Err() == nil && served.Load() < submitted {
 			pace(ctx, 2*time.Millisecond)
 		}
-		// Some are claimed before the last one's answer is noted.
-		for enough := others.Load() + 2*turn; ctx.Err() == nil && others.Load() < enough; {
+		for enough := others.Load() + rest; ctx.Err() == nil && others.Load() < enough; {
 			pace(ctx, moment(2*time.Millisecond, 10*time.Millisecond))
 		}
 	}
