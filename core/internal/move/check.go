@@ -82,10 +82,12 @@ SELECT k.id, COALESCE(f.state, '') AS fence, t.id IS NOT NULL AS copied,
     OR EXISTS (SELECT FROM schedules WHERE tenant_id = k.id) AS rows
 FROM unnest(@ids::uuid[]) AS k (id) LEFT JOIN tenant_fences AS f ON f.tenant_id = k.id LEFT JOIN tenants AS t ON t.id = k.id
 ORDER BY k.id`
-	// Every job's queue has a row. The nil uuid is nobody's.
-	presentIDsSQL = `
-SELECT id FROM (SELECT id FROM tenants UNION SELECT tenant_id FROM queues UNION SELECT tenant_id FROM tenant_fences) AS known
-WHERE id <> '00000000-0000-0000-0000-000000000000' ORDER BY id`
+	// Every job's queue has a row. The nil uuid is no tenant.
+	knownSQL = `
+SELECT k.id, f.tenant_id IS NOT NULL AS fenced
+FROM (SELECT id FROM tenants UNION SELECT tenant_id FROM queues UNION SELECT tenant_id FROM tenant_fences) AS k
+LEFT JOIN tenant_fences AS f ON f.tenant_id = k.id
+WHERE k.id <> '00000000-0000-0000-0000-000000000000' ORDER BY k.id`
 	// presentPage is how many tenants one statement looks at.
 	presentPage = 1000
 )
@@ -154,24 +156,22 @@ type misfit struct {
 // misfits gives what a cell has of tenants that are elsewhere, are moved, are unknown, or have a fence.
 func misfits(ctx context.Context, in Checked, directory map[tenant.ID]placed) ([]misfit, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	known, err := store.Query(ctx, in.Store, pgx.RowTo[tenant.ID], presentIDsSQL, store.Args{})
+	type tenantHere struct {
+		ID     tenant.ID
+		Fenced bool
+	}
+	known, err := store.Query(ctx, in.Store, pgx.RowToStructByName[tenantHere], knownSQL, store.Args{})
 	if err != nil {
 		return nil, err
 	}
-	fenced, err := store.Query(ctx, in.Store, pgx.RowTo[tenant.ID], `SELECT tenant_id FROM tenant_fences`, store.Args{})
-	if err != nil {
-		return nil, err
+	var suspects []tenant.ID
+	for _, one := range known {
+		if at, there := directory[one.ID]; !there || at.Cell != in.Key || at.Phase != "" || one.Fenced {
+			suspects = append(suspects, one.ID)
+		}
 	}
-	hasFence := make(map[tenant.ID]bool, len(fenced))
-	for _, id := range fenced {
-		hasFence[id] = true
-	}
-	known = slices.DeleteFunc(known, func(id tenant.ID) bool {
-		at, there := directory[id]
-		return there && at.Cell == in.Key && at.Phase == "" && !hasFence[id]
-	})
 	var found []misfit
-	for page := range slices.Chunk(known, presentPage) {
+	for page := range slices.Chunk(suspects, presentPage) {
 		rows, err := store.Query(ctx, in.Store, pgx.RowToStructByName[present], presentSQL, store.Args{"ids": page})
 		if err != nil {
 			return nil, err

@@ -125,7 +125,7 @@ func TestACellThatWentBackInTime(t *testing.T) {
 	}
 }
 
-// Moves that have copied something are named to whoever has promoted a standby of their cells.
+// Moves that have copied something are named: after a failover of their cells they have to be begun again.
 func TestMovesUnderWay(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
