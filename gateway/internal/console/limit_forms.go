@@ -80,7 +80,7 @@ func limitWords(l *api.Limits) []field {
 		}
 		now := view.Decimal(*perSecond) + " a second"
 		if burst != nil {
-			now += ", " + "bursts of " + view.Number(*burst)
+			now += ", bursts of " + view.Number(*burst)
 		}
 		all = append(all, field{Label: label, Now: now})
 	}
