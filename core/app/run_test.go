@@ -256,7 +256,7 @@ func TestWhatKeepsACoreFromStarting(t *testing.T) {
 		"a database that is down":    {func(c *app.Config) { c.DatabaseURL = "postgres://u:hunter2@127.0.0.1:1/x" }, "PostgreSQL cannot be reached"},
 		"a database that is not one": {func(c *app.Config) { c.DatabaseURL = "nonsense" }, "database URL"},
 		"a database of another name": {func(c *app.Config) {
-			c.DatabaseURL = secret.Text(strings.Replace(c.DatabaseURL.Reveal(), "/fq_t_", "/absent_", 1))
+			c.DatabaseURL = secret.Text(strings.Replace(c.DatabaseURL.Reveal(), "/fq_", "/absent_", 1))
 		}, "does not exist"},
 		"a port in use":               {func(c *app.Config) { c.Listener, c.Listen = nil, taken.Addr().String() }, "FORGEQUEUE_CORE_LISTEN"},
 		"a port for metrics in use":   {func(c *app.Config) { c.MetricsListener, c.MetricsListen = nil, taken.Addr().String() }, "FORGEQUEUE_CORE_METRICS_LISTEN"},

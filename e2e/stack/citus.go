@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,11 +110,14 @@ DO $$ BEGIN
 END $$`
 )
 
+//nolint:gochecknoglobals // names have to differ in the whole process
+var schemas atomic.Int64
+
 // CitusSchema gives the connection string of a schema that there is not yet, dropped at the end: `core migrate`
 // makes it, distributed by Citus or of plain tables on the coordinator.
 func CitusSchema(tb testing.TB, coordinator string, distributed bool) string {
 	tb.Helper()
-	schema := fmt.Sprintf("fq_e2e_%d_%d", os.Getpid(), databases.Add(1))
+	schema := fmt.Sprintf("fq_e2e_%d_%d", os.Getpid(), schemas.Add(1))
 	u, err := url.Parse(coordinator)
 	if err != nil {
 		tb.Fatal(err)

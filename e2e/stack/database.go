@@ -2,17 +2,12 @@ package stack
 
 import (
 	"context"
-	"fmt"
-	"net/url"
 	"os"
-	"sync"
-	"sync/atomic"
+	"os/exec"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5" //nolint:depguard // makes the databases that the tests run on
-
-	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
+	"github.com/forgequeue/forgequeue/cmd/supervisor/databasetest"
 )
 
 func migrate(tb testing.TB, settings map[string]string) {
@@ -24,16 +19,8 @@ func migrate(tb testing.TB, settings map[string]string) {
 	}
 }
 
-// template is the migrated database of which those of clusters are copies: it is made once for the process, and goes with
-// its server.
-//
-//nolint:gochecknoglobals // one for the process is the point of it
-var template struct {
-	sync.Mutex // PostgreSQL refuses to copy a database that another session uses, another copy included
-	name       string
-}
-
-// migratedDatabase makes a database with all tables, dropped at the end.
+// migratedDatabase returns the URL of a database with all tables and no rows, which is the test's alone until
+// it ends.
 func migratedDatabase(tb testing.TB) string {
 	tb.Helper()
 	if OnCitus() {
@@ -41,58 +28,21 @@ func migratedDatabase(tb testing.TB) string {
 		migrate(tb, map[string]string{"DATABASE_URL": database, "FORGEQUEUE_LOG_LEVEL": "error"})
 		return database
 	}
-	template.Lock()
-	defer template.Unlock()
-	if template.name == "" {
-		name := fmt.Sprintf("fq_e2e_template_%d", os.Getpid())
-		database := newDatabase(tb, name, "template0")
-		migrate(tb, map[string]string{"DATABASE_URL": database, "FORGEQUEUE_LOG_LEVEL": "error"})
-		template.name = name
+	binary := Binary(tb)
+	template := databasetest.Template{
+		Name: databasetest.Folder(tb, "core", "internal", "store", "migrations"),
+		Make: func(ctx context.Context, url string) error {
+			command := exec.CommandContext(ctx, binary, "core", "migrate")
+			command.Env = append(os.Environ(), "DATABASE_URL="+url, "FORGEQUEUE_LOG_LEVEL=error")
+			command.Stderr = os.Stderr
+			return command.Run()
+		},
 	}
-	return newDatabaseFrom(tb, template.name)
+	return template.Lease(tb)
 }
 
 // NewDatabase makes an empty database, dropped at the end.
 func NewDatabase(tb testing.TB) string {
 	tb.Helper()
-	return newDatabaseFrom(tb, "template0")
+	return databasetest.Empty(tb)
 }
-
-func newDatabaseFrom(tb testing.TB, template string) string {
-	tb.Helper()
-	name := fmt.Sprintf("fq_e2e_%d_%d", os.Getpid(), databases.Add(1))
-	database := newDatabase(tb, name, template)
-	tb.Cleanup(func() {
-		if err := onServer(tb, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
-			tb.Errorf("stack: %v", err)
-		}
-	})
-	return database
-}
-
-func newDatabase(tb testing.TB, name, template string) string {
-	tb.Helper()
-	if err := onServer(tb, "CREATE DATABASE "+name+" ENCODING 'UTF8' TEMPLATE "+template); err != nil {
-		tb.Fatalf("stack: %v", err)
-	}
-	u, err := url.Parse(storetest.Postgres(tb))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	u.Path = "/" + name
-	return u.String()
-}
-
-func onServer(tb testing.TB, sql string) error {
-	tb.Helper()
-	conn, err := pgx.Connect(context.Background(), storetest.Postgres(tb))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(context.Background()) }()
-	_, err = conn.Exec(context.Background(), sql)
-	return err
-}
-
-//nolint:gochecknoglobals // names of databases have to differ in the whole process
-var databases atomic.Int64

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"os"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
+	"github.com/forgequeue/forgequeue/cmd/supervisor/databasetest"
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/outbox"
@@ -26,22 +26,6 @@ func TestMain(m *testing.M) {
 		code = 1
 	}
 	os.Exit(code)
-}
-
-var databases atomic.Int64
-
-// emptyDatabase makes a database, dropped at the end.
-func emptyDatabase(t *testing.T) string {
-	t.Helper()
-	name := fmt.Sprintf("fq_outbox_%d_%d", os.Getpid(), databases.Add(1))
-	onServer(t, "CREATE DATABASE "+name+" ENCODING 'UTF8' TEMPLATE template0")
-	t.Cleanup(func() { onServer(t, "DROP DATABASE "+name+" WITH (FORCE)") })
-	u, err := url.Parse(storetest.Postgres(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.Path = "/" + name
-	return u.String()
 }
 
 // with is a database's URL with another parameter.
@@ -79,7 +63,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	t.Parallel()
-	f := connected(t, emptyDatabase(t))
+	f := connected(t, databasetest.Empty(t))
 	if _, err := f.table.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib" // a driver of database/sql
 
+	"github.com/forgequeue/forgequeue/cmd/supervisor/databasetest"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/outbox"
@@ -233,7 +234,7 @@ func TestSQLFunctionAccepts(t *testing.T) {
 // The functions find their table, whatever the caller's search_path.
 func TestFunctionsInASchemaOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	database := emptyDatabase(t)
+	database := databasetest.Empty(t)
 	f := connected(t, database)
 	f.exec("CREATE SCHEMA jobs")
 	own := connected(t, with(t, database, "search_path", "jobs"))
@@ -245,7 +246,7 @@ func TestFunctionsInASchemaOfTheirOwn(t *testing.T) {
 		t.Errorf("%d rows", n)
 	}
 	// As a role that may insert only.
-	role := fmt.Sprintf("fq_producer_%d_%d", os.Getpid(), databases.Add(1))
+	role := fmt.Sprintf("fq_producer_%d", time.Now().UnixNano())
 	f.exec("CREATE ROLE " + role)
 	defer f.exec("DROP OWNED BY " + role + "; DROP ROLE " + role)
 	f.exec("GRANT USAGE ON SCHEMA jobs TO " + role + "; GRANT INSERT, SELECT (id) ON jobs.forgequeue_outbox TO " + role)
@@ -254,7 +255,7 @@ func TestFunctionsInASchemaOfTheirOwn(t *testing.T) {
 
 func TestMigrate(t *testing.T) {
 	t.Parallel()
-	f := connected(t, emptyDatabase(t))
+	f := connected(t, databasetest.Empty(t))
 	c, err := client.New(client.Options{URL: "http://127.0.0.1:1", APIKey: "k"})
 	if err != nil {
 		t.Fatal(err)

@@ -191,7 +191,7 @@ func TestRelayWithoutPreparedStatements(t *testing.T) {
 // The rights that the page names are enough.
 func TestRelayWithLeastRights(t *testing.T) {
 	f, s := newFixture(t), newServer(t)
-	role := fmt.Sprintf("fq_relay_%d_%d", os.Getpid(), databases.Add(1))
+	role := fmt.Sprintf("fq_relay_%d", time.Now().UnixNano())
 	f.exec("CREATE ROLE " + role)
 	t.Cleanup(func() { onServer(t, "DROP ROLE "+role) })
 	f.exec("GRANT SELECT, UPDATE, DELETE ON forgequeue_outbox TO " + role + "; GRANT SELECT, INSERT, UPDATE, DELETE ON forgequeue_outbox_batches TO " + role)

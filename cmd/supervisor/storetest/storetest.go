@@ -58,13 +58,32 @@ func Main(m *testing.M) int {
 	postgres.enable()
 	redis.enable()
 	code := m.Run()
-	for _, s := range []*store{postgres, redis} {
-		if err := s.stop(); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	for _, end := range append(ends, postgres.stop, redis.stop) {
+		if err := end(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, "storetest:", err)
 			code = max(code, 1)
 		}
 	}
 	return code
+}
+
+// OnEnd has Main call end after the tests, before it stops the servers.
+func OnEnd(end func(context.Context) error) {
+	endsMutex.Lock()
+	defer endsMutex.Unlock()
+	ends = append(ends, end)
+}
+
+// RunEnv is set by the program teststores for the tests that it runs: the servers of DATABASE_URL and
+// REDIS_URL end with the run.
+const RunEnv = "FORGEQUEUE_TEST_RUN"
+
+// EndsWithTests says whether the PostgreSQL server at url, which Postgres has returned, is for tests alone, so
+// that databases may be left there.
+func EndsWithTests(url string) bool {
+	return url != os.Getenv("DATABASE_URL") || os.Getenv(RunEnv) != ""
 }
 
 // The process's servers. Tests have no other place to hand them on in.
@@ -79,6 +98,11 @@ var (
 		advice: "install Valkey or Redis 7 or later (Debian: apt install redis-server; macOS: brew install valkey), " +
 			"or set REDIS_URL",
 	}
+)
+
+var (
+	endsMutex sync.Mutex
+	ends      []func(context.Context) error
 )
 
 // running is what a store is once started.
@@ -144,16 +168,54 @@ func required() bool {
 	return false
 }
 
-func (s *store) stop() error {
+func (s *store) stop(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.enabled = false
 	if s.running.stop == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
-	defer cancel()
 	return s.running.stop(ctx)
+}
+
+// Servers are a PostgreSQL and a Redis for a whole run of tests.
+type Servers struct{ postgres, redis running }
+
+// Start starts servers as test processes start theirs. A server whose variable, DATABASE_URL or REDIS_URL, is
+// set is not started.
+func Start(ctx context.Context) (*Servers, error) {
+	s := &Servers{postgres: running{url: os.Getenv("DATABASE_URL")}, redis: running{url: os.Getenv("REDIS_URL")}}
+	var err error
+	if s.postgres.url == "" {
+		s.postgres, err = startPostgres(ctx)
+	}
+	if err == nil && s.redis.url == "" {
+		s.redis, err = startRedis(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Stop(ctx))
+	}
+	return s, nil
+}
+
+// Environ returns what the tests need in their environment.
+func (s *Servers) Environ() []string {
+	environ := []string{"DATABASE_URL=" + s.postgres.url, "REDIS_URL=" + s.redis.url}
+	if s.postgres.stop != nil {
+		environ = append(environ, RunEnv+"=1")
+	}
+	return environ
+}
+
+// Stop stops what Start has started.
+func (s *Servers) Stop(ctx context.Context) error {
+	var errs []error
+	for _, server := range []running{s.postgres, s.redis} {
+		if server.stop != nil {
+			errs = append(errs, server.stop(ctx))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func startPostgres(ctx context.Context) (running, error) {
@@ -182,8 +244,8 @@ func startIn(ctx context.Context, dataDir string) (*supervisor.Postgres, error) 
 	options := supervisor.PostgresOptions{
 		DataDir: dataDir,
 		Settings: map[string]string{
-			// Several cores at once have their pools here.
-			"max_connections": "500",
+			// Several cores of several test processes at once have their pools here.
+			"max_connections": "1000",
 			// Core asks for this in its own sessions. Sessions of tests compiled statements for seconds, whose
 			// cost was an estimate or that of a disabled scan.
 			"jit": "off",

@@ -17,7 +17,7 @@ import (
 // letters here, a million in the long lane, which shows what each costs as well.
 func TestPlansOfRedrives(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := &fixture{celltest.NewFixtureOn(t, celltest.NewURL(t))}
 	check := func(when string) {
 		t.Helper()
 		f.CheckPlans(when, deadletter.Planned())

@@ -36,7 +36,12 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{Fixture: celltest.NewFixture(t)}
+	return newFixtureOn(t, celltest.URL(t))
+}
+
+func newFixtureOn(t *testing.T, databaseURL string) *fixture {
+	t.Helper()
+	f := &fixture{Fixture: celltest.NewFixtureOn(t, databaseURL)}
 	var err error
 	f.forgetful, err = cell.Open(t.Context(), cell.Options{
 		Options: store.Options{URL: f.URL, MaxConns: 4, PoolWait: 5 * time.Second}, Retention: retention.Periods{Finished: 24 * time.Hour, DeadLetters: time.Microsecond},
@@ -429,7 +434,7 @@ func TestADayWaitsForItsTransactions(t *testing.T) {
 // Every statement of a read stays on its indexes, with statistics and without.
 func TestPlans(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := newFixtureOn(t, celltest.NewURL(t))
 	f.CheckPlans("empty", ledger.Planned())
 	f.Exec(`INSERT INTO ledger SELECT $1, 'user', 'u' || u, d::date, 1, 1, 1, 1, 1, 1, 1
 		FROM generate_series(1, 500) AS u, generate_series(now() - interval '30 days', now(), interval '1 day') AS d`, f.Tenant)

@@ -79,7 +79,7 @@ const mostPages = 8000
 // written for.
 func TestStatementsStayOnTheirIndexes(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := &fixture{celltest.NewFixtureOn(t, celltest.NewURL(t))}
 	f.Exec(`DO $$ DECLARE t regclass; BEGIN
 		FOR t IN SELECT oid FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace LOOP
 			EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = false)', t);

@@ -145,7 +145,7 @@ func leased(s *steps) []job.Lease {
 func TestStepsAreLinear(t *testing.T) {
 	t.Parallel()
 	const n = 1000
-	f := newFixture(t)
+	f := &fixture{celltest.NewFixtureOn(t, celltest.NewURL(t))}
 	f.Exec(`DO $$ DECLARE t regclass; BEGIN
 		FOR t IN SELECT oid FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace LOOP
 			EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = false)', t);

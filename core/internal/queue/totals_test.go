@@ -12,7 +12,7 @@ import (
 
 func TestTotals(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := &fixture{celltest.NewFixtureOn(t, celltest.NewURL(t))}
 	f.Exec(`ALTER TABLE jobs SET (autovacuum_enabled = false)`)
 	expect := func(most int64, want queue.Totals) {
 		t.Helper()
@@ -47,7 +47,7 @@ func TestTotals(t *testing.T) {
 // no longer than it may take: then there is the estimate.
 func TestTotalsThatTakeTooLong(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := &fixture{celltest.NewFixtureOn(t, celltest.NewURL(t))}
 	f.Submit(f.Jobs(7)...)
 	f.Exec(`ANALYZE`)
 	other := celltest.Connect(t, f.URL)

@@ -10,7 +10,7 @@ import (
 // Every statement stays on its indexes, with statistics and without.
 func TestPlans(t *testing.T) {
 	t.Parallel()
-	f := celltest.NewFixture(t)
+	f := celltest.NewFixtureOn(t, celltest.NewURL(t))
 	f.CheckPlans("empty", schedule.Planned())
 	f.Exec(`INSERT INTO schedules (tenant_id, name, every_ms, timezone, job, size, overlap, catch_up, catch_up_max, next_at, due_at, revision, created_at, updated_at)
 		SELECT CASE WHEN n % 2 = 0 THEN $1 ELSE gen_random_uuid() END, 's' || n, 60000, 'UTC', '{"type":"t"}', 12, 'allow', 'none', 1,

@@ -425,7 +425,7 @@ func fill(f *celltest.Fixture, queues, minutes int) {
 // Every statement stays on its indexes, with statistics and without.
 func TestPlans(t *testing.T) {
 	t.Parallel()
-	f := celltest.NewFixture(t)
+	f := celltest.NewFixtureOn(t, celltest.NewURL(t))
 	f.CheckPlans("empty", stats.Planned())
 	fill(f, 50, 400)
 	f.CheckPlans("full, without statistics", stats.Planned())

@@ -72,7 +72,7 @@ func TestSmallestJob(t *testing.T) {
 // Every statement stays on its indexes, with statistics and without.
 func TestPlansOfCounts(t *testing.T) {
 	t.Parallel()
-	f := celltest.NewFixture(t)
+	f := celltest.NewFixtureOn(t, celltest.NewURL(t))
 	f.CheckPlans("empty", usage.Planned())
 	f.Fill(20_000, "ann")
 	f.CheckPlans("full, without statistics", usage.Planned())

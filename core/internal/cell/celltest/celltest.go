@@ -1,5 +1,4 @@
-// Package celltest gives each test a database of its own, cloned from one that
-// is migrated once for the test process, on a real PostgreSQL.
+// Package celltest gives each test a migrated database of its own, on a real PostgreSQL.
 package celltest
 
 import (
@@ -8,87 +7,68 @@ import (
 	"encoding/hex"
 	"net/url"
 	"os"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
+	"github.com/forgequeue/forgequeue/cmd/supervisor/databasetest"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
-// template is the migrated database of which the others are copies.
-type template struct {
-	once sync.Once
-	name string
-	err  error
-	// copying: PostgreSQL refuses to copy a database that another session uses, another copy
-	// included.
-	copying sync.Mutex
-}
-
-//nolint:gochecknoglobals // one for the process is the point of it
-var migrated template
-
-// URL gives the URL of a new, migrated database that is dropped at the end of the test.
+// URL returns the URL of a migrated database without rows, which is the test's alone until it ends. Others
+// have used it: see databasetest.
 func URL(tb testing.TB) string {
 	tb.Helper()
 	if coordinator := os.Getenv(citusEnv); coordinator != "" {
 		return distributed(tb, coordinator)
 	}
-	server := storetest.Postgres(tb)
-	ctx := context.WithoutCancel(tb.Context())
-	migrated.once.Do(func() { migrated.name, migrated.err = makeTemplate(ctx, server) })
-	if migrated.err != nil {
-		tb.Fatalf("celltest: template: %v", migrated.err)
+	if _, measured := tb.(*testing.B); measured {
+		return NewURL(tb)
 	}
-	migrated.copying.Lock()
-	defer migrated.copying.Unlock()
-	return create(tb, server, "TEMPLATE "+migrated.name)
+	return inSchema(migrated(tb).Lease(tb))
 }
 
-// EmptyURL gives the URL of a new database without a schema.
+// NewURL returns the URL of a migrated database that no test has used: for tests of statistics, plans, the
+// size of tables, and the schema itself.
+func NewURL(tb testing.TB) string {
+	tb.Helper()
+	if coordinator := os.Getenv(citusEnv); coordinator != "" {
+		return distributed(tb, coordinator)
+	}
+	return inSchema(migrated(tb).New(tb))
+}
+
+// EmptyURL returns the URL of a new database without a schema.
 func EmptyURL(tb testing.TB) string {
 	tb.Helper()
-	return create(tb, storetest.Postgres(tb), "ENCODING 'UTF8' TEMPLATE template0")
+	return inSchema(databasetest.Empty(tb))
 }
 
-// Clone gives the URL of a copy of a database, as it is now. Nobody may be connected to it.
+// Clone returns the URL of a copy of a database, as it is now. Nobody may be connected to it.
 func Clone(tb testing.TB, databaseURL string) string {
 	tb.Helper()
 	if os.Getenv(citusEnv) != "" {
 		tb.Skip("a distributed schema is not copied with its database")
 	}
-	u, err := url.Parse(databaseURL)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	server, name := storetest.Postgres(tb), strings.TrimPrefix(u.Path, "/")
-	Eventually(tb, "the sessions to have ended", func() bool {
-		conn := Connect(tb, server)
-		defer func() { _ = conn.Close(context.WithoutCancel(tb.Context())) }()
-		var sessions int
-		return conn.QueryRow(tb.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = $1`, name).Scan(&sessions) == nil && sessions == 0
-	})
-	return create(tb, server, "TEMPLATE "+name)
+	return inSchema(databasetest.Copy(tb, databaseURL))
 }
 
-func create(tb testing.TB, server, how string) string {
+func migrated(tb testing.TB) *databasetest.Template {
 	tb.Helper()
-	ctx := context.WithoutCancel(tb.Context())
-	name := unique("t")
-	if err := execute(ctx, server, "CREATE DATABASE "+name+" "+how); err != nil {
-		tb.Fatalf("celltest: create: %v", err)
+	return &databasetest.Template{
+		Name: databasetest.Folder(tb, "core", "internal", "store", "migrations") + os.Getenv(schemaEnv),
+		Make: func(ctx context.Context, url string) error {
+			store, err := cell.Open(ctx, cell.Options{Options: store.Options{URL: inSchema(url), MaxConns: 2, PoolWait: 5 * time.Second}})
+			if err != nil {
+				return err
+			}
+			defer store.Close()
+			_, err = store.Migrate(ctx)
+			return err
+		},
 	}
-	tb.Cleanup(func() {
-		if err := execute(ctx, server, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
-			tb.Errorf("celltest: drop: %v", err)
-		}
-	})
-	return withDatabase(server, name)
 }
 
 // Open gives a store on a new, migrated database.
@@ -119,20 +99,6 @@ func Connect(tb testing.TB, databaseURL string) *pgx.Conn {
 	return conn
 }
 
-func makeTemplate(ctx context.Context, server string) (string, error) {
-	name := unique("template")
-	if err := execute(ctx, server, "CREATE DATABASE "+name+" ENCODING 'UTF8' TEMPLATE template0"); err != nil {
-		return "", err
-	}
-	store, err := cell.Open(ctx, cell.Options{Options: store.Options{URL: withDatabase(server, name), MaxConns: 2, PoolWait: 5 * time.Second}})
-	if err != nil {
-		return "", err
-	}
-	defer store.Close()
-	_, err = store.Migrate(ctx)
-	return name, err
-}
-
 func execute(ctx context.Context, server, statement string) error {
 	conn, err := pgx.Connect(ctx, server)
 	if err != nil {
@@ -149,24 +115,19 @@ func unique(prefix string) string {
 	return "fq_" + prefix + "_" + hex.EncodeToString(raw)
 }
 
-func withDatabase(server, name string) string {
-	u, err := url.Parse(server)
-	if err != nil {
-		return server
-	}
-	u.Path = "/" + name
-	return inSchema(u).String()
-}
+// schemaEnv names the schema that the tests' tables are in, where it is set: cells may be schemas of one
+// database, so all that core does has to work in any.
+const schemaEnv = "FORGEQUEUE_TEST_SCHEMA"
 
-// inSchema adds the schema that the tests' tables are in, where FORGEQUEUE_TEST_SCHEMA names one: cells
-// may be schemas of one database, so all that core does has to work in any.
-func inSchema(u *url.URL) *url.URL {
-	if schema := os.Getenv("FORGEQUEUE_TEST_SCHEMA"); schema != "" {
+func inSchema(databaseURL string) string {
+	u, err := url.Parse(databaseURL)
+	if schema := os.Getenv(schemaEnv); schema != "" && err == nil {
 		given := u.Query()
 		given.Set("search_path", schema)
 		u.RawQuery = given.Encode()
+		return u.String()
 	}
-	return u
+	return databaseURL
 }
 
 // Eventually waits until ok holds, and fails the test when it does not in time. what names the

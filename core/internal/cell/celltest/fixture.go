@@ -30,10 +30,16 @@ type Fixture struct {
 	Direct *pgx.Conn
 }
 
-// NewFixture makes one, for the time of the test.
+// NewFixture returns one on a database that other tests have used, for the time of the test.
 func NewFixture(t *testing.T) *Fixture {
 	t.Helper()
-	f := &Fixture{T: t, URL: URL(t)}
+	return NewFixtureOn(t, URL(t))
+}
+
+// NewFixtureOn returns one on a given database, for the time of the test.
+func NewFixtureOn(t *testing.T, databaseURL string) *Fixture {
+	t.Helper()
+	f := &Fixture{T: t, URL: databaseURL}
 	f.Store = OpenURL(t, f.URL)
 	f.Direct = Connect(t, f.URL)
 	f.Tenant = f.NewTenant()
