@@ -2,15 +2,6 @@
 # Checks live in .ci/run, needs of the machine in .ci/install.
 
 GO           = PATH="$$PATH:/usr/local/go/bin" go
-GO_TEST     ?= $(GO) test
-TEST_TIMEOUT ?= 35m
-TEST_FLAGS  ?=
-# Packages that are tested at once: many tests wait, and leave a core to others.
-TEST_AT_ONCE ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
-# In memory where there is room: databases are made and dropped by the hundred.
-TEST_FOLDER  = TMPDIR="$$(sh .ci/test-folder)"
-# The longest first, so that nothing runs alone at the end.
-PACKAGES    ?= ./e2e/faults ./e2e ./core/internal/queue ./e2e/examples ./e2e/console ./core/internal/dispatch ./e2e/conformance ./shared/jobtype work
 ARGS        ?=
 
 .PHONY: help run test test-slow build lint fmt drift tidy api-docs clients pictures migrations-seal mutants faults peers pgo secrets compose-smoke ci clean
@@ -21,10 +12,9 @@ help: ## list the targets
 run: ## start everything and do real jobs: go run ./cmd/forgequeue up $(ARGS)
 	@exec sh .ci/start $(ARGS)
 
-# vet is a part of make lint; a profile (default.pgo) would have everything compiled once more.
-test: ## every test of every module: go test -race work
+test: ## every test of every module, beside one PostgreSQL and one Redis; PACKAGES, TEST_FLAGS and others: see .ci/test
 	@sh .ci/install test
-	$(TEST_FOLDER) GORACE="$$GORACE atexit_sleep_ms=20" $(GO_TEST) -race -vet=off -pgo=off -ldflags='-s -w' -p $(TEST_AT_ONCE) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PACKAGES)
+	@bash .ci/test
 
 test-slow: ## the tests with half a CPU (Linux, root), then beside four busy loops; ARGS=half or busy: one
 	@bash .ci/test-slow $(ARGS)
@@ -60,9 +50,9 @@ mutants: ## break the rules on purpose, one by one: the tests must notice each
 	@bash .ci/mutants
 
 faults: ## the fault suite, long: kills, pauses, crashes, lost replies (an hour or more)
-	@sh .ci/install test
-	FORGEQUEUE_FAULTS=long $(GO_TEST) -race -timeout 3h -count=1 -v ./e2e/faults
-	FORGEQUEUE_FAULTS=long $(GO_TEST) -race -timeout 1h -count=1 -v -run 'ALargeWorkflow|ALongChain' ./core/internal/dispatch ./e2e
+	@sh .ci/install ci
+	FORGEQUEUE_FAULTS=long $(GO) test -race -timeout 3h -count=1 -v ./e2e/faults
+	FORGEQUEUE_FAULTS=long $(GO) test -race -timeout 1h -count=1 -v -run 'ALargeWorkflow|ALongChain' ./core/internal/dispatch ./e2e
 
 peers: ## River and this in turn on one PostgreSQL: the ratios of the bars (15 min; ARGS=-quick: 4 min)
 	@sh .ci/install test

@@ -106,7 +106,7 @@ func TestABackupIsRestoredOnAnotherServer(t *testing.T) {
 // goes on to its end.
 func TestSchedulesAndAWorkflowAreRestored(t *testing.T) {
 	t.Parallel()
-	c := stack.NewCluster(t, stack.ClusterOptions{DatabaseURL: stack.Up(t, stack.Folder(t), "--demo=false").SecondDatabase(t)})
+	c := stack.NewCluster(t, stack.ClusterOptions{DatabaseURL: stack.NewDatabase(t)})
 	tenant := c.NewTenant(t, "kept")
 	c.SetQueue(t, tenant, backupQueue, map[string]any{"visibility_timeout_ms": stack.Patience(2 * time.Second).Milliseconds()})
 	api0 := c.Client(t, tenant.Key)
@@ -146,7 +146,7 @@ func TestSchedulesAndAWorkflowAreRestored(t *testing.T) {
 	}
 	first := c.ScheduleRuns(t, "seconds")[0].At
 
-	restored := stack.Up(t, stack.Folder(t), "--demo=false").SecondDatabase(t)
+	restored := stack.NewDatabase(t)
 	postgresTool(t, "pg_restore", "--no-owner", "--exit-on-error", "--dbname="+restored, dump)
 	if left := stack.Query[int](t.Context(), t, restored, `SELECT count(*)::integer FROM follow_ups`)[0]; left != 1 {
 		t.Fatalf("the dump has %d follow-ups, want 1", left)

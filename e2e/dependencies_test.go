@@ -13,7 +13,7 @@ import (
 // A diamond of jobs, over HTTP: the last one runs after both of the middle ones, of which one fails.
 func TestJobsAfterOtherJobs(t *testing.T) {
 	t.Parallel()
-	s := stack.Up(t, stack.Folder(t), "--demo=false")
+	s := stack.Shared(t)
 	c := s.Client(t)
 	submit := func(body string) string {
 		t.Helper()
@@ -62,7 +62,7 @@ func TestJobsAfterOtherJobs(t *testing.T) {
 
 func TestRefusedParents(t *testing.T) {
 	t.Parallel()
-	s := stack.Up(t, stack.Folder(t), "--demo=false")
+	s := stack.Shared(t)
 	const unknown = "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"
 	for after, want := range map[string]string{
 		`["` + unknown + `"]`: "invalid_request after[0]",

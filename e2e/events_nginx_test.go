@@ -36,7 +36,7 @@ http {
 func TestEventsBehindNginx(t *testing.T) {
 	t.Parallel()
 	nginx := stack.Need(t, "nginx")
-	s := stack.Up(t, stack.Folder(t), "--demo=false")
+	s := stack.Shared(t)
 	address, dir := porttest.Address(t), t.TempDir()
 	conf := fmt.Sprintf(nginxConf, address, s.Gateway)
 	if os.Getuid() == 0 {

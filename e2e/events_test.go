@@ -60,7 +60,7 @@ func await(t *testing.T, lines <-chan string, event, state string) (job api.Job)
 // A job is followed with curl: each state, its progress, its end, and then curl ends.
 func TestEventsWithCurl(t *testing.T) {
 	t.Parallel()
-	s := stack.Up(t, stack.Folder(t), "--demo=false")
+	s := stack.Shared(t)
 	c := s.Client(t)
 	id := stack.Submit(t, c, api.SubmitRequest{Type: "watched", Queue: "q"})
 	curl := exec.CommandContext(t.Context(), stack.Need(t, "curl"), "-sSN", "--max-time", "60",

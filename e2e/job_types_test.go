@@ -54,7 +54,7 @@ func messagesOf(err error) string {
 // A type's life over two gateways: payloads, versions, force, defaults, replays, results, and its end.
 func TestJobTypes(t *testing.T) {
 	t.Parallel()
-	c := stack.NewCluster(t, stack.ClusterOptions{Cores: 2, Gateways: 2})
+	c := stack.SharedCluster(t)
 	owner, other := c.NewTenant(t, "typed"), c.NewTenant(t, "other")
 	first, second := on(t, c, 0, owner.Key), on(t, c, 1, owner.Key)
 	ctx := t.Context()

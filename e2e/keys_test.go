@@ -15,7 +15,7 @@ import (
 // are no business of another tenant's.
 func TestATenantManagesItsKeys(t *testing.T) {
 	t.Parallel()
-	c := stack.NewCluster(t, stack.ClusterOptions{Gateways: 2})
+	c := stack.SharedCluster(t)
 	acme, other := c.NewTenant(t, "acme"), c.NewTenant(t, "other")
 	ctx, owner, stranger := t.Context(), c.Client(t, acme.Key), c.Client(t, other.Key)
 	made, err := owner.CreateOwnKey(ctx, api.KeyRequest{Scopes: []string{api.ScopeAdmin, api.ScopeManage}})

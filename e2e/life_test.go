@@ -53,7 +53,7 @@ func field[T any](t *testing.T, body json.RawMessage, name string) T {
 // One job through everything that can happen to it, over HTTP.
 func TestTheWholeLifeOfAJob(t *testing.T) {
 	t.Parallel()
-	s := stack.Up(t, stack.Folder(t), "--demo=false")
+	s := stack.Shared(t)
 	c := s.Client(t)
 
 	// it fails for good, and is a dead letter with its story
@@ -120,7 +120,7 @@ func TestTheWholeLifeOfAJob(t *testing.T) {
 
 func TestWaitingForAJobIsWoken(t *testing.T) {
 	t.Parallel()
-	s := stack.Up(t, stack.Folder(t), "--demo=false")
+	s := stack.Shared(t)
 	c := s.Client(t)
 	id := stack.Submit(t, c, api.SubmitRequest{Type: "x"})
 	_, headers, _ := ask(t, s, "GET", "/v1/jobs/"+id, "")
@@ -200,7 +200,7 @@ func TestPauseOutlivesARestart(t *testing.T) {
 // What is another tenant's looks like what is not there, on every route.
 func TestForeignLooksLikeUnknown(t *testing.T) {
 	t.Parallel()
-	s := stack.Up(t, stack.Folder(t), "--demo=false")
+	s := stack.Shared(t)
 	c := s.Client(t)
 	id := stack.Submit(t, c, api.SubmitRequest{Type: "x"})
 	held := stack.ClaimOne(t, c, "w", "default")

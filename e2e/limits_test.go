@@ -14,7 +14,7 @@ import (
 // What the gateways have admitted and refused by rates is in the stats of limits, once, and who was refused is named.
 func TestRatesOverTime(t *testing.T) {
 	t.Parallel()
-	c := stack.NewCluster(t, stack.ClusterOptions{Gateways: 2})
+	c := stack.SharedCluster(t)
 	acme := c.NewTenant(t, "acme")
 	rates := api.Limits{JobsPerSecond: new(100.0), UserJobsPerSecond: new(0.001), UserJobBurst: new(int64(3))}
 	if _, err := c.Client(t, stack.Operator).PatchTenant(t.Context(), acme.ID, api.TenantPatch{Overrides: &api.Overrides{Limits: rates}}); err != nil {

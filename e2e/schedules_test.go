@@ -57,7 +57,7 @@ func TestSchedulesWhileCoresDie(t *testing.T) {
 // A key that is bound to a user makes, sees and changes that user's schedules, and no others.
 func TestSchedulesOfUsers(t *testing.T) {
 	t.Parallel()
-	s := stack.Up(t, stack.Folder(t), "--demo=false")
+	s := stack.Shared(t)
 	c := s.Client(t)
 	admin := s.ClientFor(t, s.OperatorKey)
 	who, err := c.Whoami(t.Context())

@@ -34,7 +34,7 @@ func (report) JobOptions() client.JobOptions { return client.JobOptions{Queue: "
 // Typed arguments, results, keys and batches do on a real server what they say.
 func TestTypedJobs(t *testing.T) {
 	t.Parallel()
-	cluster := stack.NewCluster(t, stack.ClusterOptions{})
+	cluster := stack.SharedCluster(t)
 	c := cluster.Client(t, cluster.NewTenant(t, "typed").Key)
 	ctx, cancel := context.WithTimeout(t.Context(), stack.Patience(2*time.Minute))
 	defer cancel()
@@ -146,7 +146,7 @@ func runTypedWorker(t *testing.T, c *client.Client) {
 // A long job reports, is seen to, and continues where it stopped: after an error, and in another worker.
 func TestProgressAndCheckpoints(t *testing.T) {
 	t.Parallel()
-	cluster := stack.NewCluster(t, stack.ClusterOptions{})
+	cluster := stack.SharedCluster(t)
 	c := cluster.Client(t, cluster.NewTenant(t, "reports").Key)
 	ctx, cancel := context.WithTimeout(t.Context(), stack.Patience(2*time.Minute))
 	defer cancel()

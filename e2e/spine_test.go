@@ -32,7 +32,7 @@ func setVisibility(t *testing.T, s *stack.Stack, queue string, visibility time.D
 // On the last attempt there is nobody else: a dead letter, not a stuck job.
 func TestWorkerKilledInMidJob(t *testing.T) {
 	t.Parallel()
-	s := stack.Up(t, stack.Folder(t), "--demo=false")
+	s := stack.Shared(t)
 	c := s.Client(t)
 	for _, queue := range []string{"second-chance", "last-chance"} {
 		// the queue is there once it is used; a job that waits is in nobody's way

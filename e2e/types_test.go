@@ -17,7 +17,7 @@ import (
 // and none is put back.
 func TestTwoWorkersOfDifferentTypes(t *testing.T) {
 	t.Parallel()
-	s := stack.Up(t, stack.Folder(t), "--demo=false")
+	s := stack.Shared(t)
 	c := s.Client(t)
 	const each = 10
 	var jobs []api.SubmitRequest

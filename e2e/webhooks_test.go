@@ -121,7 +121,7 @@ func acceptedBy(t *testing.T, call hookCall, secrets ...string) (inGo, inJavaScr
 // rotated, tested, failing, redriven, deleted.
 func TestWebhook(t *testing.T) {
 	t.Parallel()
-	cluster := stack.NewCluster(t, stack.ClusterOptions{Cores: 2, Settings: stack.PushSettings()})
+	cluster := stack.SharedCluster(t)
 	c := cluster.Client(t, cluster.NewTenant(t, "hooked").Key)
 	endpoint := newHookEndpoint(t)
 	made, err := c.PutWebhook(t.Context(), "all", api.WebhookRequest{

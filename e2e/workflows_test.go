@@ -58,7 +58,7 @@ func (w *worker) fail(jobType string) {
 // A diamond of which a job fails is redriven, and goes on; results flow to the last job.
 func TestADiamond(t *testing.T) {
 	t.Parallel()
-	s := stack.Up(t, stack.Folder(t), "--demo=false")
+	s := stack.Shared(t)
 	w := &worker{t, s.Client(t)}
 	status, headers, body := ask(t, s, "POST", "/v1/workflows", diamond, "Idempotency-Key", "order-1")
 	id := field[string](t, body, "id")
@@ -119,7 +119,7 @@ func TestADiamond(t *testing.T) {
 // A job after 1,000 others is claimed once they have completed, and its holder reads all of their results.
 func TestAJoinOfAThousand(t *testing.T) {
 	t.Parallel()
-	s := stack.Up(t, stack.Folder(t), "--demo=false")
+	s := stack.Shared(t)
 	w := &worker{t, s.Client(t)}
 	parts, refs := client.Workflow(), make([]string, api.MaxWorkflowAfter)
 	for i := range refs {
@@ -179,11 +179,11 @@ func TestAJoinOfAThousand(t *testing.T) {
 // A long chain of jobs runs to its end, each job after the one before it and with its result.
 func TestALongChain(t *testing.T) {
 	t.Parallel()
-	length := 200 // a thousand take two minutes on a slow machine
+	length := 50 // a thousand take two minutes on a slow machine
 	if os.Getenv("FORGEQUEUE_FAULTS") == "long" {
 		length = api.MaxBatchJobs
 	}
-	s := stack.Up(t, stack.Folder(t), "--demo=false")
+	s := stack.Shared(t)
 	c := s.Client(t)
 	runner, err := loop.New(loop.Options{Client: c, Queues: []string{"default"}, Concurrency: 4, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -235,7 +235,7 @@ func TestALongChain(t *testing.T) {
 
 func TestAWorkflowGrowsAndIsCancelled(t *testing.T) {
 	t.Parallel()
-	s := stack.Up(t, stack.Folder(t), "--demo=false")
+	s := stack.Shared(t)
 	w := &worker{t, s.Client(t)}
 	_, _, body := ask(t, s, "POST", "/v1/workflows", `{"jobs": [{"ref": "find", "type": "find"}]}`)
 	id := field[string](t, body, "id")
@@ -270,7 +270,7 @@ func TestAWorkflowGrowsAndIsCancelled(t *testing.T) {
 
 func TestRefusedWorkflows(t *testing.T) {
 	t.Parallel()
-	s := stack.Up(t, stack.Folder(t), "--demo=false")
+	s := stack.Shared(t)
 	jobs := func(list string) string { return `{"jobs": [` + list + `]}` }
 	many := make([]string, 0, api.MaxWorkflowAfter+1)
 	for i := range api.MaxWorkflowAfter + 1 {

@@ -14,7 +14,7 @@ import (
 // A redrive begins with a sample where the form has one, and its page says how far it is.
 func TestARedriveWithASample(t *testing.T) {
 	t.Parallel()
-	c := stack.NewCluster(t, stack.ClusterOptions{})
+	c := stack.SharedCluster(t)
 	acme := fill(t, c, c.NewTenant(t, "acme"))
 	owner := visit(t, c.Gateways[0].URL, acme.tenant.Key)
 	if _, text := owner.get("/console/dead-letters/confirm?do=redrive&fingerprint=" + acme.fingerprint); !strings.Contains(text, `name="canary_count"`) {

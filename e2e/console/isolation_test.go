@@ -84,7 +84,7 @@ func (v *visitor) post(path string, fields ...string) (int, string) {
 // Every page of one tenant's things is empty or not there for another, and no form of another changes them.
 func TestTenantsDoNotMeet(t *testing.T) {
 	t.Parallel()
-	c := stack.NewCluster(t, stack.ClusterOptions{})
+	c := stack.SharedCluster(t)
 	acme := fill(t, c, c.NewTenant(t, "acme"))
 	server := c.Gateways[0].URL
 	owner, other := visit(t, server, acme.tenant.Key), visit(t, server, c.NewTenant(t, "other").Key)
@@ -131,7 +131,7 @@ func TestTenantsDoNotMeet(t *testing.T) {
 // A key that only reads may open all that it sees, and change nothing.
 func TestAReaderChangesNothing(t *testing.T) {
 	t.Parallel()
-	c := stack.NewCluster(t, stack.ClusterOptions{})
+	c := stack.SharedCluster(t)
 	acme := fill(t, c, c.NewTenant(t, "acme"))
 	operator := c.Client(t, stack.Operator)
 	key, err := operator.CreateKey(t.Context(), acme.tenant.ID, api.KeyRequest{Scopes: []string{api.ScopeRead}})
@@ -237,7 +237,7 @@ func TestTheOperatorsPages(t *testing.T) {
 // Signing out everywhere ends the sessions of other browsers at other gateways, and leaves the key valid.
 func TestSignOutEverywhere(t *testing.T) {
 	t.Parallel()
-	c := stack.NewCluster(t, stack.ClusterOptions{Gateways: 2})
+	c := stack.SharedCluster(t)
 	tenant := c.NewTenant(t, "acme")
 	here, there := visit(t, c.Gateways[0].URL, tenant.Key), visit(t, c.Gateways[1].URL, tenant.Key)
 	if status, page := here.post("/console/sign-out-everywhere"); status != http.StatusOK || !strings.Contains(page, "You are signed out") {

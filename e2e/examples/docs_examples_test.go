@@ -65,7 +65,7 @@ var needs = map[string]string{
 // without a body is called: they work, and are answered as the documents say.
 func TestDocumentedExamplesWork(t *testing.T) {
 	t.Parallel()
-	c := stack.NewCluster(t, stack.ClusterOptions{Settings: stack.PushSettings()})
+	c := stack.SharedCluster(t)
 	e := &documented{t: t, cluster: c, tenant: c.NewTenant(t, "documented")}
 	e.client = c.Client(t, e.tenant.Key)
 	stack.Submit(t, e.client, api.SubmitRequest{Type: "x"}) // now there is a queue "default"

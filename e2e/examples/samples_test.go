@@ -18,7 +18,7 @@ import (
 // and get an answer that is no refusal; those in Go compile.
 func TestCodeSamplesWork(t *testing.T) {
 	t.Parallel()
-	c := stack.NewCluster(t, stack.ClusterOptions{})
+	c := stack.SharedCluster(t)
 	document, err := contract.Load("gateway")
 	if err != nil {
 		t.Fatal(err)

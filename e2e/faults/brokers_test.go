@@ -42,6 +42,7 @@ func (g got) note(t *testing.T, id string, body []byte, epoch string) {
 // RabbitMQ and NATS are killed under load and started again: every job ends completed, its message is there, and where
 // it is there twice both bear the same id.
 func TestBrokersKilledUnderLoad(t *testing.T) {
+	furtherFault(t, "TestCoreKilledUnderLoad")
 	t.Parallel()
 	c := pushCluster(t, stack.ClusterOptions{})
 	t.Run("RabbitMQ", func(t *testing.T) {
@@ -169,6 +170,7 @@ func drainNATS(t *testing.T, address string, g got) {
 
 // A bridge is killed under load, again and again: each message becomes one job.
 func TestBridgeKilledUnderLoad(t *testing.T) {
+	furtherFault(t, "TestCoreKilledUnderLoad")
 	t.Parallel()
 	c := pushCluster(t, stack.ClusterOptions{})
 	tenant := c.NewTenant(t, "bridged")

@@ -12,6 +12,7 @@ import (
 // waited for, and in the rest. Every dead letter rises once, the sample first, the rest after it has passed;
 // and not at all where it does not pass.
 func TestCanarySurvivesKilledCores(t *testing.T) {
+	furtherFault(t, "TestCoreKilledUnderLoad")
 	t.Parallel()
 	n, sample, rate := lane(120, 2000), lane(30, 300), lane(15, 100)
 	cluster := stack.NewCluster(t, stack.ClusterOptions{})

@@ -43,6 +43,7 @@ type cellStack struct {
 // Three cells, of which one has a PostgreSQL server of its own. That server is frozen: its tenants are
 // refused, and the others' jobs go on. Thawed, all that was accepted is done once.
 func TestCells(t *testing.T) {
+	furtherFault(t, "TestCoreKilledUnderLoad")
 	t.Parallel()
 	up := stack.Up(t, stack.Folder(t), "--demo=false")
 	names := []string{"first", "second", "third"}

@@ -14,6 +14,7 @@ import (
 // the services are started again: no job is claimed before its time, no lease runs
 // out, and a key holds as long as it should.
 func TestClocksAnHourOff(t *testing.T) {
+	furtherFault(t, "TestWorkerPausedPastItsLease")
 	t.Parallel()
 	shifts := []string{"1h", "-1h", "0s"}
 	c := stack.NewCluster(t, stack.ClusterOptions{Cores: 2, Gateways: 2, Clocks: []string{"1h", "-1h", "-1h", "1h"}})

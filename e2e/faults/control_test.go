@@ -15,6 +15,7 @@ import (
 // The control: a real run that violates nothing is spoilt, in its history and in
 // its database, and the checker that passed it must notice each time.
 func TestControlRunsFail(t *testing.T) {
+	furtherFault(t, "TestCoreKilledUnderLoad")
 	t.Parallel()
 	c := stack.NewCluster(t, stack.ClusterOptions{})
 	l := newLoad(t, c, 2*time.Second)

@@ -14,6 +14,7 @@ import (
 // Two cores with a gateway each share the work: no job is done twice, what the
 // services have counted is what is on record, and afterwards nothing is left over.
 func TestTwoCoresUnderLoad(t *testing.T) {
+	furtherFault(t, "TestRollingRestart")
 	t.Parallel()
 	c := stack.NewCluster(t, stack.ClusterOptions{Cores: 2, Gateways: 2})
 	l := newLoad(t, c, 5*time.Second)

@@ -53,6 +53,7 @@ func killedUnderLoad(t *testing.T, victim func(*stack.Cluster) *stack.Service) {
 }
 
 func TestWorkerKilledUnderLoad(t *testing.T) {
+	furtherFault(t, "TestWorkerPausedPastItsLease")
 	t.Parallel()
 	cycles := lane(3, 300)
 	c := stack.NewCluster(t, stack.ClusterOptions{})

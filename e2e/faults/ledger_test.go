@@ -42,6 +42,7 @@ func earlier(column string) string {
 // Cores are killed under load, and again while they close the day: its numbers are those that the API has acknowledged,
 // to the job.
 func TestTheLedgerAgreesAfterKills(t *testing.T) {
+	furtherFault(t, "TestCapsUnderKills")
 	t.Parallel()
 	cycles := lane(3, 100)
 	cluster := stack.NewCluster(t, stack.ClusterOptions{})

@@ -24,8 +24,17 @@ import (
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
-// faultsEnv makes the faults longer (long) or runs the figure of issue 3 (figure).
+// faultsEnv says which faults there are. Not set, as by `make test`: one of each kind. all, as by .ci/run: all of
+// them. long, as by `make faults`: all of them, many times. figure: the figure of issue 3.
 const faultsEnv = "FORGEQUEUE_FAULTS"
+
+// furtherFault skips a test of whose kind of fault another one, named by like, is the representative.
+func furtherFault(t *testing.T, like string) {
+	t.Helper()
+	if os.Getenv(faultsEnv) == "" {
+		t.Skipf("%s is the one of its kind: %s=all runs this one too", like, faultsEnv)
+	}
+}
 
 // lane is how much of a fault there is: pr in the lane of every change, long by
 // `make faults`.

@@ -15,6 +15,7 @@ import (
 // An asynchronous standby that has not received everything is promoted. With the old primary, started once more where no core may use it,
 // `core verify --after-failover` names exactly the jobs, ends of jobs, claims and changes that were acknowledged and are lost.
 func TestWhatAnAsynchronousStandbyLost(t *testing.T) {
+	furtherFault(t, "TestPrimaryFailsOver")
 	t.Parallel()
 	p := newPair(t, false)
 	c := stack.NewCluster(t, stack.ClusterOptions{DatabaseURL: p.servers[0].URL("beside"), Through: p.url})

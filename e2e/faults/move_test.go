@@ -35,6 +35,7 @@ type moved struct {
 // A tenant is moved under load, and the command is killed in every phase and run again: all that was accepted is there once, and what
 // was leased before is completed by its holder afterwards. Another tenant of the old cell goes on.
 func TestATenantIsMoved(t *testing.T) {
+	furtherFault(t, "TestCoreKilledUnderLoad")
 	t.Parallel()
 	stack.NotOnCitus(t, "moves a tenant between cells, which is refused between schemas there")
 	m := newMoved(t)

@@ -23,6 +23,7 @@ import (
 // same jobs at the same time, and that fill and empty queues with a cap. All answers are those of one machine that does
 // one request after the other: package invariants looks for that order with Porcupine.
 func TestAnswersHaveAnOrder(t *testing.T) {
+	furtherFault(t, "TestHTTPAnswersLost")
 	t.Parallel()
 	c := stack.NewCluster(t, stack.ClusterOptions{Cores: 2, Gateways: 2})
 	l := newLoad(t, c, 2*time.Second)

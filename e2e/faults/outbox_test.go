@@ -114,6 +114,7 @@ func (s *shop) insert(ctx context.Context, tx pgx.Tx, one order) error {
 // Writers commit and roll back while relays, core and gateway are killed at random moments. Each committed row is
 // exactly one job, and those of a key were stored in their order.
 func TestOutboxRowsUnderKills(t *testing.T) {
+	furtherFault(t, "TestCoreKilledUnderLoad")
 	t.Parallel()
 	kills, least := lane(10, 200), int64(lane(1500, 50_000))
 	c := stack.NewCluster(t, stack.ClusterOptions{})

@@ -33,6 +33,7 @@ import (
 // which has its share of the same two processors: half of them, so that the stack has
 // less than it had for its peak.
 func TestOverloadAndAFrozenPostgresUnderLoad(t *testing.T) {
+	furtherFault(t, "TestPostgresCrashesUnderLoad")
 	t.Parallel()
 	up := stack.Up(t, stack.Folder(t), "--demo=false")
 	c := stack.NewCluster(t, stack.ClusterOptions{

@@ -22,6 +22,7 @@ const poolWait = 2 * time.Second
 // connection keeps it, and whoever needs one is refused soon, and told to come back.
 // When the lock is gone, so are the refusals. Nothing is lost.
 func TestPoolOfTwoConnections(t *testing.T) {
+	furtherFault(t, "TestRollingRestart")
 	t.Parallel()
 	c := stack.NewCluster(t, stack.ClusterOptions{Settings: map[string]string{
 		"FORGEQUEUE_DATABASE_CONNS": "2", "FORGEQUEUE_DATABASE_WAIT": poolWait.String(),

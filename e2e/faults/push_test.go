@@ -115,6 +115,7 @@ func (p *pushTenant) breaker(t *testing.T) string {
 // A destination is dead for a while under load: its breaker opens, no job dies, no
 // attempt is spent while it is open, and another tenant does not notice.
 func TestPushDestinationDeadUnderLoad(t *testing.T) {
+	furtherFault(t, "TestCoreKilledUnderLoad")
 	t.Parallel()
 	warm, dead := time.Duration(lane(1, 15))*time.Second, time.Duration(lane(4, 60))*time.Second
 	push := func(e *endpoint) map[string]any {
@@ -188,6 +189,7 @@ func TestPushDestinationDeadUnderLoad(t *testing.T) {
 // Core is told to stop under load, again and again: calls under way end, and no
 // attempt is spent, no call made twice.
 func TestPushingCoreStopsUnderLoad(t *testing.T) {
+	furtherFault(t, "TestRollingRestart")
 	t.Parallel()
 	c := pushCluster(t, stack.ClusterOptions{Cores: 2})
 	e := newEndpoint(t)

@@ -64,6 +64,7 @@ func asked(t *testing.T, url string, words ...string) string {
 // The master of a tenant's slot dies in a Redis Cluster of three masters and three replicas, under load. All
 // connections have TLS with certificates of both sides, and the users are those of api-docs/operations.md.
 func TestRedisClusterLosesAMaster(t *testing.T) {
+	furtherFault(t, "TestRedisFaults")
 	t.Parallel()
 	const masters = 3
 	certificates := stack.NewAuthority(t)
@@ -141,6 +142,7 @@ func TestRedisClusterLosesAMaster(t *testing.T) {
 
 // The master that three Sentinels watch dies under load.
 func TestRedisSentinelReplacesAMaster(t *testing.T) {
+	furtherFault(t, "TestRedisFaults")
 	t.Parallel()
 	users := stack.RedisUsers(t)
 	master := newNode(t, "--port", users...)

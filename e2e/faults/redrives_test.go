@@ -75,6 +75,7 @@ func ended(r api.Redrive) bool { return r.State != api.RedriveRunning }
 // A redrive by filter at a rate, in the middle of which the only core is killed:
 // every dead letter rises, each once, and the count is the same.
 func TestRedriveUnderLoadSurvivesAKilledCore(t *testing.T) {
+	furtherFault(t, "TestCoreKilledUnderLoad")
 	t.Parallel()
 	// Slow enough that what is seen of it is not long past.
 	rate := lane(50, 500)
@@ -143,6 +144,7 @@ func (l *load) discard(c *client.Client, filter api.DeadLetterFilter) int64 {
 // A job that kills its worker again and again is a dead letter in the end, and costs
 // no other job an attempt.
 func TestPoisonedJobIsWorkerLost(t *testing.T) {
+	furtherFault(t, "TestWorkerPausedPastItsLease")
 	t.Parallel()
 	cluster := stack.NewCluster(t, stack.ClusterOptions{})
 	l := newLoad(t, cluster, 2*time.Second)

@@ -21,6 +21,7 @@ import (
 // PostgreSQL can remove nothing that died since. Jobs are pushed through all the same,
 // some of them by way of a delay, and at the end a claim is about as fast as at first.
 func TestOldSnapshotHeldUnderLoad(t *testing.T) {
+	furtherFault(t, "TestPostgresCrashesUnderLoad")
 	t.Parallel()
 	stack.NotOnCitus(t, "counts dead rows, which are the worker's")
 	const backlog = 1000

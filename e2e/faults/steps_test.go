@@ -126,6 +126,7 @@ func (s *stoppedCore) awaitTimeout(session int) {
 // A core is stopped within a step of a schedule. Other schedules go on meanwhile, by another core; its own go
 // on when it does, or when PostgreSQL has ended its session. No tick is made twice, and none is missing.
 func TestCoreStoppedInAStepOfASchedule(t *testing.T) {
+	furtherFault(t, "TestCoreKilledUnderLoad")
 	t.Parallel()
 	stack.NotOnCitus(t, "sees what a session waits for, which is on the worker")
 	s := newStoppedCore(t)
@@ -178,6 +179,7 @@ func TestCoreStoppedInAStepOfASchedule(t *testing.T) {
 // core; its own when it goes on, or when PostgreSQL has ended its session. Each job runs once, after all
 // before it.
 func TestCoreStoppedInAFollowUp(t *testing.T) {
+	furtherFault(t, "TestCoreKilledUnderLoad")
 	t.Parallel()
 	stack.NotOnCitus(t, "sees what a session waits for, which is on the worker")
 	s := newStoppedCore(t)

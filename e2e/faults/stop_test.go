@@ -11,6 +11,7 @@ import (
 // Core and gateway are told to stop under load, again and again: each ends its
 // requests, exits with 0 within its grace, and no attempt is spent.
 func TestServicesStopUnderLoad(t *testing.T) {
+	furtherFault(t, "TestRollingRestart")
 	t.Parallel()
 	c := stack.NewCluster(t, stack.ClusterOptions{})
 	l := newLoad(t, c, stack.Patience(20*time.Second)) // a lease that nobody gave back would show
@@ -50,6 +51,7 @@ func TestServicesStopUnderLoad(t *testing.T) {
 
 // A worker is told to stop in mid-job: its jobs are back at once, attempts included.
 func TestWorkerStopsInMidJob(t *testing.T) {
+	furtherFault(t, "TestWorkerPausedPastItsLease")
 	t.Parallel()
 	const jobs = 3
 	c := stack.NewCluster(t, stack.ClusterOptions{})

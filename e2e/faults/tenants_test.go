@@ -16,6 +16,7 @@ import (
 // Both cores are killed while they remove the data of a deleted tenant. They go on where they were; its key is
 // good no more, the other tenant has all of its jobs, and the counts are right all the time.
 func TestCoresAreKilledWhileATenantIsRemoved(t *testing.T) {
+	furtherFault(t, "TestCoreKilledUnderLoad")
 	t.Parallel()
 	c := stack.NewCluster(t, stack.ClusterOptions{Cores: 2})
 	gone, stays := c.NewTenant(t, "gone"), c.NewTenant(t, "stays")

@@ -18,6 +18,7 @@ import (
 // Two cores are killed in turn while jobs end in each way. There is exactly one delivery of each end: none is
 // lost, none is made twice, and what is called more than once has the same webhook-id.
 func TestCoresKilledAmongWebhooks(t *testing.T) {
+	furtherFault(t, "TestCoreKilledUnderLoad")
 	t.Parallel()
 	cycles := lane(6, 300)
 	c := pushCluster(t, stack.ClusterOptions{Cores: 2})

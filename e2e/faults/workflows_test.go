@@ -16,6 +16,7 @@ import (
 // Two cores are killed in turn while diamonds come in and are done, and a job of some of them fails. Each
 // job runs after all of its parents, none stays blocked, and what a failure does not reach has run.
 func TestCoresKilledAmongWorkflows(t *testing.T) {
+	furtherFault(t, "TestCoreKilledUnderLoad")
 	t.Parallel()
 	cycles := lane(4, 200)
 	c := stack.NewCluster(t, stack.ClusterOptions{Cores: 2})

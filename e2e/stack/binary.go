@@ -9,20 +9,27 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 )
 
-// binary is the program under test, built once for the test process.
+// binary is a program under test, built once for the test process.
 type binary struct {
-	once sync.Once
-	path string
-	err  error
+	name string
+	// clock: its clock can be set by FaultClockEnv. All that reads the time is compiled again for it.
+	clock bool
+	once  sync.Once
+	path  string
+	err   error
 }
 
 //nolint:gochecknoglobals // one build for the process is the point of it
-var forgequeue binary
+var (
+	forgequeue = binary{name: "forgequeue"}
+	otherClock = binary{name: "forgequeue-clock", clock: true}
+)
 
 // FaultClockEnv is how far the clock of a service with ClusterOptions.Clocks is
 // ahead, a duration.
@@ -48,13 +55,20 @@ func (b *binary) get(tb testing.TB) string {
 	return b.path
 }
 
+// remove removes what was built.
+func (b *binary) remove() {
+	if dir := filepath.Dir(b.path); strings.HasPrefix(filepath.Base(dir), buildFolder) {
+		_ = os.RemoveAll(dir)
+	}
+}
+
 const buildFolder = "fq-binary-"
 
 // build gives this process a copy of its own. What it is a copy of stays in the user's
 // cache, where Go finds it up to date: to link it takes longer than many a test, and
 // several packages need it at once.
 func (b *binary) build() (string, error) {
-	if given := os.Getenv("FORGEQUEUE_E2E_BINARY"); given != "" {
+	if given := os.Getenv("FORGEQUEUE_E2E_BINARY"); given != "" && !b.clock {
 		return given, nil // built the same way, for many runs
 	}
 	kept, release, err := b.kept()
@@ -62,11 +76,15 @@ func (b *binary) build() (string, error) {
 		return "", err
 	}
 	defer release()
-	overlay, err := faultClock(filepath.Dir(kept))
-	if err != nil {
-		return "", err
+	// As .ci/flags has it: what make run and the tests have compiled is not compiled again.
+	args := []string{"build", "-tags=nomsgpack", "-ldflags=-s -w", "-pgo=off", "-buildvcs=false", "-o", kept}
+	if b.clock {
+		overlay, err := faultClock(filepath.Dir(kept))
+		if err != nil {
+			return "", err
+		}
+		args = append(args, "-overlay", overlay)
 	}
-	args := []string{"build", "-pgo=off", "-overlay", overlay, "-o", kept}
 	if raced() {
 		args = append(args, "-race")
 	}
@@ -79,7 +97,7 @@ func (b *binary) build() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, "forgequeue")
+	path := filepath.Join(dir, b.name)
 	return path, duplicate(kept, path)
 }
 
@@ -125,7 +143,7 @@ func (b *binary) kept() (path string, release func(), err error) {
 		_ = lock.Close()
 		return "", nil, err
 	}
-	return filepath.Join(folder, "forgequeue"), func() { _ = lock.Close() }, nil
+	return filepath.Join(folder, b.name), func() { _ = lock.Close() }, nil
 }
 
 func duplicate(from, to string) error {

@@ -299,7 +299,11 @@ func (s *Service) SetClock(ahead string) {
 // Start starts the service, which must not run.
 func (s *Service) Start() {
 	s.tb.Helper()
-	command := exec.CommandContext(context.Background(), Binary(s.tb), s.args...)
+	program := &forgequeue
+	if s.settings[FaultClockEnv] != "" {
+		program = &otherClock
+	}
+	command := exec.CommandContext(context.Background(), program.get(s.tb), s.args...)
 	command.Env = os.Environ()
 	for name, value := range s.settings {
 		command.Env = append(command.Env, name+"="+value)
