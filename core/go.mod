@@ -19,7 +19,7 @@ require (
 	github.com/pressly/goose/v3 v3.29.0 // migrations
 	github.com/prometheus/client_golang v1.25.0 // metrics
 	github.com/rabbitmq/amqp091-go v1.16.0 // push: RabbitMQ
-	github.com/redis/go-redis/v9 v9.23.0 // Redis: hints between processes
+	github.com/redis/go-redis/v9 v9.23.0 // tests: what is in Redis
 	github.com/sony/gobreaker/v2 v2.4.0 // breakers of push destinations
 	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1 // signatures of push calls
 	github.com/twmb/franz-go v1.22.3 // push: Kafka
@@ -73,6 +73,8 @@ require (
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/quic-go/qpack v0.6.0 // indirect
 	github.com/quic-go/quic-go v0.59.0 // indirect
+	github.com/redis/go-redis/extra/rediscmd/v9 v9.23.0 // indirect
+	github.com/redis/go-redis/extra/redisotel/v9 v9.23.0 // indirect
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
 	github.com/sethvargo/go-retry v0.5.0 // indirect
 	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect

@@ -13,8 +13,7 @@ require (
 	github.com/google/uuid v1.6.0 // ids of jobs, tenants and requests
 	github.com/hashicorp/golang-lru/v2 v2.0.7 // keys and buckets in memory, the least recently used leaves first
 	github.com/prometheus/client_golang v1.25.0 // request metrics
-	github.com/redis/go-redis/extra/redisotel/v9 v9.23.0 // traces: the limiter's calls
-	github.com/redis/go-redis/v9 v9.23.0 // Redis: the limiter, revocation hints
+	github.com/redis/go-redis/v9 v9.23.0 // tests: what is in Redis
 	github.com/sony/gobreaker/v2 v2.4.0 // the breakers of the hop and of Redis: rolling window, exclusions
 	github.com/swaggest/swgui v1.8.5 // Swagger UI, embedded
 	go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp v0.72.0 // traces: a span of each request
@@ -61,6 +60,7 @@ require (
 	github.com/quic-go/qpack v0.6.0 // indirect
 	github.com/quic-go/quic-go v0.59.0 // indirect
 	github.com/redis/go-redis/extra/rediscmd/v9 v9.23.0 // indirect
+	github.com/redis/go-redis/extra/redisotel/v9 v9.23.0 // indirect
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
 	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect
 	github.com/ugorji/go/codec v1.3.1 // indirect

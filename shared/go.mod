@@ -6,6 +6,8 @@ require (
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // job types: values to be checked, in half of encoding/json's time
 	github.com/google/jsonschema-go v0.4.3 // job types: JSON Schemas of Go types, for package jobschema alone
 	github.com/prometheus/client_golang v1.25.0 // metrics registry and exposition of both services
+	github.com/redis/go-redis/extra/redisotel/v9 v9.23.0 // traces: calls of Redis
+	github.com/redis/go-redis/v9 v9.23.0 // Redis: the limiter, hints between processes
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // job types: JSON Schema 2020-12, which passes the standard's suite
 	go.opentelemetry.io/otel v1.47.0 // traces: attributes, propagation
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp v1.47.0 // traces: export over HTTP
@@ -28,11 +30,13 @@ require (
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
+	github.com/redis/go-redis/extra/rediscmd/v9 v9.23.0 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace v1.47.0 // indirect
 	go.opentelemetry.io/otel/log v1.47.0 // indirect
 	go.opentelemetry.io/otel/metric v1.47.0 // indirect
 	go.opentelemetry.io/proto/otlp v1.11.0 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/net v0.61.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect

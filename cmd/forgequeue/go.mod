@@ -16,7 +16,6 @@ require (
 	github.com/jackc/pgx/v5 v5.12.0 // tests: what up has in its database
 	github.com/prometheus/client_golang v1.25.0 // tests: its linter of metrics
 	github.com/rabbitmq/amqp091-go v1.16.0 // bridge: RabbitMQ
-	github.com/redis/go-redis/v9 v9.23.0 // its own log lines are turned off
 	github.com/schollz/progressbar/v3 v3.19.1 // progress on a terminal while a command waits
 	github.com/spf13/cobra v1.10.2 // the command line
 	go.uber.org/goleak v1.3.0 // tests: no goroutine is left behind
@@ -100,6 +99,7 @@ require (
 	github.com/quic-go/quic-go v0.59.0 // indirect
 	github.com/redis/go-redis/extra/rediscmd/v9 v9.23.0 // indirect
 	github.com/redis/go-redis/extra/redisotel/v9 v9.23.0 // indirect
+	github.com/redis/go-redis/v9 v9.23.0 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
 	github.com/sethvargo/go-retry v0.5.0 // indirect

@@ -6,7 +6,6 @@ import (
 	"context"
 	"os"
 
-	"github.com/redis/go-redis/v9" //nolint:depguard // its logger alone
 	"github.com/spf13/cobra"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
@@ -15,20 +14,12 @@ import (
 )
 
 func main() {
-	redis.SetLogger(silence{})
 	prepareConsole()
 	ctx, stop := interrupt.Context(context.Background())
 	code := cli.Execute(ctx, newRoot(cli.Options{}))
 	stop()
 	os.Exit(code)
 }
-
-// silence replaces the Redis library's logger, which writes errors to standard
-// error that the caller gets too.
-type silence struct{}
-
-// Printf does nothing.
-func (silence) Printf(context.Context, string, ...any) {}
 
 func newRoot(options cli.Options) *cobra.Command {
 	root := &cobra.Command{

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cells"
@@ -19,6 +18,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/httpapi"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/redisclient"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
@@ -32,7 +32,7 @@ type cellsOptions struct {
 	log             *slog.Logger
 	tracing         *telemetry.Tracing
 	store           cell.Options
-	redis           redis.UniversalClient
+	redis           *redisclient.Client
 	public, private net.Listener
 }
 

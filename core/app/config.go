@@ -18,6 +18,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/httpserver"
 	"github.com/forgequeue/forgequeue/shared/identity"
+	"github.com/forgequeue/forgequeue/shared/redisurl"
 	"github.com/forgequeue/forgequeue/shared/secret"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
@@ -130,8 +131,10 @@ func (cfg Config) check() error {
 	_, allowErr := outbound.ParseGuard(cfg.PushAllow)
 	wrong(allowErr == nil, "FORGEQUEUE_PUSH_ALLOW: %w", allowErr)
 	problems = append(problems, cfg.Tracing.Check())
-	_, err := redisOptions(cfg)
-	wrong(err == nil, "REDIS_URL: %w", err)
+	if cfg.RedisURL != "" {
+		_, err := redisurl.Parse(cfg.RedisURL.Reveal())
+		wrong(err == nil, "REDIS_URL: %w", err)
+	}
 	if cfg.Logger == nil {
 		_, err := telemetry.NewLogger(io.Discard, cfg.LogFormat, cfg.LogLevel)
 		wrong(err == nil, "FORGEQUEUE_LOG_FORMAT, FORGEQUEUE_LOG_LEVEL: %w", err)

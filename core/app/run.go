@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
@@ -25,7 +24,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/httpserver"
 	"github.com/forgequeue/forgequeue/shared/identity"
 	"github.com/forgequeue/forgequeue/shared/memory"
-	"github.com/forgequeue/forgequeue/shared/redisurl"
+	"github.com/forgequeue/forgequeue/shared/redisclient"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
@@ -224,31 +223,16 @@ func closeAll(listeners ...net.Listener) {
 	}
 }
 
-// redisOptions gives nil without Redis: then there are only polls.
-func redisOptions(cfg Config) (*redis.UniversalOptions, error) {
+// openRedis gives nil without Redis: then there are only polls.
+func openRedis(cfg Config) (*redisclient.Client, error) {
 	if cfg.RedisURL == "" {
-		return nil, nil //nolint:nilnil // see above
+		return nil, nil //nolint:nilnil // no Redis is no error
 	}
-	target, err := redisurl.Parse(cfg.RedisURL.Reveal())
-	if err != nil {
-		return nil, err
-	}
-	return &redis.UniversalOptions{
-		Addrs: target.Addrs, IsClusterMode: target.Cluster, MasterName: target.Master, DB: target.DB,
-		Username: target.Username, Password: target.Password, TLSConfig: target.TLS,
-		SentinelUsername: target.SentinelUsername, SentinelPassword: target.SentinelPassword,
-	}, nil
-}
-
-func openRedis(cfg Config) (redis.UniversalClient, error) {
-	options, err := redisOptions(cfg)
+	client, err := hints.Connect(cfg.RedisURL.Reveal())
 	if err != nil {
 		return nil, fmt.Errorf("core: REDIS_URL: %w", err)
 	}
-	if options == nil {
-		return nil, nil //nolint:nilnil // no Redis is no error
-	}
-	return hints.Connect(options), nil
+	return client, nil
 }
 
 func days(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }

@@ -8,10 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"                    //nolint:depguard // with longer timeouts than admission's
-	"github.com/redis/go-redis/v9/maintnotifications" //nolint:depguard // as above
-
 	"github.com/forgequeue/forgequeue/shared/diagnosis"
+	"github.com/forgequeue/forgequeue/shared/redisclient"
 	"github.com/forgequeue/forgequeue/shared/redisurl"
 )
 
@@ -32,21 +30,13 @@ func Diagnose(ctx context.Context, redisURL string) diagnosis.Diagnosis {
 	ctx, cancel := context.WithTimeout(ctx, diagnosisTime)
 	defer cancel()
 	var d look
-	target, err := redisurl.Parse(redisURL)
+	client, err := redisclient.Open(redisURL, redisclient.Options{DialTimeout: dialTime}) // longer than admission's
 	if err != nil {
 		d.Add(diagnosis.LevelFail, "Redis", "REDIS_URL cannot be read: "+err.Error(), "it should look like "+redisurl.Form)
 		return d.Diagnosis
 	}
-	client := redis.NewUniversalClient(&redis.UniversalOptions{
-		Addrs: target.Addrs, IsClusterMode: target.Cluster, MasterName: target.Master, DB: target.DB,
-		Username: target.Username, Password: target.Password, TLSConfig: target.TLS,
-		SentinelUsername: target.SentinelUsername, SentinelPassword: target.SentinelPassword,
-		ContextTimeoutEnabled: true, DialTimeout: dialTime, MaxRetries: -1,
-		DisableIdentity:          true, // older servers answer it with an error
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
 	defer func() { _ = client.Close() }() // it was only read
-	if err := client.Ping(ctx).Err(); err != nil {
+	if err := client.Ping(ctx); err != nil {
 		d.Add(diagnosis.LevelFail, "Redis", err.Error(), "start the server, or correct REDIS_URL; without Redis each gateway limits by itself")
 		return d.Diagnosis
 	}
@@ -65,11 +55,11 @@ func Diagnose(ctx context.Context, redisURL string) diagnosis.Diagnosis {
 
 // clockOf compares the clocks by the quickest of a few calls, as NTP does: the answer
 // was written at some time between the call and its return.
-func clockOf(ctx context.Context, client redis.UniversalClient) (ahead, doubt time.Duration, err error) {
+func clockOf(ctx context.Context, client *redisclient.Client) (ahead, doubt time.Duration, err error) {
 	const questions = 5
 	for i := range questions {
 		asked := time.Now()
-		told, err := client.Time(ctx).Result()
+		told, err := client.Time(ctx)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -92,9 +82,9 @@ func (d *look) speed() {
 	d.Add(diagnosis.LevelOK, "Redis latency", detail, "")
 }
 
-func (d *look) version(ctx context.Context, client redis.UniversalClient) {
+func (d *look) version(ctx context.Context, client *redisclient.Client) {
 	const check = "Redis version"
-	info := infoOf(ctx, client, "server")
+	info := infoOf(ctx, client, "Server")
 	if valkey := info["valkey_version"]; valkey != "" {
 		d.Add(diagnosis.LevelOK, check, "Valkey "+valkey, "")
 		return
@@ -119,11 +109,12 @@ redis.call('MGET', KEYS[1])
 redis.call('SET', KEYS[1], time[1], 'PX', ARGV[1])
 return tonumber(time[1])`
 
-func (d *look) scripts(ctx context.Context, client redis.UniversalClient) {
+func (d *look) scripts(ctx context.Context, client *redisclient.Client) {
 	const check = "Redis scripts"
 	key := "fq:doctor:" + strconv.FormatInt(time.Now().UnixNano(), 36)
-	err := redis.NewScript(probe).Run(ctx, client, []string{key}, time.Second.Milliseconds()).Err()
-	switch {
+	call := redisclient.Call{Keys: []string{key}, Args: []any{time.Second.Milliseconds()}}
+	client.Run(ctx, redisclient.NewScript(probe), []*redisclient.Call{&call})
+	switch err := call.Err; {
 	case err == nil:
 		d.Add(diagnosis.LevelOK, check, "EVALSHA and EVAL work, and may write", "")
 	case strings.HasPrefix(err.Error(), "READONLY"):
@@ -134,9 +125,9 @@ func (d *look) scripts(ctx context.Context, client redis.UniversalClient) {
 }
 
 // hints checks pub/sub, by which revocations and wake-ups are sent.
-func (d *look) hints(ctx context.Context, client redis.UniversalClient) {
+func (d *look) hints(ctx context.Context, client *redisclient.Client) {
 	const check = "Redis pub/sub"
-	if err := client.Publish(ctx, "fq:doctor", "").Err(); err != nil {
+	if _, err := client.Publish(ctx, "fq:doctor", ""); err != nil {
 		d.Add(diagnosis.LevelWarn, check, err.Error(), "allow PUBLISH and SUBSCRIBE on fq:*; without them jobs are found by polls, and a revoked key works for 30 s more")
 		return
 	}
@@ -145,9 +136,9 @@ func (d *look) hints(ctx context.Context, client redis.UniversalClient) {
 
 // memory checks what the server does when it is full. Persistence does not matter: all
 // data in Redis may be lost.
-func (d *look) memory(ctx context.Context, client redis.UniversalClient) {
+func (d *look) memory(ctx context.Context, client *redisclient.Client) {
 	const check = "Redis memory"
-	info := infoOf(ctx, client, "memory")
+	info := infoOf(ctx, client, "Memory")
 	limit, policy := info["maxmemory"], info["maxmemory_policy"]
 	switch {
 	case limit == "" || policy == "":
@@ -165,16 +156,10 @@ func (d *look) memory(ctx context.Context, client redis.UniversalClient) {
 }
 
 // infoOf reads a section of INFO; nil if the server does not give it.
-func infoOf(ctx context.Context, client redis.UniversalClient, section string) map[string]string {
-	text, err := client.Info(ctx, section).Result()
+func infoOf(ctx context.Context, client *redisclient.Client, section string) map[string]string {
+	told, err := client.Info(ctx, section)
 	if err != nil {
 		return nil
 	}
-	told := map[string]string{}
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			told[name] = value
-		}
-	}
-	return told
+	return told[section]
 }

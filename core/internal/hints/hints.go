@@ -11,21 +11,16 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/resp"
+	"github.com/forgequeue/forgequeue/shared/redisclient"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
@@ -78,7 +73,7 @@ type Listener struct {
 
 // Hints sends and receives.
 type Hints struct {
-	client        redis.UniversalClient
+	client        *redisclient.Client
 	self          string
 	out           chan message
 	notifications notifications
@@ -95,35 +90,21 @@ type message struct{ channel, payload string }
 // New makes Hints over client. A nil client makes Hints that send and receive nothing. Several
 // installations may share one Redis: a hint of another's lanes is looked up, not found, and
 // dropped.
-func New(client redis.UniversalClient, log *slog.Logger) *Hints {
+func New(client *redisclient.Client, log *slog.Logger) *Hints {
 	return NewOf("", 1, client, log)
 }
 
 // NewOf is New for one of several cells, of which a process has one Hints each: lanes have numbers of
 // their own in each cell, so only hints of the same cell count.
-func NewOf(cell string, cells int, client redis.UniversalClient, log *slog.Logger) *Hints {
+func NewOf(cell string, cells int, client *redisclient.Client, log *slog.Logger) *Hints {
 	return &Hints{
 		client: client, self: rand.Text(), out: make(chan message, backlog), notifications: newNotifications(), log: log, cell: cell, own: int64(cells),
 	}
 }
 
-// Connect makes a client for Hints, which set their own timeouts. Replies are checked before the
-// library reads them. It does not dial yet.
-func Connect(options *redis.UniversalOptions) redis.UniversalClient {
-	options.ContextTimeoutEnabled = true
-	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = 150*time.Millisecond, time.Second, time.Second
-	options.MaxRetries = -1
-	options.DisableIdentity = true // older servers answer it with an error, and a user may not be allowed it
-	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	dial := redis.NewDialer(&redis.Options{DialTimeout: options.DialTimeout, TLSConfig: options.TLSConfig})
-	options.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return resp.Checked(conn), nil
-	}
-	return redis.NewUniversalClient(options)
+// Connect makes a client for Hints, which set their own timeouts. It does not dial yet.
+func Connect(url string) (*redisclient.Client, error) {
+	return redisclient.Open(url, redisclient.Options{DialTimeout: 150 * time.Millisecond, ReadTimeout: time.Second, WriteTimeout: time.Second})
 }
 
 // Ready notifies other cores of jobs that became ready. It never blocks.
@@ -177,7 +158,7 @@ func (h *Hints) Run(ctx context.Context, listener Listener) error {
 }
 
 func (h *Hints) sendHints(ctx context.Context) {
-	_, oneNode := h.client.(*redis.Client)
+	oneNode := h.client.OneNode()
 	failing := false
 	for {
 		select {
@@ -197,63 +178,28 @@ func (h *Hints) sendHints(ctx context.Context) {
 	}
 }
 
-// publish sends one message within a time and gives the number of receivers. A panic of the library
-// becomes an error.
+// publish sends one message within a time and gives the number of receivers.
 func (h *Hints) publish(ctx context.Context, m message, within time.Duration) (receivers int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	defer fence(&err)
-	return h.client.Publish(ctx, m.channel, m.payload).Result()
-}
-
-// fence makes a panic an error: the library must not end the process, whatever Redis sends.
-func fence(err *error) {
-	if failure := recover(); failure != nil { //nolint:revive // deferred by its callers
-		*err = fmt.Errorf("redis client: panic: %v", failure)
-	}
+	return h.client.Publish(ctx, m.channel, m.payload)
 }
 
 // receive handles hints of other cores, and subscribes again after a loss.
 func (h *Hints) receive(ctx context.Context, listener Listener) {
+	subscription := redisclient.Subscription{
+		Channels: []string{api.ChannelReady}, Silence: silence,
+		Message: func(_, payload string) { h.handle(payload, listener) },
+	}
 	for ctx.Err() == nil {
-		_ = h.listen(ctx, listener) // a hint lost before the next one costs a poll
+		_ = h.client.Listen(ctx, subscription) // a hint lost before the next one costs a poll
 		_ = wait.About(ctx, resubscribePause)
 	}
 }
 
-// listen handles the messages of one subscription, until it fails. It reads in this goroutine: the
-// library's own would end the process on an unexpected reply.
-func (h *Hints) listen(ctx context.Context, listener Listener) (err error) {
-	defer fence(&err)
-	subscription := h.client.Subscribe(ctx, api.ChannelReady)
-	closeOnce := sync.OnceFunc(func() { _ = subscription.Close() })
-	defer closeOnce()
-	// a read is not interrupted by its context
-	stop := context.AfterFunc(ctx, closeOnce)
-	defer stop()
-	pinged := false // a ping is unanswered
-	for {
-		event, err := subscription.ReceiveTimeout(ctx, silence)
-		late, isNet := errors.AsType[net.Error](err)
-		switch {
-		case err == nil:
-			pinged = false
-			h.handle(event, listener)
-		case isNet && late.Timeout() && !pinged && ctx.Err() == nil:
-			pinged = true
-			if err := subscription.Ping(ctx); err != nil {
-				return err
-			}
-		default:
-			return err
-		}
-	}
-}
-
-func (h *Hints) handle(event any, listener Listener) {
-	message, ok := event.(*redis.Message)
+func (h *Hints) handle(payload string, listener Listener) {
 	var hint ready
-	if ok && json.Unmarshal([]byte(message.Payload), &hint) == nil && hint.From != h.self && hint.Cell == h.cell {
+	if json.Unmarshal([]byte(payload), &hint) == nil && hint.From != h.self && hint.Cell == h.cell {
 		listener.handle(hint)
 	}
 }

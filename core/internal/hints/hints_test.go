@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -22,19 +23,30 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/redisurl"
+	"github.com/forgequeue/forgequeue/shared/redisclient"
 )
 
 // The channels are the same for every process, so these tests share one Redis
 // with each other and know their own hints by the lanes.
 
-func client(t *testing.T, redisURL string) redis.UniversalClient {
+func client(t *testing.T, redisURL string) *redisclient.Client {
 	t.Helper()
-	target, err := redisurl.Parse(redisURL)
+	c, err := hints.Connect(redisURL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := hints.Connect(&redis.UniversalOptions{Addrs: target.Addrs, DB: target.DB, Username: target.Username, Password: target.Password})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// raw is a connection of the test's own to the same server.
+func raw(t *testing.T) *redis.Client {
+	t.Helper()
+	options, err := redis.ParseURL(storetest.Redis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := redis.NewClient(options)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -99,7 +111,7 @@ func (l *listener) has(lanes ...directory.LaneID) bool {
 }
 
 // start runs Hints until stop, which says that Run has returned nil.
-func start(t *testing.T, c redis.UniversalClient) (l *listener, stop func()) {
+func start(t *testing.T, c *redisclient.Client) (l *listener, stop func()) {
 	t.Helper()
 	return startOf(t, hints.New(c, quiet()))
 }
@@ -211,8 +223,8 @@ func TestALongHintIsCut(t *testing.T) {
 
 func TestNonsenseIsNoHint(t *testing.T) {
 	t.Parallel()
-	c := client(t, storetest.Redis(t))
-	one, _ := start(t, c)
+	c := raw(t)
+	one, _ := start(t, client(t, storetest.Redis(t)))
 	celltest.Eventually(t, "what follows the nonsense", func() bool {
 		for _, text := range []string{"", "nonsense", `{"from":1}`, `{"lines":"x"}`, `{"from":"x","lines":[{"l":31,"p":99,"n":-1}]}`} {
 			if err := c.Publish(t.Context(), api.ChannelReady, text).Err(); err != nil {
@@ -226,7 +238,7 @@ func TestNonsenseIsNoHint(t *testing.T) {
 func TestKeyRevokedReachesGateways(t *testing.T) {
 	t.Parallel()
 	c := client(t, storetest.Redis(t))
-	gateway := c.Subscribe(t.Context(), api.ChannelKeyRevoked)
+	gateway := raw(t).Subscribe(t.Context(), api.ChannelKeyRevoked)
 	defer func() { _ = gateway.Close() }()
 	if _, err := gateway.Receive(t.Context()); err != nil { // subscribed
 		t.Fatal(err)
@@ -325,7 +337,7 @@ func TestABadRedisBlocksNobody(t *testing.T) {
 func TestAFullBacklogDropsNoNotification(t *testing.T) {
 	t.Parallel()
 	c := client(t, storetest.Redis(t))
-	gateway := c.Subscribe(t.Context(), api.ChannelKeyRevoked)
+	gateway := raw(t).Subscribe(t.Context(), api.ChannelKeyRevoked)
 	defer func() { _ = gateway.Close() }()
 	if _, err := gateway.Receive(t.Context()); err != nil {
 		t.Fatal(err)
@@ -423,49 +435,24 @@ func TestRedisThatAnswersNonsense(t *testing.T) {
 
 func TestHintsSurviveALostConnection(t *testing.T) {
 	t.Parallel()
-	shared := client(t, storetest.Redis(t))
-	named := func(name string) redis.UniversalClient {
-		options, err := redis.ParseURL(storetest.Redis(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		options.ClientName = name
-		c := redis.NewClient(options)
-		t.Cleanup(func() { _ = c.Close() })
-		return c
+	shared := raw(t)
+	name := "lost-" + uuid.NewString() // a user of Redis, by whom the connections are found
+	if err := shared.Do(t.Context(), "ACL", "SETUSER", name, "on", ">secret", "~*", "&*", "+@all").Err(); err != nil {
+		t.Fatal(err)
 	}
-	one, _ := start(t, named("lost-one"))
-	two, _ := start(t, named("lost-two"))
-	celltest.Eventually(t, "a first hint", func() bool { one.Ready(of(41)); return two.has(41) })
-	killed := 0
-	list, err := shared.Do(t.Context(), "CLIENT", "LIST").Text()
+	t.Cleanup(func() { _ = shared.Do(context.WithoutCancel(t.Context()), "ACL", "DELUSER", name).Err() })
+	at, err := url.Parse(storetest.Redis(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range idsNamed(list, "lost-one", "lost-two") {
-		if shared.Do(t.Context(), "CLIENT", "KILL", "ID", id).Err() == nil {
-			killed++
-		}
-	}
-	if killed < 2 {
-		t.Fatalf("%d connections were cut", killed)
+	at.User = url.UserPassword(name, "secret")
+	one, _ := start(t, client(t, at.String()))
+	two, _ := start(t, client(t, at.String()))
+	celltest.Eventually(t, "a first hint", func() bool { one.Ready(of(41)); return two.has(41) })
+	if killed, err := shared.Do(t.Context(), "CLIENT", "KILL", "USER", name).Int(); err != nil || killed < 2 {
+		t.Fatalf("%d connections were cut, %v", killed, err)
 	}
 	celltest.Eventually(t, "a hint afterwards", func() bool { one.Ready(of(42)); return two.has(42) })
-}
-
-// idsNamed picks the connections with one of the names from CLIENT LIST.
-func idsNamed(list string, names ...string) (ids []string) {
-	for line := range strings.Lines(list) {
-		fields := map[string]string{}
-		for field := range strings.FieldsSeq(line) {
-			name, value, _ := strings.Cut(field, "=")
-			fields[name] = value
-		}
-		if slices.Contains(names, fields["name"]) {
-			ids = append(ids, fields["id"])
-		}
-	}
-	return ids
 }
 
 // fakeRedis is a server that answers each command with what answer makes of its words, which may be nonsense; HELLO alone

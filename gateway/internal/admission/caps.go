@@ -35,9 +35,7 @@ func (l *Limiter) CapReached(ctx context.Context, tenant, user string, full api.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.budget)
 		defer cancel()
 		// The error is dropped: only calls that must succeed put Redis in doubt.
-		_ = fenced(func() error {
-			return l.client.Set(ctx, l.prefix+use.key(hintSuffix(user)), formatCap(full, wait), capHintLife).Err()
-		})
+		_ = l.client.Set(ctx, l.prefix+use.key(hintSuffix(user)), formatCap(full, wait), capHintLife)
 	}()
 }
 

@@ -75,7 +75,7 @@ func TestCluster(t *testing.T) {
 	t.Parallel()
 	url := startCluster(t)
 	l := limiter(t, url, admission.LimiterOptions{})
-	client := patient(t, url).Client()
+	client := raw(t, url)
 	rate, burst := slowly, int64(3)
 	in := func(string) api.Limits {
 		return api.Limits{

@@ -4,9 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/redisclient"
 )
 
 // What tests outside the package may see of it.
@@ -60,20 +59,17 @@ type Step struct {
 func RunScript(ctx context.Context, r *Redis, source string, steps []Step) error {
 	calls := make([]*scriptCall, len(steps))
 	for i, s := range steps {
-		calls[i] = &scriptCall{keys: s.Keys, args: s.Args}
+		calls[i] = newCall(s.Keys, s.Args)
 	}
-	err := newScript(source).run(ctx, r.client, calls)
+	err := run(ctx, r.client, redisclient.NewScript(source), calls)
 	for i, c := range calls {
-		steps[i].Verdict, steps[i].Passed, steps[i].Now, steps[i].Debts, steps[i].Err = c.verdict, c.passed, c.now, c.debts, c.err
+		steps[i].Verdict, steps[i].Passed, steps[i].Now, steps[i].Debts, steps[i].Err = c.verdict, c.passed, c.now, c.debts, c.Err
 	}
 	return err
 }
 
 // LimiterScript is what decides.
 func LimiterScript() string { return limiterLua }
-
-// Client is the connection itself.
-func (r *Redis) Client() redis.UniversalClient { return r.client }
 
 // LocalBuckets is how many buckets the limiter remembers in the process.
 func (l *Limiter) LocalBuckets() int {
@@ -107,7 +103,7 @@ func (r *Request) Keys() []string {
 func (l *IPLimit) SetClock(now func() time.Time) { l.now = now }
 
 // ScriptSHA is the script's name in Redis.
-func ScriptSHA() string { return newScript(limiterLua).sha }
+func ScriptSHA() string { return redisclient.NewScript(limiterLua).SHA() }
 
 // Arguments are a request's KEYS and ARGV.
 func (r *Request) Arguments(prefix string) (keys []string, args []any) {

@@ -80,7 +80,7 @@ func (l *Limiter) flush(ctx context.Context, questions []question) []answerResul
 		calls[i] = groups[i].call(l.prefix)
 	}
 	_, err := l.breaker.Execute(func() (struct{}, error) {
-		return struct{}{}, l.script.run(ctx, l.client, calls)
+		return struct{}{}, run(ctx, l.client, l.script, calls)
 	})
 	if err != nil {
 		l.suspect(ctx)
@@ -131,13 +131,13 @@ func (g *group) call(prefix string) *scriptCall {
 		times = 1 // it changes nothing: all see the same
 	}
 	keys, args := g.request.arguments(prefix, g.peek, times)
-	return &scriptCall{keys: keys, args: args}
+	return newCall(keys, args)
 }
 
 // answer turns a call's answer into the results of its questions: as many as passed have
 // passed one after the other, and those behind them have found what these left.
 func (g *group) answer(call *scriptCall, results []answerResult) {
-	if call.err != nil || call.now == 0 { // 0: the breaker did not let it through
+	if call.Err != nil || call.now == 0 { // 0: the breaker did not let it through
 		return
 	}
 	for i, place := range g.places {

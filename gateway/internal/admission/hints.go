@@ -3,14 +3,10 @@ package admission
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"net"
-	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/redisclient"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
@@ -45,60 +41,30 @@ func (r *Redis) Subscribe(ctx context.Context, subscriber Subscriber) {
 		<-ctx.Done()
 		return
 	}
+	subscription := redisclient.Subscription{
+		Channels: []string{api.ChannelKeyRevoked, api.ChannelLimitsChanged, api.ChannelTypesChanged},
+		Silence:  silence, Begun: subscriber.Missed, Message: subscriber.notify,
+	}
 	for ctx.Err() == nil {
 		// The error is dropped: the limiter logs that Redis is away.
-		_ = fenced(func() error { return r.listen(ctx, subscriber) })
+		_ = r.client.Listen(ctx, subscription)
 		_ = wait.About(ctx, relisten)
 	}
 }
 
-// listen passes on the hints of one subscription, until it breaks. It reads in this
-// goroutine: the library's own would panic on an unexpected reply, and so end the
-// process.
-func (r *Redis) listen(ctx context.Context, subscriber Subscriber) error {
-	subscription := r.client.Subscribe(ctx, api.ChannelKeyRevoked, api.ChannelLimitsChanged, api.ChannelTypesChanged)
-	hangUp := sync.OnceFunc(func() { _ = subscription.Close() }) // hints may be lost
-	defer hangUp()
-	// a read is not interrupted by its context
-	stop := context.AfterFunc(ctx, hangUp)
-	defer stop()
-	asked := false // whether the server still lives
-	for {
-		event, err := subscription.ReceiveTimeout(ctx, silence)
-		late, isNet := errors.AsType[net.Error](err)
-		switch {
-		case err == nil:
-			asked = false
-			subscriber.notify(event)
-		case isNet && late.Timeout() && !asked && ctx.Err() == nil:
-			asked = true
-			if err := subscription.Ping(ctx); err != nil {
-				return err
-			}
-		default:
-			return err
-		}
-	}
-}
-
-func (s Subscriber) notify(event any) {
-	message, ok := event.(*redis.Message)
-	_, begun := event.(*redis.Subscription)
+func (s Subscriber) notify(channel, payload string) {
 	switch {
-	case begun:
-		s.Missed()
-	case !ok: // a pong
-	case len(message.Payload) > longestHint:
-	case message.Channel == api.ChannelKeyRevoked:
-		s.KeyRevoked(message.Payload)
-	case message.Channel == api.ChannelTypesChanged:
+	case len(payload) > longestHint:
+	case channel == api.ChannelKeyRevoked:
+		s.KeyRevoked(payload)
+	case channel == api.ChannelTypesChanged:
 		var whose api.TypesChanged
-		if json.Unmarshal([]byte(message.Payload), &whose) == nil {
+		if json.Unmarshal([]byte(payload), &whose) == nil {
 			s.TypesChanged(whose)
 		}
 	default:
 		var whose api.LimitsChanged
-		if json.Unmarshal([]byte(message.Payload), &whose) == nil {
+		if json.Unmarshal([]byte(payload), &whose) == nil {
 			s.LimitsChanged(whose)
 		}
 	}

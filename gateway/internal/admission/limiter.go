@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/forgequeue/forgequeue/shared/batch"
+	"github.com/forgequeue/forgequeue/shared/redisclient"
 )
 
 const (
@@ -66,12 +66,12 @@ type LimiterOptions struct {
 // and a probe follows every half second while there are requests; the first to
 // succeed closes it.
 type Limiter struct {
-	client   redis.UniversalClient // nil where none is configured
-	traced   bool                  // its calls make spans
+	client   *redisclient.Client // nil where none is configured
+	traced   bool                // its calls make spans
 	prefix   string
 	budget   time.Duration // redisBudget, unless Redis was given another
 	id       string        // of this gateway, among those that Redis has seen
-	script   script
+	script   redisclient.Script
 	local    *local
 	opts     LimiterOptions
 	breaker  *gobreaker.CircuitBreaker[struct{}]
@@ -102,7 +102,7 @@ func NewLimiter(r *Redis, opts LimiterOptions) *Limiter {
 		prefix: opts.Prefix,
 		budget: cmp.Or(r.budget, redisBudget),
 		id:     uuid.NewString(),
-		script: newScript(limiterLua),
+		script: redisclient.NewScript(limiterLua),
 		local:  newLocal(opts.LocalBuckets),
 		opts:   opts,
 		hints:  make(chan struct{}, capHints),

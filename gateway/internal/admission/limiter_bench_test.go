@@ -44,7 +44,7 @@ func BenchmarkAdmit(b *testing.B) {
 				return autoPipelined(b, url, options)
 			}},
 			{"plain", func(b *testing.B) func(admission.Request) error {
-				client := patient(b, url).Client()
+				client := raw(b, url)
 				return func(r admission.Request) error { return evaluate(b, client, r) }
 			}},
 		} {
@@ -72,7 +72,7 @@ type evaluator interface {
 }
 
 func autoPipelined(b *testing.B, url string, options *redis.AutoPipelineOptions) func(admission.Request) error {
-	client, ok := patient(b, url).Client().(*redis.Client)
+	client, ok := raw(b, url).(*redis.Client)
 	if !ok {
 		b.Skip("a cluster")
 	}

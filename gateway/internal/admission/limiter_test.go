@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/redisurl"
 )
 
 // limiter is one that waits for its Redis: these tests are about what it decides,
@@ -35,6 +37,20 @@ func patient(t testing.TB, url string) *admission.Redis {
 	}
 	t.Cleanup(func() { _ = r.Close() })
 	return r
+}
+
+// raw is a connection of the test's own to the same server.
+func raw(t testing.TB, url string) redis.UniversalClient {
+	t.Helper()
+	target, err := redisurl.Parse(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs: target.Addrs, IsClusterMode: target.Cluster, DB: target.DB, Username: target.Username, Password: target.Password,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
 }
 
 func of(rate float64, burst, cost int64) admission.Charge {
@@ -174,7 +190,7 @@ func TestScriptFlushed(t *testing.T) {
 	t.Parallel()
 	own := startRedis(t)
 	l := limiter(t, own.URL(), admission.LimiterOptions{})
-	client := patient(t, own.URL()).Client()
+	client := raw(t, own.URL())
 	for range 3 {
 		if err := client.ScriptFlush(t.Context()).Err(); err != nil {
 			t.Fatal(err)
@@ -218,7 +234,7 @@ func TestCapHints(t *testing.T) {
 		l.CapReached(t.Context(), tenant, "bob", full, 0)
 	}
 	// Written anew for each, since a hint lives for 250 ms only.
-	client := patient(t, storetest.Redis(t)).Client()
+	client := raw(t, storetest.Redis(t))
 	if life, err := client.PTTL(t.Context(), prefix+"{"+tenant+"}:full:u:bob").Result(); err != nil || life > 250*time.Millisecond || life == -1 {
 		t.Errorf("a hint lives %v (%v)", life, err)
 	}
@@ -255,7 +271,7 @@ func TestCapHintChargesNothing(t *testing.T) {
 	t.Parallel()
 	prefix, tenant := "test:"+uuid.NewString()+":", uuid.NewString()
 	l := limiter(t, storetest.Redis(t), admission.LimiterOptions{Prefix: prefix})
-	if err := patient(t, storetest.Redis(t)).Client().Set(t.Context(), prefix+"{"+tenant+"}:full:t", "tenant active 9 9", hang).Err(); err != nil {
+	if err := raw(t, storetest.Redis(t)).Set(t.Context(), prefix+"{"+tenant+"}:full:t", "tenant active 9 9", hang).Err(); err != nil {
 		t.Fatal(err)
 	}
 	rate, burst := slowly, int64(10)
@@ -322,7 +338,7 @@ func TestAdmitForACallerThatHasLeft(t *testing.T) {
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	prefix := "test:" + uuid.NewString() + ":"
-	client := patient(t, storetest.Redis(t)).Client()
+	client := raw(t, storetest.Redis(t))
 	count := func(l *admission.Limiter, want int) {
 		t.Helper()
 		for deadline := time.Now().Add(hang); l.Replicas() != want; time.Sleep(time.Millisecond) {

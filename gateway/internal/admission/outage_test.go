@@ -191,7 +191,7 @@ func TestRedisFlushed(t *testing.T) {
 	admitted := 0
 	for i := range 60 {
 		if i == 30 {
-			if err := patient(t, own.URL()).Client().FlushAll(t.Context()).Err(); err != nil {
+			if err := raw(t, own.URL()).FlushAll(t.Context()).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -210,7 +210,7 @@ func TestRedisFullAndBack(t *testing.T) {
 	own := startRedis(t)
 	w := watch(t, own.URL())
 	w.until(t, admission.ModeRedis)
-	client := patient(t, own.URL()).Client()
+	client := raw(t, own.URL())
 	refusals := map[string][2]func() error{
 		"full": {
 			func() error { return client.ConfigSet(t.Context(), "maxmemory", "1").Err() },
@@ -314,7 +314,7 @@ func TestReplicasAfterAFlush(t *testing.T) {
 			t.Fatal("the gateways never saw each other")
 		}
 	}
-	if err := patient(t, own.URL()).Client().FlushAll(t.Context()).Err(); err != nil {
+	if err := raw(t, own.URL()).FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	for flushed := time.Now(); time.Since(flushed) < 1500*time.Millisecond; time.Sleep(time.Millisecond) {
@@ -371,7 +371,7 @@ func TestRateThroughAnOutage(t *testing.T) {
 			}
 		})
 	}
-	client := patient(t, own.URL()).Client()
+	client := raw(t, own.URL())
 	if err := client.FlushAll(t.Context()).Err(); err != nil {
 		t.Error(err)
 	}

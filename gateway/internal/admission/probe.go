@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
 )
 
@@ -16,15 +15,7 @@ var errDoubt = errors.New("admission: Redis does not answer")
 func (l *Limiter) suspect(ctx context.Context) {
 	l.doubt.Store(true)
 	l.batcher.RejectWaiting(errDoubt)
-	l.findMasters(ctx)
-}
-
-// findMasters has the library ask a cluster, in the background, which server has which keys: by itself
-// it asks once a minute, and not because a server is gone.
-func (l *Limiter) findMasters(ctx context.Context) {
-	if cluster, ok := l.client.(*redis.ClusterClient); ok {
-		cluster.ReloadState(ctx)
-	}
+	l.client.FindMasters(ctx)
 }
 
 // reachable says whether Redis is expected to answer.
@@ -55,20 +46,17 @@ func (l *Limiter) probe(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.budget)
 		defer cancel()
 		_, err := l.breaker.Execute(func() (struct{}, error) {
-			return struct{}{}, l.script.run(ctx, l.client, []*scriptCall{l.trial()})
+			return struct{}{}, run(ctx, l.client, l.script, []*scriptCall{l.trial()})
 		})
 		if err == nil {
 			l.doubt.Store(false)
 		} else {
-			l.findMasters(ctx)
+			l.client.FindMasters(ctx)
 		}
 	}()
 }
 
 // trial charges a bucket that only this gateway uses, so that it writes.
 func (l *Limiter) trial() *scriptCall {
-	return &scriptCall{
-		keys: []string{l.prefix + "{gateway-" + l.id + "}:probe"},
-		args: []any{"charge", 0, 1, int64(milli), int64(1_000_000), int64(1)},
-	}
+	return newCall([]string{l.prefix + "{gateway-" + l.id + "}:probe"}, []any{"charge", 0, 1, int64(milli), int64(1_000_000), int64(1)})
 }

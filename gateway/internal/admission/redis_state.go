@@ -16,11 +16,7 @@ func (r *Redis) State(ctx context.Context) *api.RedisState {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.budget)
 	defer cancel()
-	var info map[string]map[string]string
-	err := fenced(func() (err error) {
-		info, err = r.client.InfoMap(ctx, "server", "memory", "clients", "stats").Result()
-		return err
-	})
+	info, err := r.client.Info(ctx, "server", "memory", "clients", "stats")
 	if err != nil {
 		return nil
 	}

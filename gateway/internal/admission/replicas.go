@@ -2,10 +2,7 @@ package admission
 
 import (
 	"context"
-	"strconv"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -55,29 +52,9 @@ func (l *Limiter) Replicas() int {
 func (l *Limiter) beat(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, l.budget)
 	defer cancel()
-	_ = fenced(func() error { return l.register(ctx) })
-}
-
-func (l *Limiter) register(ctx context.Context) error {
-	now, err := l.client.Time(ctx).Result()
-	if err != nil {
-		return err
+	if seen, err := l.client.Beat(ctx, l.prefix+gatewaysKey, l.id, beatLife); err == nil {
+		l.counted(seen, time.Now())
 	}
-	key := l.prefix + gatewaysKey
-	gone := strconv.FormatInt(now.Add(-beatLife).UnixMilli(), 10)
-	var count *redis.IntCmd
-	// One transaction, so that the key is never without a TTL.
-	_, err = l.client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
-		tx.ZAdd(ctx, key, redis.Z{Score: float64(now.UnixMilli()), Member: l.id})
-		tx.ZRemRangeByScore(ctx, key, "-inf", gone)
-		tx.PExpire(ctx, key, beatLife)
-		count = tx.ZCard(ctx, key)
-		return nil
-	})
-	if err == nil {
-		l.counted(count.Val(), time.Now())
-	}
-	return err
 }
 
 // counted takes a count in. A lower one is used only once it was seen for two beats:
@@ -104,5 +81,5 @@ func (l *Limiter) leave(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.budget)
 	defer cancel()
-	_ = fenced(func() error { return l.client.ZRem(ctx, l.prefix+gatewaysKey, l.id).Err() }) // it expires by itself
+	_ = l.client.Leave(ctx, l.prefix+gatewaysKey, l.id) // it expires by itself
 }

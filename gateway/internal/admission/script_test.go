@@ -128,8 +128,9 @@ func compare(t *testing.T, rt *rapid.T, r *admission.Redis, source string, steps
 		}
 		done += n
 	}
+	behind := raw(t, storetest.Redis(t))
 	for _, b := range buckets {
-		if err := r.Client().Del(t.Context(), b.key).Err(); err != nil {
+		if err := behind.Del(t.Context(), b.key).Err(); err != nil {
 			rt.Fatal(err)
 		}
 	}
@@ -171,6 +172,7 @@ func check(t *rapid.T, step admission.Step, charges []admission.Charge, chosen [
 func TestScriptKeys(t *testing.T) {
 	t.Parallel()
 	r := patient(t, storetest.Redis(t))
+	behind := raw(t, storetest.Redis(t))
 	key := "{" + uuid.NewString() + "}:bucket"
 	slow, fast := admission.NewQuota(0.2, 10), admission.NewQuota(1000, 10)
 	call := func(q admission.Quota, cost int64) admission.Step {
@@ -182,11 +184,11 @@ func TestScriptKeys(t *testing.T) {
 		return steps[0]
 	}
 	for _, q := range []admission.Quota{slow, fast} {
-		if err := r.Client().Del(t.Context(), key).Err(); err != nil {
+		if err := behind.Del(t.Context(), key).Err(); err != nil {
 			t.Fatal(err)
 		}
 		call(q, 10)
-		life, err := r.Client().PTTL(t.Context(), key).Result()
+		life, err := behind.PTTL(t.Context(), key).Result()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,17 +199,17 @@ func TestScriptKeys(t *testing.T) {
 	for _, value := range []string{
 		"", "x", strings.Repeat("\x00", 16), strings.Repeat("\xff", 16), strings.Repeat("\x7f", 16), strings.Repeat("7", 17),
 	} {
-		if err := r.Client().Set(t.Context(), key, value, hang).Err(); err != nil {
+		if err := behind.Set(t.Context(), key, value, hang).Err(); err != nil {
 			t.Fatal(err)
 		}
 		if step := call(slow, 0); step.Debts[0] < 0 || step.Debts[0] > slow.Ticks() {
 			t.Errorf("%q is a debt of %d", value, step.Debts[0])
 		}
 	}
-	if err := r.Client().Del(t.Context(), key).Err(); err != nil {
+	if err := behind.Del(t.Context(), key).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Client().LPush(t.Context(), key, "a list").Err(); err != nil {
+	if err := behind.LPush(t.Context(), key, "a list").Err(); err != nil {
 		t.Fatal(err)
 	}
 	if step := call(slow, 10); step.Verdict != admission.Admitted || step.Debts[0] != 0 {
@@ -220,7 +222,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	t.Parallel()
 	own := startRedis(t)
 	l := limiter(t, own.URL(), admission.LimiterOptions{})
-	client := patient(t, own.URL()).Client()
+	client := raw(t, own.URL())
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
