@@ -22,6 +22,7 @@ func newCore() *cobra.Command {
 			if err != nil {
 				return cli.Environment(err)
 			}
+			cfg.Brokers, cfg.Tracing.Exporter = brokers(), exporter()
 			return coreapp.Run(command.Context(), cfg)
 		},
 	}

@@ -19,6 +19,7 @@ func newGateway() *cobra.Command {
 			if err != nil {
 				return cli.Environment(err)
 			}
+			cfg.Tracing.Exporter = exporter()
 			return gatewayapp.Run(command.Context(), cfg)
 		},
 	}

@@ -16,7 +16,7 @@ import (
 func main() {
 	prepareConsole()
 	ctx, stop := interrupt.Context(context.Background())
-	code := cli.Execute(ctx, newRoot(cli.Options{}))
+	code := cli.Execute(ctx, newRoot(cli.Options{Exporter: exporter()}))
 	stop()
 	os.Exit(code)
 }

@@ -23,6 +23,7 @@ The data, and the keys, are kept in the data folder: the same command goes on wh
 With --json the first line of standard output is {"gateway","api_key",…}, written when all is ready.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
+			options.Brokers, options.Exporter = brokers(), exporter()
 			options.Out, options.Err = command.OutOrStdout(), command.ErrOrStderr()
 			ctx, cancel := up.Parent(command.Context())
 			defer cancel()

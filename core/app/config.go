@@ -13,6 +13,7 @@ import (
 
 	"github.com/caarlos0/env/v11"
 
+	"github.com/forgequeue/forgequeue/core/internal/broker"
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -51,12 +52,17 @@ type Config struct {
 	// Tracing says whether spans are made, and where they are sent.
 	Tracing telemetry.Export
 
+	// Brokers are those that jobs can be published to; each main says which its program has.
+	Brokers []Broker `env:"-" json:"-"`
 	// Listener and MetricsListener, where given, are used instead of listening. Run closes them.
 	Listener        net.Listener `env:"-"`
 	MetricsListener net.Listener `env:"-"`
 	// Logger, where given, replaces the one made from LogFormat and LogLevel.
 	Logger *slog.Logger `env:"-"`
 }
+
+// Broker is one kind of broker that jobs can be published to: see core/brokers.
+type Broker = broker.Protocol
 
 // maxRetainDays bounds data in partitions by day: a list opens all of them, measured up to this,
 // see api-docs/operations.md. maxAuditDays bounds a plain table.

@@ -2,14 +2,18 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
+	"github.com/forgequeue/forgequeue/core/internal/broker"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/httpapi"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/core/internal/push"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
+	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
@@ -31,9 +35,12 @@ func newPusher(cfg Config, log *slog.Logger, tracing *telemetry.Tracing, server 
 	if err != nil {
 		return nil, fmt.Errorf("core: FORGEQUEUE_PUSH_SECRETS_KEY: %w", err)
 	}
-	server.Seals, server.Guard = keys, guard
+	server.Seals, server.Guard, server.Brokers = keys, guard, cfg.Brokers
+	if err := checkTargets(server.Dispatcher.PushQueues(), cfg.Brokers); err != nil {
+		return nil, err
+	}
 	executor := push.New(push.Options{
-		Dispatcher: server.Dispatcher, Store: server.Store, Keys: keys, Outbound: outbound.Options{Guard: guard},
+		Dispatcher: server.Dispatcher, Store: server.Store, Keys: keys, Outbound: outbound.Options{Guard: guard}, Brokers: cfg.Brokers,
 		Metrics: counted, Logger: log, Tracer: tracing.Tracer(), Grace: cfg.Grace, InFlight: cfg.PushInFlight,
 	})
 	server.Dispatcher.ShowBreakers(executor.Breaker)
@@ -43,4 +50,23 @@ func newPusher(cfg Config, log *slog.Logger, tracing *telemetry.Tracing, server 
 			log.ErrorContext(ctx, "pushing has ended", "error", err)
 		}
 	}, nil
+}
+
+// checkTargets refuses to start where a stored queue needs a broker that this program was built without: its jobs
+// would wait, and nobody would be told.
+func checkTargets(queues []directory.QueueSettings, brokers broker.Protocols) error {
+	var problems []error
+	for _, queue := range queues {
+		if !api.IsBrokerURL(queue.Target.URL) {
+			continue
+		}
+		target, wrong := api.BrokerURL(queue.Target.URL)
+		if wrong != "" {
+			continue // the executor logs it
+		}
+		if lacks := brokers.Lacks(target.URL); lacks != "" {
+			problems = append(problems, fmt.Errorf("core: queue %q of tenant %s: %s", queue.Name, queue.Tenant, lacks))
+		}
+	}
+	return errors.Join(problems...)
 }

@@ -76,8 +76,8 @@ func (b *binary) build() (string, error) {
 		return "", err
 	}
 	defer release()
-	// As .ci/flags has it: what make run and the tests have compiled is not compiled again.
-	args := []string{"build", "-tags=nomsgpack", "-ldflags=-s -w", "-pgo=off", "-buildvcs=false", "-o", kept}
+	// With the flags of .ci/flags, so that what the tests have compiled is not compiled again, and complete as it is released.
+	args := []string{"build", "-tags=nomsgpack,full", "-ldflags=-s -w", "-pgo=off", "-buildvcs=false", "-o", kept}
 	if b.clock {
 		overlay, err := faultClock(filepath.Dir(kept))
 		if err != nil {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -37,7 +36,16 @@ type Export struct {
 	Endpoint       string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"        doc:"URL to which spans are sent (OTLP, HTTP with protobuf), such as http://127.0.0.1:4318, to which /v1/traces is added. Without it, and without the next one, no spans are made. The SDK's other OTEL_* variables work as OpenTelemetry defines them: see tracing.md. Default none."`
 	TracesEndpoint string `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" doc:"The same, as the complete URL; overrides OTEL_EXPORTER_OTLP_ENDPOINT. Default none."`
 	Disabled       string `env:"OTEL_SDK_DISABLED"                  envDefault:"false" doc:"true turns spans off, even if an endpoint is set. Default false."`
+	// Exporter is how spans are sent; nil in a program that was built without.
+	Exporter Exporter `env:"-" json:"-"`
 }
+
+// Exporter makes what sends spans to a URL.
+type Exporter func(ctx context.Context, url string) (sdktrace.SpanExporter, error)
+
+// ErrNoExporter is that of a program that was built without an exporter, where its settings ask for spans.
+var ErrNoExporter = errors.New("OTEL_EXPORTER_OTLP_ENDPOINT: this program was built without the export of spans: the images and the released programs " +
+	"have it, and so has the result of go build -tags full ./cmd/forgequeue; OTEL_SDK_DISABLED=true starts this one without spans")
 
 // ExportFrom reads settings by the names of their variables, as os.Getenv gives them.
 func ExportFrom(getenv func(string) string) Export {
@@ -100,7 +108,10 @@ func (e Export) Start(ctx context.Context, service, version string, logger *slog
 	if err != nil {
 		return nil, err
 	}
-	inner, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(target))
+	if e.Exporter == nil {
+		return nil, ErrNoExporter
+	}
+	inner, err := e.Exporter(ctx, target)
 	if err != nil {
 		return nil, fmt.Errorf("export of spans: %w", err)
 	}

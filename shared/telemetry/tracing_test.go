@@ -3,6 +3,7 @@ package telemetry_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/forgequeue/forgequeue/shared/otlp"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
@@ -28,16 +30,16 @@ func TestExportSettings(t *testing.T) {
 		wrong  string // the variable that is named; empty for none
 	}{
 		{"nothing", telemetry.Export{}, false, ""},
-		{"a base", telemetry.Export{Endpoint: "http://127.0.0.1:4318"}, true, ""},
-		{"a whole URL", telemetry.Export{TracesEndpoint: "https://collector.example/v1/traces"}, true, ""},
-		{"disabled", telemetry.Export{Endpoint: "nonsense", Disabled: "TRUE"}, false, ""},
-		{"not disabled", telemetry.Export{Endpoint: "http://c:4318", Disabled: "1"}, true, ""},
-		{"no scheme", telemetry.Export{Endpoint: "127.0.0.1:4318"}, true, base},
-		{"another scheme", telemetry.Export{TracesEndpoint: "grpc://c:4317"}, true, traces},
-		{"no host", telemetry.Export{Endpoint: "http://"}, true, base},
-		{"a password", telemetry.Export{Endpoint: "http://me:hunter2@c:4318"}, true, base},
-		{"a token", telemetry.Export{Endpoint: "http://c:4318?token=hunter2"}, true, base},
-		{"unreadable", telemetry.Export{TracesEndpoint: "http://hunter2\x7f"}, true, traces},
+		{"a base", telemetry.Export{Exporter: otlp.New, Endpoint: "http://127.0.0.1:4318"}, true, ""},
+		{"a whole URL", telemetry.Export{Exporter: otlp.New, TracesEndpoint: "https://collector.example/v1/traces"}, true, ""},
+		{"disabled", telemetry.Export{Exporter: otlp.New, Endpoint: "nonsense", Disabled: "TRUE"}, false, ""},
+		{"not disabled", telemetry.Export{Exporter: otlp.New, Endpoint: "http://c:4318", Disabled: "1"}, true, ""},
+		{"no scheme", telemetry.Export{Exporter: otlp.New, Endpoint: "127.0.0.1:4318"}, true, base},
+		{"another scheme", telemetry.Export{Exporter: otlp.New, TracesEndpoint: "grpc://c:4317"}, true, traces},
+		{"no host", telemetry.Export{Exporter: otlp.New, Endpoint: "http://"}, true, base},
+		{"a password", telemetry.Export{Exporter: otlp.New, Endpoint: "http://me:hunter2@c:4318"}, true, base},
+		{"a token", telemetry.Export{Exporter: otlp.New, Endpoint: "http://c:4318?token=hunter2"}, true, base},
+		{"unreadable", telemetry.Export{Exporter: otlp.New, TracesEndpoint: "http://hunter2\x7f"}, true, traces},
 	}
 	for _, test := range tests {
 		err := test.export.Check()
@@ -119,7 +121,7 @@ func TestStopIsBounded(t *testing.T) {
 	} {
 		server := httptest.NewServer(handler)
 		log := &heard{}
-		tracing, err := telemetry.Export{Endpoint: server.URL}.Start(t.Context(), "s", "v", slog.New(slog.NewTextHandler(log, nil)))
+		tracing, err := telemetry.Export{Exporter: otlp.New, Endpoint: server.URL}.Start(t.Context(), "s", "v", slog.New(slog.NewTextHandler(log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,5 +141,17 @@ func TestStopIsBounded(t *testing.T) {
 			close(release)
 		}
 		server.Close()
+	}
+}
+
+// A program that was built without the exporter does not start where its settings ask for spans, and says which has it.
+func TestNoExporter(t *testing.T) {
+	t.Parallel()
+	_, err := telemetry.Export{Endpoint: "http://127.0.0.1:4318"}.Start(t.Context(), "s", "v", slog.New(slog.DiscardHandler))
+	if !errors.Is(err, telemetry.ErrNoExporter) {
+		t.Errorf("%v", err)
+	}
+	if tracing, err := (telemetry.Export{}).Start(t.Context(), "s", "v", slog.New(slog.DiscardHandler)); tracing != nil || err != nil {
+		t.Errorf("without settings: %v, %v", tracing, err)
 	}
 }

@@ -12,8 +12,12 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/app"
+	"github.com/forgequeue/forgequeue/core/brokers/kafka"
+	"github.com/forgequeue/forgequeue/core/brokers/nats"
+	"github.com/forgequeue/forgequeue/core/brokers/rabbitmq"
 	"github.com/forgequeue/forgequeue/shared/build"
 	"github.com/forgequeue/forgequeue/shared/interrupt"
+	"github.com/forgequeue/forgequeue/shared/otlp"
 )
 
 const usage = `usage: core serve     run the engine
@@ -59,6 +63,8 @@ func run(ctx context.Context, command string, args []string) int {
 	switch command {
 	case "serve":
 		if err == nil {
+			cfg.Brokers = []app.Broker{rabbitmq.Protocol(), nats.Protocol(), kafka.Protocol()}
+			cfg.Tracing.Exporter = otlp.New
 			err = app.Run(ctx, cfg)
 		}
 	case "migrate": // checks only the settings that it needs

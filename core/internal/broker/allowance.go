@@ -13,8 +13,8 @@ const (
 	allowedPerMessage = 16 << 10
 )
 
-// allowance is what the broker of one connection may send; of Kafka the whole cluster.
-type allowance struct {
+// Allowance is what the broker of one connection may send; of Kafka the whole cluster.
+type Allowance struct {
 	// published are the messages that were sent to it, bytes what it may send because of them.
 	published, bytes atomic.Int64
 	since            time.Time
@@ -22,18 +22,22 @@ type allowance struct {
 	got atomic.Int64
 }
 
-func newAllowance() *allowance { return &allowance{since: time.Now()} }
+// NewAllowance is that of a connection which begins now.
+func NewAllowance() *Allowance { return &Allowance{since: time.Now()} }
 
-// sent notes a message, before it is sent.
-func (a *allowance) sent(m *Message) {
+// Sent notes a message, before it is sent.
+func (a *Allowance) Sent(m *Message) {
 	a.bytes.Add(allowedPerMessage + 2*int64(len(m.Body)))
 	a.published.Add(1)
 }
 
-// take takes what was read off the allowance.
-func (a *allowance) take(read int) error {
+// Take takes what was read off the allowance.
+func (a *Allowance) Take(read int) error {
 	if a.got.Add(int64(read)) > allowedAtOnce+a.bytes.Load()+int64(time.Since(a.since).Seconds()*allowedEachSecond) {
-		return errGuard
+		return ErrGuard
 	}
 	return nil
 }
+
+// Published is how many messages were sent.
+func (a *Allowance) Published() int64 { return a.published.Load() }

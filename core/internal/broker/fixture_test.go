@@ -12,6 +12,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/brokers/kafka"
+	"github.com/forgequeue/forgequeue/core/brokers/nats"
+	"github.com/forgequeue/forgequeue/core/brokers/rabbitmq"
 	"github.com/forgequeue/forgequeue/core/internal/broker"
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -36,7 +39,7 @@ func newFixtureThatMayCall(t *testing.T, networks string) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{T: t, pool: broker.NewPool(outbound.Options{Guard: guard}), tenant: uuid.Must(uuid.NewV7())}
+	f := &fixture{T: t, pool: broker.NewPool(outbound.Options{Guard: guard}, broker.Protocols{rabbitmq.Protocol(), nats.Protocol(), kafka.Protocol()}), tenant: uuid.Must(uuid.NewV7())}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan struct{})
 	go func() { defer close(done); f.pool.Run(ctx) }()

@@ -44,35 +44,40 @@ func (r *RefusalError) Error() string { return "broker: " + r.Kind + ": " + r.Me
 // maxDetail is how much of a broker's text is kept, in bytes.
 const maxDetail = 1024
 
-func detail(text string) string {
+// Detail cuts what a broker said.
+func Detail(text string) string {
 	return text[:min(len(text), maxDetail)]
 }
 
 // Kinds of refusals.
 const (
-	kindAuthentication = "authentication_failed"
-	kindAccess         = "access_refused"
-	kindUnroutable     = "unroutable"
-	kindMissing        = "no_destination"
-	kindTooLarge       = "message_too_large"
-	kindNotConfirmed   = "not_confirmed"
-	kindRefused        = "answer_refused"
-	kindTooMany        = "too_many_connections"
-	kindTLS            = "tls"
+	KindAuthentication = "authentication_failed"
+	KindAccess         = "access_refused"
+	KindUnroutable     = "unroutable"
+	KindMissing        = "no_destination"
+	KindTooLarge       = "message_too_large"
+	KindNotConfirmed   = "not_confirmed"
+	KindRefused        = "answer_refused"
+	KindTooMany        = "too_many_connections"
+	KindTLS            = "tls"
 )
 
-func lost() *RefusalError {
+// Lost is a connection that has ended.
+func Lost() *RefusalError {
 	return &RefusalError{Kind: "connection_lost", Message: "the connection to the broker was lost", Retry: true}
 }
 
-func unauthenticated(text string) *RefusalError {
-	return &RefusalError{Kind: kindAuthentication, Message: "the broker refused the user or password", Detail: detail(text)}
+// Unauthenticated is a login that was refused.
+func Unauthenticated(text string) *RefusalError {
+	return &RefusalError{Kind: KindAuthentication, Message: "the broker refused the user or password", Detail: Detail(text)}
 }
 
-func accessRefused(text string) *RefusalError {
-	return &RefusalError{Kind: kindAccess, Message: "the broker does not let this user publish there", Detail: detail(text), Healthy: true}
+// AccessRefused is a user who may not publish there.
+func AccessRefused(text string) *RefusalError {
+	return &RefusalError{Kind: KindAccess, Message: "the broker does not let this user publish there", Detail: Detail(text), Healthy: true}
 }
 
-func tooLarge() *RefusalError {
-	return &RefusalError{Kind: kindTooLarge, Message: "the message is larger than the broker takes", Healthy: true, Permanent: true}
+// TooLarge is a message above the broker's bound.
+func TooLarge() *RefusalError {
+	return &RefusalError{Kind: KindTooLarge, Message: "the message is larger than the broker takes", Healthy: true, Permanent: true}
 }

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// openTime bounds the making of a connection: resolve, dial, TLS, log in.
-	openTime = 15 * time.Second
-	// idleTime is how long an unused connection is kept, idleMost and idleOfTenant how many.
-	idleTime     = time.Minute
+	// OpenTime bounds the making of a connection: resolve, dial, TLS, log in.
+	OpenTime = 15 * time.Second
+	// IdleTime is how long an unused connection is kept, idleMost and idleOfTenant how many.
+	IdleTime     = time.Minute
 	idleMost     = 256
 	idleOfTenant = 32
 	sweepEvery   = 5 * time.Second
@@ -23,9 +23,10 @@ const (
 
 // Pool has the connections to brokers. One is made when a message needs it.
 type Pool struct {
-	dialer  *outbound.Dialer
-	sockets sockets
-	closing sync.WaitGroup
+	protocols Protocols
+	dialer    *outbound.Dialer
+	sockets   sockets
+	closing   sync.WaitGroup
 
 	mu    sync.Mutex
 	conns map[connKey]*entry
@@ -37,12 +38,12 @@ type connKey struct {
 	url, user, password string
 }
 
-// connection is one to a broker. publish returns when the broker has confirmed the message, ctx has ended, or the
-// message is known to have failed. usable says whether it can take more.
-type connection interface {
-	publish(ctx context.Context, to *api.Broker, m *Message) error
-	usable() bool
-	close()
+// Connection is one to a broker. Publish returns when the broker has confirmed the message, ctx has ended, or the
+// message is known to have failed. Usable says whether it can take more.
+type Connection interface {
+	Publish(ctx context.Context, to *api.Broker, m *Message) error
+	Usable() bool
+	Close()
 }
 
 // entry is a connection with its users. All but ready is guarded by the Pool's lock; conn and err are set before
@@ -50,7 +51,7 @@ type connection interface {
 type entry struct {
 	key     connKey
 	ready   chan struct{}
-	conn    connection
+	conn    Connection
 	err     error
 	users   int
 	used    time.Time
@@ -58,8 +59,8 @@ type entry struct {
 }
 
 // NewPool makes one; Run closes what is idle.
-func NewPool(o outbound.Options) *Pool {
-	return &Pool{dialer: outbound.NewDialer(o), conns: map[connKey]*entry{}}
+func NewPool(o outbound.Options, protocols Protocols) *Pool {
+	return &Pool{protocols: protocols, dialer: outbound.NewDialer(o), conns: map[connKey]*entry{}}
 }
 
 // Publish sends a message and waits for the broker's confirm. The error is a *RefusalError, one of the dial, or the cause
@@ -75,7 +76,7 @@ func (p *Pool) Publish(ctx context.Context, t *Target, m *Message) error {
 	if e.err != nil {
 		return e.err
 	}
-	err := e.conn.publish(ctx, t.Broker, m)
+	err := e.conn.Publish(ctx, t.Broker, m)
 	if ctx.Err() != nil && err != nil {
 		p.retire(e) // the message may still be on its way
 		err = context.Cause(ctx)
@@ -106,25 +107,22 @@ func (p *Pool) enter(ctx context.Context, t *Target) *entry {
 func (e *entry) isOver() bool {
 	select {
 	case <-e.ready:
-		return e.err != nil || !e.conn.usable()
+		return e.err != nil || !e.conn.Usable()
 	default:
 		return false
 	}
 }
 
 func (p *Pool) open(ctx context.Context, e *entry, t *Target) {
-	ctx, cancel := context.WithTimeoutCause(ctx, openTime, errNotMade)
+	ctx, cancel := context.WithTimeoutCause(ctx, OpenTime, errNotMade)
 	defer cancel()
-	dial := func(ctx context.Context, host, port string, by security) (*socket, error) {
+	dial := func(ctx context.Context, host, port string, by Security) (*Socket, error) {
 		return p.dial(ctx, e.key, host, port, by)
 	}
-	switch t.Broker.URL.Scheme {
-	case api.SchemeAMQP, api.SchemeAMQPS:
-		e.conn, e.err = openAMQP(ctx, dial, t)
-	case api.SchemeNATS, api.SchemeNATSTLS:
-		e.conn, e.err = openNATS(ctx, dial, p.dialer, t)
-	default:
-		e.conn, e.err = openKafka(ctx, dial, t)
+	if protocol := p.protocols.of(t.Broker.URL.Scheme); protocol != nil {
+		e.conn, e.err = protocol.Open(ctx, dial, p.dialer, t)
+	} else {
+		e.err = &RefusalError{Kind: KindRefused, Message: p.protocols.Lacks(t.Broker.URL)}
 	}
 	close(e.ready)
 	if e.err != nil {
@@ -158,7 +156,7 @@ func (p *Pool) end(e *entry) {
 	if e.conn != nil {
 		conn := e.conn
 		e.conn = nil
-		p.closing.Go(conn.close)
+		p.closing.Go(conn.Close)
 	}
 }
 
@@ -223,7 +221,7 @@ func (p *Pool) Run(ctx context.Context) {
 
 // isDone says that a connection without users is idle for too long, or over.
 func (p *Pool) isDone(e *entry) bool {
-	return e.users == 0 && (time.Since(e.used) > idleTime || e.isOver())
+	return e.users == 0 && (time.Since(e.used) > IdleTime || e.isOver())
 }
 
 func (p *Pool) sweep(ends func(*entry) bool) {

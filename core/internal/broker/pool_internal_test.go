@@ -19,9 +19,9 @@ type noted struct {
 	over   bool
 }
 
-func (*noted) publish(context.Context, *api.Broker, *Message) error { return nil }
-func (n *noted) usable() bool                                       { return !n.over }
-func (n *noted) close()                                             { close(n.closed) }
+func (*noted) Publish(context.Context, *api.Broker, *Message) error { return nil }
+func (n *noted) Usable() bool                                       { return !n.over }
+func (n *noted) Close()                                             { close(n.closed) }
 
 func (n *noted) isClosed() bool {
 	select {
@@ -55,7 +55,7 @@ func leaveOnce(p *Pool, owner tenant.ID, url string) {
 // A tenant keeps so many idle connections, those that were used last; all tenants together keep so many too.
 func TestIdleConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
-	p := NewPool(outbound.Options{})
+	p := NewPool(outbound.Options{}, nil)
 	greedy, other := uuid.New(), uuid.New()
 	kept := idle(p, other, "x", time.Hour)
 	var conns []*noted
@@ -87,9 +87,9 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 // What is idle for long or over is closed; what is used is not, and after it was retired when its last user leaves.
 func TestConnectionsEnd(t *testing.T) {
 	t.Parallel()
-	p := NewPool(outbound.Options{})
+	p := NewPool(outbound.Options{}, nil)
 	owner := uuid.New()
-	old, fresh, over, used := idle(p, owner, "old", 2*idleTime), idle(p, owner, "fresh", 0), idle(p, owner, "over", 0), idle(p, owner, "used", 2*idleTime)
+	old, fresh, over, used := idle(p, owner, "old", 2*IdleTime), idle(p, owner, "fresh", 0), idle(p, owner, "over", 0), idle(p, owner, "used", 2*IdleTime)
 	over.over = true
 	p.mu.Lock()
 	e := p.conns[connKey{tenant: owner, url: "used"}]

@@ -51,59 +51,62 @@ func (s *sockets) free(key connKey) {
 	}
 }
 
-// security is when a connection is encrypted.
-type security int
+// Security is when a connection is encrypted.
+type Security int
 
 const (
-	plainText security = iota
-	tlsAtOnce
-	// tlsLater: by whom dialled, before it sends a secret.
-	tlsLater
+	// PlainText is never.
+	PlainText Security = iota
+	// TLSAtOnce is before anything else.
+	TLSAtOnce
+	// TLSLater: by whom dialled, before it sends a secret.
+	TLSLater
 )
 
-func securityOf(encrypted bool, when security) security {
+// SecurityOf is when a connection is encrypted, if it is.
+func SecurityOf(encrypted bool, when Security) Security {
 	if encrypted {
 		return when
 	}
-	return plainText
+	return PlainText
 }
 
-// dialFunc makes a socket. Its address is checked.
-type dialFunc func(ctx context.Context, host, port string, by security) (*socket, error)
+// Dial makes a socket. Its address is checked.
+type Dial func(ctx context.Context, host, port string, by Security) (*Socket, error)
 
-// socket is a counted connection whose reads a guard sees.
-type socket struct {
+// Socket is a counted connection whose reads a guard sees.
+type Socket struct {
 	net.Conn
-	// inspect is asked about what was read, before the library gets it; nil for nobody.
-	inspect func(read []byte) error
+	// Inspect is asked about what was read, before the library gets it; nil for nobody.
+	Inspect func(read []byte) error
 	free    func()
 }
 
-func (p *Pool) dial(ctx context.Context, key connKey, host, port string, by security) (*socket, error) {
+func (p *Pool) dial(ctx context.Context, key connKey, host, port string, by Security) (*Socket, error) {
 	if !p.sockets.take(key) {
-		return nil, &RefusalError{Kind: kindTooMany, Message: fmt.Sprintf(
+		return nil, &RefusalError{Kind: KindTooMany, Message: fmt.Sprintf(
 			"there are too many connections: a target has at most %d, a tenant %d", socketsOfTarget, socketsOfTenant)}
 	}
 	free := sync.OnceFunc(func() { p.sockets.free(key) })
-	dial := map[security]func(context.Context, string, string) (net.Conn, error){
-		plainText: p.dialer.Plain, tlsAtOnce: p.dialer.Encrypted, tlsLater: p.dialer.Reach,
+	dial := map[Security]func(context.Context, string, string) (net.Conn, error){
+		PlainText: p.dialer.Plain, TLSAtOnce: p.dialer.Encrypted, TLSLater: p.dialer.Reach,
 	}[by]
 	conn, err := dial(ctx, host, port)
 	if err != nil {
 		free()
 		return nil, err
 	}
-	return &socket{Conn: conn, free: free}, nil
+	return &Socket{Conn: conn, free: free}, nil
 }
 
-// errGuard ends a connection whose broker sends what none has to.
-var errGuard = errors.New("broker: the broker does not keep to its protocol")
+// ErrGuard ends a connection whose broker sends what none has to.
+var ErrGuard = errors.New("broker: the broker does not keep to its protocol")
 
 // Read implements net.Conn.
-func (s *socket) Read(into []byte) (int, error) {
+func (s *Socket) Read(into []byte) (int, error) {
 	n, err := s.Conn.Read(into)
-	if s.inspect != nil && n > 0 {
-		if wrong := s.inspect(into[:n]); wrong != nil {
+	if s.Inspect != nil && n > 0 {
+		if wrong := s.Inspect(into[:n]); wrong != nil {
 			_ = s.Close()
 			return 0, wrong
 		}
@@ -112,7 +115,7 @@ func (s *socket) Read(into []byte) (int, error) {
 }
 
 // Write implements net.Conn.
-func (s *socket) Write(from []byte) (int, error) {
+func (s *Socket) Write(from []byte) (int, error) {
 	if err := s.SetWriteDeadline(time.Now().Add(writeTime)); err != nil {
 		return 0, err
 	}
@@ -120,10 +123,10 @@ func (s *socket) Write(from []byte) (int, error) {
 }
 
 // SetDeadline implements net.Conn. That of writes is set by Write.
-func (s *socket) SetDeadline(at time.Time) error { return s.SetReadDeadline(at) }
+func (s *Socket) SetDeadline(at time.Time) error { return s.SetReadDeadline(at) }
 
 // Close implements net.Conn.
-func (s *socket) Close() error {
+func (s *Socket) Close() error {
 	defer s.free()
 	return s.Conn.Close()
 }

@@ -18,6 +18,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/forgequeue/forgequeue/core/brokers/kafka"
+	"github.com/forgequeue/forgequeue/core/brokers/nats"
+	"github.com/forgequeue/forgequeue/core/brokers/rabbitmq"
+	"github.com/forgequeue/forgequeue/core/internal/broker"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
@@ -40,6 +44,7 @@ type fixture struct {
 	url      string
 	store    *cell.Cell
 	d        *dispatch.Dispatcher
+	core     *httpapi.Server
 	handler  http.Handler
 	server   *httptest.Server
 	client   *http.Client
@@ -79,9 +84,9 @@ func newFixture(t *testing.T) *fixture {
 	f.d = dispatch.New(dispatch.Options{Store: f.store, Metrics: metrics.NewJobs(registry), Logger: f.logger})
 	server := &httpapi.Server{
 		Store: f.store, Dispatcher: f.d, Hints: hints.New(nil, f.logger), Logger: f.logger, Draining: f.draining.Load,
-		Verifier: verifier(), Seals: seals(t), Bodies: httpapi.NewBodies(1 << 30), Pages: seals(t),
+		Verifier: verifier(), Brokers: broker.Protocols{rabbitmq.Protocol(), nats.Protocol(), kafka.Protocol()}, Seals: seals(t), Bodies: httpapi.NewBodies(1 << 30), Pages: seals(t),
 	}
-	f.handler = server.Handler(registry)
+	f.core, f.handler = server, server.Handler(registry)
 	f.server = httptest.NewServer(f.handler)
 	t.Cleanup(f.server.Close)
 	f.client = f.server.Client()

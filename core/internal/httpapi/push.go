@@ -59,6 +59,7 @@ func (s *Server) judgePush(push *api.PushRequest) (broker *api.Broker, field *pr
 		u, wrong = api.PushURL(push.URL)
 	} else if broker, wrong = api.BrokerURL(push.URL); wrong == "" {
 		u = broker.URL
+		wrong = s.Brokers.Lacks(u)
 	}
 	if wrong == "" {
 		wrong = s.Guard.Judge(u)

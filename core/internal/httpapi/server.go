@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/forgequeue/forgequeue/core/internal/broker"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
@@ -37,6 +38,8 @@ type Server struct {
 	Pages *seal.Keys
 	// Guard says which addresses queues in push mode may call.
 	Guard outbound.Guard
+	// Brokers are those that jobs can be published to.
+	Brokers broker.Protocols
 	// Bodies bounds the memory of calls' bodies, see NewBodies.
 	Bodies *memory.Budget
 	// Cell is the name of the home cell where there are several: a tenant without a cell is shown with it.

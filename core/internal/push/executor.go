@@ -43,6 +43,7 @@ type Options struct {
 	Store      *cell.Cell
 	Keys       *seal.Keys
 	Outbound   outbound.Options
+	Brokers    broker.Protocols
 	Metrics    *metrics.Push
 	Logger     *slog.Logger
 	// Tracer makes spans; nil makes none.
@@ -59,6 +60,7 @@ type Executor struct {
 	store      *cell.Cell
 	keys       *seal.Keys
 	transport  *outbound.Transport
+	protocols  broker.Protocols
 	brokers    *broker.Pool
 	metrics    *metrics.Push
 	log        *slog.Logger
@@ -86,7 +88,7 @@ type Executor struct {
 // New makes an Executor; Run works.
 func New(o Options) *Executor {
 	return &Executor{
-		dispatcher: o.Dispatcher, store: o.Store, keys: o.Keys, transport: outbound.NewTransport(o.Outbound), brokers: broker.NewPool(o.Outbound),
+		dispatcher: o.Dispatcher, store: o.Store, keys: o.Keys, transport: outbound.NewTransport(o.Outbound), protocols: o.Brokers, brokers: broker.NewPool(o.Outbound, o.Brokers),
 		metrics: o.Metrics, log: o.Logger, tracer: o.Tracer, grace: o.Grace, workerID: "push:" + uuid.NewString(), released: make(chan struct{}, 1), changes: make(chan breakerChange, 64),
 		most: o.InFlight, byTenant: map[tenant.ID]int{}, targets: map[tenant.QueueKey]*target{}, breakers: map[breakerKey]*breaker{},
 	}

@@ -18,6 +18,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/forgequeue/forgequeue/core/brokers/kafka"
+	"github.com/forgequeue/forgequeue/core/brokers/nats"
+	"github.com/forgequeue/forgequeue/core/brokers/rabbitmq"
+	"github.com/forgequeue/forgequeue/core/internal/broker"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
@@ -111,7 +115,7 @@ func (f *fixture) start(grace time.Duration) {
 		f.Fatal(err)
 	}
 	f.executor = push.New(push.Options{
-		Dispatcher: f.d, Store: f.store, Keys: f.keys, Outbound: outbound.Options{Guard: guard},
+		Dispatcher: f.d, Store: f.store, Keys: f.keys, Outbound: outbound.Options{Guard: guard}, Brokers: broker.Protocols{rabbitmq.Protocol(), nats.Protocol(), kafka.Protocol()},
 		Metrics: metrics.NewPush(f.registry), Logger: slog.New(slog.NewTextHandler(&f.log, nil)), Grace: grace, InFlight: 64,
 		Tracer: f.tracer,
 	})

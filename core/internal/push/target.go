@@ -149,6 +149,9 @@ func (e *Executor) place(ctx context.Context, made *target) (err error) {
 	if wrong != "" {
 		return &urlError{wrong}
 	}
+	if lacks := e.protocols.Lacks(read.URL); lacks != "" {
+		return &urlError{lacks}
+	}
 	made.url, made.broker = read.URL, &broker.Target{Tenant: settings.Tenant, Broker: read}
 	if settings.Target.Credentials == nil {
 		return nil
@@ -199,7 +202,7 @@ func (t *target) sign(id string, now time.Time, body []byte) (string, error) {
 
 type urlError struct{ wrong string }
 
-func (e *urlError) Error() string { return "push: the URL " + e.wrong }
+func (e *urlError) Error() string { return "push.url: " + e.wrong }
 
 // breakerOf gives a breaker, created if needed. The caller holds the lock.
 func (e *Executor) breakerOf(key breakerKey) *breaker {

@@ -12,6 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/app"
 	"github.com/forgequeue/forgequeue/shared/build"
 	"github.com/forgequeue/forgequeue/shared/interrupt"
+	"github.com/forgequeue/forgequeue/shared/otlp"
 )
 
 const usage = `usage: gateway serve     run the public API; gateway alone does the same
@@ -49,6 +50,7 @@ func run(command string) error {
 		if err != nil {
 			return err
 		}
+		cfg.Tracing.Exporter = otlp.New
 		return app.Run(ctx, cfg)
 	case "health":
 		return app.Health(ctx, cfg)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
 	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
 // Options are the environment of the commands. The zero value is the process's own.
@@ -35,6 +36,8 @@ type Options struct {
 	Browse func(url string) error
 	// CompletionTime bounds a completion from the server, for which a shell waits: a second.
 	CompletionTime time.Duration
+	// Exporter is how workers' spans are sent; nil in a program that was built without.
+	Exporter telemetry.Exporter
 }
 
 // WithDefaults fills the unset fields with the process's own environment.

@@ -3,6 +3,9 @@ package up
 import (
 	"io"
 	"log/slog"
+
+	coreapp "github.com/forgequeue/forgequeue/core/app"
+	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
 // Options are the flags of `up`.
@@ -17,6 +20,9 @@ type Options struct {
 	JSON bool
 	// Out and Err are standard output and error.
 	Out, Err io.Writer
+	// Brokers and Exporter are what the program was built with: see core's and telemetry's settings.
+	Brokers  []coreapp.Broker
+	Exporter telemetry.Exporter
 
 	sampleLog *slog.Logger
 }

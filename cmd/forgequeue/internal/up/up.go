@@ -98,6 +98,7 @@ func serve(ctx context.Context, o Options, f *folder, kept *credentials, held *s
 		return err
 	}
 	core, gateway, err := configs(kept, held, listeners, log)
+	core.Brokers, core.Tracing.Exporter, gateway.Tracing.Exporter = o.Brokers, o.Exporter, o.Exporter
 	if err != nil {
 		err = &SettingError{err}
 	} else {

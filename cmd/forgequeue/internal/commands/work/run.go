@@ -109,7 +109,7 @@ func work(ctx context.Context, a *cli.App, s *cli.Session, f *workFlags, args []
 	if err != nil {
 		return cli.Usage("%w", err)
 	}
-	stop, err := traceJobs(ctx, a.Getenv, w, logger)
+	stop, err := traceJobs(ctx, a, w, logger)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ machine's name, so that "forgequeue worker health" in the same container finds i
 			if err != nil {
 				return cli.Usage("%w", err)
 			}
-			stop, err := traceJobs(ctx, a.Getenv, w, options.Logger)
+			stop, err := traceJobs(ctx, a, w, options.Logger)
 			if err != nil {
 				return err
 			}

@@ -14,8 +14,9 @@ import (
 
 // traceJobs makes a span for each execution if the environment names an exporter. stop sends the last spans.
 // A handler, and so a command, gets the traceparent of its own span instead of the submit's.
-func traceJobs(ctx context.Context, getenv func(string) string, w *worker.Worker, logger *slog.Logger) (stop func(), err error) {
-	export := telemetry.ExportFrom(getenv)
+func traceJobs(ctx context.Context, a *cli.App, w *worker.Worker, logger *slog.Logger) (stop func(), err error) {
+	export := telemetry.ExportFrom(a.Getenv)
+	export.Exporter = a.Exporter
 	if err := export.Check(); err != nil {
 		return nil, cli.Environment(err)
 	}

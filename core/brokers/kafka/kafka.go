@@ -1,4 +1,5 @@
-package broker
+// Package kafka publishes to Kafka.
+package kafka
 
 import (
 	"context"
@@ -13,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/forgequeue/forgequeue/core/internal/broker"
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -29,10 +31,10 @@ const (
 	kafkaMetadata = 250 * time.Millisecond
 )
 
-// kafkaConn is a client of a cluster: an idempotent producer, all in-sync replicas confirm.
-type kafkaConn struct {
+// connection is a client of a cluster: an idempotent producer, all in-sync replicas confirm.
+type connection struct {
 	client *kgo.Client
-	*allowance
+	*broker.Allowance
 	// broken is closed at a dial that no repeat can help.
 	broken chan struct{}
 
@@ -41,38 +43,43 @@ type kafkaConn struct {
 	dialErr error
 }
 
-func openKafka(ctx context.Context, dial dialFunc, t *Target) (connection, error) {
+// Protocol is that of Kafka, for a main to register.
+func Protocol() broker.Protocol {
+	return broker.Protocol{Schemes: []string{api.SchemeKafka, api.SchemeKafkaTLS}, Open: open}
+}
+
+func open(ctx context.Context, dial broker.Dial, _ *outbound.Dialer, t *broker.Target) (broker.Connection, error) {
 	u := t.Broker.URL
-	by := securityOf(u.Scheme == api.SchemeKafkaTLS, tlsAtOnce)
-	c := &kafkaConn{allowance: newAllowance(), broken: make(chan struct{})}
+	by := broker.SecurityOf(u.Scheme == api.SchemeKafkaTLS, broker.TLSAtOnce)
+	c := &connection{Allowance: broker.NewAllowance(), broken: make(chan struct{})}
 	options := []kgo.Opt{
 		kgo.SeedBrokers(net.JoinHostPort(u.Hostname(), outbound.Port(u))), kgo.ClientID("forgequeue"),
 		kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) { return c.dial(ctx, dial, address, by) }),
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RecordRetries(kafkaTries), kgo.UnknownTopicRetries(0), kgo.RequestRetries(kafkaTries),
 		kgo.ProducerBatchMaxBytes(maxKafkaBatch), kgo.BrokerMaxWriteBytes(2 * maxKafkaBatch), kgo.BrokerMaxReadBytes(maxKafkaReply),
 		kgo.FetchMaxBytes(maxKafkaReply), kgo.FetchMaxPartitionBytes(maxKafkaReply), kgo.MaxBufferedRecords(kafkaWaits), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(0),
-		kgo.RecordDeliveryTimeout(api.MaxPushTimeout), kgo.MetadataMinAge(kafkaMetadata), kgo.ConnIdleTimeout(idleTime), kgo.DisableClientMetrics(),
+		kgo.RecordDeliveryTimeout(api.MaxPushTimeout), kgo.MetadataMinAge(kafkaMetadata), kgo.ConnIdleTimeout(broker.IdleTime), kgo.DisableClientMetrics(),
 	}
 	if t.User != "" {
-		options = append(options, kgo.SASL(kafkaLogin(t)))
+		options = append(options, kgo.SASL(login(t)))
 	}
 	client, err := kgo.NewClient(options...)
 	if err != nil {
-		return nil, &RefusalError{Kind: "internal", Message: "the client could not be made"}
+		return nil, &broker.RefusalError{Kind: "internal", Message: "the client could not be made"}
 	}
 	c.client = client
 	if err := client.Ping(ctx); err != nil {
 		err = c.failed(ctx, err)
 		client.Close()
-		if refusal, ok := errors.AsType[*RefusalError](err); ok && t.User != "" && refusal.Kind == lost().Kind { // some tell no more
-			return nil, &RefusalError{Kind: kindAuthentication, Message: "the cluster ended the connection at the login: the user, the password or sasl is wrong"}
+		if refusal, ok := errors.AsType[*broker.RefusalError](err); ok && t.User != "" && refusal.Kind == broker.Lost().Kind { // some tell no more
+			return nil, &broker.RefusalError{Kind: broker.KindAuthentication, Message: "the cluster ended the connection at the login: the user, the password or sasl is wrong"}
 		}
 		return nil, err
 	}
 	return c, nil
 }
 
-func kafkaLogin(t *Target) sasl.Mechanism {
+func login(t *broker.Target) sasl.Mechanism {
 	scrammed := scram.Auth{User: t.User, Pass: t.Password}
 	switch t.Broker.SASL {
 	case api.SASLScram256:
@@ -84,26 +91,26 @@ func kafkaLogin(t *Target) sasl.Mechanism {
 }
 
 // dial makes a socket to an address of the cluster, each of which is checked.
-func (c *kafkaConn) dial(ctx context.Context, dial dialFunc, address string, by security) (net.Conn, error) {
+func (c *connection) dial(ctx context.Context, dial broker.Dial, address string, by broker.Security) (net.Conn, error) {
 	made, err := c.dialChecked(ctx, dial, address, by)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	working := c.usable()
+	working := c.Usable()
 	if working {
 		c.dialErr = err
 	}
 	if err != nil {
-		var refusal *RefusalError
+		var refusal *broker.RefusalError
 		if working && (errors.Is(err, outbound.ErrAddress) || errors.As(err, &refusal)) {
 			close(c.broken)
 		}
 		return nil, err
 	}
-	made.inspect = func(read []byte) error { return c.take(len(read)) }
+	made.Inspect = func(read []byte) error { return c.Take(len(read)) }
 	return made, nil
 }
 
-func (c *kafkaConn) dialChecked(ctx context.Context, dial dialFunc, address string, by security) (*socket, error) {
+func (c *connection) dialChecked(ctx context.Context, dial broker.Dial, address string, by broker.Security) (*broker.Socket, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, outbound.ErrAddress
@@ -111,12 +118,12 @@ func (c *kafkaConn) dialChecked(ctx context.Context, dial dialFunc, address stri
 	return dial(ctx, host, port, by)
 }
 
-func (c *kafkaConn) publish(ctx context.Context, to *api.Broker, m *Message) error {
+func (c *connection) Publish(ctx context.Context, to *api.Broker, m *broker.Message) error {
 	record := &kgo.Record{Topic: to.Topic, Key: []byte(m.ID), Value: m.Body}
 	for _, h := range m.Headers {
 		record.Headers = append(record.Headers, kgo.RecordHeader{Key: h.Name, Value: []byte(h.Value)})
 	}
-	c.sent(m)
+	c.Sent(m)
 	confirmed := make(chan error, 1)
 	c.client.TryProduce(ctx, record, func(_ *kgo.Record, err error) { confirmed <- err })
 	select {
@@ -135,44 +142,44 @@ func (c *kafkaConn) publish(ctx context.Context, to *api.Broker, m *Message) err
 	}
 }
 
-func (c *kafkaConn) dialFailure() error {
+func (c *connection) dialFailure() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.dialErr
 }
 
-func (c *kafkaConn) failed(ctx context.Context, err error) error {
+func (c *connection) failed(ctx context.Context, err error) error {
 	var told *kerr.Error
 	switch {
 	case errors.As(err, &told):
-		return kafkaRefusal(told)
+		return refusal(told)
 	case errors.Is(err, kgo.ErrMaxBuffered):
-		return &RefusalError{Kind: kindNotConfirmed, Message: "too many messages wait for the cluster's confirm"}
+		return &broker.RefusalError{Kind: broker.KindNotConfirmed, Message: "too many messages wait for the cluster's confirm"}
 	}
 	if dialed := c.dialFailure(); dialed != nil {
 		return dialed
 	}
 	if ctx.Err() != nil {
-		return &RefusalError{Kind: "timeout", Message: "the cluster did not answer in time"}
+		return &broker.RefusalError{Kind: "timeout", Message: "the cluster did not answer in time"}
 	}
-	return lost()
+	return broker.Lost()
 }
 
-func kafkaRefusal(told *kerr.Error) *RefusalError {
+func refusal(told *kerr.Error) *broker.RefusalError {
 	switch told {
 	case kerr.UnknownTopicOrPartition, kerr.InvalidTopicException:
-		return &RefusalError{Kind: kindMissing, Message: "the cluster has no such topic", Detail: told.Message, Healthy: true}
+		return &broker.RefusalError{Kind: broker.KindMissing, Message: "the cluster has no such topic", Detail: told.Message, Healthy: true}
 	case kerr.MessageTooLarge, kerr.RecordListTooLarge:
-		return tooLarge()
+		return broker.TooLarge()
 	case kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed:
-		return accessRefused(told.Message)
+		return broker.AccessRefused(told.Message)
 	case kerr.SaslAuthenticationFailed, kerr.UnsupportedSaslMechanism, kerr.IllegalSaslState:
-		return unauthenticated(told.Message)
+		return broker.Unauthenticated(told.Message)
 	}
-	return &RefusalError{Kind: kindNotConfirmed, Message: "the cluster could not take the message", Detail: detail(told.Message)}
+	return &broker.RefusalError{Kind: broker.KindNotConfirmed, Message: "the cluster could not take the message", Detail: broker.Detail(told.Message)}
 }
 
-func (c *kafkaConn) usable() bool {
+func (c *connection) Usable() bool {
 	select {
 	case <-c.broken:
 		return false
@@ -181,4 +188,4 @@ func (c *kafkaConn) usable() bool {
 	}
 }
 
-func (c *kafkaConn) close() { c.client.Close() }
+func (c *connection) Close() { c.client.Close() }

@@ -1,4 +1,5 @@
-package broker
+// Package nats publishes to NATS JetStream.
+package nats
 
 import (
 	"context"
@@ -12,23 +13,29 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/forgequeue/forgequeue/core/internal/broker"
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// natsConn is a connection to a server of NATS. It is not made again by the library, and the addresses that the server
+// connection is a connection to a server of NATS. It is not made again by the library, and the addresses that the server
 // names are not used.
-type natsConn struct {
+type connection struct {
 	conn   *nats.Conn
 	stream jetstream.JetStream
-	guard  *natsGuard
+	guard  *guard
 }
 
-func openNATS(ctx context.Context, dial dialFunc, secure *outbound.Dialer, t *Target) (connection, error) {
-	guard := &natsGuard{allowance: newAllowance()}
-	greeted := &natsDialer{ctx: ctx, dial: dial, secure: secure, target: t, guard: guard}
+// Protocol is that of NATS, for a main to register.
+func Protocol() broker.Protocol {
+	return broker.Protocol{Schemes: []string{api.SchemeNATS, api.SchemeNATSTLS}, Open: open}
+}
+
+func open(ctx context.Context, dial broker.Dial, secure *outbound.Dialer, t *broker.Target) (broker.Connection, error) {
+	guard := &guard{Allowance: broker.NewAllowance()}
+	greeted := &dialer{ctx: ctx, dial: dial, secure: secure, target: t, guard: guard}
 	options := []nats.Option{
-		nats.SetCustomDialer(greeted), nats.NoReconnect(), nats.IgnoreDiscoveredServers(), nats.Timeout(openTime), nats.Name("ForgeQueue"),
+		nats.SetCustomDialer(greeted), nats.NoReconnect(), nats.IgnoreDiscoveredServers(), nats.Timeout(broker.OpenTime), nats.Name("ForgeQueue"),
 		nats.PingInterval(20 * time.Second), nats.MaxPingsOutstanding(2), nats.NoCallbacksAfterClientClose(),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // the error of a message is that of its publish
 	}
@@ -45,37 +52,37 @@ func openNATS(ctx context.Context, dial dialFunc, secure *outbound.Dialer, t *Ta
 	stream, err := jetstream.New(conn)
 	if err != nil {
 		conn.Close()
-		return nil, lost()
+		return nil, broker.Lost()
 	}
-	return &natsConn{conn: conn, stream: stream, guard: guard}, nil
+	return &connection{conn: conn, stream: stream, guard: guard}, nil
 }
 
-// natsDialer reads the server's greeting, which is not encrypted, and makes the connection over TLS: the guard is to
+// dialer reads the server's greeting, which is not encrypted, and makes the connection over TLS: the guard is to
 // see what the library gets.
-type natsDialer struct {
+type dialer struct {
 	ctx    context.Context //nolint:containedctx // the library's dial has none
-	dial   dialFunc
+	dial   broker.Dial
 	secure *outbound.Dialer
-	target *Target
-	guard  *natsGuard
+	target *broker.Target
+	guard  *guard
 	// err is why there is no connection.
 	err error
 }
 
 // SkipTLSHandshake tells the library that it is done.
-func (d *natsDialer) SkipTLSHandshake() bool { return true }
+func (d *dialer) SkipTLSHandshake() bool { return true }
 
 // Dial implements nats.CustomDialer.
-func (d *natsDialer) Dial(_, _ string) (net.Conn, error) {
+func (d *dialer) Dial(_, _ string) (net.Conn, error) {
 	var conn net.Conn
 	conn, d.err = d.greet()
 	return conn, d.err
 }
 
-func (d *natsDialer) greet() (net.Conn, error) {
+func (d *dialer) greet() (net.Conn, error) {
 	u := d.target.Broker.URL
 	overTLS := u.Scheme == api.SchemeNATSTLS
-	made, err := d.dial(d.ctx, u.Hostname(), outbound.Port(u), securityOf(overTLS, tlsLater))
+	made, err := d.dial(d.ctx, u.Hostname(), outbound.Port(u), broker.SecurityOf(overTLS, broker.TLSLater))
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +96,8 @@ func (d *natsDialer) greet() (net.Conn, error) {
 		_ = made.Close()
 		return nil, err
 	}
-	made.inspect = d.guard.inspect
-	return &greetedConn{socket: made, left: greeting}, nil
+	made.Inspect = d.guard.inspect
+	return &greetedConn{Socket: made, left: greeting}, nil
 }
 
 // readGreeting reads the INFO line, and not a byte more.
@@ -99,7 +106,7 @@ func readGreeting(from io.Reader) ([]byte, error) {
 	var one [1]byte
 	for one[0] != '\n' {
 		if _, err := io.ReadFull(from, one[:]); err != nil {
-			return nil, lost()
+			return nil, broker.Lost()
 		}
 		if line = append(line, one[0]); len(line) > maxNATSLine {
 			return nil, notNATS()
@@ -111,11 +118,11 @@ func readGreeting(from io.Reader) ([]byte, error) {
 	return line, nil
 }
 
-func notNATS() *RefusalError {
-	return &RefusalError{Kind: kindRefused, Message: "the destination does not speak NATS as a server does"}
+func notNATS() *broker.RefusalError {
+	return &broker.RefusalError{Kind: broker.KindRefused, Message: "the destination does not speak NATS as a server does"}
 }
 
-func (d *natsDialer) encrypt(made *socket, greeting []byte) error {
+func (d *dialer) encrypt(made *broker.Socket, greeting []byte) error {
 	var info struct {
 		Required  bool `json:"tls_required"`
 		Available bool `json:"tls_available"`
@@ -124,7 +131,7 @@ func (d *natsDialer) encrypt(made *socket, greeting []byte) error {
 		return notNATS()
 	}
 	if !info.Required && !info.Available {
-		return &RefusalError{Kind: kindTLS, Message: "the server does not offer TLS"}
+		return &broker.RefusalError{Kind: broker.KindTLS, Message: "the server does not offer TLS"}
 	}
 	encrypted, err := d.secure.TLS(d.ctx, made.Conn, d.target.Broker.URL.Hostname())
 	if err != nil {
@@ -136,41 +143,41 @@ func (d *natsDialer) encrypt(made *socket, greeting []byte) error {
 
 // greetedConn gives the greeting to the library first.
 type greetedConn struct {
-	*socket
+	*broker.Socket
 	left []byte
 }
 
 func (c *greetedConn) Read(into []byte) (int, error) {
 	if len(c.left) == 0 {
-		return c.socket.Read(into)
+		return c.Socket.Read(into)
 	}
 	n := copy(into, c.left)
 	c.left = c.left[n:]
 	return n, nil
 }
 
-func (d *natsDialer) failed(ctx context.Context, err error) error {
+func (d *dialer) failed(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil || errors.Is(err, nats.ErrTimeout):
-		return &RefusalError{Kind: "timeout", Message: "the broker did not take the connection in time"}
+		return &broker.RefusalError{Kind: "timeout", Message: "the broker did not take the connection in time"}
 	case d.err != nil:
 		return d.err
 	case errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAccountAuthExpired) ||
 		strings.Contains(strings.ToLower(err.Error()), "authorization"):
-		return unauthenticated("")
-	case errors.Is(err, errGuard):
+		return broker.Unauthenticated("")
+	case errors.Is(err, broker.ErrGuard):
 		return notNATS()
 	}
-	return lost()
+	return broker.Lost()
 }
 
-func (c *natsConn) publish(ctx context.Context, to *api.Broker, m *Message) error {
+func (c *connection) Publish(ctx context.Context, to *api.Broker, m *broker.Message) error {
 	message := nats.NewMsg(to.Subject)
 	message.Data = m.Body
 	for _, h := range m.Headers {
 		message.Header[h.Name] = []string{h.Value}
 	}
-	c.guard.sent(m)
+	c.guard.Sent(m)
 	_, err := c.stream.PublishMsg(ctx, message, jetstream.WithMsgID(m.Once), jetstream.WithRetryAttempts(0))
 	var told *jetstream.APIError
 	switch {
@@ -179,19 +186,19 @@ func (c *natsConn) publish(ctx context.Context, to *api.Broker, m *Message) erro
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrInvalidJSAck):
-		return &RefusalError{Kind: kindMissing, Message: "no stream takes this subject, or JetStream is off", Healthy: true}
+		return &broker.RefusalError{Kind: broker.KindMissing, Message: "no stream takes this subject, or JetStream is off", Healthy: true}
 	case errors.Is(err, nats.ErrMaxPayload):
-		return tooLarge()
+		return broker.TooLarge()
 	case errors.Is(err, nats.ErrHeadersNotSupported) || errors.Is(err, nats.ErrBadHeaderMsg):
-		return &RefusalError{Kind: kindRefused, Message: "the server does not take headers; NATS 2.2 or later does"}
+		return &broker.RefusalError{Kind: broker.KindRefused, Message: "the server does not take headers; NATS 2.2 or later does"}
 	case errors.As(err, &told):
-		return &RefusalError{Kind: kindNotConfirmed, Message: "the stream could not take the message", Detail: detail(told.Description)}
+		return &broker.RefusalError{Kind: broker.KindNotConfirmed, Message: "the stream could not take the message", Detail: broker.Detail(told.Description)}
 	case errors.Is(err, nats.ErrPermissionViolation):
-		return accessRefused("")
+		return broker.AccessRefused("")
 	}
-	return lost()
+	return broker.Lost()
 }
 
-func (c *natsConn) usable() bool { return !c.conn.IsClosed() }
+func (c *connection) Usable() bool { return !c.conn.IsClosed() }
 
-func (c *natsConn) close() { c.conn.Close() }
+func (c *connection) Close() { c.conn.Close() }

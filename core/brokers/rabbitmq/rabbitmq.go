@@ -1,4 +1,5 @@
-package broker
+// Package rabbitmq publishes to RabbitMQ (AMQP 0-9-1).
+package rabbitmq
 
 import (
 	"context"
@@ -9,6 +10,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/forgequeue/forgequeue/core/internal/broker"
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -22,12 +24,12 @@ const (
 	returnsWait = 64
 )
 
-// amqpConn is a connection with one channel in confirm mode.
-type amqpConn struct {
+// connection is a connection with one channel in confirm mode.
+type connection struct {
 	conn    *amqp.Connection
 	channel *amqp.Channel
-	guard   *amqpGuard
-	socket  *socket
+	guard   *guard
+	socket  *broker.Socket
 
 	// asks are for the goroutine that sees the returns, ended is closed when it has ended.
 	asks  chan ask
@@ -43,14 +45,19 @@ type amqpConn struct {
 // ask is answered when every return that came before it is noted.
 type ask chan struct{}
 
-func openAMQP(ctx context.Context, dial dialFunc, t *Target) (connection, error) {
+// Protocol is that of RabbitMQ, for a main to register.
+func Protocol() broker.Protocol {
+	return broker.Protocol{Schemes: []string{api.SchemeAMQP, api.SchemeAMQPS}, Open: open}
+}
+
+func open(ctx context.Context, dial broker.Dial, _ *outbound.Dialer, t *broker.Target) (broker.Connection, error) {
 	u := t.Broker.URL
-	made, err := dial(ctx, u.Hostname(), outbound.Port(u), securityOf(u.Scheme == api.SchemeAMQPS, tlsAtOnce))
+	made, err := dial(ctx, u.Hostname(), outbound.Port(u), broker.SecurityOf(u.Scheme == api.SchemeAMQPS, broker.TLSAtOnce))
 	if err != nil {
 		return nil, err
 	}
-	guard := &amqpGuard{allowance: newAllowance()}
-	made.inspect = guard.inspect
+	guard := &guard{Allowance: broker.NewAllowance()}
+	made.Inspect = guard.inspect
 	user, password := t.User, t.Password
 	if user == "" {
 		user, password = "guest", "guest" // by the AMQP URI specification
@@ -66,7 +73,7 @@ func openAMQP(ctx context.Context, dial dialFunc, t *Target) (connection, error)
 		_ = made.Close()
 		return nil, openingFailed(ctx, err)
 	}
-	c := &amqpConn{
+	c := &connection{
 		conn: conn, guard: guard, socket: made, asks: make(chan ask), ended: make(chan struct{}), waiting: map[string]*string{},
 	}
 	if c.channel, err = conn.Channel(); err == nil {
@@ -85,28 +92,28 @@ func openingFailed(ctx context.Context, err error) error {
 	var told *amqp.Error
 	switch {
 	case ctx.Err() != nil:
-		return &RefusalError{Kind: "timeout", Message: "the broker did not take the connection in time"}
+		return &broker.RefusalError{Kind: "timeout", Message: "the broker did not take the connection in time"}
 	case errors.Is(err, amqp.ErrCredentials):
-		return unauthenticated("")
+		return broker.Unauthenticated("")
 	case errors.As(err, &told) && told.Server && told.Code == amqp.AccessRefused:
-		return unauthenticated(told.Reason)
+		return broker.Unauthenticated(told.Reason)
 	case errors.Is(err, amqp.ErrVhost) || errors.As(err, &told) && told.Server && (told.Code == amqp.NotAllowed || told.Code == amqp.InvalidPath):
-		return &RefusalError{Kind: kindAuthentication, Message: "the broker has no such vhost, or does not let the user in there", Detail: reasonOf(told)}
-	case errors.As(err, &told) && !told.Server && told.Reason == errGuard.Error(), errors.Is(err, amqp.ErrSASL):
-		return &RefusalError{Kind: kindRefused, Message: "the destination does not speak AMQP 0-9-1 as a broker does"}
+		return &broker.RefusalError{Kind: broker.KindAuthentication, Message: "the broker has no such vhost, or does not let the user in there", Detail: reasonOf(told)}
+	case errors.As(err, &told) && !told.Server && told.Reason == broker.ErrGuard.Error(), errors.Is(err, amqp.ErrSASL):
+		return &broker.RefusalError{Kind: broker.KindRefused, Message: "the destination does not speak AMQP 0-9-1 as a broker does"}
 	}
-	return lost()
+	return broker.Lost()
 }
 
 func reasonOf(told *amqp.Error) string {
 	if told == nil {
 		return ""
 	}
-	return detail(told.Reason)
+	return broker.Detail(told.Reason)
 }
 
 // hear notes why messages were returned, until the channel is closed. Only messages that wait are noted.
-func (c *amqpConn) hear(closed <-chan *amqp.Error, returns <-chan amqp.Return) {
+func (c *connection) hear(closed <-chan *amqp.Error, returns <-chan amqp.Return) {
 	defer close(c.ended)
 	for {
 		select {
@@ -130,22 +137,22 @@ func (c *amqpConn) hear(closed <-chan *amqp.Error, returns <-chan amqp.Return) {
 	}
 }
 
-func (c *amqpConn) note(returned *amqp.Return) {
+func (c *connection) note(returned *amqp.Return) {
 	delivery, _ := returned.Headers[headerDelivery].(string)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if why := c.waiting[delivery]; why != nil {
-		*why = detail(fmt.Sprintf("%d %s", returned.ReplyCode, returned.ReplyText))
+		*why = broker.Detail(fmt.Sprintf("%d %s", returned.ReplyCode, returned.ReplyText))
 	}
 }
 
 // headerDelivery recognises a message that is returned.
 const headerDelivery = "Forgequeue-Delivery"
 
-func (c *amqpConn) publish(ctx context.Context, to *api.Broker, m *Message) error {
+func (c *connection) Publish(ctx context.Context, to *api.Broker, m *broker.Message) error {
 	why := c.wait(m.Delivery)
 	if why == nil {
-		return &RefusalError{Kind: kindNotConfirmed, Message: "the message is already on its way to the broker"}
+		return &broker.RefusalError{Kind: broker.KindNotConfirmed, Message: "the message is already on its way to the broker"}
 	}
 	defer c.forget(m.Delivery)
 	headers := make(amqp.Table, len(m.Headers)+1)
@@ -153,7 +160,7 @@ func (c *amqpConn) publish(ctx context.Context, to *api.Broker, m *Message) erro
 		headers[h.Name] = h.Value
 	}
 	headers[headerDelivery] = m.Delivery
-	c.guard.sent(m)
+	c.guard.Sent(m)
 	confirm, err := c.channel.PublishWithDeferredConfirm(to.Exchange, to.Key, true, false, amqp.Publishing{
 		Headers: headers, ContentType: "application/json", DeliveryMode: amqp.Persistent, MessageId: m.ID, Type: m.Type,
 		CorrelationId: m.CorrelationID, Timestamp: time.Now(), AppId: "forgequeue", Body: m.Body,
@@ -168,16 +175,16 @@ func (c *amqpConn) publish(ctx context.Context, to *api.Broker, m *Message) erro
 	case !acked && c.channel.IsClosed():
 		return c.closedBecause(ctx)
 	case !acked:
-		return &RefusalError{Kind: kindNotConfirmed, Message: "the broker could not take the message (nack): a queue is full, or it failed"}
+		return &broker.RefusalError{Kind: broker.KindNotConfirmed, Message: "the broker could not take the message (nack): a queue is full, or it failed"}
 	}
 	if returned := c.returned(ctx, why); returned != "" {
-		return &RefusalError{Kind: kindUnroutable, Message: "no queue is bound to the exchange with this key: the message was returned", Detail: returned, Healthy: true}
+		return &broker.RefusalError{Kind: broker.KindUnroutable, Message: "no queue is bound to the exchange with this key: the message was returned", Detail: returned, Healthy: true}
 	}
 	return nil
 }
 
 // wait makes place for why a delivery was returned; nil where it is waited for already.
-func (c *amqpConn) wait(delivery string) *string {
+func (c *connection) wait(delivery string) *string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.waiting[delivery] != nil {
@@ -188,7 +195,7 @@ func (c *amqpConn) wait(delivery string) *string {
 	return why
 }
 
-func (c *amqpConn) forget(delivery string) {
+func (c *connection) forget(delivery string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.waiting, delivery)
@@ -196,7 +203,7 @@ func (c *amqpConn) forget(delivery string) {
 
 // returned says why a confirmed message was returned; empty if it was not. A return comes before its confirm, and has
 // been received from the channel by then, but may not be noted yet.
-func (c *amqpConn) returned(ctx context.Context, why *string) string {
+func (c *connection) returned(ctx context.Context, why *string) string {
 	one := make(ask)
 	select {
 	case c.asks <- one:
@@ -210,7 +217,7 @@ func (c *amqpConn) returned(ctx context.Context, why *string) string {
 }
 
 // closedBecause is why the channel is closed.
-func (c *amqpConn) closedBecause(ctx context.Context) error {
+func (c *connection) closedBecause(ctx context.Context) error {
 	if !c.channel.IsClosed() { // a write has failed
 		_ = c.socket.Close()
 	}
@@ -224,22 +231,22 @@ func (c *amqpConn) closedBecause(ctx context.Context) error {
 	c.mu.Unlock()
 	switch {
 	case told == nil || !told.Server:
-		return lost()
+		return broker.Lost()
 	case told.Code == amqp.NotFound:
-		return &RefusalError{Kind: kindMissing, Message: "the broker has no such exchange", Detail: reasonOf(told), Healthy: true}
+		return &broker.RefusalError{Kind: broker.KindMissing, Message: "the broker has no such exchange", Detail: reasonOf(told), Healthy: true}
 	case told.Code == amqp.AccessRefused:
-		return accessRefused(told.Reason)
+		return broker.AccessRefused(told.Reason)
 	case told.Code == amqp.PreconditionFailed || told.Code == amqp.ContentTooLarge:
-		return tooLarge()
+		return broker.TooLarge()
 	}
-	refusal := lost()
+	refusal := broker.Lost()
 	refusal.Detail = reasonOf(told)
 	return refusal
 }
 
-func (c *amqpConn) usable() bool { return !c.channel.IsClosed() && !c.conn.IsClosed() }
+func (c *connection) Usable() bool { return !c.channel.IsClosed() && !c.conn.IsClosed() }
 
-func (c *amqpConn) close() {
+func (c *connection) Close() {
 	stop := time.AfterFunc(goodbye, func() { _ = c.socket.Close() }) // whatever the broker sends meanwhile
 	defer stop.Stop()
 	_ = c.conn.CloseDeadline(time.Now().Add(goodbye))

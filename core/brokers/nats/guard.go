@@ -1,8 +1,10 @@
-package broker
+package nats
 
 import (
 	"bytes"
 	"strconv"
+
+	"github.com/forgequeue/forgequeue/core/internal/broker"
 )
 
 // maxNATSLine bounds a line of NATS's protocol, INFO with the addresses of a cluster among them; maxNATSReply a
@@ -12,10 +14,10 @@ const (
 	maxNATSReply = 64 << 10
 )
 
-// natsGuard reads the lines of a server on their way to the library, and ends the connection at one that is too long, at
+// guard reads the lines of a server on their way to the library, and ends the connection at one that is too long, at
 // a message that is too large, and at more messages than were published: each is a reply.
-type natsGuard struct {
-	*allowance
+type guard struct {
+	*broker.Allowance
 	line []byte
 	// payload is how much of a message, with the end of its line, is still to come.
 	payload int
@@ -23,8 +25,8 @@ type natsGuard struct {
 	replies int64
 }
 
-func (g *natsGuard) inspect(read []byte) error {
-	if err := g.take(len(read)); err != nil {
+func (g *guard) inspect(read []byte) error {
+	if err := g.Take(len(read)); err != nil {
 		return err
 	}
 	for len(read) > 0 {
@@ -34,7 +36,7 @@ func (g *natsGuard) inspect(read []byte) error {
 				g.tail[0], g.tail[1] = g.tail[1], b
 			}
 			if g.payload -= n; g.payload == 0 && string(g.tail[:]) != "\r\n" {
-				return errGuard
+				return broker.ErrGuard
 			}
 			read = read[n:]
 			continue
@@ -44,7 +46,7 @@ func (g *natsGuard) inspect(read []byte) error {
 			end = len(read)
 		}
 		if len(g.line)+end > maxNATSLine {
-			return errGuard
+			return broker.ErrGuard
 		}
 		g.line = append(g.line, read[:end]...)
 		read = read[end:]
@@ -59,21 +61,21 @@ func (g *natsGuard) inspect(read []byte) error {
 }
 
 // look judges a line: MSG subject sid [reply] size, HMSG subject sid [reply] header size, and those without payload.
-func (g *natsGuard) look() error {
+func (g *guard) look() error {
 	fields := bytes.Fields(g.line)
 	if len(fields) == 0 {
-		return errGuard
+		return broker.ErrGuard
 	}
 	switch op := string(bytes.ToUpper(fields[0])); op {
 	case "INFO", "PING", "PONG", "+OK", "-ERR":
 		return nil
 	case "MSG", "HMSG":
 		size, err := strconv.ParseUint(string(fields[len(fields)-1]), 10, 32)
-		if g.replies++; err != nil || size > maxNATSReply || g.replies > g.published.Load() || len(fields) < 4 || len(fields) > 6 {
-			return errGuard
+		if g.replies++; err != nil || size > maxNATSReply || g.replies > g.Published() || len(fields) < 4 || len(fields) > 6 {
+			return broker.ErrGuard
 		}
 		g.payload = int(size) + 2
 		return nil
 	}
-	return errGuard
+	return broker.ErrGuard
 }

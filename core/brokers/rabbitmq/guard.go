@@ -1,6 +1,10 @@
-package broker
+package rabbitmq
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/forgequeue/forgequeue/core/internal/broker"
+)
 
 // Frames and methods of AMQP 0-9-1 that a publisher gets (section 4.2.3 and the chapter of the classes).
 const (
@@ -14,10 +18,10 @@ const (
 	maxAMQPBody = 4 << 20
 )
 
-// amqpGuard reads the frames of a broker on their way to the library, and ends the connection at one that no broker has
+// guard reads the frames of a broker on their way to the library, and ends the connection at one that no broker has
 // to send to a publisher: a message that was not published, or an answer to one.
-type amqpGuard struct {
-	*allowance
+type guard struct {
+	*broker.Allowance
 	// head is the beginning of the frame that is being read: its head, and of its payload what is looked at.
 	head [frameHead + 12]byte
 	// at is the place in the frame, size its length; body are the bytes of content since the last method.
@@ -25,8 +29,8 @@ type amqpGuard struct {
 	returns, acks  int64
 }
 
-func (g *amqpGuard) inspect(read []byte) error {
-	if err := g.take(len(read)); err != nil {
+func (g *guard) inspect(read []byte) error {
+	if err := g.Take(len(read)); err != nil {
 		return err
 	}
 	for len(read) > 0 {
@@ -43,7 +47,7 @@ func (g *amqpGuard) inspect(read []byte) error {
 }
 
 // step goes on to the end of the frame's head, of what is looked at, or of the frame.
-func (g *amqpGuard) step(read []byte) int {
+func (g *guard) step(read []byte) int {
 	end := int64(frameHead)
 	switch {
 	case g.at >= int64(len(g.head)):
@@ -60,11 +64,11 @@ func (g *amqpGuard) step(read []byte) int {
 }
 
 // look judges a frame when enough of it is there.
-func (g *amqpGuard) look() error {
+func (g *guard) look() error {
 	if g.at == frameHead && g.size == 0 {
 		length := int64(binary.BigEndian.Uint32(g.head[3:]))
 		if length > amqpFrame {
-			return errGuard
+			return broker.ErrGuard
 		}
 		g.size = frameHead + length + frameTail
 		return g.begin(length)
@@ -78,19 +82,19 @@ func (g *amqpGuard) look() error {
 		return g.method(payload)
 	case frameHeader: // class, weight, and the size of the body
 		if len(payload) < 12 || binary.BigEndian.Uint64(payload[4:]) > maxAMQPBody {
-			return errGuard
+			return broker.ErrGuard
 		}
 	}
 	return nil
 }
 
 // begin judges a frame by its head.
-func (g *amqpGuard) begin(length int64) error {
+func (g *guard) begin(length int64) error {
 	channel := binary.BigEndian.Uint16(g.head[1:])
 	switch g.head[0] {
 	case frameHeartbeat:
 		if channel != 0 || length != 0 {
-			return errGuard
+			return broker.ErrGuard
 		}
 	case frameMethod:
 		g.body = 0
@@ -99,17 +103,17 @@ func (g *amqpGuard) begin(length int64) error {
 			g.body += length
 		}
 		if channel != 1 || g.returns == 0 || g.body > maxAMQPBody {
-			return errGuard
+			return broker.ErrGuard
 		}
 	default:
-		return errGuard
+		return broker.ErrGuard
 	}
 	return nil
 }
 
-func (g *amqpGuard) method(payload []byte) error {
+func (g *guard) method(payload []byte) error {
 	if len(payload) < 4 {
-		return errGuard
+		return broker.ErrGuard
 	}
 	class, method := binary.BigEndian.Uint16(payload), binary.BigEndian.Uint16(payload[2:])
 	switch class {
@@ -117,22 +121,22 @@ func (g *amqpGuard) method(payload []byte) error {
 		return nil
 	case classBasic:
 	default:
-		return errGuard
+		return broker.ErrGuard
 	}
-	published := g.published.Load()
+	published := g.Published()
 	switch method {
 	case methodReturn:
 		g.returns++
 	case methodAck, methodNack: // the library counts up to the tag
 		g.acks++
 		if len(payload) < 12 || binary.BigEndian.Uint64(payload[4:]) > uint64(published) { //nolint:gosec // it only grows
-			return errGuard
+			return broker.ErrGuard
 		}
 	default:
-		return errGuard
+		return broker.ErrGuard
 	}
 	if g.returns > published || g.acks > published {
-		return errGuard
+		return broker.ErrGuard
 	}
 	return nil
 }
