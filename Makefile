@@ -19,8 +19,8 @@ test: ## every test of every module, beside one PostgreSQL and one Redis; PACKAG
 test-slow: ## the tests with half a CPU (Linux, root), then beside four busy loops; ARGS=half or busy: one
 	@bash .ci/test-slow $(ARGS)
 
-build: ## the three programs, into bin/
-	$(GO) build -o bin/ ./cmd/forgequeue ./core/cmd/core ./gateway/cmd/gateway
+build: ## the programs, into bin/
+	$(GO) build $(BUILD_FLAGS) -tags=nomsgpack,full -o bin/ ./cmd/forgequeue ./cmd/forgequeue/forgequeue-bench ./cmd/forgequeue/forgequeue-bridge ./core/cmd/core ./gateway/cmd/gateway
 
 lint: ## sizes, workflows, linters (formats and vet are among them)
 	@bash .ci/run size workflows lint
@@ -58,7 +58,7 @@ peers: ## River and this in turn on one PostgreSQL: the ratios of the bars (15 m
 	@sh .ci/install test
 	cd e2e/bench && GOWORK=off $(GO) run . $(ARGS)
 
-pgo: ## profile both services under forgequeue bench: default.pgo beside each main (2 to 5 min)
+pgo: ## profile both services under forgequeue-bench: default.pgo beside each main (2 to 5 min)
 	@sh .ci/install test
 	@bash .ci/pgo $(ARGS)
 

@@ -20,6 +20,8 @@ type Options struct {
 	Getenv func(name string) string
 	// Local finds a `forgequeue up` that runs on this machine.
 	Local func() (Server, bool)
+	// Program is the path of forgequeue, which --up runs.
+	Program func() (string, error)
 	// Environment marks an error of the machine or its settings.
 	Environment func(error) error
 }
@@ -36,7 +38,7 @@ type Server struct {
 // New makes the command.
 func New(options Options) *cobra.Command {
 	command := &cobra.Command{
-		Use:   "bench",
+		Use:   "forgequeue-bench",
 		Short: "Load-test a server",
 		Long: `Load-test a server: throughput, latencies, errors.
 
@@ -46,10 +48,10 @@ and what a run leaves there stays. Only this machine is loaded, unless --allow-r
 
 Load is open-loop: a request is meant to start at its time, and its latency counts from there, sent late or not.
 With --closed the next is sent when the last is answered; throughput is then all that it tells.`,
-		Example: `  forgequeue bench submit --up --rate 2000
-  forgequeue bench e2e --closed --batch 500 --claim-batch 500 --jobs 200000 --json
-  forgequeue bench backlog --core http://127.0.0.1:8081 --depths 10k,1M,5M
-  forgequeue bench snapshot --up --jobs 500000`,
+		Example: `  forgequeue-bench submit --up --rate 2000
+  forgequeue-bench e2e --closed --batch 500 --claim-batch 500 --jobs 200000 --json
+  forgequeue-bench backlog --core http://127.0.0.1:8081 --depths 10k,1M,5M
+  forgequeue-bench snapshot --up --jobs 500000`,
 	}
 	for _, one := range scenarios() {
 		command.AddCommand(newScenario(one, options))
@@ -130,7 +132,7 @@ func (s *settings) locate(ctx context.Context, options Options, shown *progress,
 	if runtime.GOOS == "windows" {
 		return target{}, nil, errors.New("--up needs Linux or macOS: start a server in WSL2 or with Docker Compose, and name it with FORGEQUEUE_URL and FORGEQUEUE_API_KEY")
 	}
-	program, err := os.Executable()
+	program, err := options.Program()
 	if err != nil {
 		return target{}, nil, err
 	}

@@ -1,4 +1,4 @@
-// Package bench is `forgequeue bench`: it puts load on a running ForgeQueue and reports throughput, latencies and
+// Package bench is `forgequeue-bench`: it puts load on a running ForgeQueue and reports throughput, latencies and
 // errors.
 //
 //	settings ▶ target (gateway or core, perhaps a stack of its own) ▶ callers (tenants, keys)

@@ -14,4 +14,4 @@ import (
 
 func fullBrokers() []coreapp.Broker { return []coreapp.Broker{nats.Protocol(), kafka.Protocol()} }
 
-func exporter() telemetry.Exporter { return otlp.New }
+func exporter() telemetry.Exporter { return otlp.Start }

@@ -40,7 +40,7 @@ Exit codes: 0 ok, 1 failed, 2 wrong command line, 3 wrong environment, 4 timed o
 		RunE:    func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newUp(), newCore(), newGateway(), newBench(options))
+	root.AddCommand(newUp(), newCore(), newGateway(), newMoved("bench"), newMoved("bridge"))
 	root.AddCommand(commands.New(options)...)
 	return root
 }

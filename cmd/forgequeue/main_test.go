@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
-	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
 )
 
 // run executes the program without any environment.
@@ -18,7 +18,7 @@ func run(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	root := newRoot(cli.Options{
 		Getenv: func(string) string { return "" },
-		Local:  func() []up.Running { return nil },
+		Local:  func() []localup.Running { return nil },
 		// Where nothing listens.
 		DefaultURL: "http://127.0.0.1:1",
 	})

@@ -18,16 +18,18 @@ import (
 // machine is what both run on: one PostgreSQL server and one Redis, in a temporary
 // folder, and the program under test.
 type machine struct {
-	dir       string
-	postgres  *supervisor.Postgres
-	redis     *supervisor.Redis // nil where none is installed
-	program   string
-	databases int
+	dir      string
+	postgres *supervisor.Postgres
+	redis    *supervisor.Redis // nil where none is installed
+	// program is forgequeue, bencher what loads it.
+	program, bencher string
+	databases        int
 }
 
 // stopTime is how long PostgreSQL may take to write everything.
 const stopTime = time.Minute
 
+// newMachine builds the programs: with an empty cache that takes minutes, which are no part of the budget.
 func newMachine(ctx context.Context) (_ *machine, err error) {
 	dir, err := os.MkdirTemp("", "fq-peers-")
 	if err != nil {
@@ -45,35 +47,41 @@ func newMachine(ctx context.Context) (_ *machine, err error) {
 	if err := m.build(ctx); err != nil {
 		return nil, err
 	}
+	return m, nil
+}
+
+// start starts PostgreSQL and Redis; close stops them.
+func (m *machine) start(ctx context.Context) (err error) {
+	dir := m.dir
 	m.postgres, err = supervisor.StartPostgres(ctx, supervisor.PostgresOptions{
 		DataDir: filepath.Join(dir, "postgres"),
 		// Counting costs both the same, and nothing while it is off.
 		Settings: map[string]string{"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track": "none"},
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	m.redis, err = supervisor.StartRedis(ctx, supervisor.RedisOptions{Dir: filepath.Join(dir, "redis")})
 	if missing, ok := errors.AsType[*supervisor.NotFoundError](err); ok {
 		fmt.Fprintln(os.Stderr, "without Redis:", missing)
 		err = nil
 	}
-	return m, err
+	return err
 }
 
-// build makes the program from this tree, once.
+// build makes the programs from this tree, once.
 func (m *machine) build(ctx context.Context) error {
 	dir, err := root()
 	if err != nil {
 		return err
 	}
-	m.program = filepath.Join(m.dir, "forgequeue")
+	m.program, m.bencher = filepath.Join(m.dir, "forgequeue"), filepath.Join(m.dir, "forgequeue-bench")
 	const stamp = "-X github.com/forgequeue/forgequeue/cmd/bench.builtFrom="
-	command := exec.CommandContext(ctx, "go", "build", "-ldflags", stamp+commit(ctx), "-o", m.program, "./cmd/forgequeue")
+	command := exec.CommandContext(ctx, "go", "build", "-ldflags", stamp+commit(ctx), "-o", m.dir+"/", "./cmd/forgequeue", "./cmd/forgequeue/forgequeue-bench")
 	command.Dir = dir
 	command.Env = append(os.Environ(), "GOWORK="+filepath.Join(dir, "go.work"))
 	if out, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("the program: %w\n%s", err, out)
+		return fmt.Errorf("the programs: %w\n%s", err, out)
 	}
 	return nil
 }

@@ -63,13 +63,16 @@ func main() {
 }
 
 func run(ctx context.Context, o *options) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, o.budget)
-	defer cancel()
 	m, err := newMachine(ctx)
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, o.budget) // of what follows the builds
+	defer cancel()
 	defer func() { err = errors.Join(err, m.close(ctx)) }()
+	if err := m.start(ctx); err != nil {
+		return err
+	}
 	results := newResults(ctx, o)
 	if o.only != "single" {
 		for round := range o.rounds {
@@ -86,9 +89,9 @@ func run(ctx context.Context, o *options) (err error) {
 	}
 	results.print(os.Stdout)
 	if o.json != "" {
-		return results.write(o.json)
+		err = results.write(o.json)
 	}
-	return nil
+	return errors.Join(err, results.complete(o.only != ""))
 }
 
 // root is the repository's: this program is started in e2e/bench by the Makefile.

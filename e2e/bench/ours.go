@@ -155,9 +155,10 @@ type latency struct {
 	P99 float64 `json:"p99"`
 }
 
-// bench runs `forgequeue bench` on the stack.
+// bench runs forgequeue-bench on the stack.
 func (s *stack) bench(ctx context.Context, args ...string) (report, error) {
-	command := s.command(ctx, append([]string{"bench"}, append(args, "--json")...)...)
+	command := exec.CommandContext(ctx, s.m.bencher, append(args, "--json")...)
+	command.Env = s.environment
 	var out, errs bytes.Buffer
 	command.Stdout, command.Stderr = &out, &errs
 	var r report

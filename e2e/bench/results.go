@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -57,6 +58,8 @@ type results struct {
 	Reduced map[string]string `json:"reduced"`
 	Bars    []outcome         `json:"bars"`
 	Notes   []string          `json:"notes"`
+	// cut says that the budget was used up.
+	cut bool
 }
 
 // outcome is a bar with what came of it.
@@ -117,7 +120,7 @@ func (r *results) addCPU(round int, name string, used cpuSeconds) {
 func (r *results) command(name string, args []string) {
 	text := strings.Join(args, " ")
 	if !strings.HasPrefix(text, "(") {
-		text = "forgequeue bench " + text
+		text = "forgequeue-bench " + text
 	}
 	r.Commands[name] = text
 }
@@ -178,6 +181,23 @@ func median(values []float64) float64 {
 		return sorted[middle]
 	}
 	return (sorted[middle-1] + sorted[middle]) / 2
+}
+
+// complete says whether bars were not measured: none at all, or, unless a part was asked for, one of them.
+func (r *results) complete(part bool) error {
+	var missing []string
+	for _, b := range bars() {
+		if len(r.judge(b).Runs) == 0 {
+			missing = append(missing, b.name)
+		}
+	}
+	switch {
+	case len(missing) == len(bars()):
+		return errors.New("nothing was measured: see the notes")
+	case len(missing) > 0 && (!part || r.cut):
+		return fmt.Errorf("not measured: %s; see the notes, and give more with -budget if that was used up", strings.Join(missing, ", "))
+	}
+	return nil
 }
 
 func (r *results) print(to io.Writer) {

@@ -64,3 +64,37 @@ func TestNameOf(t *testing.T) {
 		}
 	}
 }
+
+// What was not measured is not a success: none at all, or what the budget left no time for.
+func TestComplete(t *testing.T) {
+	t.Parallel()
+	measured := func(but string) *results {
+		r := &results{Measures: map[string]map[int]float64{}}
+		for _, b := range bars() {
+			for _, name := range []string{b.measure, b.by} {
+				if name != "" && name != but {
+					r.add(0, name, 1)
+				}
+			}
+		}
+		return r
+	}
+	if err := measured("").complete(false); err != nil {
+		t.Errorf("all: %v", err)
+	}
+	for _, part := range []bool{false, true} {
+		if err := (&results{}).complete(part); err == nil {
+			t.Errorf("nothing, part %t", part)
+		}
+	}
+	lacking := measured(idleStatements)
+	if err := lacking.complete(false); err == nil || !strings.Contains(err.Error(), "idle statements") {
+		t.Errorf("one is missing: %v", err)
+	}
+	if err := lacking.complete(true); err != nil {
+		t.Errorf("one that was not asked for: %v", err)
+	}
+	if lacking.cut = true; lacking.complete(true) == nil {
+		t.Error("one for which there was no time")
+	}
+}

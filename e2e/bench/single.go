@@ -45,6 +45,7 @@ func single(ctx context.Context, m *machine, o *options, round int, into *result
 		{backlogRatio, func(s *stack) error { return s.backlog(ctx, into, round, o.depth) }},
 	} {
 		if ctx.Err() != nil {
+			into.cut = true
 			into.note("round %d: %s: left out, the budget is used up", round+1, part.name)
 			continue
 		}

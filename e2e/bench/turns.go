@@ -53,6 +53,7 @@ func turns(ctx context.Context, m *machine, o *options, round int, into *results
 		used := s.cpu().since(before)
 		if err != nil {
 			if ctx.Err() != nil {
+				into.cut = true
 				return ctx.Err()
 			}
 			into.note("round %d: %s: %v", round+1, step.name, err)

@@ -188,7 +188,7 @@ func TestBridgeKilledUnderLoad(t *testing.T) {
 	count := func(sql string) int { return stack.Query[int](t.Context(), t, c.DatabaseURL, sql, tenant.ID)[0] }
 	jobs := func() int { return count(`SELECT count(*)::integer FROM jobs WHERE tenant_id = $1`) }
 	start := func() *stack.Process {
-		command := exec.CommandContext(t.Context(), stack.Binary(t), "bridge", "--queue", "orders", "--prefetch", "50")
+		command := exec.CommandContext(t.Context(), stack.Bridge(t), "--queue", "orders", "--prefetch", "50")
 		command.Env = append(os.Environ(), "FORGEQUEUE_URL="+c.Gateways[0].URL, "FORGEQUEUE_API_KEY="+tenant.Key,
 			"FORGEQUEUE_BRIDGE_FROM=amqp://guest:guest@"+server.Address+"/orders")
 		return stack.StartCommand(t, command)

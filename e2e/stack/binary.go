@@ -17,7 +17,8 @@ import (
 
 // binary is a program under test, built once for the test process.
 type binary struct {
-	name string
+	// name is that of the file, folder where it is built.
+	name, folder string
 	// clock: its clock can be set by FaultClockEnv. All that reads the time is compiled again for it.
 	clock bool
 	once  sync.Once
@@ -27,8 +28,9 @@ type binary struct {
 
 //nolint:gochecknoglobals // one build for the process is the point of it
 var (
-	forgequeue = binary{name: "forgequeue"}
-	otherClock = binary{name: "forgequeue-clock", clock: true}
+	forgequeue = binary{name: "forgequeue", folder: "."}
+	otherClock = binary{name: "forgequeue-clock", folder: ".", clock: true}
+	bridge     = binary{name: "forgequeue-bridge", folder: "./forgequeue-bridge"}
 )
 
 // FaultClockEnv is how far the clock of a service with ClusterOptions.Clocks is
@@ -44,6 +46,12 @@ func raced() bool { return raceEnabled && os.Getenv("FORGEQUEUE_FAULTS") == "lon
 func Binary(tb testing.TB) string {
 	tb.Helper()
 	return forgequeue.get(tb)
+}
+
+// Bridge gives the path of forgequeue-bridge.
+func Bridge(tb testing.TB) string {
+	tb.Helper()
+	return bridge.get(tb)
 }
 
 func (b *binary) get(tb testing.TB) string {
@@ -68,7 +76,7 @@ const buildFolder = "fq-binary-"
 // cache, where Go finds it up to date: to link it takes longer than many a test, and
 // several packages need it at once.
 func (b *binary) build() (string, error) {
-	if given := os.Getenv("FORGEQUEUE_E2E_BINARY"); given != "" && !b.clock {
+	if given := os.Getenv("FORGEQUEUE_E2E_BINARY"); given != "" && b == &forgequeue {
 		return given, nil // built the same way, for many runs
 	}
 	kept, release, err := b.kept()
@@ -88,7 +96,7 @@ func (b *binary) build() (string, error) {
 	if raced() {
 		args = append(args, "-race")
 	}
-	command := exec.CommandContext(context.Background(), "go", append(args, ".")...)
+	command := exec.CommandContext(context.Background(), "go", append(args, b.folder)...)
 	command.Dir = Repository("cmd", "forgequeue")
 	if output, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, output)

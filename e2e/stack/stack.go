@@ -53,6 +53,7 @@ func Main(m *testing.M) int {
 	}
 	forgequeue.remove()
 	otherClock.remove()
+	bridge.remove()
 	return code
 }
 

@@ -26,7 +26,7 @@ func TestAttributesAreCut(t *testing.T) {
 		got <- int(n)
 	}))
 	defer server.Close()
-	tracing, err := telemetry.Export{Exporter: otlp.New, Endpoint: server.URL}.Start(t.Context(), "s", "v", slog.New(slog.DiscardHandler))
+	tracing, err := telemetry.Export{Exporter: otlp.Start, Endpoint: server.URL}.Start(t.Context(), "s", "v", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

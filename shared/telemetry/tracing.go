@@ -7,12 +7,8 @@ import (
 	"log/slog"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/sdk/resource"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -21,11 +17,6 @@ const (
 	scope = "github.com/forgequeue/forgequeue"
 	// flushTime bounds what the last spans may cost at the end.
 	flushTime = 3 * time.Second
-	// complainEvery is how often lost spans are logged.
-	complainEvery = time.Minute
-	// attributeMost is how much of a text a span tells, in characters: a path, or a
-	// User-Agent, is as long as who calls likes it, and 2,048 spans wait.
-	attributeMost = 4096
 )
 
 // Export says where spans go. It is part of a service's settings: these are what
@@ -40,8 +31,12 @@ type Export struct {
 	Exporter Exporter `env:"-" json:"-"`
 }
 
-// Exporter makes what sends spans to a URL.
-type Exporter func(ctx context.Context, url string) (sdktrace.SpanExporter, error)
+// Service is whose spans they are.
+type Service struct{ Name, Version string }
+
+// Exporter starts what makes a service's spans and sends them to a URL. stop sends what is left until its context ends,
+// and ends the export.
+type Exporter func(ctx context.Context, url string, of Service, logger *slog.Logger) (_ trace.TracerProvider, stop func(context.Context), _ error)
 
 // ErrNoExporter is that of a program that was built without an exporter, where its settings ask for spans.
 var ErrNoExporter = errors.New("OTEL_EXPORTER_OTLP_ENDPOINT: this program was built without the export of spans: the images and the released programs " +
@@ -92,8 +87,8 @@ func (e Export) url() (string, error) {
 // Tracing makes spans and exports them in the background. A nil Tracing makes none.
 // It is not OpenTelemetry's global one: two services can live in one process.
 type Tracing struct {
-	provider *sdktrace.TracerProvider
-	exporter *quietExporter
+	provider trace.TracerProvider
+	stop     func(context.Context)
 }
 
 // Start gives the Tracing of a service, nil where Export is off. service and version
@@ -111,35 +106,11 @@ func (e Export) Start(ctx context.Context, service, version string, logger *slog
 	if e.Exporter == nil {
 		return nil, ErrNoExporter
 	}
-	inner, err := e.Exporter(ctx, target)
-	if err != nil {
-		return nil, fmt.Errorf("export of spans: %w", err)
+	t := new(Tracing)
+	if t.provider, t.stop, err = e.Exporter(ctx, target, Service{service, version}, logger); err != nil {
+		return nil, err
 	}
-	// The environment last: it takes precedence.
-	about, err := resource.New(
-		ctx, resource.WithTelemetrySDK(), resource.WithHost(), resource.WithProcessPID(),
-		resource.WithAttributes(attribute.String("service.name", service), attribute.String("service.version", version)),
-		resource.WithFromEnv(),
-	)
-	if err != nil { // about has what could be read
-		logger.WarnContext(ctx, "what spans tell of this process is not complete; see OTEL_RESOURCE_ATTRIBUTES", "error", err)
-	}
-	exporting, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	exporter := &quietExporter{inner: inner, logger: logger, ctx: exporting, stop: stop}
-	return &Tracing{
-		provider: sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about), sdktrace.WithRawSpanLimits(limits())),
-		exporter: exporter,
-	}, nil
-}
-
-// limits are the SDK's, those of the environment included, but for the length of
-// texts, for which it has none.
-func limits() sdktrace.SpanLimits {
-	all := sdktrace.NewSpanLimits()
-	if all.AttributeValueLengthLimit < 0 {
-		all.AttributeValueLengthLimit = attributeMost
-	}
-	return all
+	return t, nil
 }
 
 // Provider is for libraries that make spans; nil where there are none.
@@ -165,42 +136,5 @@ func (t *Tracing) Stop(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer cancel()
-	if err := t.provider.Shutdown(ctx); err != nil {
-		t.exporter.logger.WarnContext(ctx, "the last spans are not exported", "error", err)
-	}
-	t.exporter.stop(errStopped) // a batch under way to a collector that hangs
+	t.stop(ctx)
 }
-
-var errStopped = errors.New("telemetry: the process stops")
-
-// quietExporter takes the errors of an exporter upon itself: the SDK would give them
-// to a handler of the whole process, which writes each to standard error.
-type quietExporter struct {
-	inner  sdktrace.SpanExporter
-	logger *slog.Logger
-	// ctx ends every export: the SDK's own lasts for half a minute.
-	ctx  context.Context
-	stop context.CancelCauseFunc
-	// complained is when lost spans were last logged, in Unix nanoseconds; lost is how
-	// many since.
-	complained, lost atomic.Int64
-}
-
-// ExportSpans sends a batch; what the collector does not take is dropped.
-func (e *quietExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	detach := context.AfterFunc(e.ctx, cancel)
-	defer detach()
-	if err := e.inner.ExportSpans(ctx, spans); err != nil {
-		lost, now, last := e.lost.Add(int64(len(spans))), time.Now(), e.complained.Load()
-		if now.Sub(time.Unix(0, last)) >= complainEvery && e.complained.CompareAndSwap(last, now.UnixNano()) {
-			e.lost.Add(-lost)
-			e.logger.WarnContext(ctx, "spans are not exported; jobs go on without", "spans", lost, "error", err)
-		}
-	}
-	return nil
-}
-
-// Shutdown ends the exporter.
-func (e *quietExporter) Shutdown(ctx context.Context) error { return e.inner.Shutdown(ctx) }

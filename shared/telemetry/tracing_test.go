@@ -30,16 +30,16 @@ func TestExportSettings(t *testing.T) {
 		wrong  string // the variable that is named; empty for none
 	}{
 		{"nothing", telemetry.Export{}, false, ""},
-		{"a base", telemetry.Export{Exporter: otlp.New, Endpoint: "http://127.0.0.1:4318"}, true, ""},
-		{"a whole URL", telemetry.Export{Exporter: otlp.New, TracesEndpoint: "https://collector.example/v1/traces"}, true, ""},
-		{"disabled", telemetry.Export{Exporter: otlp.New, Endpoint: "nonsense", Disabled: "TRUE"}, false, ""},
-		{"not disabled", telemetry.Export{Exporter: otlp.New, Endpoint: "http://c:4318", Disabled: "1"}, true, ""},
-		{"no scheme", telemetry.Export{Exporter: otlp.New, Endpoint: "127.0.0.1:4318"}, true, base},
-		{"another scheme", telemetry.Export{Exporter: otlp.New, TracesEndpoint: "grpc://c:4317"}, true, traces},
-		{"no host", telemetry.Export{Exporter: otlp.New, Endpoint: "http://"}, true, base},
-		{"a password", telemetry.Export{Exporter: otlp.New, Endpoint: "http://me:hunter2@c:4318"}, true, base},
-		{"a token", telemetry.Export{Exporter: otlp.New, Endpoint: "http://c:4318?token=hunter2"}, true, base},
-		{"unreadable", telemetry.Export{Exporter: otlp.New, TracesEndpoint: "http://hunter2\x7f"}, true, traces},
+		{"a base", telemetry.Export{Exporter: otlp.Start, Endpoint: "http://127.0.0.1:4318"}, true, ""},
+		{"a whole URL", telemetry.Export{Exporter: otlp.Start, TracesEndpoint: "https://collector.example/v1/traces"}, true, ""},
+		{"disabled", telemetry.Export{Exporter: otlp.Start, Endpoint: "nonsense", Disabled: "TRUE"}, false, ""},
+		{"not disabled", telemetry.Export{Exporter: otlp.Start, Endpoint: "http://c:4318", Disabled: "1"}, true, ""},
+		{"no scheme", telemetry.Export{Exporter: otlp.Start, Endpoint: "127.0.0.1:4318"}, true, base},
+		{"another scheme", telemetry.Export{Exporter: otlp.Start, TracesEndpoint: "grpc://c:4317"}, true, traces},
+		{"no host", telemetry.Export{Exporter: otlp.Start, Endpoint: "http://"}, true, base},
+		{"a password", telemetry.Export{Exporter: otlp.Start, Endpoint: "http://me:hunter2@c:4318"}, true, base},
+		{"a token", telemetry.Export{Exporter: otlp.Start, Endpoint: "http://c:4318?token=hunter2"}, true, base},
+		{"unreadable", telemetry.Export{Exporter: otlp.Start, TracesEndpoint: "http://hunter2\x7f"}, true, traces},
 	}
 	for _, test := range tests {
 		err := test.export.Check()
@@ -121,7 +121,7 @@ func TestStopIsBounded(t *testing.T) {
 	} {
 		server := httptest.NewServer(handler)
 		log := &heard{}
-		tracing, err := telemetry.Export{Exporter: otlp.New, Endpoint: server.URL}.Start(t.Context(), "s", "v", slog.New(slog.NewTextHandler(log, nil)))
+		tracing, err := telemetry.Export{Exporter: otlp.Start, Endpoint: server.URL}.Start(t.Context(), "s", "v", slog.New(slog.NewTextHandler(log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}

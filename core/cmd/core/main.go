@@ -64,7 +64,7 @@ func run(ctx context.Context, command string, args []string) int {
 	case "serve":
 		if err == nil {
 			cfg.Brokers = []app.Broker{rabbitmq.Protocol(), nats.Protocol(), kafka.Protocol()}
-			cfg.Tracing.Exporter = otlp.New
+			cfg.Tracing.Exporter = otlp.Start
 			err = app.Run(ctx, cfg)
 		}
 	case "migrate": // checks only the settings that it needs

@@ -50,7 +50,7 @@ func run(command string) error {
 		if err != nil {
 			return err
 		}
-		cfg.Tracing.Exporter = otlp.New
+		cfg.Tracing.Exporter = otlp.Start
 		return app.Run(ctx, cfg)
 	case "health":
 		return app.Health(ctx, cfg)

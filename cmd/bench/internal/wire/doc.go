@@ -1,4 +1,4 @@
-// Package wire is the HTTP side of `forgequeue bench`: it writes requests to submit, claim and complete
+// Package wire is the HTTP side of `forgequeue-bench`: it writes requests to submit, claim and complete
 // jobs, and reads their answers, for little CPU time.
 //
 // An [Endpoint] is one of the two APIs that take load: the gateway's public one (gateway.go) or core's

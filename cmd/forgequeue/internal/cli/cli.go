@@ -17,7 +17,7 @@ import (
 	"github.com/cli/browser"
 	"github.com/spf13/cobra"
 
-	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
 	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
@@ -27,7 +27,7 @@ type Options struct {
 	// Getenv reads the environment.
 	Getenv func(name string) string
 	// Local finds the `up`s that run on this machine.
-	Local func() []up.Running
+	Local func() []localup.Running
 	// DefaultURL is the server's URL if FORGEQUEUE_URL is unset.
 	DefaultURL string
 	// ConfigDir is the user's folder of settings, in which profiles are kept.
@@ -46,7 +46,7 @@ func (o Options) WithDefaults() Options {
 		o.Getenv = os.Getenv
 	}
 	if o.Local == nil {
-		o.Local = up.FindRunning
+		o.Local = localup.Find
 	}
 	if o.ConfigDir == nil {
 		o.ConfigDir = os.UserConfigDir
@@ -102,13 +102,13 @@ func (a *App) OperatorServer(s *Screen) (string, error) {
 
 func tenantKey() keyKind {
 	return keyKind{
-		"API key", "FORGEQUEUE_API_KEY", func(r up.Running) string { return r.APIKey }, func(p Profile) string { return p.APIKey },
+		"API key", "FORGEQUEUE_API_KEY", func(r localup.Running) string { return r.APIKey }, func(p Profile) string { return p.APIKey },
 	}
 }
 
 func operatorKey() keyKind {
 	return keyKind{
-		"operator key", "FORGEQUEUE_OPERATOR_KEY", func(r up.Running) string { return r.OperatorKey }, func(p Profile) string { return p.OperatorKey },
+		"operator key", "FORGEQUEUE_OPERATOR_KEY", func(r localup.Running) string { return r.OperatorKey }, func(p Profile) string { return p.OperatorKey },
 	}
 }
 

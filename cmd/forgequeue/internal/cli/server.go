@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
 	"github.com/forgequeue/forgequeue/shared/secret"
 )
 
@@ -19,7 +19,7 @@ const defaultURL = "http://127.0.0.1:8080"
 type keyKind struct {
 	// what is its name in a sentence, variable the one in the environment.
 	what, variable string
-	ofLocal        func(up.Running) string
+	ofLocal        func(localup.Running) string
 	ofProfile      func(Profile) string
 }
 
@@ -96,10 +96,10 @@ func (a *App) localServer(s *Screen, kind keyKind, wanted string) (target, error
 }
 
 // LocalAt is the `up` of this machine with a URL, or if that is empty the only one.
-func (a *App) LocalAt(url string) (up.Running, bool) { return pick(a.Local(), url) }
+func (a *App) LocalAt(url string) (localup.Running, bool) { return pick(a.Local(), url) }
 
 // pick is the `up` that wanted names, or if that is empty the only one.
-func pick(all []up.Running, wanted string) (up.Running, bool) {
+func pick(all []localup.Running, wanted string) (localup.Running, bool) {
 	if wanted == "" && len(all) == 1 {
 		return all[0], true
 	}
@@ -108,10 +108,10 @@ func pick(all []up.Running, wanted string) (up.Running, bool) {
 			return one, true
 		}
 	}
-	return up.Running{}, false
+	return localup.Running{}, false
 }
 
-func gateways(all []up.Running) string {
+func gateways(all []localup.Running) string {
 	var texts []string
 	for _, one := range all {
 		texts = append(texts, fmt.Sprintf("%s (%s)", one.Gateway, one.Data))

@@ -4,7 +4,7 @@
 //	jobs       submit, job, jobs, dead-letters, redrives, schedule, type
 //	workflows  workflow
 //	relay      relay
-//	work       worker, workers, bridge
+//	work       worker, workers
 //	admin      queues, webhook, stats, usage, limits, whoami, audit; for the operator tenant, key, plan
 //	doctor     doctor
 //

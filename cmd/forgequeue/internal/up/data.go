@@ -13,23 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-)
 
-// defaultData is the data folder without --data: /var/lib for root, whose home PostgreSQL's user could not enter,
-// else the user's data folder (XDG Base Directory Specification).
-func defaultData() (string, error) {
-	if os.Geteuid() == 0 {
-		return "/var/lib/forgequeue", nil
-	}
-	if base := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(base) {
-		return filepath.Join(base, "forgequeue"), nil
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return "", fmt.Errorf("where to keep the data is not clear (%w); say it with --data DIR", err)
-	}
-	return filepath.Join(home, ".local", "share", "forgequeue"), nil
-}
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
+)
 
 // HeldError says that another process uses the data folder.
 type HeldError struct {
@@ -108,15 +94,13 @@ type credentials struct {
 	RedisURL    string `json:"redis_url,omitempty"`
 }
 
-const credentialsFile = "credentials.json"
-
 // loadCredentials reads them, or makes the secrets of a new installation.
 func (f *folder) loadCredentials() (credentials, error) {
 	var c credentials
-	content, err := os.ReadFile(f.join(credentialsFile))
+	content, err := os.ReadFile(f.join(localup.CredentialsFile))
 	if err == nil {
 		if err := json.Unmarshal(content, &c); err != nil {
-			return c, fmt.Errorf("%s cannot be read (%w); put it back from a copy, or move it away to get new keys", f.join(credentialsFile), err)
+			return c, fmt.Errorf("%s cannot be read (%w); put it back from a copy, or move it away to get new keys", f.join(localup.CredentialsFile), err)
 		}
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return c, err
@@ -138,11 +122,11 @@ func (f *folder) saveCredentials(c credentials) error {
 	if err != nil {
 		return err
 	}
-	temporary := f.join(credentialsFile + ".new")
+	temporary := f.join(localup.CredentialsFile + ".new")
 	if err := os.WriteFile(temporary, append(content, '\n'), 0o600); err != nil {
 		return fmt.Errorf("the keys cannot be kept: %w", err)
 	}
-	return os.Rename(temporary, f.join(credentialsFile))
+	return os.Rename(temporary, f.join(localup.CredentialsFile))
 }
 
 func newSecret() string {

@@ -8,11 +8,28 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
 )
 
+// findRunning finds the one on a data folder.
+func findRunning(dir string) (localup.Running, bool) {
+	for _, r := range localup.Find() {
+		if r.Data == dir {
+			return r, true
+		}
+	}
+	return localup.Running{}, false
+}
+
 func TestFindRunning(t *testing.T) {
-	t.Parallel()
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	dir := t.TempDir()
+	remove, err := localup.Register(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer remove()
 	if _, ok := findRunning(dir); ok {
 		t.Fatal("found in an empty folder")
 	}
@@ -45,13 +62,23 @@ func TestFindRunning(t *testing.T) {
 	}
 }
 
+// registered is how many files the registry has.
+func registered(t *testing.T) int {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(os.Getenv("XDG_STATE_HOME"), "forgequeue", "up", "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(files)
+}
+
 // Commands find each `up` that runs, wherever its data lies.
 func TestFindRunningAnywhere(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	var removes []func()
 	found := func() (folders []string) {
-		for _, r := range FindRunning() {
+		for _, r := range localup.Find() {
 			if strings.HasPrefix(r.Data, os.TempDir()) { // root's default folder may be in use
 				folders = append(folders, r.Data)
 			}
@@ -74,7 +101,7 @@ func TestFindRunningAnywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 { // a second time changes nothing
-			remove, err := register(f.path)
+			remove, err := localup.Register(f.path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,18 +122,17 @@ func TestFindRunningAnywhere(t *testing.T) {
 	}
 	// A folder that has gone takes its file with it.
 	gone := filepath.Join(t.TempDir(), "gone")
-	if _, err := register(gone); err != nil {
+	if _, err := localup.Register(gone); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
-		if folders := registered(); !slices.Equal(slices.Sorted(slices.Values(folders)), want) {
-			t.Errorf("%q are registered, want %q", folders, want)
-		}
+	localup.Find()
+	if n := registered(t); n != len(want) {
+		t.Errorf("%d are registered, want %d", n, len(want))
 	}
 	for _, remove := range removes {
 		remove()
 	}
-	if got := found(); len(got) > 0 || len(registered()) > 0 {
+	if got := found(); len(got) > 0 || registered(t) > 0 {
 		t.Errorf("found %q after all have ended", got)
 	}
 }

@@ -27,19 +27,6 @@ type Options struct {
 	sampleLog *slog.Logger
 }
 
-// Running is an `up` that runs on this machine, as its data folder describes it.
-type Running struct {
-	// Gateway is the URL of the public API.
-	Gateway     string
-	APIKey      string
-	OperatorKey string
-	// DatabaseURL and RedisURL are the stores that it started; empty for those of its
-	// environment.
-	DatabaseURL, RedisURL string
-	// Data is the folder.
-	Data string
-}
-
 // SettingError is an error of the machine or its settings.
 type SettingError struct{ err error }
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -98,7 +99,7 @@ func ensureScopes(ctx context.Context, operator *client.Client, f *folder, kept 
 	}
 	kept.APIKey = key.Secret
 	_, _ = fmt.Fprintf(errs, "the API key of an earlier version has no scope %s: %s has a new one with all scopes. The old one works as before; "+
-		"`forgequeue key revoke %s` ends it\n", strings.Join(lacks, ", "), f.join(credentialsFile), own.KeyID)
+		"`forgequeue key revoke %s` ends it\n", strings.Join(lacks, ", "), f.join(localup.CredentialsFile), own.KeyID)
 	return f.saveCredentials(*kept)
 }
 
@@ -226,6 +227,6 @@ func announce(o Options, r ready) error {
 
     curl -s %[1]s/v1/jobs/ID -H 'Authorization: Bearer %[2]s'
 
-`, r.Gateway, r.APIKey, r.Data, r.database, redis, r.Metrics.Gateway, r.Metrics.Core, demo, job, then, filepath.Join(r.Data, credentialsFile), console)
+`, r.Gateway, r.APIKey, r.Data, r.database, redis, r.Metrics.Gateway, r.Metrics.Core, demo, job, then, filepath.Join(r.Data, localup.CredentialsFile), console)
 	return err
 }

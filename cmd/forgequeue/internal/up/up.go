@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/syncwriter"
 	"github.com/forgequeue/forgequeue/cmd/supervisor"
 	coreapp "github.com/forgequeue/forgequeue/core/app"
@@ -44,7 +45,7 @@ func Run(ctx context.Context, o Options) error {
 
 func run(ctx context.Context, o Options) error {
 	if o.Data == "" {
-		data, err := defaultData()
+		data, err := localup.DefaultData()
 		if err != nil {
 			return err
 		}
@@ -128,7 +129,7 @@ func serve(ctx context.Context, o Options, f *folder, kept *credentials, held *s
 		if err := f.saveCredentials(*kept); err != nil {
 			return err
 		}
-		if unregister, err = register(f.path); err != nil {
+		if unregister, err = localup.Register(f.path); err != nil {
 			log.Warn("commands without a key do not find this `up` by themselves", "error", err)
 		}
 		ready := newReady(url, kept, held, f, listeners)

@@ -20,6 +20,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
 	"github.com/forgequeue/forgequeue/cmd/supervisor"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
@@ -65,18 +66,18 @@ func TestCredentialsAreKept(t *testing.T) {
 	if second, err := f.loadCredentials(); err != nil || second != first {
 		t.Fatalf("%+v %v", second, err)
 	}
-	info, err := os.Stat(f.join(credentialsFile))
+	info, err := os.Stat(f.join(localup.CredentialsFile))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("mode %v %v", info.Mode(), err)
 	}
 	// A file that cannot be read is never replaced: the keys of a database are in it.
-	if err := os.WriteFile(f.join(credentialsFile), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(f.join(localup.CredentialsFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.loadCredentials(); err == nil {
 		t.Fatal("a broken file was taken")
 	}
-	if content, _ := os.ReadFile(f.join(credentialsFile)); string(content) != "{" {
+	if content, _ := os.ReadFile(f.join(localup.CredentialsFile)); string(content) != "{" {
 		t.Fatal("a broken file was overwritten")
 	}
 }

@@ -15,6 +15,3 @@ Three ways on:
   3. A server elsewhere:  set FORGEQUEUE_URL and FORGEQUEUE_API_KEY
 The other commands work on Windows, with any of these servers.`)}
 }
-
-// FindRunning finds none.
-func FindRunning() []Running { return nil }

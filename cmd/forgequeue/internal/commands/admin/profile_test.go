@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/commandtest"
-	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -118,8 +118,8 @@ func TestKeysGoToTheirServerOnly(t *testing.T) {
 	trap := newTrap(t)
 	f := bare(t)
 	here := f.Ready.Gateway
-	f.Local = func() []up.Running {
-		return []up.Running{{Gateway: here, APIKey: f.Ready.APIKey, OperatorKey: f.Ready.OperatorKey, Data: "/data"}}
+	f.Local = func() []localup.Running {
+		return []localup.Running{{Gateway: here, APIKey: f.Ready.APIKey, OperatorKey: f.Ready.OperatorKey, Data: "/data"}}
 	}
 	add(f, f.Ready.APIKey, "here", "--url", here)
 	whoami := func(f *commandtest.Fixture, args ...string) commandtest.Result {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/commandtest"
-	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
 )
 
 // An answer of something that is no ForgeQueue is shown, not trusted.
@@ -29,8 +29,8 @@ func TestAnotherServer(t *testing.T) {
 // The key of an `up` on this machine is used for that server, and sent to no other.
 func TestTheKeyOfALocalUp(t *testing.T) {
 	f := commandtest.New(t).With("FORGEQUEUE_API_KEY", "")
-	f.Local = func() []up.Running {
-		return []up.Running{{Gateway: f.Ready.Gateway, APIKey: f.Ready.APIKey, OperatorKey: f.Ready.OperatorKey, Data: "/the/data"}}
+	f.Local = func() []localup.Running {
+		return []localup.Running{{Gateway: f.Ready.Gateway, APIKey: f.Ready.APIKey, OperatorKey: f.Ready.OperatorKey, Data: "/the/data"}}
 	}
 	f.Want(0, []string{"using the key of", "/the/data"}, "whoami")
 	f.With("FORGEQUEUE_URL", "").Want(0, []string{"using the key of"}, "whoami")
@@ -49,8 +49,8 @@ func TestTheKeyOfALocalUp(t *testing.T) {
 // Of several `up`s on this machine none is guessed: a URL chooses.
 func TestOneOfSeveralLocalUps(t *testing.T) {
 	f := commandtest.New(t).With("FORGEQUEUE_API_KEY", "").With("FORGEQUEUE_URL", "")
-	f.Local = func() []up.Running {
-		return []up.Running{
+	f.Local = func() []localup.Running {
+		return []localup.Running{
 			{Gateway: "http://127.0.0.1:1", APIKey: "fq_other", Data: "/usual"},
 			{Gateway: f.Ready.Gateway, APIKey: f.Ready.APIKey, Data: "/the/data"},
 		}
@@ -84,6 +84,6 @@ func TestOpen(t *testing.T) {
 // A real `up` is found on a data folder of its own.
 func TestARunningUpIsFound(t *testing.T) {
 	f := commandtest.New(t).With("FORGEQUEUE_API_KEY", "").With("FORGEQUEUE_URL", "")
-	f.Local = up.FindRunning
+	f.Local = localup.Find
 	f.Want(0, []string{"using the key of the `forgequeue up` that runs here (" + f.Ready.Data + ")"}, "whoami", "--url", f.Ready.Gateway)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands"
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
@@ -29,7 +30,7 @@ type Fixture struct {
 	*stack
 	env map[string]string
 	// Local finds the `up`s on this machine; none by default.
-	Local func() []up.Running
+	Local func() []localup.Running
 	// Usual is the server's URL if FORGEQUEUE_URL is unset.
 	Usual string
 	// Browse opens a URL.
@@ -54,7 +55,7 @@ func New(t *testing.T) *Fixture {
 		t.Fatal(shared.err)
 	}
 	return &Fixture{
-		T: t, stack: shared, Config: t.TempDir(), Completion: time.Minute, Usual: "http://127.0.0.1:1", Local: func() []up.Running { return nil },
+		T: t, stack: shared, Config: t.TempDir(), Completion: time.Minute, Usual: "http://127.0.0.1:1", Local: func() []localup.Running { return nil },
 		env: map[string]string{
 			"FORGEQUEUE_URL": shared.Ready.Gateway, "FORGEQUEUE_API_KEY": shared.Ready.APIKey,
 			"FORGEQUEUE_OPERATOR_KEY": shared.Ready.OperatorKey,
@@ -66,7 +67,7 @@ func New(t *testing.T) *Fixture {
 func On(t *testing.T, server string) *Fixture {
 	t.Helper()
 	f := &Fixture{
-		T: t, stack: &stack{}, Config: t.TempDir(), Completion: time.Minute, Usual: "http://127.0.0.1:1", Local: func() []up.Running { return nil },
+		T: t, stack: &stack{}, Config: t.TempDir(), Completion: time.Minute, Usual: "http://127.0.0.1:1", Local: func() []localup.Running { return nil },
 		env: map[string]string{"FORGEQUEUE_URL": server, "FORGEQUEUE_API_KEY": "fq_test_key"},
 	}
 	f.Ready.Gateway, f.Ready.APIKey = server, "fq_test_key"

@@ -46,18 +46,25 @@ var shared = &stack{ended: make(chan error, 1)}
 // asProgram is the variable that makes a test binary the program: see [Fixture.Process].
 const asProgram = "FORGEQUEUE_CLI_TEST_PROGRAM"
 
-func program() int {
+func program(root *cobra.Command) int {
 	ctx, stop := interrupt.Context(context.Background())
 	defer stop()
-	root := &cobra.Command{Use: "forgequeue"}
-	root.AddCommand(commands.New(cli.Options{})...)
 	return cli.Execute(ctx, root)
 }
 
+func newRoot() *cobra.Command {
+	root := &cobra.Command{Use: "forgequeue"}
+	root.AddCommand(commands.New(cli.Options{})...)
+	return root
+}
+
 // Main is the TestMain of a package whose tests use a [Fixture].
-func Main(m *testing.M, stops ...func()) {
+func Main(m *testing.M, stops ...func()) { MainOf(m, newRoot, stops...) }
+
+// MainOf is Main where [Fixture.Process] runs another program.
+func MainOf(m *testing.M, root func() *cobra.Command, stops ...func()) {
 	if os.Getenv(asProgram) != "" {
-		os.Exit(program())
+		os.Exit(program(root()))
 	}
 	code := m.Run()
 	for _, stop := range stops {

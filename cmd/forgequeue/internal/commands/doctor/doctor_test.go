@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/commandtest"
-	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
 )
 
 func TestDoctor(t *testing.T) {
@@ -65,12 +65,12 @@ func TestDoctorFindings(t *testing.T) {
 
 func TestDoctorFindsALocalUp(t *testing.T) {
 	f := commandtest.New(t).With("FORGEQUEUE_URL", "").With("FORGEQUEUE_API_KEY", "").With("FORGEQUEUE_OPERATOR_KEY", "")
-	f.Local = func() []up.Running {
-		return []up.Running{{Gateway: f.Ready.Gateway, APIKey: f.Ready.APIKey, OperatorKey: f.Ready.OperatorKey, Data: "/the/data"}}
+	f.Local = func() []localup.Running {
+		return []localup.Running{{Gateway: f.Ready.Gateway, APIKey: f.Ready.APIKey, OperatorKey: f.Ready.OperatorKey, Data: "/the/data"}}
 	}
 	f.Want(0, []string{"/the/data", "API key", "it opens /v1/admin", "DATABASE_URL is not set", "REDIS_URL is not set"}, "doctor")
 	found := f.Local
-	f.Local = func() []up.Running {
+	f.Local = func() []localup.Running {
 		local := found()
 		local[0].DatabaseURL, local[0].RedisURL = f.Ready.DatabaseURL, f.Ready.Redis.URL
 		return local

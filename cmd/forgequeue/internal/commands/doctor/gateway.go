@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
-	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/diagnosis"
@@ -20,7 +20,7 @@ import (
 const noKey = "none"
 
 // examineGateway checks the gateway from outside, as any client sees it. by is what named it.
-func examineGateway(ctx context.Context, a *cli.App, named cli.Profile, by string, local up.Running, r *report) {
+func examineGateway(ctx context.Context, a *cli.App, named cli.Profile, by string, local localup.Running, r *report) {
 	server := cmp.Or(named.URL, local.Gateway)
 	if err := cli.CheckURL(by, server); err != nil {
 		r.looked, r.unreached = true, true

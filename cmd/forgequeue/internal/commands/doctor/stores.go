@@ -5,13 +5,13 @@ import (
 	"context"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
-	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
 	coreapp "github.com/forgequeue/forgequeue/core/app"
 	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
 	"github.com/forgequeue/forgequeue/shared/diagnosis"
 )
 
-func examinePostgres(ctx context.Context, a *cli.App, local up.Running, r *report) {
+func examinePostgres(ctx context.Context, a *cli.App, local localup.Running, r *report) {
 	settings := map[string]string{}
 	for _, name := range []string{
 		"FORGEQUEUE_CELLS", "FORGEQUEUE_DATABASE_CONNS", "FORGEQUEUE_DATABASE_WAIT",
@@ -34,7 +34,7 @@ func examinePostgres(ctx context.Context, a *cli.App, local up.Running, r *repor
 	r.addStore("PostgreSQL", coreapp.Diagnose(ctx, settings))
 }
 
-func examineRedis(ctx context.Context, a *cli.App, local up.Running, r *report) {
+func examineRedis(ctx context.Context, a *cli.App, local localup.Running, r *report) {
 	given, err := a.Secret("REDIS_URL")
 	if err != nil {
 		r.add(diagnosis.LevelFail, "Redis", err.Error(), "name a file that can be read")

@@ -1,4 +1,4 @@
-// Package work holds the commands about workers: run one, and list those that the server knows; and bridge.
+// Package work holds the commands about workers: run one, and list those that the server knows.
 package work
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 )
 
-// Commands are the commands about workers, and bridge.
+// Commands are the commands about workers.
 func Commands(a *cli.App) []*cobra.Command {
-	return []*cobra.Command{newWorker(a), newWorkers(a), newBridge(a)}
+	return []*cobra.Command{newWorker(a), newWorkers(a)}
 }

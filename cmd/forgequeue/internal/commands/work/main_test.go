@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/commandtest"
-	"github.com/forgequeue/forgequeue/cmd/supervisor/brokertest"
 )
 
-func TestMain(m *testing.M) { commandtest.Main(m, brokertest.Stop) }
+func TestMain(m *testing.M) { commandtest.Main(m) }

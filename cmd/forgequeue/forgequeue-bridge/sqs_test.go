@@ -1,4 +1,4 @@
-package work_test
+package main
 
 import (
 	"crypto/md5"
@@ -141,7 +141,7 @@ func (s *standIn) left() (n int) {
 func bridgeFromSQS(f *commandtest.Fixture, s *standIn, queue string) (stop func()) {
 	f.Helper()
 	w := f.With("AWS_ACCESS_KEY_ID", "a").With("AWS_SECRET_ACCESS_KEY", "b").With("AWS_EC2_METADATA_DISABLED", "true").
-		Process("bridge", "--from", s.from(), "--queue", queue, "--type", "order", "--prefetch", "40")
+		Process("--from", s.from(), "--queue", queue, "--type", "order", "--prefetch", "40")
 	return func() {
 		f.Helper()
 		if err := w.Process.Signal(syscall.SIGTERM); err != nil {

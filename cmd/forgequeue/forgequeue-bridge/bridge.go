@@ -1,4 +1,4 @@
-package work
+package main
 
 import (
 	"cmp"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/bridge"
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/forgequeue-bridge/internal/bridge"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/syncwriter"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -24,7 +24,7 @@ type bridgeFlags struct {
 func newBridge(a *cli.App) *cobra.Command {
 	var f bridgeFlags
 	command := &cobra.Command{
-		Use:   "bridge --from URL",
+		Use:   "forgequeue-bridge --from URL",
 		Short: "Submit the messages of a RabbitMQ or SQS queue as jobs",
 		Long: `Take messages from a queue of RabbitMQ (AMQP 0-9-1) or SQS, and submit each as a job. The body is the payload:
 JSON as it is, any other text as a JSON string. The message's id is the Idempotency-Key, so a message that comes
@@ -40,8 +40,8 @@ A message that the server refuses for good (not valid, too large) is rejected wi
 exchange gets it; in SQS it stays for the queue's redrive policy. While the server is away, busy or does not accept the key,
 messages wait: they are not lost and not made dead. Messages of a FIFO group are submitted in order. SIGTERM or
 Ctrl-C: requests under way have 5 s to end, the other messages are given back.`,
-		Example: `  ` + bridgeFrom + `=amqps://ada:secret@rabbit.example.com/orders forgequeue bridge --queue orders
-  forgequeue bridge --from sqs://sqs.eu-central-1.amazonaws.com/123456789012/orders.fifo --queue orders --type order`,
+		Example: `  ` + bridgeFrom + `=amqps://ada:secret@rabbit.example.com/orders forgequeue-bridge --queue orders
+  forgequeue-bridge --from sqs://sqs.eu-central-1.amazonaws.com/123456789012/orders.fifo --queue orders --type order`,
 		Args: cobra.NoArgs,
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error { return runBridge(ctx, a, s, &f) }),
 	}

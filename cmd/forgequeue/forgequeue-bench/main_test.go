@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -19,8 +20,10 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/bench"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
 	coreapp "github.com/forgequeue/forgequeue/core/app"
+	"github.com/forgequeue/forgequeue/shared/interrupt"
 )
 
 // benchStack is what `bench` is tried on: one `up` in this process, and beside it a core on the same
@@ -49,7 +52,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
-		main()
+		os.Exit(asUp())
 	}
 	code := m.Run()
 	for _, stop := range slices.Backward(theBenchStack.stops) {
@@ -65,6 +68,24 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(code)
+}
+
+// asUp is `forgequeue up` with the flags that --up gives it.
+func asUp() int {
+	flags := flag.NewFlagSet("up", flag.ExitOnError)
+	options := up.Options{Out: os.Stdout, Err: os.Stderr}
+	flags.StringVar(&options.Data, "data", "", "")
+	flags.StringVar(&options.Listen, "listen", "", "")
+	flags.BoolVar(&options.Demo, "demo", true, "")
+	flags.BoolVar(&options.JSON, "json", false, "")
+	_ = flags.Parse(os.Args[2:]) // ExitOnError
+	ctx, stop := interrupt.Context(context.Background())
+	defer stop()
+	if err := up.Run(ctx, options); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
 }
 
 func (f *benchStack) start() error {
@@ -131,10 +152,10 @@ func onBenchStack(t *testing.T) *benchStack {
 func runBench(ctx context.Context, env map[string]string, args ...string) (code int, out, errs string) {
 	root := newRoot(cli.Options{
 		Getenv: func(name string) string { return env[name] },
-		Local:  func() []up.Running { return nil },
-	})
+		Local:  func() []localup.Running { return nil },
+	}, os.Executable)
 	var stdout, stderr bytes.Buffer
-	root.SetArgs(append([]string{"bench"}, args...))
+	root.SetArgs(args)
 	root.SetOut(&stdout)
 	root.SetErr(&stderr)
 	code = cli.Execute(ctx, root)
@@ -206,7 +227,7 @@ func TestBenchRunsEveryScenario(t *testing.T) {
 			})
 		}
 	}
-	for _, scenario := range newBench(cli.Options{}).Commands() {
+	for _, scenario := range newRoot(cli.Options{}, os.Executable).Commands() {
 		if !tried[scenario.Name()] {
 			t.Errorf("%s has not been tried", scenario.Name())
 		}

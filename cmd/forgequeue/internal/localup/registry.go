@@ -1,6 +1,6 @@
 //go:build unix
 
-package up
+package localup
 
 import (
 	"crypto/sha256"
@@ -32,9 +32,9 @@ func registry() (string, error) {
 	return filepath.Join(base, "forgequeue", "up"), nil
 }
 
-// register adds a data folder. unregister takes it back; a file that a killed process leaves names no process that runs,
+// Register adds a data folder. unregister takes it back; a file that a killed process leaves names no process that runs,
 // and is written again by the next one on the same folder.
-func register(data string) (unregister func(), err error) {
+func Register(data string) (unregister func(), err error) {
 	dir, err := registry()
 	if err != nil {
 		return func() {}, err
@@ -54,11 +54,11 @@ func register(data string) (unregister func(), err error) {
 	return func() { _ = os.Remove(name) }, nil
 }
 
-// FindRunning looks for the user's `up`s that run on this machine, the one on the default data folder first. It does
+// Find looks for the user's `up`s that run on this machine, the one on the default data folder first. It does
 // not find one of another user, or one that has ended.
-func FindRunning() []Running {
+func Find() []Running {
 	var folders []string
-	if usual, err := defaultData(); err == nil {
+	if usual, err := DefaultData(); err == nil {
 		folders = append(folders, usual)
 	}
 	var all []Running

@@ -1,4 +1,4 @@
-package work_test
+package main
 
 import (
 	"fmt"
@@ -69,7 +69,7 @@ func TestBridgeFromRabbitMQ(t *testing.T) {
 	send(f, channel, q, q+"-text", "hello")
 	send(f, channel, q, q+"-bytes", "\xff")
 	send(f, channel, q, q+"-twice", `{"a":1,"a":2}`)
-	w := f.With("FORGEQUEUE_BRIDGE_FROM", url).Process("bridge", "--queue", q, "--prefetch", "20")
+	w := f.With("FORGEQUEUE_BRIDGE_FROM", url).Process("--queue", q, "--prefetch", "20")
 	f.Eventually("all messages are settled", func() bool { return depth(f, channel, q) == 0 && depth(f, channel, q+".dead") == 2 })
 	if err := w.Process.Signal(syscall.SIGTERM); err != nil {
 		f.Fatal(err)
@@ -134,7 +134,7 @@ func TestBridgeWaitsForTheServer(t *testing.T) {
 	q := f.Queue() + "-waits"
 	url, channel := rabbit(f, q)
 	send(f, channel, q, "only-one", `1`)
-	w := f.With("FORGEQUEUE_BRIDGE_FROM", url).Process("bridge", "--queue", q)
+	w := f.With("FORGEQUEUE_BRIDGE_FROM", url).Process("--queue", q)
 	f.Eventually("the message is submitted", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -172,7 +172,7 @@ func TestBridgeGivesBackWhatIsNotAnswered(t *testing.T) {
 	for i := range 30 {
 		send(f, channel, q, fmt.Sprint(i), `1`)
 	}
-	w := f.With("FORGEQUEUE_BRIDGE_FROM", url).Process("bridge", "--queue", q, "--prefetch", "5")
+	w := f.With("FORGEQUEUE_BRIDGE_FROM", url).Process("--queue", q, "--prefetch", "5")
 	f.Eventually("five messages are held", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
