@@ -1,7 +1,11 @@
 # `make` lists the targets. The first two are all that a fresh machine needs.
 # Checks live in .ci/run, needs of the machine in .ci/install.
 
+include .ci/flags
+
 GO           = PATH="$$PATH:/usr/local/go/bin" go
+# As make run builds, so that what one has compiled the other finds. GOWORK=off gives the same.
+BUILD_FLAGS  = -tags=$(BUILD_TAGS) -ldflags=$(BUILD_LDFLAGS)
 ARGS        ?=
 
 .PHONY: help run test test-slow build lint fmt drift tidy api-docs clients pictures migrations-seal mutants faults peers pgo secrets compose-smoke ci clean
@@ -9,7 +13,7 @@ ARGS        ?=
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: ## start everything and do real jobs: go run ./cmd/forgequeue up $(ARGS)
+run: ## start everything and do real jobs: go run -tags=nomsgpack ./cmd/forgequeue up $(ARGS)
 	@exec sh .ci/start $(ARGS)
 
 test: ## every test of every module, beside one PostgreSQL and one Redis; PACKAGES, TEST_FLAGS and others: see .ci/test
@@ -20,7 +24,7 @@ test-slow: ## the tests with half a CPU (Linux, root), then beside four busy loo
 	@bash .ci/test-slow $(ARGS)
 
 build: ## the programs, into bin/
-	$(GO) build $(BUILD_FLAGS) -tags=nomsgpack,full -o bin/ ./cmd/forgequeue ./cmd/forgequeue/forgequeue-bench ./cmd/forgequeue/forgequeue-bridge ./core/cmd/core ./gateway/cmd/gateway
+	$(GO) build $(BUILD_FLAGS) -tags=$(BUILD_TAGS),full -o bin/ ./cmd/forgequeue ./cmd/forgequeue/forgequeue-bench ./cmd/forgequeue/forgequeue-bridge ./core/cmd/core ./gateway/cmd/gateway
 
 lint: ## sizes, workflows, linters (formats and vet are among them)
 	@bash .ci/run size workflows lint

@@ -12,6 +12,7 @@ import (
 // fakeGo builds nothing: it says what `go build -v` says, and leaves a program that
 // repeats its arguments.
 const fakeGo = `#!/bin/sh
+[ "$1" != -C ] || shift 2
 case $1 in
 env) echo go1.999.0 ;;
 build)
@@ -37,7 +38,7 @@ func makeRun(t *testing.T, environment ...string) (stdout, stderr string, err er
 	}
 	dir := t.TempDir()
 	files := map[string]string{"fake/go": fakeGo}
-	for _, name := range []string{"Makefile", "go.work", ".ci/install", ".ci/start"} {
+	for _, name := range []string{"Makefile", "go.work", ".ci/flags", ".ci/install", ".ci/start"} {
 		files[name] = read(t, name)
 	}
 	for name, content := range files {
