@@ -4,10 +4,10 @@ go 1.26.0
 
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0 // up: a Redis where none is installed
-	github.com/aws/aws-sdk-go-v2/config v1.33.18 // bridge: credentials and region, as other programs find them
-	github.com/aws/aws-sdk-go-v2/service/sqs v1.53.0 // bridge: SQS
+	github.com/aws/aws-sdk-go-v2/config v1.33.18 // forgequeue-bridge: credentials and region, as other programs find them
+	github.com/aws/aws-sdk-go-v2/service/sqs v1.53.0 // forgequeue-bridge: SQS
 	github.com/caarlos0/env/v11 v11.4.2 // settings of relay from the environment
-	github.com/forgequeue/forgequeue/cmd/bench v0.0.0 // the command bench
+	github.com/forgequeue/forgequeue/cmd/bench v0.0.0 // forgequeue-bench
 	github.com/forgequeue/forgequeue/cmd/supervisor v0.0.0 // up: PostgreSQL and Redis as children
 	github.com/forgequeue/forgequeue/core v0.0.0
 	github.com/forgequeue/forgequeue/gateway v0.0.0
@@ -15,7 +15,7 @@ require (
 	github.com/forgequeue/forgequeue/shared/outbox v0.0.0 // the command relay
 	github.com/jackc/pgx/v5 v5.12.0 // tests: what up has in its database
 	github.com/prometheus/client_golang v1.25.0 // tests: its linter of metrics
-	github.com/rabbitmq/amqp091-go v1.16.0 // bridge: RabbitMQ
+	github.com/rabbitmq/amqp091-go v1.16.0 // forgequeue-bridge: RabbitMQ
 	github.com/schollz/progressbar/v3 v3.19.1 // progress on a terminal while a command waits
 	github.com/spf13/cobra v1.10.2 // the command line
 	go.uber.org/goleak v1.3.0 // tests: no goroutine is left behind

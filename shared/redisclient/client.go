@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -130,7 +131,7 @@ func (c *Client) Beat(ctx context.Context, key, member string, life time.Duratio
 	// One transaction, so that the key is never without a TTL.
 	_, err = c.inner.TxPipelined(ctx, func(tx redis.Pipeliner) error {
 		tx.ZAdd(ctx, key, redis.Z{Score: float64(now.UnixMilli()), Member: member})
-		tx.ZRemRangeByScore(ctx, key, "-inf", fmt.Sprint(now.Add(-life).UnixMilli()))
+		tx.ZRemRangeByScore(ctx, key, "-inf", strconv.FormatInt(now.Add(-life).UnixMilli(), 10))
 		tx.PExpire(ctx, key, life)
 		count = tx.ZCard(ctx, key)
 		return nil
