@@ -2,7 +2,6 @@ package outbox_test
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
