@@ -39,7 +39,7 @@ func TestDoctorFindings(t *testing.T) {
 	lossy := f.Ready.DatabaseURL + separator + "options=-csynchronous_commit%3Doff"
 	f.With("DATABASE_URL", lossy).Want(1, []string{"fail", "synchronous_commit", "turn it on"}, "doctor")
 	f.With("DATABASE_URL", lossy).With("FORGEQUEUE_ALLOW_LOSSY_DATABASE", "true").Want(0, []string{"warn", "synchronous_commit"}, "doctor")
-	f.With("DATABASE_URL", f.Ready.DatabaseURL).With("FORGEQUEUE_DATABASE_CONNS", "900").Want(1, []string{"PostgreSQL connections", "lower FORGEQUEUE_DATABASE_CONNS"}, "doctor")
+	f.With("DATABASE_URL", f.Ready.DatabaseURL).With("FORGEQUEUE_DATABASE_CONNS", "2000").Want(1, []string{"PostgreSQL connections", "lower FORGEQUEUE_DATABASE_CONNS"}, "doctor")
 	f.With("DATABASE_URL", f.Ready.DatabaseURL).With("FORGEQUEUE_DATABASE_CONNS", "many").Want(1, []string{"PostgreSQL settings", "FORGEQUEUE_DATABASE_CONNS"}, "doctor")
 	f.With("DATABASE_URL", "postgres://u:hunter2@127.0.0.1:1/x").Want(3, []string{"fail", "PostgreSQL"}, "doctor")
 	f.With("REDIS_URL", "redis://:hunter2@127.0.0.1:1").Want(3, []string{"fail", "Redis"}, "doctor")
