@@ -172,8 +172,9 @@ WITH RECURSIVE chunk AS (
   FROM chunk CROSS JOIN LATERAL ` + olderSQL("chunk.id") + ` AS next
   WHERE chunk.place < @chunk AND chunk.total < @page_jobs
 )
-SELECT ` + rowSQL + `, (@user::text IS NULL OR w.user_id = @user) AND (@name::text IS NULL OR w.name = @name)
-         AND (@state::text IS NULL OR ` + stateSQL + ` = @state) AS hit,
+-- false for a workflow without a user, where the filter has one
+SELECT ` + rowSQL + `, COALESCE((@user::text IS NULL OR w.user_id = @user) AND (@name::text IS NULL OR w.name = @name)
+         AND (@state::text IS NULL OR ` + stateSQL + ` = @state), false) AS hit,
        CASE WHEN max(w.total) OVER () >= @page_jobs THEN @page_rows ELSE count(*) OVER () END AS read
 FROM chunk AS w ` + countsSQL + `
 ORDER BY uuid_send(w.id) DESC`
