@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -233,6 +234,8 @@ func (f *Flushes) storeAll(ctx context.Context, submissions []*submit.Submission
 		for i := range answers {
 			results[i].Value = answers[i]
 		}
+	case store.Deadlocked(err) && len(byTenant(submissions)) > 1:
+		f.storeParts(ctx, submissions, results, byTenant(submissions))
 	case len(submissions) == 1 || !store.Definite(err) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOverloaded) ||
 		errors.Is(err, queue.ErrIdempotencyInFlight):
 		for i := range results {
@@ -241,6 +244,43 @@ func (f *Flushes) storeAll(ctx context.Context, submissions []*submit.Submission
 	default:
 		for i := range submissions {
 			f.storeAll(ctx, submissions[i:i+1], results[i:i+1])
+		}
+	}
+}
+
+// byTenant divides a flush that met a deadlock: the places of each tenant's submissions. Tenants without a
+// dedupe_key, whose jobs wait for nobody's rows, come first.
+func byTenant(submissions []*submit.Submission) [][]int {
+	places, keyed := map[tenant.ID][]int{}, map[tenant.ID]bool{}
+	var owners []tenant.ID
+	for i, s := range submissions {
+		if places[s.Tenant] == nil {
+			owners = append(owners, s.Tenant)
+		}
+		places[s.Tenant] = append(places[s.Tenant], i)
+		keyed[s.Tenant] = keyed[s.Tenant] || slices.ContainsFunc(s.Jobs, func(j submit.NewJob) bool { return j.DedupeKey != nil })
+	}
+	parts := make([][]int, 0, len(owners))
+	for _, last := range []bool{false, true} {
+		for _, owner := range owners {
+			if keyed[owner] == last {
+				parts = append(parts, places[owner])
+			}
+		}
+	}
+	return parts
+}
+
+// storeParts stores the parts of a flush one after the other.
+func (f *Flushes) storeParts(ctx context.Context, submissions []*submit.Submission, results []SubmitResult, parts [][]int) {
+	for _, places := range parts {
+		part, stored := make([]*submit.Submission, len(places)), make([]SubmitResult, len(places))
+		for i, place := range places {
+			part[i] = submissions[place]
+		}
+		f.storeAll(ctx, part, stored)
+		for i, place := range places {
+			results[place] = stored[i]
 		}
 	}
 }

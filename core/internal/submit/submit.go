@@ -120,8 +120,9 @@ WITH input AS MATERIALIZED (` + inputSQL + `), units AS MATERIALIZED (
 const dedupedSQL = `
 FROM units AS input
 WHERE unit NOT IN (SELECT unit FROM late)
--- one order for every core: two batches with the same dedupe_keys wait for each other, never in a circle
-ORDER BY tenant_id, dedupe_key NULLS FIRST, id
+-- the order of the unique index jobs_dedupe, for every core: two batches with the same dedupe_keys wait for
+-- each other, never in a circle
+ORDER BY tenant_id, COALESCE(user_id, ''), dedupe_key NULLS FIRST, id
 ON CONFLICT DO NOTHING` + insertedSQL
 
 const newColumns = `id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, max_attempts,
@@ -197,16 +198,21 @@ func scanInserted(row pgx.CollectableRow) (made inserted, err error) {
 // Submit stores the jobs of all submissions, of any tenants, in one commit, and
 // answers each. An error means that nothing was stored, or with
 // ErrOutcomeUnknown that this is not known. A refusal of one submission is its
-// answer, not an error.
+// answer, not an error. After a deadlock it tries again, unless the jobs are of several tenants: the
+// caller then divides them, so that nobody waits for another's rows.
 func (s *Submitter) Submit(ctx context.Context, submissions []Submission) ([]Answer, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	for range store.DeadlockTries - 1 {
 		answers, err := s.submitOnce(ctx, submissions)
-		if !store.Deadlocked(err) {
+		if !store.Deadlocked(err) || ofSeveralTenants(submissions) {
 			return answers, err
 		}
 	}
 	return s.submitOnce(ctx, submissions)
+}
+
+func ofSeveralTenants(submissions []Submission) bool {
+	return slices.ContainsFunc(submissions, func(s Submission) bool { return s.Tenant != submissions[0].Tenant })
 }
 
 func (s *Submitter) submitOnce(ctx context.Context, submissions []Submission) ([]Answer, error) {
