@@ -50,6 +50,20 @@ RETURNING ` + queue.BriefColumns + `
 )
 SELECT * FROM queued`
 
+// resolveDeadSQL is for jobs that died while they waited for others, some of which are dead letters: such an
+// edge with the policy 'run' waits no longer.
+const resolveDeadSQL = `
+UPDATE dependencies SET resolved_at = statement_timestamp()
+WHERE child_id = ANY(@ids::uuid[]) AND resolved_at IS NULL AND on_failed = 'run'
+  AND EXISTS (SELECT FROM dead_letters WHERE id = parent_id)`
+
+// renewEdgesSQL makes the edges of redriven jobs wait for the present life of their live parents: a follow-up
+// of an earlier death that is still to be worked off does not touch them.
+const renewEdgesSQL = `
+UPDATE dependencies AS d SET redrives = parent.redrives
+FROM jobs AS parent
+WHERE d.child_id = ANY(@ids::uuid[]) AND d.resolved_at IS NULL AND parent.id = d.parent_id AND parent.redrives > d.redrives`
+
 // blockAgainSQL is for jobs that died while they waited for others: they wait again for those that are
 // left. An edge is resolved under the lock of its child only, and the redrive holds it.
 const blockAgainSQL = `
@@ -76,14 +90,18 @@ func redrive(ctx context.Context, tx pgx.Tx, args store.Args) ([]*queue.JobRow, 
 	if len(linked) == 0 {
 		return redriven, nil
 	}
-	if rows, err = tx.Query(ctx, blockAgainSQL, store.Args{"ids": slices.Collect(maps.Keys(linked))}); err != nil {
-		return nil, err
-	}
-	blocked, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-	for _, id := range blocked {
-		linked[id].State = api.StateBlocked
-	}
-	return redriven, err
+	args = store.Args{"ids": slices.Collect(maps.Keys(linked))}
+	batch := &pgx.Batch{}
+	batch.Queue(resolveDeadSQL, args)
+	batch.Queue(renewEdgesSQL, args)
+	batch.Queue(blockAgainSQL, args).Query(func(rows pgx.Rows) error {
+		blocked, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		for _, id := range blocked {
+			linked[id].State = api.StateBlocked
+		}
+		return err
+	})
+	return redriven, tx.SendBatch(ctx, batch).Close()
 }
 
 // redrivenOf is the result for a job that was redriven.

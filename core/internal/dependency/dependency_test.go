@@ -1,6 +1,7 @@
 package dependency_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -260,6 +261,97 @@ func TestARedrivenChildWaitsAgain(t *testing.T) {
 	f.cancel(child)
 	f.wantState(child, api.StateCancelled)
 	f.Exec(`DELETE FROM follow_ups`)
+}
+
+// A child that died while it waited, and whose parent died after it, waits for the parent again once both are
+// redriven, in one call or in two, whatever its policy.
+func TestARedrivenChildWaitsForItsRedrivenParent(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []job.OnFailed{job.CancelChild, job.RunChild, job.HoldChild} {
+		for _, late := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, follow-up late %v", policy, late), func(t *testing.T) {
+				t.Parallel()
+				f := newFixture(t)
+				parent := f.one()
+				child := f.one(after(policy, parent), dueLater)
+				f.expireDeadlines()
+				f.followUp()
+				f.kill(parent)
+				if !late {
+					f.followUp()
+				}
+				for _, one := range f.Store.Redrive(f.Context(), f.Tenant, "", []uuid.UUID{child, parent}, nil) {
+					if one.Err != nil {
+						t.Fatal(one.Err)
+					}
+				}
+				f.followUp()
+				f.wantState(child, api.StateBlocked)
+				f.complete(parent)
+				f.followUp()
+				f.wantState(child, api.StateQueued)
+				f.complete(child)
+				f.followUp()
+				f.verify()
+			})
+		}
+	}
+}
+
+// A redriven child whose dead parent stays a dead letter runs, waits or is cancelled by its policy, and a
+// parent's later life counts like the first.
+func TestARedrivenChildOfADeadParent(t *testing.T) {
+	t.Parallel()
+	setup := func(t *testing.T, policy job.OnFailed) (f *fixture, parent, child uuid.UUID) {
+		f = newFixture(t)
+		parent = f.one()
+		child = f.one(after(policy, parent), dueLater)
+		f.expireDeadlines()
+		f.followUp()
+		f.kill(parent)
+		f.followUp()
+		return f, parent, child
+	}
+	t.Run("run", func(t *testing.T) {
+		t.Parallel()
+		f, _, child := setup(t, job.RunChild)
+		f.redrive(child)
+		f.complete(child)
+		f.verify()
+	})
+	t.Run("cancel, the parent is discarded", func(t *testing.T) {
+		t.Parallel()
+		f, parent, child := setup(t, job.CancelChild)
+		f.redrive(child)
+		f.wantState(child, api.StateBlocked)
+		if _, err := f.Store.Discard(t.Context(), f.Tenant, "", []uuid.UUID{parent}); err != nil {
+			t.Fatal(err)
+		}
+		f.followUp()
+		f.wantState(child, api.StateCancelled)
+		f.verify()
+	})
+	t.Run("cancel, the parent was discarded before", func(t *testing.T) {
+		t.Parallel()
+		f, parent, child := setup(t, job.CancelChild)
+		if _, err := f.Store.Discard(t.Context(), f.Tenant, "", []uuid.UUID{parent}); err != nil {
+			t.Fatal(err)
+		}
+		f.followUp()
+		f.redrive(child)
+		f.complete(child)
+		f.verify()
+	})
+	t.Run("cancel, the parent dies again", func(t *testing.T) {
+		t.Parallel()
+		f, parent, child := setup(t, job.CancelChild)
+		f.redrive(child)
+		f.redrive(parent)
+		f.kill(parent)
+		f.followUp()
+		f.wantState(child, api.StateCancelled)
+		f.verify()
+	})
 }
 
 func TestAnUnknownParentIsRefused(t *testing.T) {

@@ -131,11 +131,11 @@ WITH RECURSIVE waiting AS (
 ), owed AS (
   SELECT parent_id, edge.tenant_id, COALESCE(known.state, 'removed') AS state, COALESCE(known.redrives, edge.redrives) AS redrives
   FROM ended LEFT JOIN known ON known.id = parent_id
-  -- a child that a dead letter holds waits as it should
+  -- a child that a dead letter holds, or that died too, waits as it should
   CROSS JOIN LATERAL (
     SELECT tenant_id, redrives FROM dependencies
     WHERE dependencies.parent_id = ended.parent_id AND resolved_at IS NULL
-      AND NOT (on_failed = 'hold' AND known.state IS NOT DISTINCT FROM 'dead_letter')
+      AND NOT (known.state IS NOT DISTINCT FROM 'dead_letter' AND (on_failed = 'hold' OR redrives > known.redrives))
     ORDER BY redrives DESC LIMIT 1) AS edge
 ), appended AS (
   INSERT INTO follow_ups (tenant_id, job_id, state, redrives, ended_at)

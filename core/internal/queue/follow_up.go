@@ -47,7 +47,8 @@ SELECT (place - 1)::integer AS place, edge.child_id, edge.on_failed
 FROM unnest(@jobs::uuid[], @states::text[], @redrives::integer[]) WITH ORDINALITY AS f(job_id, state, redrives, place)
 CROSS JOIN LATERAL (
   SELECT child_id, on_failed FROM dependencies AS d
-  WHERE d.parent_id = f.job_id AND d.resolved_at IS NULL AND d.redrives <= f.redrives
+  -- a removed parent has no later life that an edge could wait for
+  WHERE d.parent_id = f.job_id AND d.resolved_at IS NULL AND (d.redrives <= f.redrives OR f.state = 'removed')
     AND NOT (f.state = 'dead_letter' AND d.on_failed = 'hold')
   ORDER BY child_id
   LIMIT @most
@@ -75,6 +76,13 @@ SELECT id FROM dead_letters
 WHERE id = ANY(@ids::uuid[])
 ORDER BY id
 FOR NO KEY UPDATE`
+
+// keepEdgesSQL is for children that are dead letters themselves when a parent dies: their edges wait for the
+// parent's next life. A redrive of both makes them wait again, and this follow-up does not find them again.
+const keepEdgesSQL = `
+UPDATE dependencies AS d SET redrives = kept.redrives + 1
+FROM unnest(@children::uuid[], @parents::uuid[], @redrives::integer[]) AS kept(child_id, parent_id, redrives)
+WHERE d.resolved_at IS NULL AND d.child_id = kept.child_id AND d.parent_id = kept.parent_id`
 
 const resolveEdgesSQL = `
 UPDATE dependencies SET resolved_at = statement_timestamp()
@@ -207,16 +215,16 @@ func (f *followStep) done(edges []waitingEdge) []int64 {
 // resolve locks the children, cancels those whose policy says so, and gives the statements that
 // are left.
 func (f *followStep) resolve(ctx context.Context, tx pgx.Tx, edges []waitingEdge) (*pgx.Batch, error) {
-	children, parents := make([]uuid.UUID, len(edges)), make([]uuid.UUID, len(edges))
+	children := make([]uuid.UUID, len(edges))
 	failed := map[uuid.UUID]*followUpRow{}
 	for i, edge := range edges {
 		parent := &f.owed[edge.Place]
-		children[i], parents[i] = edge.ChildID, parent.JobID
+		children[i] = edge.ChildID
 		if job.EffectOf(parent.State, edge.OnFailed) == job.CancelIt {
 			failed[edge.ChildID] = parent
 		}
 	}
-	live, err := lockChildren(ctx, tx, children)
+	live, dead, err := lockChildren(ctx, tx, children)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +246,7 @@ func (f *followStep) resolve(ctx context.Context, tx pgx.Tx, edges []waitingEdge
 		batch = finish(f.cancelled)
 		batch.Queue(resolveAllSQL, store.Args{"ids": cancelled})
 	}
-	batch.Queue(resolveEdgesSQL, store.Args{"children": children, "parents": parents})
+	f.queueEdges(batch, edges, dead)
 	batch.Queue(unblockSQL, store.Args{"ids": unblockable(live, cancelled)}).Query(func(rows pgx.Rows) (err error) {
 		f.result.Unblocked, err = pgx.CollectRows(rows, pgx.RowToStructByName[Unblocked])
 		return err
@@ -246,19 +254,41 @@ func (f *followStep) resolve(ctx context.Context, tx pgx.Tx, edges []waitingEdge
 	return batch, nil
 }
 
-// lockChildren locks the children, live or dead, and gives the live ones.
-func lockChildren(ctx context.Context, tx pgx.Tx, children []uuid.UUID) (live []*lockedRow, err error) {
+// queueEdges queues the statements that resolve the edges. Those between two dead letters are kept.
+func (f *followStep) queueEdges(batch *pgx.Batch, edges []waitingEdge, dead map[uuid.UUID]bool) {
+	var resolved, kept struct {
+		children, parents []uuid.UUID
+		redrives          []int32
+	}
+	for _, edge := range edges {
+		parent, to := &f.owed[edge.Place], &resolved
+		if dead[edge.ChildID] && parent.State == job.DeadLetter {
+			to = &kept
+		}
+		to.children, to.parents, to.redrives = append(to.children, edge.ChildID), append(to.parents, parent.JobID), append(to.redrives, parent.Redrives)
+	}
+	if len(kept.children) > 0 {
+		batch.Queue(keepEdgesSQL, store.Args{"children": kept.children, "parents": kept.parents, "redrives": kept.redrives})
+	}
+	if len(resolved.children) > 0 {
+		batch.Queue(resolveEdgesSQL, store.Args{"children": resolved.children, "parents": resolved.parents})
+	}
+}
+
+// lockChildren locks the children, and returns the live ones and the ids of the dead letters.
+func lockChildren(ctx context.Context, tx pgx.Tx, children []uuid.UUID) (live []*lockedRow, dead map[uuid.UUID]bool, err error) {
+	dead = map[uuid.UUID]bool{}
 	// One that is redriven between the two statements is in neither, and is found by the next round.
 	const rounds = 2
 	missing := children
 	for round := 0; round < rounds && len(missing) > 0; round++ {
 		rows, err := tx.Query(ctx, lockChildrenSQL, store.Args{"ids": missing})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		found, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[lockedRow])
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		live = append(live, found...)
 		known := make(map[uuid.UUID]bool, len(missing))
@@ -269,18 +299,18 @@ func lockChildren(ctx context.Context, tx pgx.Tx, children []uuid.UUID) (live []
 			break
 		}
 		if rows, err = tx.Query(ctx, lockDeadChildrenSQL, store.Args{"ids": missing}); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		dead, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		died, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		for _, id := range dead {
-			known[id] = true
+		for _, id := range died {
+			known[id], dead[id] = true, true
 		}
 		missing = without(missing, known)
 	}
-	return live, nil
+	return live, dead, nil
 }
 
 func without(ids []uuid.UUID, known map[uuid.UUID]bool) []uuid.UUID {
