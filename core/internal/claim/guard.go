@@ -61,6 +61,7 @@ func (s *Claimer) claimGuarded(ctx context.Context, request *Request) (taken Res
 		}
 		chosen, misrouted, cut := guard.choose(claim, picks)
 		taken = Result{Misrouted: misrouted, Cut: cut, Busy: slices.Collect(maps.Keys(guard.busy)), Scanned: scanned(shares, picks, most)}
+		guard.explain(claim, taken.Scanned)
 		if len(claim.Without) > 0 { // jobs of these users were skipped: no cursor may pass them
 			for i := range taken.Scanned {
 				taken.Scanned[i].To = queue.Cursor{}
@@ -98,6 +99,32 @@ func (g *guard) capacity(lane *Lane) int64 {
 		}
 	}
 	return capacity
+}
+
+// full are the lane's caps without capacity; none if one of its rates has none either, which will change
+// without the end of a job.
+func (g *guard) full(lane *Lane) (full FullCaps) {
+	for i := range lane.Rates {
+		if g.rates.Capacity(&lane.Rates[i]) == 0 {
+			return nil
+		}
+	}
+	for _, one := range lane.Caps {
+		if g.counts.Capacity([]usage.Cap{one}) == 0 {
+			full = append(full, one)
+		}
+	}
+	return full
+}
+
+// explain adds the full caps to the lists that were throttled.
+func (g *guard) explain(claim *Request, all []ScanProgress) {
+	lanes := claim.byID()
+	for i := range all {
+		if one := &all[i]; one.Throttled {
+			one.Full = g.full(lanes[one.Lane])
+		}
+	}
 }
 
 func (g *guard) take(lane *Lane) {

@@ -9,6 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
 // ScanProgress says how far a claim came in a ready list.
@@ -23,6 +24,19 @@ type ScanProgress struct {
 	Exhausted bool
 	// Throttled says that the reason was a cap or a rate.
 	Throttled bool
+	// Full are the caps that were the reason; none if a rate was.
+	Full FullCaps
+}
+
+// FullCaps are caps without capacity.
+type FullCaps []usage.Cap
+
+// OnlyUser says that the cap of the lane's user is the only one.
+func (f FullCaps) OnlyUser() bool { return len(f) == 1 && f[0].Counter == usage.RunningUser }
+
+// Within says whether each of them is among caps, with its limit.
+func (f FullCaps) Within(caps []usage.Cap) bool {
+	return !slices.ContainsFunc(f, func(full usage.Cap) bool { return !slices.Contains(caps, full) })
 }
 
 // scanned gives, from the picked jobs in their order, how far each list was scanned. A share with

@@ -222,9 +222,8 @@ func (d *Dispatcher) ended(ctx context.Context, endings []queue.Ending, ended []
 		}
 		if ended[i].Ready != nil {
 			ready = append(ready, *ended[i].Ready)
-		} else if lane, known := d.lanes.ByID(ended[i].Lane); known && d.isCapped(lane) {
-			ready = append(ready, queue.Ready{Lane: lane.ID, Priority: queue.CapacityReleased})
 		}
+		ready = d.Released(ready, ended[i].Lane)
 		waits = waits || ended[i].Scheduled
 	}
 	d.Ended(over...)
@@ -244,6 +243,14 @@ func failureOf(ending *queue.Ending) string {
 		return "failed"
 	}
 	return ending.Error.Type
+}
+
+// Released appends that a job of a lane no longer runs, if it was under a cap.
+func (d *Dispatcher) Released(ready []queue.Ready, id directory.LaneID) []queue.Ready {
+	if lane, known := d.lanes.ByID(id); known && d.isCapped(lane) {
+		ready = append(ready, queue.Ready{Lane: lane.ID, Priority: queue.CapacityReleased})
+	}
+	return ready
 }
 
 // isCapped says whether the lane's jobs are under a running cap.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cache"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/drain"
 	"github.com/forgequeue/forgequeue/core/internal/flush"
@@ -178,7 +179,18 @@ func (d *Dispatcher) Refresh(ctx context.Context) error {
 	if err := d.limits.Refresh(ctx); err != nil {
 		return err
 	}
-	return errors.Join(d.refreshLanes(ctx), d.served.Refresh(ctx, d.store))
+	err := errors.Join(d.refreshLanes(ctx), d.served.Refresh(ctx, d.store))
+	d.wakeForLanes(d.lists.CapsChanged(func(lane directory.Lane, full claim.FullCaps) bool {
+		return !full.Within(d.runningCaps(lane, d.lanes.Settings(lane.Tenant, lane.Queue)))
+	}))
+	return err
+}
+
+// wakeForLanes wakes claims for lanes that are to be asked again, one for each.
+func (d *Dispatcher) wakeForLanes(lanes []directory.Lane) {
+	if len(lanes) > 0 {
+		d.wake(lanes, min(len(lanes), scheduler.MaxParked))
+	}
 }
 
 // refreshLanes reads lanes and queue settings, and applies which lanes were created and deleted.
@@ -295,7 +307,7 @@ func (d *Dispatcher) unthrottle(released queue.Ready, lane directory.Lane) []dir
 		return nil
 	}
 	// the remaining lanes are unthrottled when the next job ends
-	return slices.DeleteFunc(d.lists.Unthrottle(lane.Tenant, d.maxRunning != nil, listsPerClaim), func(other directory.Lane) bool { return other.ID == lane.ID })
+	return slices.DeleteFunc(d.lists.Released(lane, d.maxRunning != nil, listsPerClaim), func(other directory.Lane) bool { return other.ID == lane.ID })
 }
 
 // wake wakes at most count claims that can take from the lanes, in random order.

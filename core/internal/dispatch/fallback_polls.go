@@ -9,6 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
@@ -72,8 +73,9 @@ func (d *Dispatcher) poll(ctx context.Context) {
 			continue
 		}
 		begun := time.Now()
+		d.wakeForLanes(d.lists.Retry(tenant.Platform, begun))
 		lists, next := d.lists.Known(from, listsPerProbe)
-		found, err := d.store.Probe(ctx, lists, pollWakes)
+		found, err := d.store.Probe(ctx, d.lists.WithoutCapped(lists), pollWakes)
 		if err != nil {
 			if ctx.Err() == nil {
 				d.log.WarnContext(ctx, "parked claims are not polled for", "error", err)
@@ -118,9 +120,11 @@ func (d *Dispatcher) scanFrom(ctx context.Context, after claim.ReadyList) (claim
 		if err != nil {
 			return after, err
 		}
-		waiting := make([]queue.Waiting, len(found))
-		for i, one := range found {
-			waiting[i] = queue.Waiting{Ready: one, Jobs: 1}
+		waiting := make([]queue.Waiting, 0, len(found))
+		for _, one := range found {
+			if !d.lists.IsCapped(one.Lane) {
+				waiting = append(waiting, queue.Waiting{Ready: one, Jobs: 1})
+			}
 		}
 		d.WakeHere(waiting)
 		if len(found) < listsPerScan {
@@ -139,6 +143,8 @@ func (d *Dispatcher) scanFrom(ctx context.Context, after claim.ReadyList) (claim
 // possible ones. Lists with jobs become ready.
 func (d *Dispatcher) probe(ctx context.Context, filter *scheduler.Filter) (found bool, err error) {
 	lists := d.lists.OfLanes(d.lanes.Serving(filter, d.offset.Load(), lanesPerProbe), !d.scannedLately(), lanesPerProbe*(api.MaxPriority+1))
+	found = len(d.lists.Retry(filter.Owner, time.Now())) > 0
+	lists = d.lists.WithoutCapped(lists)
 	for len(lists) > 0 {
 		some := lists[:min(len(lists), listsPerProbe)]
 		lists = lists[len(some):]

@@ -9,7 +9,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -29,8 +28,7 @@ type ReadyLists struct {
 	order []directory.LaneID
 	// waiting are the lists that are ready, by queue.
 	waiting waiting
-	// throttled are lanes with lists in which a cap or a rate keeps jobs waiting, by tenant.
-	throttled map[tenant.ID]map[directory.LaneID]struct{}
+	throttled throttled
 	// turns counts the turns of lists that were not exhausted.
 	turns uint64
 	// find gives a lane by its id, if it is cached.
@@ -80,7 +78,7 @@ type Planned struct {
 
 // NewReadyLists makes them; find gives a lane by its id, if it is cached.
 func NewReadyLists(find func(directory.LaneID) (directory.Lane, bool)) *ReadyLists {
-	return &ReadyLists{lanes: map[directory.LaneID]*laneLists{}, throttled: map[tenant.ID]map[directory.LaneID]struct{}{}, find: find}
+	return &ReadyLists{lanes: map[directory.LaneID]*laneLists{}, find: find}
 }
 
 // Notify records that jobs can be claimed.
@@ -192,7 +190,7 @@ func (l *ReadyLists) Forget(gone []directory.LaneID) {
 		for priority := range int16(len(known.by)) {
 			l.setReady(known, priority, false)
 		}
-		l.unthrottle(known.lane)
+		l.throttled.remove(known.lane)
 		delete(l.lanes, id)
 	}
 	if len(gone) > 0 {
@@ -208,6 +206,11 @@ func (l *ReadyLists) Scanned(planned []Planned, seen []claim.ScanProgress) {
 	for i := range planned {
 		if at := planned[i].turn.at; at.Compare(last) > 0 {
 			last = at
+		}
+	}
+	for _, w := range seen {
+		if known := l.lanes[w.Lane]; known != nil && !w.To.At.IsZero() { // it had capacity
+			l.throttled.remove(known.lane)
 		}
 	}
 	for _, w := range seen {
@@ -228,52 +231,10 @@ func (l *ReadyLists) Scanned(planned []Planned, seen []claim.ScanProgress) {
 		if w.Exhausted && b.version == was.version {
 			l.setReady(known, w.Priority, false)
 			if w.Throttled {
-				l.throttle(known.lane)
+				l.throttled.add(known.lane, w.Full)
 			}
 		}
 	}
-}
-
-func (l *ReadyLists) throttle(lane directory.Lane) {
-	if l.throttled[lane.Tenant] == nil {
-		l.throttled[lane.Tenant] = map[directory.LaneID]struct{}{}
-	}
-	l.throttled[lane.Tenant][lane.ID] = struct{}{}
-}
-
-func (l *ReadyLists) unthrottle(lane directory.Lane) {
-	if delete(l.throttled[lane.Tenant], lane.ID); len(l.throttled[lane.Tenant]) == 0 {
-		delete(l.throttled, lane.Tenant)
-	}
-}
-
-// Unthrottle makes up to most throttled lanes ready, of one tenant or of all tenants, and gives
-// them in any order.
-func (l *ReadyLists) Unthrottle(owner tenant.ID, allTenants bool, most int) (lanes []directory.Lane) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	take := func(ids map[directory.LaneID]struct{}) {
-		for id := range ids {
-			if len(lanes) == most {
-				return
-			}
-			lanes = append(lanes, l.of(id).lane)
-		}
-	}
-	take(l.throttled[owner])
-	for other, ids := range l.throttled {
-		if allTenants && other != owner && len(lanes) < most {
-			take(ids)
-		}
-		if !allTenants || len(lanes) == most {
-			break
-		}
-	}
-	for _, lane := range lanes {
-		l.unthrottle(lane)
-		l.again(lane.ID)
-	}
-	return lanes
 }
 
 // Failed moves the cursors back to where a failed claim began, or one with unknown outcome: other

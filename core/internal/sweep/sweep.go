@@ -44,6 +44,7 @@ func publish(ctx context.Context, d *dispatch.Dispatcher, m *metrics.Jobs, reape
 	var over []uuid.UUID
 	scheduled := false
 	for _, one := range reaped {
+		ready = d.Released(ready, one.Ready.Lane) // whether it was running is not known
 		reason := because
 		if reason == byEvent {
 			reason = string(one.Event)
