@@ -13,8 +13,11 @@ import (
 // searchYears is how far the parser looks for a tick: two leap days may be eight years apart.
 const searchYears = 9
 
-// parseCron reads an expression: five fields, six with seconds in front, or a name. As everywhere
-// but in the parser's own default, a day matches where either of two restricted fields does.
+// starBit marks a field that restricts nothing by itself, in the parser's sets of days.
+const starBit = 1 << 63
+
+// parseCron reads an expression: five fields, six with seconds in front, or a name. As crontab(5) has it, a day
+// has to match both of its fields if one of them begins with *, otherwise either is enough.
 func parseCron(text string) (*cron.SpecSchedule, error) {
 	fields := cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom
 	parser, err := cron.TryNewParser(fields)
@@ -30,7 +33,24 @@ func parseCron(text string) (*cron.SpecSchedule, error) {
 	if !ok {
 		return nil, errors.New("cannot be read")
 	}
+	markStars(text, spec)
 	return spec, nil
+}
+
+// markStars marks the fields of days that begin with *. The parser marks those that are a whole *, as every other
+// cron does for */2 too; and it marks a list that has a * in another place, such as 5,*.
+func markStars(text string, spec *cron.SpecSchedule) {
+	fields := strings.Fields(text)
+	if len(fields) < len(cronFields())-1 {
+		return // a name
+	}
+	mark := func(field string, days *uint64) {
+		if *days &^= starBit; strings.HasPrefix(field, "*") || strings.HasPrefix(field, "?") {
+			*days |= starBit
+		}
+	}
+	mark(fields[len(fields)-3], &spec.Dom)
+	mark(fields[len(fields)-1], &spec.Dow)
 }
 
 // cronField is a field of an expression.

@@ -57,9 +57,8 @@ func readSets(t testing.TB, text string) (fields sets, eitherDay bool) {
 			}
 		}
 	}
-	restricted := func(field string) bool {
-		return !strings.HasPrefix(field, "*") || strings.Contains(field, "/") && field != "*/1"
-	}
+	// as crontab(5) has it: a field that begins with * restricts nothing by itself
+	restricted := func(field string) bool { return !strings.HasPrefix(field, "*") }
 	return fields, restricted(texts[3]) && restricted(texts[5])
 }
 
@@ -205,6 +204,23 @@ func TestTicksOfTenYears(t *testing.T) {
 				compare(t, texts[i], zone, from, to, want)
 			}
 		})
+	}
+}
+
+// Every pair of forms of the two fields for days: which restricts, and whether either day is enough.
+func TestEveryPairOfDayFields(t *testing.T) {
+	t.Parallel()
+	days := []string{"*", "*/2", "*/1", "*,5", "1-31/2", "1-31", "1-7", "13", "5,*"}
+	weekdays := []string{"*", "*/2", "*/1", "*,1", "0-6", "1-5/2", "1", "1,*"}
+	var texts []string
+	for _, day := range days {
+		for _, weekday := range weekdays {
+			texts = append(texts, "0 0 "+day+" * "+weekday)
+		}
+	}
+	from, to := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i, want := range walk(t, time.UTC, from, to, time.Minute, texts) {
+		compare(t, texts[i], time.UTC, from, to, want)
 	}
 }
 
