@@ -8,7 +8,7 @@ func Planned() map[string][]string {
 		scanDeadSQL:        {"dead_letters_by_tenant"},
 		lockMatchingSQL:    {"dead_letters_pkey", "jobs_dedupe"},
 		discardMatchingSQL: {"dead_letters_pkey"},
-		lockDeadSQL:        {"dead_letters_pkey"},
+		lockDeadSQL:        {"dead_letters_pkey", "jobs_dedupe"},
 		discardSQL:         {"dead_letters_pkey"},
 		countDeadSQL:       {"dead_letters_pkey"},
 		cancelRedriveSQL:   {"redrives_", "redrive_samples_pkey"},

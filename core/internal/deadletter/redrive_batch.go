@@ -11,17 +11,22 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
+// takenSQL finds the live job that has a dead letter's dedupe_key.
+const takenSQL = `
+-- LIMIT makes it a look-up for each: an EXISTS may be planned as a hash of all live jobs
+LEFT JOIN LATERAL (
+  SELECT j.id FROM jobs j
+  WHERE j.tenant_id = d.tenant_id AND COALESCE(j.user_id, '') = COALESCE(d.user_id, '') AND j.dedupe_key BETWEEN d.dedupe_key AND d.dedupe_key
+  -- BETWEEN, and the order of jobs_dedupe: while the table is empty another index seems as good, and its plan is kept
+  ORDER BY j.tenant_id, COALESCE(j.user_id, ''), j.dedupe_key
+  LIMIT 1
+) AS live ON true`
+
 // lockMatchingSQL locks a batch. A job that was redriven and died again since it was found does not
 // belong to the redrive.
 const lockMatchingSQL = `
 SELECT d.id, d.queue, d.user_id, d.dedupe_key, live.id IS NOT NULL AS taken
-FROM dead_letters d
--- LIMIT makes it a look-up for each: an EXISTS may be planned as a hash of all live jobs
-LEFT JOIN LATERAL (
-  SELECT j.id FROM jobs j
-  WHERE j.tenant_id = d.tenant_id AND COALESCE(j.user_id, '') = COALESCE(d.user_id, '') AND j.dedupe_key = d.dedupe_key
-  LIMIT 1
-) AS live ON true
+FROM dead_letters d ` + takenSQL + `
 WHERE d.id = ANY(@ids::uuid[]) AND uuid_send(d.tenant_id) = uuid_send(@tenant_id::uuid) AND d.died_at <= @dead_by
 ORDER BY d.id
 FOR UPDATE OF d`
@@ -47,7 +52,7 @@ func (m *matchedDead) dedupe() [2]string {
 // waits, and continues with that job.
 func (s *Letters) redriveBatchIn(ctx context.Context, tx pgx.Tx, step *RedriveStep, ids []uuid.UUID, capsOf CapsOf) error {
 	owner, before := step.row.TenantID, step.row.Cursor
-	counts, dead, err := s.lockMatching(ctx, tx, step, ids, capsOf)
+	counts, dead, err := s.lockLetters(ctx, tx, owner, lockMatchingSQL, store.Args{"ids": ids, "tenant_id": owner, "dead_by": step.row.CreatedAt}, capsOf)
 	if err != nil {
 		return err
 	}
@@ -81,15 +86,14 @@ func (s *Letters) redriveBatchIn(ctx context.Context, tx pgx.Tx, step *RedriveSt
 	return step.redrive(ctx, tx, owner, admitted, counted, counts)
 }
 
-// lockMatching locks the tenant if it has caps, then the batch, then reads the counts of the batch.
-func (s *Letters) lockMatching(ctx context.Context, tx pgx.Tx, step *RedriveStep, ids []uuid.UUID, capsOf CapsOf) (*usage.Tally, []matchedDead, error) {
-	owner := step.row.TenantID
+// lockLetters locks the tenant if it has caps, then the letters, then reads the counts that they need.
+func (s *Letters) lockLetters(ctx context.Context, tx pgx.Tx, owner tenant.ID, sql string, args store.Args, capsOf CapsOf) (*usage.Tally, []matchedDead, error) {
 	if capsOf != nil {
 		if _, err := s.counts.LockAndRead(ctx, tx, store.LockSubmit, []tenant.ID{owner}, nil); err != nil {
 			return nil, nil, err
 		}
 	}
-	rows, err := tx.Query(ctx, lockMatchingSQL, store.Args{"ids": ids, "tenant_id": owner, "dead_by": step.row.CreatedAt})
+	rows, err := tx.Query(ctx, sql, args)
 	if err != nil {
 		return nil, nil, err
 	}

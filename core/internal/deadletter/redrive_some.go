@@ -131,37 +131,59 @@ type CapsOf func(queue string, user *string) []usage.Cap
 // tenant without caps on active jobs.
 func (s *Letters) Redrive(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) []Redriven {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	redriven, full, err := s.redriveAll(ctx, owner, user, unique(ids), capsOf)
-	for try := 1; store.Deadlocked(err) && try < store.DeadlockTries; try++ {
-		redriven, full, err = s.redriveAll(ctx, owner, user, unique(ids), capsOf)
+	some, err := s.redriveAll(ctx, owner, user, unique(ids), capsOf)
+	// A live job got one of the dedupe_keys, or a deadlock was ended: the next try sees what there is then.
+	for try := 1; (store.Deadlocked(err) || store.IsUnique(err)) && try < store.DeadlockTries; try++ {
+		some, err = s.redriveAll(ctx, owner, user, unique(ids), capsOf)
 	}
-	if store.IsUnique(err) && len(ids) > 1 { // one of them; each is then tried alone
-		var all []Redriven
-		for i := range ids {
-			all = append(all, s.Redrive(ctx, owner, user, ids[i:i+1], capsOf)...)
-		}
-		return all
+	if store.IsUnique(err) && len(ids) > 1 { // which of them is not known
+		err = fmt.Errorf("%w: live jobs with the same dedupe_keys come and go", store.ErrOverloaded)
+	}
+	var known map[uuid.UUID]bool
+	if err == nil {
+		known, err = s.jobs.Existing(ctx, owner, user, some.missing(ids))
 	}
 	all := make([]Redriven, len(ids))
 	for i, id := range ids {
-		switch row := redriven[id]; {
+		switch row := some.redriven[id]; {
 		case store.IsUnique(err):
 			all[i].Err = ErrDedupeConflict
 		case err != nil:
 			all[i].Err = fmt.Errorf("deadletter: redrive: %w", err)
-		case full[id] != nil:
-			all[i].Err = submit.CapReached(full[id], nil)
+		case some.full[id] != nil:
+			all[i].Err = submit.CapReached(some.full[id], nil)
+		case some.taken[id]:
+			all[i].Err = ErrDedupeConflict
 		case row != nil:
 			all[i] = redrivenOf(row)
-			delete(redriven, id) // the same id twice: redriven once
+			delete(some.redriven, id) // the same id twice: redriven once
+		case some.found[id] || known[id]:
+			all[i].Err = ErrNotDead
 		default:
-			_, all[i].Err = s.jobs.Get(ctx, owner, user, id)
-			if all[i].Err == nil {
-				all[i].Err = ErrNotDead
-			}
+			all[i].Err = store.ErrNotFound
 		}
 	}
 	return all
+}
+
+// redrivenSome is what became of some ids.
+type redrivenSome struct {
+	// found are the dead letters among them.
+	found    map[uuid.UUID]bool
+	redriven map[uuid.UUID]*queue.JobRow
+	// full have a cap without capacity, taken a dedupe_key that a live job has.
+	full  map[uuid.UUID][]usage.FullCap
+	taken map[uuid.UUID]bool
+}
+
+// missing are the ids that are no dead letters.
+func (r *redrivenSome) missing(ids []uuid.UUID) (missing []uuid.UUID) {
+	for _, id := range ids {
+		if !r.found[id] {
+			missing = append(missing, id)
+		}
+	}
+	return missing
 }
 
 // unique removes repeated ids.
@@ -177,25 +199,14 @@ func unique(ids []uuid.UUID) []uuid.UUID {
 	return kept
 }
 
-func (s *Letters) redriveAll(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) (redriven map[uuid.UUID]*queue.JobRow, full map[uuid.UUID][]usage.FullCap, err error) {
+func (s *Letters) redriveAll(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) (some redrivenSome, err error) {
 	err = s.InTx(ctx, func(tx pgx.Tx) error {
-		if capsOf == nil {
-			redriven, err = redriveFree(ctx, tx, owner, user, ids)
-		} else {
-			redriven, full, err = s.redriveGuarded(ctx, tx, owner, user, ids, capsOf)
-		}
-		if err != nil {
+		if some, err = s.redriveIn(ctx, tx, owner, user, ids, capsOf); err != nil {
 			return err
 		}
-		return audit.RecordJobs(ctx, tx, owner, api.AuditRedrive, slices.Collect(maps.Keys(redriven)))
+		return audit.RecordJobs(ctx, tx, owner, api.AuditRedrive, slices.Collect(maps.Keys(some.redriven)))
 	})
-	return redriven, full, err
-}
-
-// redriveFree is for a tenant without caps on active jobs.
-func redriveFree(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]*queue.JobRow, error) {
-	redriven, err := redrive(ctx, tx, redriveArgs(owner, user, ids, make([]int16, len(ids))))
-	return byID(redriven), err
+	return some, err
 }
 
 func redriveArgs(owner tenant.ID, user string, ids []uuid.UUID, counted []int16) store.Args {
@@ -211,70 +222,60 @@ func byID(rows []*queue.JobRow) map[uuid.UUID]*queue.JobRow {
 }
 
 const lockDeadSQL = `
-SELECT id, queue, user_id FROM dead_letters
-WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)
-ORDER BY id
-FOR UPDATE`
+SELECT d.id, d.queue, d.user_id, d.dedupe_key, live.id IS NOT NULL AS taken
+FROM dead_letters AS d ` + takenSQL + `
+WHERE d.id = ANY(@ids::uuid[]) AND uuid_send(d.tenant_id) = uuid_send(@tenant_id::uuid) AND (@user::text = '' OR d.user_id = @user)
+ORDER BY d.id
+FOR UPDATE OF d`
 
-type deadKey struct {
-	ID     uuid.UUID
-	Queue  string
-	UserID *string
-}
-
-// redriveGuarded admits dead letters under the lock of their tenant, in the order of the ids given.
-func (s *Letters) redriveGuarded(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) (map[uuid.UUID]*queue.JobRow, map[uuid.UUID][]usage.FullCap, error) {
-	if _, err := s.counts.LockAndRead(ctx, tx, store.LockSubmit, []tenant.ID{owner}, nil); err != nil {
-		return nil, nil, err
-	}
-	rows, err := tx.Query(ctx, lockDeadSQL, store.Args{"ids": ids, "tenant_id": owner, "user": user})
+// redriveIn admits dead letters in the order of the ids given, under the lock of their tenant if it has caps.
+func (s *Letters) redriveIn(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) (redrivenSome, error) {
+	some := redrivenSome{found: map[uuid.UUID]bool{}, full: map[uuid.UUID][]usage.FullCap{}, taken: map[uuid.UUID]bool{}}
+	counts, dead, err := s.lockLetters(ctx, tx, owner, lockDeadSQL, store.Args{"ids": ids, "tenant_id": owner, "user": user}, capsOf)
 	if err != nil {
-		return nil, nil, err
+		return some, err
 	}
-	dead, err := pgx.CollectRows(rows, pgx.RowToStructByName[deadKey])
-	if err != nil {
-		return nil, nil, err
+	letters := make(map[uuid.UUID]*matchedDead, len(dead))
+	for i := range dead {
+		letters[dead[i].ID], some.found[dead[i].ID] = &dead[i], true
 	}
-	capsByID := make(map[uuid.UUID][]usage.Cap, len(dead))
-	var caps [][]usage.Cap
-	for _, d := range dead {
-		capsByID[d.ID] = capsOf(d.Queue, d.UserID)
-		caps = append(caps, capsByID[d.ID])
-	}
-	counts, err := usage.ReadUsage(ctx, tx, usage.KeysOf(caps...))
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := counts.EnsureRows(ctx, tx); err != nil {
-		return nil, nil, err
-	}
-	if err := counts.Exact(ctx, tx, caps...); err != nil {
-		return nil, nil, err
-	}
-	full := map[uuid.UUID][]usage.FullCap{}
 	var admitted []uuid.UUID
 	var counted []int16
+	keys := map[[2]string]bool{}
 	for _, id := range ids {
-		under, found := capsByID[id]
-		if !found {
+		d := letters[id]
+		if d == nil {
 			continue
 		}
-		if full[id] = counts.Full(under); len(full[id]) > 0 {
+		if d.DedupeKey != nil && (d.Taken || keys[d.dedupe()]) {
+			some.taken[id] = true
 			continue
 		}
-		delete(full, id)
+		var under []usage.Cap
+		if capsOf != nil {
+			under = capsOf(d.Queue, d.UserID)
+		}
+		if full := counts.Full(under); len(full) > 0 {
+			some.full[id] = full
+			continue
+		}
+		if d.DedupeKey != nil {
+			keys[d.dedupe()] = true
+		}
 		counts.Take(under, 1)
 		admitted, counted = append(admitted, id), append(counted, int16(usage.BitsOf(under)))
 	}
-	// They are locked, so all of them are redriven; or one has a dedupe_key that is taken, and none
-	// is.
+	if len(admitted) == 0 {
+		return some, nil
+	}
 	redriven, err := redrive(ctx, tx, redriveArgs(owner, user, admitted, counted))
 	if err != nil {
-		return nil, nil, err
+		return some, err
 	}
+	some.redriven = byID(redriven)
 	batch := &pgx.Batch{}
 	counts.Append(batch)
-	return byID(redriven), full, tx.SendBatch(ctx, batch).Close()
+	return some, tx.SendBatch(ctx, batch).Close()
 }
 
 // redrivenEpoch is the epoch of a redriven job: it continues, so that no earlier lease can match a

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -146,15 +148,22 @@ func (s *Server) discardDeadLetters(ctx context.Context, owner tenant.ID, item a
 	if err != nil {
 		return nil, err
 	}
+	known, err := s.Store.Existing(ctx, owner, item.Principal.User, slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { return gone[id] }))
+	if err != nil {
+		return nil, err
+	}
 	response := api.DeadLetterResponse{Results: make([]api.BatchResult, len(ids))}
+	seen := map[uuid.UUID]bool{} // an id that is named twice is discarded once
 	for i, id := range ids {
 		var why error
-		if !gone[id] {
-			if _, why = s.Store.Get(ctx, owner, item.Principal.User, id); why == nil {
-				why = deadletter.ErrNotDead
-			}
+		switch {
+		case gone[id] && !seen[id]:
+		case known[id]:
+			why = deadletter.ErrNotDead
+		default:
+			why = store.ErrNotFound
 		}
-		delete(gone, id)                               // an id that is named twice is discarded once
+		seen[id] = true
 		response.Results[i] = batchResult(ctx, i, why) // a discarded job is in no state: job is null
 	}
 	return json.Marshal(response)

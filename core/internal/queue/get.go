@@ -44,6 +44,32 @@ func (s *Jobs) Find(ctx context.Context, owner tenant.ID, user string, id uuid.U
 	return visible(rows, user)
 }
 
+// existingSQL reads no more of the jobs than their ids.
+const existingSQL = `
+SELECT id FROM jobs WHERE id = ANY(@ids::uuid[]) AND uuid_send(tenant_id) = uuid_send(@tenant_id::uuid) AND (@user::text = '' OR user_id = @user)
+UNION ALL
+SELECT id FROM finished_jobs
+WHERE id = ANY(@ids::uuid[]) AND finished_at >= @since AND uuid_send(tenant_id) = uuid_send(@tenant_id::uuid) AND (@user::text = '' OR user_id = @user)
+UNION ALL
+SELECT id FROM dead_letters WHERE id = ANY(@ids::uuid[]) AND uuid_send(tenant_id) = uuid_send(@tenant_id::uuid) AND (@user::text = '' OR user_id = @user)`
+
+// Existing gives which of the ids are jobs of a tenant, in any state; user as for Get.
+func (s *Jobs) Existing(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
+	known := make(map[uuid.UUID]bool, len(ids))
+	if len(ids) == 0 {
+		return known, nil
+	}
+	args := store.Args{"ids": ids, "tenant_id": owner, "user": user, "since": retention.Since(ids...)}
+	found, err := store.Query(store.WithClass(ctx, store.ClassSubmits), s.Store, pgx.RowTo[uuid.UUID], existingSQL, args)
+	if err != nil {
+		return nil, fmt.Errorf("queue: existing: %w", store.NothingChanged(err))
+	}
+	for _, id := range found {
+		known[id] = true
+	}
+	return known, nil
+}
+
 // get is Get in a transaction.
 func get(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, id uuid.UUID) (api.Job, error) {
 	rows, err := tx.Query(ctx, getSQL, getArgs(owner, id))
