@@ -30,7 +30,7 @@ SELECT picked.id, picked.lane_id, picked.priority, picked.ready_at, picked.user_
 FROM unnest(@share_firsts::integer[], @share_lasts::integer[], @share_mosts::bigint[]) AS share(first, last, most)
 CROSS JOIN LATERAL (
   SELECT found.id, list.lane_id, list.priority, found.ready_at, found.user_id, found.size
-  FROM unnest((@list_lanes::integer[])[share.first:share.last], (@list_priorities::smallint[])[share.first:share.last],
+  FROM unnest((@list_lanes::bigint[])[share.first:share.last], (@list_priorities::smallint[])[share.first:share.last],
               (@list_ats::timestamptz[])[share.first:share.last], (@list_ids::uuid[])[share.first:share.last])
        AS list(lane_id, priority, at, id)
   CROSS JOIN LATERAL (
@@ -82,7 +82,7 @@ SET state = 'running',
     worker_id = COALESCE((@workers::text[])[1 + width_bucket(` + placeSQL + ` - 1, @worker_lasts::bigint[])], ''),
     worker_owner = @worker_owner,
     started_at = statement_timestamp(),
-    counted = counted | (@counted::smallint[])[width_bucket(lane_id, @lanes::integer[])],
+    counted = counted | (@counted::smallint[])[width_bucket(lane_id, @lanes::bigint[])],
     visibility_timeout_ms = COALESCE(` + visibilitySQL + `, 0),
     -- a lease never outlives the attempt's own timeout
     lease_expires_at = LEAST((statement_timestamp() AT TIME ZONE 'UTC' + ` + visibilitySQL + ` * interval '1 millisecond') AT TIME ZONE 'UTC',
@@ -96,7 +96,7 @@ RETURNING id, tenant_id, lane_id, user_id, type, queue, payload, priority, attem
 
 const (
 	placeSQL      = `(SELECT places FROM chosen)[width_bucket(id, (SELECT ids FROM chosen))]`
-	visibilitySQL = `(@visibilities::bigint[])[width_bucket(lane_id, @lanes::integer[])]`
+	visibilitySQL = `(@visibilities::bigint[])[width_bucket(lane_id, @lanes::bigint[])]`
 )
 
 // Result is the result of a claim.
@@ -214,7 +214,7 @@ func pickArgs(shares []Share, most int, without []string) store.Args {
 // each.
 const readyLanesSQL = `
 SELECT lane.id
-FROM unnest(@lanes::integer[]) AS lane(id)
+FROM unnest(@lanes::bigint[]) AS lane(id)
 WHERE EXISTS (SELECT FROM jobs j WHERE j.state = 'queued' AND j.lane_id = lane.id)`
 
 // ReadyLanes gives the lanes, of any tenants, with a claimable job.

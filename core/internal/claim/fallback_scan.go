@@ -14,7 +14,7 @@ import (
 // one probe of the ready index for each.
 const probeSQL = `
 SELECT list.lane_id AS lane, list.priority, first.at, first.id, first.jobs
-FROM unnest(@list_lanes::integer[], @list_priorities::smallint[], @list_ats::timestamptz[], @list_ids::uuid[])
+FROM unnest(@list_lanes::bigint[], @list_priorities::smallint[], @list_ats::timestamptz[], @list_ids::uuid[])
      AS list(lane_id, priority, at, id)
 CROSS JOIN LATERAL (
   SELECT (array_agg(j.ready_at))[1] AS at, (array_agg(j.id))[1] AS id, count(*) AS jobs
@@ -48,7 +48,7 @@ const scanSQL = `
 WITH RECURSIVE list AS (
   (SELECT lane_id, priority, ready_at, id
    FROM jobs
-   WHERE state = 'queued' AND (lane_id, priority) > (@lane::integer, @priority::smallint)
+   WHERE state = 'queued' AND (lane_id, priority) > (@lane::bigint, @priority::smallint)
    ORDER BY lane_id, priority, ready_at, id
    LIMIT 1)
   UNION ALL

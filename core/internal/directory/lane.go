@@ -14,7 +14,7 @@ import (
 )
 
 // LaneID names a lane.
-type LaneID = int32
+type LaneID = int64
 
 // LaneKey identifies a lane: its tenant, its queue, the type of its jobs, and the tags that a worker
 // must have. It can be a map's key.

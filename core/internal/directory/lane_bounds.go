@@ -13,7 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// Bounds on a tenant's lanes in use and queues: in total, those made for jobs that name a user, and
+// Bounds on a tenant's lanes and queues, retired lanes included until they are deleted: in total, those made for jobs that name a user, and
 // those for one user. The difference is left for jobs without a user, so that users never block
 // their tenant.
 const (
@@ -103,6 +103,15 @@ func newLaneUse() *laneUse {
 	}
 }
 
+// revive is take for a retired lane, which is counted for the user that it was made for.
+func (r *laneUse) revive(ask LaneAsk, madeFor string) (newQueue bool, full LaneBound) {
+	r.lanes.add(madeFor, -1)
+	if newQueue, full = r.take(ask); full != 0 || api.SystemQueue(ask.Queue) {
+		r.lanes.add(madeFor, 1)
+	}
+	return newQueue, full
+}
+
 // take reserves a lane, and its queue if that is new.
 func (r *laneUse) take(ask LaneAsk) (newQueue bool, full LaneBound) {
 	newQueue = !r.names[ask.Queue]
@@ -130,7 +139,7 @@ func (r *laneUse) take(ask LaneAsk) (newQueue bool, full LaneBound) {
 const (
 	countLanesSQL = `
 SELECT CASE WHEN made_for = ANY(@makers::text[]) THEN made_for END AS maker, made_for <> '' AS users, count(*) AS n
-FROM typed_lanes WHERE tenant_id = @tenant_id AND retired_at IS NULL
+FROM typed_lanes WHERE tenant_id = @tenant_id
 GROUP BY 1, 2`
 	countQueuesSQL = `
 SELECT CASE WHEN made_for = ANY(@makers::text[]) THEN made_for END AS maker, made_for <> '' AS users, count(*) AS n

@@ -27,10 +27,10 @@ type MadeLane struct {
 
 // knownLanesSQL finds the existing lanes. The LIMIT makes each a probe of its own.
 const knownLanesSQL = `
-SELECT asked.place::integer - 1 AS place, lane.id, lane.retired_at IS NOT NULL AS retired
+SELECT asked.place::integer - 1 AS place, lane.id, lane.retired_at IS NOT NULL AS retired, lane.made_for
 FROM unnest(@queues::text[], @types::text[], @tags::text[], @users::text[]) WITH ORDINALITY AS asked(queue, type, tags, capped_user, place)
 CROSS JOIN LATERAL (
-  SELECT l.id, l.retired_at FROM typed_lanes l
+  SELECT l.id, l.retired_at, l.made_for FROM typed_lanes l
   WHERE l.tenant_id = @tenant_id AND l.queue = asked.queue AND l.type = asked.type AND l.tags = asked.tags::text[] AND l.capped_user = asked.capped_user
   LIMIT 1
 ) AS lane`
@@ -39,6 +39,7 @@ type knownLane struct {
 	Place   int32
 	ID      LaneID
 	Retired bool
+	MadeFor string
 }
 
 // createQueuesSQL creates queues with default settings; a deleted one is there again.
@@ -53,7 +54,7 @@ WHERE queues.deleted_at = queues.updated_at`
 // is then not returned.
 const reviveLanesSQL = `
 UPDATE typed_lanes AS lanes SET retired_at = NULL, used_at = statement_timestamp(), made_for = asked.made_for
-FROM unnest(@ids::integer[], @makers::text[]) AS asked(id, made_for)
+FROM unnest(@ids::bigint[], @makers::text[]) AS asked(id, made_for)
 WHERE lanes.id = asked.id
 RETURNING lanes.id`
 
@@ -125,7 +126,12 @@ func planLanes(asks []LaneAsk, known map[int]knownLane, use *laneUse) ([]MadeLan
 			continue
 		}
 		if planned := len(plan.revived[there.ID]) + len(plan.fresh[ask.LaneKey]); planned == 0 {
-			newQueue, full := use.take(ask)
+			newQueue, full := false, LaneBound(0)
+			if ok {
+				newQueue, full = use.revive(ask, there.MadeFor)
+			} else {
+				newQueue, full = use.take(ask)
+			}
 			if full != 0 {
 				made[i].Full = full
 				continue

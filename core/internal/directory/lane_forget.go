@@ -104,7 +104,7 @@ func (s *Directory) DeleteLanes(ctx context.Context, most int) (seen, deleted in
 const orphanLanesSQL = `
 WITH RECURSIVE place AS (
   SELECT ` + nextLane + ` AS id
-  FROM (SELECT @after::integer AS id) AS place
+  FROM (SELECT @after::bigint AS id) AS place
   UNION ALL
   SELECT ` + nextLane + ` FROM place WHERE place.id IS NOT NULL
 ), scanned AS MATERIALIZED (
@@ -170,7 +170,7 @@ func (s *Directory) JobsOfLane(ctx context.Context, lane LaneID, most int) ([]Or
 }
 
 const orphanedSQL = `
-SELECT id FROM unnest(@ids::integer[]) AS asked(id)
+SELECT id FROM unnest(@ids::bigint[]) AS asked(id)
 WHERE NOT EXISTS (SELECT FROM typed_lanes l WHERE l.id = asked.id)`
 
 // Orphaned gives the lanes that have no row.

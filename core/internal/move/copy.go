@@ -146,10 +146,10 @@ FROM unnest(@queues::text[], @types::text[], @tags::text[], @users::text[], @mak
 ON CONFLICT (tenant_id, queue, type, tags, capped_user) DO UPDATE SET used_at = EXCLUDED.used_at, retired_at = NULL
 RETURNING id, queue, type, tags::text AS tags, capped_user`
 	noLaneSQL = `
-SELECT nextval(pg_get_serial_sequence('typed_lanes', 'id'))::integer`
+SELECT nextval(pg_get_serial_sequence('typed_lanes', 'id'))`
 	movedLanesSQL = `
 CREATE TEMP TABLE moved_lanes ON COMMIT DROP AS
-SELECT * FROM unnest(@old::integer[], @new::integer[]) AS lanes(old, new)`
+SELECT * FROM unnest(@old::bigint[], @new::bigint[]) AS lanes(old, new)`
 )
 
 type laneRow struct {

@@ -26,7 +26,7 @@ WITH found AS MATERIALIZED (
 ), job AS MATERIALIZED (
   SELECT lane_id, priority, ready_at, id FROM found
   UNION ALL
-  SELECT @lane::integer, @priority::smallint, 'infinity'::timestamptz, @id WHERE NOT EXISTS (SELECT FROM found)
+  SELECT @lane::bigint, @priority::smallint, 'infinity'::timestamptz, @id WHERE NOT EXISTS (SELECT FROM found)
 ), same AS MATERIALIZED (
   SELECT count(*) AS jobs FROM job j CROSS JOIN LATERAL
     (SELECT FROM jobs a WHERE a.state = 'queued' AND a.lane_id = j.lane_id AND a.priority = j.priority AND (a.ready_at, a.id) < (j.ready_at, j.id) LIMIT @most) AS counted
@@ -37,7 +37,7 @@ SELECT statement_timestamp() AS now,
      (SELECT FROM jobs a WHERE a.state = 'queued' AND a.lane_id = j.lane_id AND a.priority > j.priority LIMIT @most) AS counted) AS above,
   (SELECT COALESCE(json_object_agg(lane, jobs), '{}') FROM (
      SELECT lane, count(*) AS jobs FROM (
-       SELECT l.id AS lane FROM job j CROSS JOIN unnest(@lanes::integer[]) AS l(id) CROSS JOIN LATERAL (
+       SELECT l.id AS lane FROM job j CROSS JOIN unnest(@lanes::bigint[]) AS l(id) CROSS JOIN LATERAL (
          (SELECT FROM jobs a WHERE a.state = 'queued' AND a.lane_id = l.id AND a.priority > j.priority LIMIT @most)
          UNION ALL
          (SELECT FROM jobs a WHERE a.state = 'queued' AND a.lane_id = l.id AND a.priority = j.priority LIMIT (SELECT jobs + 1 FROM same))

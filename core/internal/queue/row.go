@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -29,7 +30,7 @@ const (
 type JobRow struct {
 	ID              uuid.UUID
 	TenantID        tenant.ID
-	LaneID          int32
+	LaneID          directory.LaneID
 	Queue           string
 	Type            string
 	UserID          *string

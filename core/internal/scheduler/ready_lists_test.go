@@ -66,7 +66,7 @@ func TestReadyListsByType(t *testing.T) {
 		ready := map[directory.LaneID]bool{}
 		key := tenant.QueueKey{Tenant: owner, Name: "a"}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			id := rapid.Int32Range(0, int32(len(lanes)-1)).Draw(t, "lane")
+			id := rapid.Int64Range(0, int64(len(lanes)-1)).Draw(t, "lane")
 			if ready[id] {
 				planned := l.ReadyIn([]tenant.QueueKey{key}, anyone("a"), 0, 100)
 				l.Scanned(planned, []claim.ScanProgress{{Lane: id, Priority: 5, Exhausted: true}})

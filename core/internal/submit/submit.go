@@ -150,7 +150,7 @@ const (
 const inputSQL = `
   SELECT i.id, i.place, i.user_id, i.payload, i.timeout_ms, i.dedupe_key, i.traceparent, i.deadline,
          COALESCE(i.tenant_id, (@tenants::uuid[])[1])            AS tenant_id,
-         COALESCE(i.lane_id, (@lanes::integer[])[1])             AS lane_id,
+         COALESCE(i.lane_id, (@lanes::bigint[])[1])             AS lane_id,
          COALESCE(i.queue, (@queues::text[])[1])                 AS queue,
          COALESCE(i.type, (@types::text[])[1])                   AS type,
          COALESCE(i.priority, (@priorities::smallint[])[1])      AS priority,
@@ -170,7 +170,7 @@ const inputSQL = `
          GREATEST(COALESCE(i.asked_at, statement_timestamp() +
                            COALESCE(i.delay_ms, (@delays::bigint[])[1]) * interval '1 millisecond'),
                   statement_timestamp()) AS start_at
-  FROM unnest(@ids::uuid[], @tenants::uuid[], @lanes::integer[], @queues::text[], @types::text[],
+  FROM unnest(@ids::uuid[], @tenants::uuid[], @lanes::bigint[], @queues::text[], @types::text[],
               @users::text[], @priorities::smallint[], @payloads::text[], @tags::text[], @metadata::text[],
               @max_attempts::integer[], @bases::bigint[], @caps::bigint[], @jitters::float8[], @curves::text[], @timeouts::bigint[],
               @dedupe_keys::text[], @correlation_ids::text[], @traceparents::text[],
@@ -389,7 +389,8 @@ func newRow(submission *Submission, n *NewJob, made inserted) *queue.JobRow {
 func insertArgs(submissions []Submission, places []place) store.Args {
 	n := len(places)
 	c := struct {
-		lanes, maxAttempts                              []int32
+		lanes                                           []directory.LaneID
+		maxAttempts                                     []int32
 		ids, tenants                                    []uuid.UUID
 		queues, types, payloads, tags, metadata, curves []string
 		users, dedupeKeys, correlationIDs, traceparents []*string

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
@@ -42,13 +43,13 @@ WITH ended AS (
   DELETE FROM jobs
   WHERE id = ANY(ARRAY(SELECT id FROM jobs WHERE id = ANY(ARRAY(
     SELECT id FROM (
-      (SELECT j.id FROM unnest(@lanes::integer[]) AS l(id) CROSS JOIN LATERAL
+      (SELECT j.id FROM unnest(@lanes::bigint[]) AS l(id) CROSS JOIN LATERAL
         (SELECT jobs.id FROM jobs WHERE state = 'queued' AND lane_id = l.id LIMIT @batch) AS j LIMIT @batch)
       UNION ALL
-      (SELECT j.id FROM unnest(@lanes::integer[]) AS l(id) CROSS JOIN LATERAL
+      (SELECT j.id FROM unnest(@lanes::bigint[]) AS l(id) CROSS JOIN LATERAL
         (SELECT jobs.id FROM jobs WHERE state IN ('blocked', 'scheduled') AND lane_id = l.id LIMIT @batch) AS j LIMIT @batch)
       UNION ALL
-      (SELECT jobs.id FROM jobs WHERE state = 'running' AND lane_id = ANY(@lanes::integer[]) LIMIT @batch)
+      (SELECT jobs.id FROM jobs WHERE state = 'running' AND lane_id = ANY(@lanes::bigint[]) LIMIT @batch)
     ) AS live LIMIT @batch)) ORDER BY id FOR UPDATE))
   RETURNING id, tenant_id, user_id, queue, type, counted
 ), ` + usage.LeaveCountsSQL + `
@@ -80,7 +81,7 @@ func (h *Hooks) RemoveWebhookData(ctx context.Context, deleted Deleted, batch in
 		if err != nil {
 			return err
 		}
-		lanes, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+		lanes, err := pgx.CollectRows(rows, pgx.RowTo[directory.LaneID])
 		if err != nil {
 			return err
 		}
