@@ -2,8 +2,10 @@ package jobtype
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -16,6 +18,8 @@ const (
 	maxRefs = 500
 	// maxInPlace bounds a chain of schemas that apply to the same value, such as references to references.
 	maxInPlace = 32
+	// maxCount bounds what a keyword may count: no value that is checked has so many of anything.
+	maxCount = 1<<31 - 1
 
 	// dialect is the only one.
 	dialect = "https://json-schema.org/draft/2020-12/schema"
@@ -175,6 +179,11 @@ func (s *survey) keywords(schema map[string]any, place string) {
 	default:
 		s.refs++
 	}
+	for _, name := range []string{"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains"} {
+		if number, ok := schema[name].(json.Number); ok && !isSmall(number) {
+			s.refused = refuse(place+"/"+name, "must be at most %d", maxCount)
+		}
+	}
 	for _, name := range []string{"$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary"} {
 		if _, isSchema := schema[name].(map[string]any); schema[name] != nil && !isSchema {
 			s.refused = refuse(place, "%s is not supported", name)
@@ -183,6 +192,13 @@ func (s *survey) keywords(schema map[string]any, place string) {
 	if given := text("$schema"); given != "" && strings.TrimSuffix(given, "#") != dialect {
 		s.refused = refuse(place+"/$schema", "must be %s, or absent", dialect)
 	}
+}
+
+// isSmall says whether the compiler takes a count as it is written: of a larger one it keeps the last 64 bits. What is
+// no whole number is left to it.
+func isSmall(number json.Number) bool {
+	n, ok := new(big.Rat).SetString(number.String())
+	return !ok || !n.IsInt() || n.Num().IsInt64() && n.Num().Int64() <= maxCount
 }
 
 // has says whether a reference is to a schema that was seen to have that $id. One that comes later is found by
