@@ -5,6 +5,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 const (
@@ -41,6 +42,9 @@ func (l *Lanes) Find(ask *directory.LaneAsk) (made directory.MadeLane, found boo
 	if lane, ok := l.byKey[ask.LaneKey]; ok && l.trusted(lane.ID) {
 		made.Lane = lane
 		return made, true
+	}
+	if api.SystemQueue(ask.Queue) { // exempt, as in the table: a delivery cannot be refused
+		return made, false
 	}
 	bounds := []directory.LaneBound{directory.TenantLanes, directory.UsersLanes, directory.UserLanes}
 	if _, there := l.settings[ask.InQueue()]; !there {
