@@ -10,4 +10,6 @@ var (
 	ErrDedupeConflict = errors.New("deadletter: dedupe key taken")
 	// ErrTooManyRedrives: the tenant has reached the bound of unfinished redrives.
 	ErrTooManyRedrives = errors.New("deadletter: too many redrives")
+	// ErrTooManyUserRedrives: the tenant has, or the user that the key is bound to has half of them.
+	ErrTooManyUserRedrives = errors.New("deadletter: too many redrives of a user")
 )

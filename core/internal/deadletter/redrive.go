@@ -86,16 +86,19 @@ func (r *redriveRow) wire() api.Redrive {
 	}
 }
 
-// createRedriveSQL returns no row if the tenant has reached the bound. Citus takes no INSERT whose
+// userRedrives is how many of a tenant's unfinished redrives keys that are bound to one user may have.
+const userRedrives = api.MaxRedrives / 2
+
+// createRedriveSQL returns no row if the tenant, or the user of the key, has reached the bound. Citus takes no INSERT whose
 // SELECT reads tables in a subquery.
 const createRedriveSQL = `
 WITH open AS MATERIALIZED (
-  SELECT count(*) AS n FROM redrives WHERE tenant_id = @tenant_id AND ` + unfinished + `
+  SELECT count(*) AS n, count(*) FILTER (WHERE user_id = @user_id) AS own FROM redrives WHERE tenant_id = @tenant_id AND ` + unfinished + `
 ), created AS (
 INSERT INTO redrives (id, tenant_id, user_id, action, filter, rate_per_second, canary, state, matched, matched_capped, next_at, created_at, updated_at)
 SELECT @id, @tenant_id, @user_id, @action, @filter, @rate, @canary::json, CASE WHEN @canary::json IS NULL THEN 'running' ELSE 'canary' END,
        @matched, @capped, statement_timestamp(), statement_timestamp(), statement_timestamp()
-WHERE (SELECT n FROM open) < @most
+WHERE (SELECT n FROM open) < @most AND (SELECT own FROM open) < @user_most
 RETURNING ` + redriveColumns + `
 )
 SELECT * FROM created`
@@ -122,7 +125,7 @@ func (s *Letters) CreateRedrive(ctx context.Context, owner tenant.ID, user strin
 		}
 		rows, err := tx.Query(ctx, createRedriveSQL, store.Args{
 			"id": request.ID, "tenant_id": owner, "user_id": null.Text(user), "action": request.Action, "filter": string(store.JSON(request.Filter)),
-			"rate": request.Rate, "canary": newCanary(request.Canary), "matched": found.Matched, "capped": found.MatchedCapped, "most": api.MaxRedrives,
+			"rate": request.Rate, "canary": newCanary(request.Canary), "matched": found.Matched, "capped": found.MatchedCapped, "most": api.MaxRedrives, "user_most": userRedrives,
 		})
 		if err != nil {
 			return err
@@ -132,7 +135,7 @@ func (s *Letters) CreateRedrive(ctx context.Context, owner tenant.ID, user strin
 			return err
 		}
 		if len(created) == 0 {
-			return ErrTooManyRedrives
+			return tooManyRedrives(user)
 		}
 		made = created[0].wire()
 		if request.Canary != nil {
@@ -146,6 +149,14 @@ func (s *Letters) CreateRedrive(ctx context.Context, owner tenant.ID, user strin
 		return api.Redrive{}, fmt.Errorf("deadletter: create redrive: %w", err)
 	}
 	return made, nil
+}
+
+// tooManyRedrives is which bound was reached; for a user's key it is the user's as far as the caller can tell.
+func tooManyRedrives(user string) error {
+	if user != "" {
+		return ErrTooManyUserRedrives
+	}
+	return ErrTooManyRedrives
 }
 
 func createdEvent(owner tenant.ID, made api.Redrive, canary *api.CanaryRequest) audit.Event {

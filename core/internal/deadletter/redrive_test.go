@@ -303,6 +303,33 @@ func TestRedrivesAreBounded(t *testing.T) {
 	}
 }
 
+// Keys that are bound to one user take half of the tenant's redrives, and leave the others to the rest.
+func TestAUserTakesHalfOfTheRedrives(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	create := func(user string) error {
+		_, err := f.Store.CreateRedrive(t.Context(), f.Tenant, user, deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive})
+		return err
+	}
+	made := 0
+	for ; made <= api.MaxRedrives; made++ {
+		if err := create("bob"); err != nil {
+			if !errors.Is(err, deadletter.ErrTooManyUserRedrives) {
+				t.Error(err)
+			}
+			break
+		}
+	}
+	if made != api.MaxRedrives/2 {
+		t.Errorf("a user has %d redrives", made)
+	}
+	for _, other := range []string{"eve", ""} {
+		if err := create(other); err != nil {
+			t.Errorf("of %q: %v", other, err)
+		}
+	}
+}
+
 func TestDeadLetterGroups(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -284,6 +284,30 @@ func TestTooManySchedules(t *testing.T) {
 	f.putFor(f.NewTenant(), "one-more", every(time.Hour))
 }
 
+// A key that is bound to a user makes half of the tenant's schedules at most.
+func TestAUserTakesHalfOfTheSchedules(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	of := func(user string) api.ScheduleRequest {
+		r := every(time.Hour)
+		r.Job.User = &user
+		return r
+	}
+	f.put("s", of("bob"))
+	f.Exec(`INSERT INTO schedules SELECT (jsonb_populate_record(s, jsonb_build_object('name', 's' || n))).*
+		FROM schedules s, generate_series(2, $1) AS n`, api.MaxSchedules/2)
+	if _, err := f.Store.PutSchedule(t.Context(), f.Tenant, "bob", "one-more", of("bob")); !errors.Is(err, schedule.ErrTooManyUserSchedules) {
+		t.Errorf("one more than half: %v", err)
+	}
+	if _, err := f.Store.PutSchedule(t.Context(), f.Tenant, "bob", "s2", of("bob")); err != nil {
+		t.Errorf("one that is there: %v", err)
+	}
+	if _, err := f.Store.PutSchedule(t.Context(), f.Tenant, "eve", "eves", of("eve")); err != nil {
+		t.Errorf("another user's: %v", err)
+	}
+	f.put("tenants", every(time.Hour))
+}
+
 // Deleting takes the runs along, so that a schedule of the same name starts without runs.
 func TestDelete(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,10 @@ const lockScheduleSQL = `
 SELECT ` + scheduleColumns + ` FROM schedules WHERE tenant_id = @tenant_id AND name = @name FOR UPDATE`
 
 const countSchedulesSQL = `
-SELECT count(*) FROM (SELECT FROM schedules WHERE tenant_id = @tenant_id LIMIT @most) AS c`
+SELECT count(*), count(*) FILTER (WHERE user_id = @user) FROM (SELECT user_id FROM schedules WHERE tenant_id = @tenant_id LIMIT @most) AS c`
+
+// userSchedules is how many of a tenant's schedules keys that are bound to one user may make.
+const userSchedules = api.MaxSchedules / 2
 
 // putScheduleSQL stores all that is asked for. What was worked off stays, and so does when the
 // schedule was made, from which an interval counts.
@@ -61,7 +64,7 @@ func (s *Schedules) PutSchedule(ctx context.Context, owner tenant.ID, user, name
 			return err
 		}
 		if old == nil {
-			err = checkBound(ctx, tx, owner)
+			err = checkBound(ctx, tx, owner, user)
 		} else if user != "" && null.Or(old.job().User, "") != user {
 			err = store.ErrNotFound
 		}
@@ -109,13 +112,17 @@ func lockSchedule(ctx context.Context, tx pgx.Tx, owner tenant.ID, name string) 
 	return found[0], nil
 }
 
-func checkBound(ctx context.Context, tx pgx.Tx, owner tenant.ID) error {
-	var n int
-	if err := tx.QueryRow(ctx, countSchedulesSQL, store.Args{"tenant_id": owner, "most": api.MaxSchedules}).Scan(&n); err != nil {
+// checkBound is for a new schedule; user is that of the key.
+func checkBound(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string) error {
+	var n, own int
+	if err := tx.QueryRow(ctx, countSchedulesSQL, store.Args{"tenant_id": owner, "user": null.Text(user), "most": api.MaxSchedules}).Scan(&n, &own); err != nil {
 		return err
 	}
-	if n >= api.MaxSchedules {
+	switch {
+	case n >= api.MaxSchedules:
 		return ErrTooManySchedules
+	case user != "" && own >= userSchedules:
+		return ErrTooManyUserSchedules
 	}
 	return nil
 }
