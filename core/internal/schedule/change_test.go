@@ -284,6 +284,35 @@ func TestTooManySchedules(t *testing.T) {
 	f.putFor(f.NewTenant(), "one-more", every(time.Hour))
 }
 
+// A PUT that changes the end, or names the same zone differently, keeps a tick that is due; one under which that
+// tick would not have come drops it.
+func TestAPutKeepsATickThatBothHave(t *testing.T) {
+	t.Parallel()
+	for name, one := range map[string]struct {
+		change func(*api.ScheduleRequest)
+		want   int
+	}{
+		"ends later":            {func(r *api.ScheduleRequest) { r.EndsAt = new(api.At(time.Now().Add(48 * time.Hour))) }, 1},
+		"the zone's other name": {func(r *api.ScheduleRequest) { r.Timezone = "Etc/UTC" }, 1},
+		"another interval":      {func(r *api.ScheduleRequest) { r.EveryMS = new(int64(7000)) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			request := every(time.Hour)
+			f.put("s", request)
+			f.back("s", time.Hour+30*time.Second)
+			one.change(&request)
+			f.put("s", request)
+			f.work()
+			if runs := f.runs("s"); len(runs) != one.want {
+				t.Errorf("%d runs, want %d", len(runs), one.want)
+			}
+			f.check()
+		})
+	}
+}
+
 // A key that is bound to a user makes half of the tenant's schedules at most.
 func TestAUserTakesHalfOfTheSchedules(t *testing.T) {
 	t.Parallel()

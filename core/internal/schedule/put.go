@@ -137,7 +137,7 @@ func putArgs(owner tenant.ID, name string, r *api.ScheduleRequest, old *schedule
 	if err != nil {
 		return nil, err
 	}
-	if old == nil || !old.sameTimes(r) {
+	if old == nil || !old.sameTimes(r) && !old.owesTheSame(timing, now) {
 		row.NextAt, row.OwedUntil, row.RefusedAt = nextAfter(timing, now), nil, nil
 	}
 	row.setPaused(timing, r.Paused, now)
@@ -154,6 +154,25 @@ func putArgs(owner tenant.ID, name string, r *api.ScheduleRequest, old *schedule
 func (r *scheduleRow) sameTimes(asked *api.ScheduleRequest) bool {
 	return equal(r.Cron, asked.Cron) && equal(r.EveryMs, asked.EveryMS) && r.Timezone == asked.Timezone &&
 		sameTime(r.StartsAt, store.TimeOrNil(asked.StartsAt)) && sameTime(r.EndsAt, store.TimeOrNil(asked.EndsAt))
+}
+
+// owesTheSame says whether the ticks that are due, and are still to be worked off, would have come with the new timing
+// too: none is lost where only the end is another, or the name of the zone. It compares the first of very many.
+func (r *scheduleRow) owesTheSame(timing *Timing, now time.Time) bool {
+	const compared = 1000
+	before, err := r.timing()
+	if err != nil || r.NextAt == nil || r.NextAt.After(now) {
+		return false
+	}
+	at, ok := timing.Next(r.NextAt.Add(-1))
+	for next, n := r.NextAt, 0; n < compared; n++ {
+		if due := next != nil && !next.After(now); !due || !ok || !at.Equal(*next) {
+			return !due && (!ok || at.After(now))
+		}
+		next = nextAfter(before, at)
+		at, ok = timing.Next(at)
+	}
+	return true
 }
 
 func equal[T comparable](a, b *T) bool { return (a == nil) == (b == nil) && (a == nil || *a == *b) }
