@@ -365,7 +365,9 @@ func WaitError(err error) error {
 	case errors.Is(err, batch.ErrFull), errors.Is(err, batch.ErrLeft):
 		return fmt.Errorf("%w: %w", store.ErrOverloaded, err)
 	case errors.Is(err, batch.ErrUnknown):
-		return fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, err)
+		// Why the caller left is no more than a text: that the database does not answer, which would say that
+		// nothing was changed, is true of the caller, and not of the flush.
+		return fmt.Errorf("%w: %s", store.ErrOutcomeUnknown, err.Error())
 	}
 	return err
 }
