@@ -105,6 +105,28 @@ func TestOpenBreakerSpendsNoAttempts(t *testing.T) {
 	}
 }
 
+// A breaker goes with its queue: it counts as open no longer.
+func TestABreakerGoesWithItsQueue(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	d := newDestination(t, says(500, ""))
+	f.put(f.tenant, "hooks", d.URL, func(r *api.QueueRequest) {
+		r.Push.Breaker = &api.BreakerSettingsRequest{Calls: new(4), OpenMS: new(int64(3_600_000)), HalfOpen: new(2)}
+	})
+	f.submit(f.tenant, "hooks", 4)
+	celltest.Eventually(t, "the breaker to open", func() bool { return f.breaker(f.tenant, "hooks").State == api.BreakerOpen })
+	celltest.Eventually(t, "the calls to end", func() bool { return f.count(`SELECT count(*) FROM jobs WHERE state = 'running'`) == 0 })
+	if shown, err := f.d.Queue(t.Context(), f.tenant, "hooks"); err != nil || shown.WaitMS != nil {
+		t.Errorf("behind an open breaker a job would wait %v (%v)", shown.WaitMS, err)
+	}
+	f.exec(`DELETE FROM jobs`)
+	f.exec(`DELETE FROM dead_letters`)
+	if err := f.d.DeleteQueue(t.Context(), f.tenant, "hooks"); err != nil {
+		t.Fatal(err)
+	}
+	celltest.Eventually(t, "the breaker to go", func() bool { return f.metric("forgequeue_push_breakers_open") == 0 })
+}
+
 // A probe ends the time of an open breaker: a destination that is back is not waited for. One that still fails
 // costs no job an attempt, and the breaker is open for its whole time again. It may be asked of another core.
 func TestAProbeEndsTheTimeOfAnOpenBreaker(t *testing.T) {

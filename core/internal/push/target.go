@@ -32,11 +32,11 @@ type target struct {
 	probes int64
 }
 
-// copyEvery is the maximum age of the copy of the queues' settings; breakers that were not used
-// for keepBreaker are deleted.
+// copyEvery is the maximum age of the copy of the queues' settings; a breaker that no queue or webhook has had
+// for breakerIdle is deleted, and counts as open no longer.
 const (
 	copyEvery   = 250 * time.Millisecond
-	breakerIdle = time.Hour
+	breakerIdle = 5 * time.Second
 )
 
 // copySettings updates the copy of the settings of all queues in push mode. It is a copy because capacity
