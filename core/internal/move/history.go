@@ -141,7 +141,7 @@ var forgetCopiesSQL = map[string][]string{ //nolint:gochecknoglobals // a consta
 		`DELETE FROM dependencies WHERE child_id = ANY(@ids::uuid[]) AND tenant_id = @tenant_id`,
 	},
 	kindWorkflow: {
-		`DELETE FROM workflow_jobs WHERE workflow_id = ANY(@ids::uuid[])`,
+		`DELETE FROM workflow_jobs WHERE workflow_id IN (SELECT id FROM workflows WHERE id = ANY(@ids::uuid[]) AND tenant_id = @tenant_id)`,
 		`DELETE FROM workflows WHERE id = ANY(@ids::uuid[]) AND tenant_id = @tenant_id`,
 	},
 }
