@@ -37,6 +37,20 @@ func (f *fixture) lockLanes(id tenant.ID) (unlock func()) {
 	}
 }
 
+// A lane that cannot be made fails the call that needs it, and no other one of its tenant.
+func TestAFailedLaneFailsItsCallAlone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(plain())
+	unlock := f.lockLanes(f.tenant)
+	answers := f.d.Submit(t.Context(), []dispatch.SubmitCall{f.call(tagged("unknown")), f.call(plain())})
+	unlock()
+	if answers[0].Err == nil {
+		t.Error("a lane was made under another session's lock")
+	}
+	f.accepted(answers[1])
+}
+
 // A tenant that makes lanes, or whose queue has a cap, while its lock is held: who
 // shares an envelope or a flush with it is answered at once.
 func TestAHostileTenantHoldsUpItselfAlone(t *testing.T) {

@@ -61,7 +61,7 @@ func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []
 	if len(wanted) > 0 {
 		failed := d.makeLanes(ctx, wanted, found)
 		for i := range calls {
-			if !answers[i].Alone && answers[i].Err == nil {
+			if !answers[i].Alone && answers[i].Err == nil && lacks(&calls[i], asks[i], found) {
 				answers[i].Err = failed[calls[i].Tenant]
 			}
 		}
@@ -74,6 +74,20 @@ func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []
 		}
 	}
 	return lanes
+}
+
+// lacks says whether a lane that the call needs was not found: a failure to make lanes is not one of calls that need
+// none.
+func lacks(call *SubmitCall, asks []directory.LaneAsk, found laneMap) bool {
+	for i, ask := range asks {
+		if call.Refused != nil && call.Refused[i] != nil {
+			continue
+		}
+		if _, ok := found[ask]; !ok {
+			return true
+		}
+	}
+	return false
 }
 
 // cachedLanes adds the cached lanes of a call to found, and gives the others.
