@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -54,6 +55,11 @@ func mergeList[T any](
 	pages := make([]api.Page[T], len(d.Cells))
 	failures := make([]error, len(d.Cells))
 	eachCell(d, func(cell int) {
+		defer func() { // a goroutine of its own, where the middleware does not recover
+			if failure := recover(); failure != nil {
+				failures[cell] = fmt.Errorf("httpapi: a list panicked: %v\n%s", failure, stack())
+			}
+		}()
 		where, goesOn := from[d.Cells[cell].Name]
 		if !goesOn {
 			return

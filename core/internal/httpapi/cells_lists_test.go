@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/forgequeue/forgequeue/core/internal/httpapi"
@@ -41,5 +42,13 @@ func TestMergedListsAreComplete(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Fatalf("lists %v, pages of %d: got %v, want %v", lists, size, got, want)
 		}
+	}
+}
+
+// A panic while a cell's list is read is that request's error; the process goes on.
+func TestAMergedListRecovers(t *testing.T) {
+	t.Parallel()
+	if _, err := httpapi.Merged(t.Context(), [][]int{{1}, {2}}, 5, 5, func(int) bool { panic("broken") }); err == nil || !strings.Contains(err.Error(), "broken") {
+		t.Errorf("the error is %v", err)
 	}
 }
