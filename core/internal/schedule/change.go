@@ -59,25 +59,34 @@ func (s *Schedules) PauseSchedule(ctx context.Context, owner tenant.ID, user, na
 }
 
 const (
+	// runsPerStep bounds how many runs one transaction deletes: a schedule may have many millions.
+	runsPerStep   = 10_000
 	deleteRunsSQL = `
-DELETE FROM schedule_runs WHERE tenant_id = @tenant_id AND name = @name`
+DELETE FROM schedule_runs
+WHERE ctid = ANY(ARRAY(SELECT ctid FROM schedule_runs WHERE tenant_id = @tenant_id AND name = @name ORDER BY at LIMIT @most))`
 	deleteScheduleSQL = `
 DELETE FROM schedules WHERE tenant_id = @tenant_id AND name = @name`
 )
 
-// DeleteSchedule forgets a tenant's schedule and its runs. The jobs that it made stay.
+// DeleteSchedule forgets a tenant's schedule and its runs. The jobs that it made stay. The runs go first, in steps, so
+// that a call that ends before all of them are gone has not been in vain: a repeat goes on.
 func (s *Schedules) DeleteSchedule(ctx context.Context, owner tenant.ID, user, name string) error {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	err := s.changeSchedule(ctx, owner, user, name, func(tx pgx.Tx, _ *scheduleRow) error {
-		for _, sql := range []string{deleteRunsSQL, deleteScheduleSQL} {
-			if _, err := tx.Exec(ctx, sql, store.Args{"tenant_id": owner, "name": name}); err != nil {
+	for gone := false; !gone; {
+		err := s.changeSchedule(ctx, owner, user, name, func(tx pgx.Tx, _ *scheduleRow) error {
+			runs, err := tx.Exec(ctx, deleteRunsSQL, store.Args{"tenant_id": owner, "name": name, "most": runsPerStep})
+			if err != nil || runs.RowsAffected() == runsPerStep {
 				return err
 			}
+			gone = true
+			if _, err := tx.Exec(ctx, deleteScheduleSQL, store.Args{"tenant_id": owner, "name": name}); err != nil {
+				return err
+			}
+			return audit.Record(ctx, tx, audit.Event{Tenant: &owner, Action: api.AuditScheduleDelete, Object: name})
+		})
+		if err != nil {
+			return fmt.Errorf("schedule: delete: %w", err)
 		}
-		return audit.Record(ctx, tx, audit.Event{Tenant: &owner, Action: api.AuditScheduleDelete, Object: name})
-	})
-	if err != nil {
-		return fmt.Errorf("schedule: delete: %w", err)
 	}
 	return nil
 }
