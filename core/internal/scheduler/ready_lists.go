@@ -27,7 +27,7 @@ type ReadyLists struct {
 	// order are the lanes by id, for scans that continue where the last one ended.
 	order []directory.LaneID
 	// waiting are the lists that are ready, by queue.
-	waiting waiting
+	waiting   waiting
 	throttled throttled
 	// turns counts the turns of lists that were not exhausted.
 	turns uint64
