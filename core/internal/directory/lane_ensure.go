@@ -126,12 +126,11 @@ func planLanes(asks []LaneAsk, known map[int]knownLane, use *laneUse) ([]MadeLan
 			continue
 		}
 		if planned := len(plan.revived[there.ID]) + len(plan.fresh[ask.LaneKey]); planned == 0 {
-			newQueue, full := false, LaneBound(0)
+			take := use.take
 			if ok {
-				newQueue, full = use.revive(ask, there.MadeFor)
-			} else {
-				newQueue, full = use.take(ask)
+				take = func(ask LaneAsk) (bool, LaneBound) { return use.revive(ask, there.MadeFor) }
 			}
+			newQueue, full := take(ask)
 			if full != 0 {
 				made[i].Full = full
 				continue

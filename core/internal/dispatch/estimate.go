@@ -83,7 +83,7 @@ func (d *Dispatcher) queueDrain(settings *directory.QueueSettings, ahead int64) 
 		return nil, nil
 	}
 	turn := explain.Turn{Ahead: ahead, PerSecond: rate, Known: lineKnown, New: true}
-	if estimate := turn.Estimate(); estimate != nil && !settings.Paused && !(settings.Push && d.breakerOpen(settings.QueueKey)) {
+	if estimate := turn.Estimate(); estimate != nil && !settings.Paused && (!settings.Push || !d.breakerOpen(settings.QueueKey)) {
 		waitMS = &estimate.StartsInMS
 	}
 	return new(explain.Rounded(rate)), waitMS

@@ -8,14 +8,15 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
+// RetryEvery and RetryMost bound how often lanes under full caps are asked again without a sign that
+// capacity is free: so many of a tenant's, in turn, in such a time. It is the net for signs that are lost.
 const (
-	// RetryEvery and RetryMost bound how often lanes under full caps are asked again without a sign that
-	// capacity is free: so many of a tenant's, in turn, in such a time. It is the net for signs that are lost.
 	RetryEvery = 250 * time.Millisecond
 	RetryMost  = 10
-	// retryTenants bounds the tenants of one poll.
-	retryTenants = 20
 )
+
+// retryTenants bounds the tenants of one poll.
+const retryTenants = 20
 
 // throttled are lanes with lists in which a cap or a rate keeps jobs waiting. Those under full caps are capped:
 // neither polls nor claims ask them again until capacity is released, since each costs an exact count. Those

@@ -6,7 +6,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
@@ -81,7 +80,7 @@ func (h *Hooks) RemoveWebhookData(ctx context.Context, deleted Deleted, batch in
 		if err != nil {
 			return err
 		}
-		lanes, err := pgx.CollectRows(rows, pgx.RowTo[directory.LaneID])
+		lanes, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 		if err != nil {
 			return err
 		}
