@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
@@ -182,4 +183,19 @@ func TestCompletion(t *testing.T) {
 	if code, out, _ := run(t, "__complete", "jobs", "--state", "q"); code != 0 || !strings.Contains(out, "queued") {
 		t.Errorf("states: %d %s", code, out)
 	}
+}
+
+// A flag of a command with the name of one that its parents give to all would be read in that one's place: --url would
+// be both a webhook's target and the server that gets the key.
+func TestNoFlagShadowsOneOfAParent(t *testing.T) {
+	t.Parallel()
+	each(newRoot(cli.Options{}), nil, func(command *cobra.Command, words []string) {
+		command.LocalNonPersistentFlags().VisitAll(func(flag *pflag.Flag) {
+			for parent := command; parent != nil; parent = parent.Parent() {
+				if global := parent.PersistentFlags().Lookup(flag.Name); global != nil && global != flag {
+					t.Errorf("%s: its --%s shadows the --%[2]s of %s", strings.Join(words, " "), flag.Name, parent.Name())
+				}
+			}
+		})
+	})
 }

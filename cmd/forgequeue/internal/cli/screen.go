@@ -36,13 +36,22 @@ func (a *App) Screen(command *cobra.Command) *Screen {
 		s.JSON = s.form != formTable
 	}
 	for name, value := range map[string]*string{"profile": &s.profile, "url": &s.url} {
-		if flag := command.Flag(name); flag != nil {
-			*value = flag.Value.String()
-		}
+		*value = persistent(command, name)
 	}
 	s.colours = isTerminal(s.Out) && a.Getenv("NO_COLOR") == ""
 	s.terminal = isTerminal(s.Err) && a.Getenv("TERM") != "dumb"
 	return s
+}
+
+// persistent is the value of a flag that a command or one of its parents gives to all below it. A flag of the command
+// alone that has its name is not read instead.
+func persistent(command *cobra.Command, name string) string {
+	for ; command != nil; command = command.Parent() {
+		if flag := command.PersistentFlags().Lookup(name); flag != nil {
+			return flag.Value.String()
+		}
+	}
+	return ""
 }
 
 // Interactive reports whether the user can be asked a question.

@@ -28,7 +28,8 @@ type target struct{ url, urlFrom, key, keyFrom string }
 
 // server is the server to call and the key to send. What chooses them is, in this order: the flags, the environment's
 // variables, a profile, an `up` that runs on this machine. A key is sent only to the server that it belongs to: that
-// of a profile to the profile's, that of an `up` to that one, and that of the environment to FORGEQUEUE_URL, if set.
+// of a profile to the profile's, that of an `up` to that one, and that of the environment to FORGEQUEUE_URL, or to the
+// default server if that is unset: --url alone does not send it elsewhere.
 func (a *App) server(s *Screen, kind keyKind) (target, error) {
 	given := a.Getenv("FORGEQUEUE_URL")
 	key, err := a.Secret(kind.variable)
@@ -42,9 +43,9 @@ func (a *App) server(s *Screen, kind keyKind) (target, error) {
 		return target{}, Usage("%w", err)
 	}
 	if key != "" && s.profile == "" {
-		if s.url != "" && given != "" && !SameServer(s.url, given) {
-			return target{}, Usage("--url names another server than FORGEQUEUE_URL, to which the key in %s belongs, so it is not sent there; "+
-				"unset one of the two, or use --profile", kind.variable)
+		if home := cmp.Or(given, a.DefaultURL); s.url != "" && !SameServer(s.url, home) {
+			return target{}, Usage("--url names another server than %s, to which the key in %s belongs, so it is not sent there; "+
+				"set FORGEQUEUE_URL to the server of that key, or use --profile", homeName(given, home), kind.variable)
 		}
 		return target{cmp.Or(s.url, given, a.DefaultURL), urlName(s), key, kind.variable}, nil
 	}
@@ -67,6 +68,14 @@ func (a *App) server(s *Screen, kind keyKind) (target, error) {
 		return target{profile.URL, "the profile " + name, kind.ofProfile(profile), "the " + kind.what + " of the profile " + name}, nil
 	}
 	return a.localServer(s, kind, wanted)
+}
+
+// homeName names the server that the environment's keys belong to.
+func homeName(given, home string) string {
+	if given != "" {
+		return "FORGEQUEUE_URL" // without the URL's text: there may be a password in it
+	}
+	return home + " (FORGEQUEUE_URL is unset)"
 }
 
 func urlName(s *Screen) string {

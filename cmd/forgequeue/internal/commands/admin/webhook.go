@@ -110,13 +110,13 @@ func newWebhookSet(a *cli.App) *cobra.Command {
 		Short: "Create a webhook, or change its settings",
 		Long: `Create a webhook, or change its settings. What is not given stays as it is. The secret that signs the calls is shown
 once, when the webhook is created. The word none removes a filter.`,
-		Example: `  forgequeue webhook set failures --url https://example.com/hooks --event job.dead_letter
-  forgequeue webhook set invoices --url https://example.com/hooks --event job.completed,job.cancelled --queue invoices`,
+		Example: `  forgequeue webhook set failures --endpoint https://example.com/hooks --event job.dead_letter
+  forgequeue webhook set invoices --endpoint https://example.com/hooks --event job.completed,job.cancelled --queue invoices`,
 		Args: cli.One(),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error { return setWebhook(ctx, s, args[0], &f) }),
 	}
 	flags := command.Flags()
-	flags.StringVar(&f.url, "url", "", "URL that is called with each event")
+	flags.StringVar(&f.url, "endpoint", "", "URL that is called with each event")
 	flags.StringSliceVar(&f.events, "event", nil, strings.Join([]string{
 		api.EventJobCompleted, api.EventJobDeadLetter, api.EventJobCancelled, api.EventWorkflowEnded,
 	}, ", ")+"; repeatable")
@@ -141,7 +141,7 @@ func setWebhook(ctx context.Context, s *cli.Session, name string, f *webhookFlag
 		return err
 	}
 	changed := s.Command.Flags().Changed
-	if changed("url") {
+	if changed("endpoint") {
 		request.URL = f.url
 	}
 	if changed("event") {

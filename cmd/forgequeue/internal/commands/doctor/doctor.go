@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,8 +73,8 @@ func examine(ctx context.Context, a *cli.App, s *cli.Screen) *report {
 	r := &report{}
 	r.add(diagnosis.LevelOK, "forgequeue", build.This().String(), "")
 	named, by, err := a.Named(s)
-	if given := a.Getenv("FORGEQUEUE_URL"); err == nil && given != "" && named.APIKey == "" && !cli.SameServer(given, named.URL) {
-		err = errors.New("--url names another server than FORGEQUEUE_URL, to which the keys of the environment belong")
+	if err == nil && named.APIKey == "" && named.URL != "" && keysElsewhere(a, named.URL) {
+		err = errors.New("--url names another server than FORGEQUEUE_URL, to which the keys of the environment belong, so they are not sent there")
 	}
 	if err != nil {
 		r.looked, r.unreached = true, true
@@ -89,6 +90,15 @@ func examine(ctx context.Context, a *cli.App, s *cli.Screen) *report {
 	examineRedis(ctx, a, local, r)
 	r.compareClocks()
 	return r
+}
+
+// keysElsewhere reports whether the environment's keys belong to another server than url.
+func keysElsewhere(a *cli.App, url string) bool {
+	given, keys := a.Getenv("FORGEQUEUE_URL"), false
+	for _, name := range []string{"FORGEQUEUE_API_KEY", "FORGEQUEUE_API_KEY_FILE", "FORGEQUEUE_OPERATOR_KEY", "FORGEQUEUE_OPERATOR_KEY_FILE"} {
+		keys = keys || a.Getenv(name) != ""
+	}
+	return (given != "" || keys) && !cli.SameServer(cmp.Or(given, a.DefaultURL), url)
 }
 
 // verdict is the error that sets the exit code.
