@@ -12,9 +12,9 @@
 //
 // What Redis has, each key with a TTL:
 //
-//	fq:{tenant}:rate:tr, :tj            buckets of a tenant, by request and by job,
-//	fq:{tenant}:rate:cr:KEY, :cj:KEY    of a credential,
-//	fq:{tenant}:rate:ur:USER, :uj:USER  of a user: until they are full again
+//	fq:{tenant}:owed:tr, :tj            buckets of a tenant, by request and by job,
+//	fq:{tenant}:owed:cr:KEY, :cj:KEY    of a credential,
+//	fq:{tenant}:owed:ur:USER, :uj:USER  of a user: until they are full again
 //	fq:{tenant}:full:t, :u:USER         a cap is full: 250 ms
 //	fq:gateways                         the gateways that share the rates: 5 s
 //	fq:{gateway-ID}:probe               that Redis can write: milliseconds

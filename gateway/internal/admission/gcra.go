@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// The generic cell rate algorithm (ITU-T I.371; as a token bucket: a bucket of
-// `burst` tokens that regains `rate` of them a second). What is stored is the
-// instant at which the bucket will be full again, so that an unused bucket needs
-// neither a timer nor a row.
+// A token bucket (as GCRA: ITU-T I.371) of `burst` tokens that regains `rate` of them a
+// second. What is stored is what was missing at the last decision, and when, so that an
+// unused bucket needs neither a timer nor a row. GCRA's own state, the instant at which
+// the bucket is full again, would be worth less tokens after the rate was lowered.
 //
 // limiter.lua does the same in Redis, on doubles, which are exact for integers
 // below 2^53 = 9.007e15. A token is 10^9 ticks and a rate is counted in
@@ -16,8 +16,8 @@ import (
 // rounded on the way. The bounds below keep every value that occurs exact:
 //
 //	size of a bucket          maxBurst·10^9                  = 8.000e15 ticks
-//	debt before it is cut     size + one microsecond of rate ≤ 8.001e15 ticks
-//	instant of being full     now + maxWindow, in the year 2100 5.1e15 µs
+//	debt                      at most the size of the largest bucket it ever was
+//	passed · rate             at most the debt, or the bucket is full
 //	floor(debt / rate)        exact for any two integers below 2^53
 //
 // The sum of a debt and a cost may pass 2^53; it is never made: the cost is
@@ -72,33 +72,33 @@ func (q Quota) share(n int) Quota {
 
 func (q Quota) size() int64 { return q.burst * ticks }
 
-// state is what is stored of a bucket: when it will be full, in microseconds of
-// some clock and, below one microsecond, in ticks. The zero value is full.
-type state struct{ at, part int64 }
+// state is what is stored of a bucket: when it was written, in microseconds of some
+// clock, what was owed then, in ticks, and the rate in force. The zero value is full.
+type state struct{ at, debt, rate int64 }
 
-// debt is what is missing from the full bucket, in ticks; beyond is whether the state
-// had more than the size of the bucket, which is cut: such a state is from before
-// the clock was set back, or a limit changed.
-func (q Quota) debt(s state, now int64) (debt int64, beyond bool) {
-	ahead, size := s.at-now, q.size()
-	switch {
-	case ahead < 0:
+// debt is what is missing from the full bucket, in ticks, and whether the state is stale:
+// from before the clock was set back, or of another rate. When the rate changed is not
+// known: since the state was written the lower of the two counts. It may be more than the
+// size, if that has become smaller.
+func (q Quota) debt(s state, now int64) (debt int64, stale bool) {
+	if s.debt <= 0 {
 		return 0, false
-	case ahead > size/q.rate:
-		return size, true
 	}
-	// The part was counted in ticks of the rate that was in force then.
-	return min(ahead*q.rate+min(s.part, q.rate-1), size), false
+	passed := now - s.at
+	switch {
+	case passed < 0:
+		return s.debt, true
+	case passed > s.debt/s.rate:
+		return 0, false
+	}
+	return s.debt - passed*min(s.rate, q.rate), s.rate != q.rate
 }
 
 // after is the state of a bucket with a debt.
-func (q Quota) after(debt, now int64) state {
-	whole := debt / q.rate
-	return state{at: now + whole, part: debt - whole*q.rate}
-}
+func (q Quota) after(debt, now int64) state { return state{at: now, debt: debt, rate: q.rate} }
 
-// fits says whether a bucket with a debt can give cost tokens.
-func (q Quota) fits(debt, cost int64) bool { return cost*ticks <= q.size()-debt }
+// fits says whether a bucket with a debt, which may be more than its size, can give cost tokens. It can always give none.
+func (q Quota) fits(debt, cost int64) bool { return cost == 0 || cost*ticks <= q.size()-debt }
 
 // remaining is how many whole tokens a bucket with a debt has.
 func (q Quota) remaining(debt int64) int64 { return max(0, q.size()-debt) / ticks }
@@ -127,9 +127,9 @@ type charge struct {
 // brings the states up to date: all pay, or none does.
 func settle(charges []charge, states []state, now int64, peek bool) (debts []int64, pass bool) {
 	debts, pass = make([]int64, len(charges)), true
-	beyond := make([]bool, len(charges))
+	stale := make([]bool, len(charges))
 	for i, c := range charges {
-		debts[i], beyond[i] = c.quota.debt(states[i], now)
+		debts[i], stale[i] = c.quota.debt(states[i], now)
 		pass = pass && c.quota.fits(debts[i], c.cost)
 	}
 	if peek {
@@ -140,9 +140,9 @@ func settle(charges []charge, states []state, now int64, peek bool) (debts []int
 		if pass {
 			paid = c.cost * ticks
 		}
-		// A state beyond the size is corrected by a refusal too: otherwise its bucket
-		// would stay empty until the clock reaches its former time.
-		if paid > 0 || beyond[i] {
+		// A stale state is corrected by a refusal too: otherwise its bucket would regain
+		// nothing until the clock reaches its former time, or go on by the former rate.
+		if paid > 0 || stale[i] {
 			states[i] = c.quota.after(debts[i]+paid, now)
 		}
 	}

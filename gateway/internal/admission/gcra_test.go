@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 )
 
@@ -112,6 +114,62 @@ func TestModelKeepsTheRate(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Through any change of rate and burst: admitted ≤ the largest burst + the rate, by the time that each was in force. What is
+// owed is owed in tokens, and so a lower rate gives nothing back.
+func TestModelKeepsTheRateThroughChanges(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func() admission.Quota {
+			return admission.NewQuota(rapid.OneOf(rapid.SampledFrom([]float64{0.2, 1, 10, 1000}), rapid.Float64Range(0.001, 1e4)).Draw(t, "rate"),
+				rapid.Int64Range(1, 200).Draw(t, "burst"))
+		}
+		q, now, bucket := draw(), int64(1_800_000_000_000_000), &admission.Model{}
+		var spent, regained float64
+		largest := q.Burst()
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			passes := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 1_000_000), rapid.Int64Range(0, q.Window().Microseconds())).Draw(t, "passes")
+			now += passes
+			regained += q.PerSecond() * float64(passes) / 1e6
+			if rapid.IntRange(0, 4).Draw(t, "change") == 0 {
+				q = draw()
+				largest = max(largest, q.Burst())
+			}
+			cost := rapid.Int64Range(1, q.Burst()).Draw(t, "cost")
+			if _, pass := admission.Settle([]admission.Charge{{Quota: q, Cost: cost}}, []*admission.Model{bucket}, now, false); pass {
+				spent += float64(cost)
+			}
+			if spent > float64(largest)+regained+1e-6 {
+				t.Fatalf("%v admitted, the largest burst was %d and %v were regained", spent, largest, regained)
+			}
+		}
+	})
+}
+
+// A lowered rate, in Redis and by the fallback: an emptied bucket of 100 has no more than before.
+func TestLoweredRateGivesNothingBack(t *testing.T) {
+	t.Parallel()
+	inRedis := admission.NewLimiter(patient(t, storetest.Redis(t)), admission.LimiterOptions{})
+	for name, l := range map[string]*admission.Limiter{"in Redis": inRedis, "local": admission.LocalLimiter(1)} {
+		tag := uuid.NewString()
+		for i, rate := range []float64{10, 1, 0.1, 0.01} {
+			passed := 0
+			for range 150 {
+				d := l.Admit(t.Context(), admission.RequestOf(tag, admission.Charge{Quota: admission.NewQuota(rate, 100), Cost: 1}))
+				if d.Local == (name == "in Redis") {
+					t.Fatalf("decided elsewhere: %+v", d)
+				}
+				if d.Verdict == admission.Admitted {
+					passed++
+				}
+			}
+			// What a slow machine may regain at 10 a second while it asks: a minute.
+			if i > 0 && passed > 60 {
+				t.Errorf("%s: %d pass after the rate was lowered to %v", name, passed, rate)
+			}
+		}
+	}
 }
 
 // A clock that is set back empties a bucket at worst, and gives nothing away: by

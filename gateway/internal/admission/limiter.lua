@@ -18,15 +18,17 @@
 --
 -- One request or job costs 10^9 ticks, and a bucket regains `rate` ticks every
 -- microsecond: fractional rates come out exact, with no division on the way in.
--- A key holds the theoretical arrival time, when its bucket will be full again,
--- as two big-endian integers of eight bytes: microseconds, and the part of one in
--- ticks. (As text it costs the script half as much again.) No key, or one that
+-- A key holds what is owed, as three big-endian integers of eight bytes: when it was
+-- written in microseconds, what was missing from the full bucket then in ticks, and
+-- the rate in force. (As text it costs the script half as much again.) What is owed
+-- is owed in tokens: another rate or burst changes nothing of it. No key, or one that
 -- holds anything else, is a full bucket; each expires when its bucket is full.
 --
 -- Everything is an integer below 2^53, where doubles are exact; gcra.go has the
 -- bounds that make it so, and the model that a property test holds this to.
 
 local UNIT = 1000000000
+local MOST_DEBT, MOST_RATE = 8000000 * UNIT, 1000000000000
 
 local charging = ARGV[1] == 'charge'
 local hints, times = tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -37,29 +39,32 @@ local now = time[1] * 1000000 + time[2]
 -- MGET takes a key of another type for none, so no foreign key can break this.
 local held = redis.call('MGET', unpack(KEYS))
 
--- What is missing from a full bucket, and whether the key says more than that. A
--- bucket is never more than empty: what lies further ahead is from before a clock
--- was set back, or a limit changed.
-local function debt_of(value, rate, size)
-  if not value or #value ~= 16 then
+-- What is missing from a full bucket, and whether the key is to be written anew: by
+-- another rate it counts from now on, and a time that is ahead is from before the
+-- clock was set back. When the rate changed is not known: since the last write the
+-- lower of the two counts.
+local function debt_of(value, rate)
+  if not value or #value ~= 24 then
     return 0, false
   end
-  local at, part = struct.unpack('>i8i8', value)
-  local ahead = at - now
-  if ahead < 0 then
+  local at, debt, old = struct.unpack('>i8i8i8', value)
+  if debt < 1 or debt > MOST_DEBT or old < 1 or old > MOST_RATE then
     return 0, false
   end
-  if ahead > math.floor(size / rate) then
-    return size, true
+  local passed = now - at
+  if passed < 0 then
+    return debt, true
   end
-  return math.min(ahead * rate + math.max(0, math.min(part, rate - 1)), size), false
+  if passed > math.floor(debt / old) then
+    return 0, false
+  end
+  return debt - passed * math.min(old, rate), old ~= rate
 end
 
 local function store(key, debt, rate)
-  local whole = math.floor(debt / rate)
   -- A millisecond more than it needs: expiry goes by a coarser clock.
-  local life = math.ceil((whole + 1) / 1000) + 1
-  redis.call('SET', key, struct.pack('>i8i8', now + whole, debt - whole * rate), 'PX', string.format('%d', life))
+  local life = math.ceil((math.floor(debt / rate) + 1) / 1000) + 1
+  redis.call('SET', key, struct.pack('>i8i8i8', now, debt, rate), 'PX', string.format('%d', life))
 end
 
 local verdict, hint = 0, ''
@@ -71,15 +76,15 @@ for i = 1, hints do
 end
 
 local passed = verdict == 0 and times or 0
-local debts, rates, costs, beyond = {}, {}, {}, {}
+local debts, rates, costs, stale = {}, {}, {}, {}
 for i = 1, buckets do
   local at = 3 * i + 1
   local rate, size, cost = tonumber(ARGV[at]), ARGV[at + 1] * UNIT, ARGV[at + 2] * UNIT
-  local debt, more = debt_of(held[hints + i], rate, size)
+  local debt, anew = debt_of(held[hints + i], rate)
   if cost > 0 then
-    passed = math.min(passed, math.floor((size - debt) / cost))
+    passed = math.max(0, math.min(passed, math.floor((size - debt) / cost)))
   end
-  debts[i], rates[i], costs[i], beyond[i] = debt, rate, cost, more
+  debts[i], rates[i], costs[i], stale[i] = debt, rate, cost, anew
 end
 
 if verdict == 0 and passed < times then
@@ -89,9 +94,9 @@ end
 if charging then
   for i = 1, buckets do
     local paid = passed * costs[i]
-    -- A key that says too much is set right by a refusal too: otherwise its bucket
-    -- would stay empty until the clock is where it was.
-    if paid > 0 or beyond[i] then
+    -- A stale key is set right by a refusal too: otherwise its bucket would regain
+    -- nothing until the clock is where it was, or go on by the former rate.
+    if paid > 0 or stale[i] then
       store(KEYS[hints + i], debts[i] + paid, rates[i])
     end
   end

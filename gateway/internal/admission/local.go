@@ -77,9 +77,9 @@ func (l *local) saw(r *Request, admitted bool, debts []int64, replicas int) {
 			debt += b.Cost * ticks
 		}
 		held, _ := l.buckets.Get(b.key)
-		own, _ := quota.debt(held, now)
-		if debt = min(debt, quota.size()); debt > own {
-			l.buckets.Add(b.key, quota.after(debt, now))
+		own, stale := quota.debt(held, now)
+		if debt > own || stale {
+			l.buckets.Add(b.key, quota.after(max(debt, own), now))
 		}
 	}
 }

@@ -121,14 +121,14 @@ func NewReports(use Use, n int64, limits func(user string) api.Limits) (r Reques
 	r.Buckets = slices.DeleteFunc(r.Buckets, func(b Bucket) bool { return b.Quota.Closed() })
 	rate := max(*jobs*reportsPerJob, leastReports)
 	burst := int64(min(rate*reportsSeconds, maxBurst))
-	r.add(&use, PolicyTenantReports, "rate:rp", "", &rate, &burst, n)
+	r.add(&use, PolicyTenantReports, "owed:rp", "", &rate, &burst, n)
 	return r, true
 }
 
 func (r *Request) addTenant(use *Use, in api.Limits, requests, jobs int64) {
 	if use.Tenant != "" {
-		r.add(use, PolicyTenantRequests, "rate:tr", "", in.RequestsPerSecond, in.RequestBurst, requests)
-		r.add(use, PolicyTenantJobs, "rate:tj", "", in.JobsPerSecond, in.JobBurst, jobs)
+		r.add(use, PolicyTenantRequests, "owed:tr", "", in.RequestsPerSecond, in.RequestBurst, requests)
+		r.add(use, PolicyTenantJobs, "owed:tj", "", in.JobsPerSecond, in.JobBurst, jobs)
 	}
 	if use.KeyID == "" {
 		return
@@ -137,13 +137,13 @@ func (r *Request) addTenant(use *Use, in api.Limits, requests, jobs int64) {
 	if own.RequestsPerSecond == nil {
 		own.RequestsPerSecond, own.RequestBurst = in.RequestsPerSecond, in.RequestBurst
 	}
-	r.add(use, PolicyCredentialRequests, "rate:cr:"+use.KeyID, "", own.RequestsPerSecond, own.RequestBurst, requests)
-	r.add(use, PolicyCredentialJobs, "rate:cj:"+use.KeyID, "", own.JobsPerSecond, own.JobBurst, jobs)
+	r.add(use, PolicyCredentialRequests, "owed:cr:"+use.KeyID, "", own.RequestsPerSecond, own.RequestBurst, requests)
+	r.add(use, PolicyCredentialJobs, "owed:cj:"+use.KeyID, "", own.JobsPerSecond, own.JobBurst, jobs)
 }
 
 func (r *Request) addUser(use *Use, user string, in api.Limits, requests, jobs int64) {
-	r.add(use, PolicyUserRequests, "rate:ur:"+user, user, in.UserRequestsPerSecond, in.UserRequestBurst, requests)
-	r.add(use, PolicyUserJobs, "rate:uj:"+user, user, in.UserJobsPerSecond, in.UserJobBurst, jobs)
+	r.add(use, PolicyUserRequests, "owed:ur:"+user, user, in.UserRequestsPerSecond, in.UserRequestBurst, requests)
+	r.add(use, PolicyUserJobs, "owed:uj:"+user, user, in.UserJobsPerSecond, in.UserJobBurst, jobs)
 }
 
 // add lists a bucket, if there is one: a burst without a rate is no limit.

@@ -197,7 +197,7 @@ func TestScriptKeys(t *testing.T) {
 		}
 	}
 	for _, value := range []string{
-		"", "x", strings.Repeat("\x00", 16), strings.Repeat("\xff", 16), strings.Repeat("\x7f", 16), strings.Repeat("7", 17),
+		"", "x", strings.Repeat("\x00", 24), strings.Repeat("\xff", 24), strings.Repeat("\x7f", 24), strings.Repeat("7", 17),
 	} {
 		if err := behind.Set(t.Context(), key, value, hang).Err(); err != nil {
 			t.Fatal(err)
