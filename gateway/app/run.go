@@ -17,6 +17,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/gateway/internal/console"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
@@ -77,10 +78,6 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, 
 	if err != nil {
 		return nil, fmt.Errorf("FORGEQUEUE_TRUSTED_PROXIES: %w", err)
 	}
-	pages, err := cfg.console()
-	if err != nil {
-		return nil, err
-	}
 	redis, err := admission.ConnectWithin(cfg.RedisURL.Reveal(), cfg.RedisTimeout)
 	if err != nil {
 		return nil, err
@@ -97,6 +94,10 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, 
 	}
 	p := &parts{redis: redis, core: core, conns: cfg.connLimits(proxies)}
 	p.limiter = admission.NewLimiter(redis, admission.LimiterOptions{Replicas: cfg.Replicas, Logger: logger, Registry: registry})
+	pages, err := cfg.console(console.Links{Charge: p.limiter.ChargeLink, First: p.limiter.FirstUse})
+	if err != nil {
+		return nil, errors.Join(err, p.close())
+	}
 	p.auth = auth.New(auth.Options{
 		KeySecret:   []byte(cfg.KeySecret),
 		OperatorKey: cfg.OperatorKey.Reveal(),

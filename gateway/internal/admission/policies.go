@@ -14,9 +14,11 @@ const (
 	PolicyTenantJobs         = "tenant-jobs"
 	PolicyCredentialRequests = "credential-requests" //nolint:gosec // no credential, only a name
 	PolicyCredentialJobs     = "credential-jobs"     //nolint:gosec // likewise
-	PolicyTenantReports      = "tenant-reports"
-	PolicyUserRequests       = "user-requests"
-	PolicyUserJobs           = "user-jobs"
+	// PolicyCredentialLinks is of links that sign in to the console.
+	PolicyCredentialLinks = "credential-links"
+	PolicyTenantReports   = "tenant-reports"
+	PolicyUserRequests    = "user-requests"
+	PolicyUserJobs        = "user-jobs"
 )
 
 // Bucket is one token bucket's part in a request.

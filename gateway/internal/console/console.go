@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -12,14 +13,24 @@ import (
 type Options struct {
 	// Secret seals sessions; those sealed with Previous, where given, are still accepted.
 	Secret, Previous []byte
+	// Links are for links that sign in; without them there are none.
+	Links Links
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
+}
+
+// Links is what all gateways know of links that sign in.
+type Links struct {
+	// Charge takes one link of a key's rate; wait is how long until there is one.
+	Charge func(ctx context.Context, keyID string) (wait time.Duration, ok bool)
+	// First reports whether the link with an id is used for the first time, by whichever gateway; an error if that is not known.
+	First func(ctx context.Context, id string) (bool, error)
 }
 
 // Console serves /console. It is safe for concurrent use.
 type Console struct {
 	sealer *session.Sealer
-	links  *session.Links
+	links  Links
 	cross  *http.CrossOriginProtection
 	now    func() time.Time
 	live   *liveReads
@@ -35,7 +46,7 @@ func New(o Options) (*Console, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Console{sealer: sealer, links: session.NewLinks(), cross: http.NewCrossOriginProtection(), now: o.Now, live: newLiveReads(o.Now)}, nil
+	return &Console{sealer: sealer, links: o.Links, cross: http.NewCrossOriginProtection(), now: o.Now, live: newLiveReads(o.Now)}, nil
 }
 
 // Handler serves the console in front of an API: all that it shows or does is asked of that.
@@ -45,6 +56,11 @@ func (c *Console) Handler(api http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	for pattern, serve := range served.routes() {
 		mux.Handle(pattern, serve)
+	}
+	if c.links.Charge != nil {
+		mux.Handle("POST /console/links", http.HandlerFunc(served.makeLink))
+		mux.Handle("GET /console/enter/{token}", served.public(showEnter))
+		mux.Handle("POST /console/enter", served.public(enter))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setHeaders(w.Header())
@@ -73,9 +89,6 @@ func (c *Console) routes() map[string]http.Handler {
 		"GET /console/assets/{file}":            http.HandlerFunc(pages.ServeAsset),
 		"GET /console/sign-in":                  c.public(showSignIn),
 		"POST /console/sign-in":                 c.public(signIn),
-		"GET /console/enter/{token}":            c.public(showEnter),
-		"POST /console/enter":                   c.public(enter),
-		"POST /console/links":                   http.HandlerFunc(c.makeLink),
 		"POST /console/sign-out":                c.action(signOut),
 		"POST /console/sign-out-everywhere":     c.action(signOutEverywhere),
 		"GET /console/session":                  c.page(showSession),

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"path"
@@ -23,7 +22,6 @@ func local(target string) bool {
 type signInPage struct {
 	Next    string
 	Refused string
-	Token   string
 }
 
 func showSignIn(v *visit) (shown, error) {
@@ -112,51 +110,6 @@ func signOutEverywhere(v *visit) (string, error) {
 	}
 	session.ClearCookie(v.w, v.session)
 	return "/console/sign-in?note=signed-out-everywhere", nil
-}
-
-// makeLink answers POST /console/links, with an API key as every request to the API: a token that signs in once.
-func (c *Console) makeLink(w http.ResponseWriter, r *http.Request) {
-	v := c.visit(w, r)
-	v.key, _ = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	err := v.call(http.MethodGet, "/v1/whoami", nil, nil, &v.who)
-	if err == nil && v.who.Tenant == nil {
-		err = problem.New(problem.Forbidden, "A platform key cannot sign in to the console.")
-	}
-	if err != nil {
-		refused, known := problem.From(err)
-		if !known {
-			panic(err) // observe logs it, and answers 500
-		}
-		refused.Write(w)
-		return
-	}
-	token, expires := c.links.Make(v.key, v.who.SessionsEnded, c.now())
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(api.ConsoleLink{Path: "/console/enter/" + token, ExpiresAt: api.At(expires)}) // the caller may have left
-}
-
-// showEnter asks for a click: what looks at a link before its reader does (a mail scanner, a preview) must not use it.
-func showEnter(v *visit) (shown, error) {
-	return shown{template: "enter", title: "Sign in", data: signInPage{Token: v.r.PathValue("token")}}, nil
-}
-
-func enter(v *visit) (shown, error) {
-	key, before, ok := v.console.links.Redeem(v.r.PostFormValue("token"), v.console.now())
-	if ok {
-		if _, err := v.identify(key); err != nil {
-			v.key = "" // nobody is signed in
-			return shown{}, err
-		}
-		ok = v.who.SessionsEnded <= before
-	}
-	if !ok {
-		v.key = ""
-		return shown{
-			template: "sign_in", title: "Sign in", status: http.StatusGone,
-			data: signInPage{Refused: "This link was already used, has expired, is of another gateway, or its key has signed out everywhere. Sign in with an API key."},
-		}, nil
-	}
-	return shown{}, v.enter(false, "")
 }
 
 // sessionPage is what the key may do, and how its sessions end.

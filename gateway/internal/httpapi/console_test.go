@@ -18,11 +18,15 @@ import (
 // newConsole is a door with the console, and a core with one queue.
 func newConsole(t *testing.T) *door {
 	t.Helper()
-	made, err := console.New(console.Options{Secret: []byte("the console's secret of tests, 32 bytes")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := newDoor(t, func(o *httpapi.Options) { o.Console = made.Handler })
+	d := newDoor(t, func(o *httpapi.Options) {
+		made, err := console.New(console.Options{
+			Secret: []byte("the console's secret of tests, 32 bytes"), Links: console.Links{Charge: o.Limiter.ChargeLink, First: o.Limiter.FirstUse},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Console = made.Handler
+	})
 	queue := api.Queue{Name: "mails", Mode: api.ModePull, DepthCapped: []string{}, Unserved: []api.Unserved{}, Settings: api.QueueSettings{MaxAttempts: 3, Types: api.TypeLimits{}}}
 	d.core.On(api.HopPlanList, func(coretest.Item) coretest.Result {
 		return coretest.Value(http.StatusOK, api.Page[api.Plan]{Items: []api.Plan{}})
@@ -293,9 +297,26 @@ func TestConsoleLinks(t *testing.T) {
 	}
 	key := d.key("read")
 	var link api.ConsoleLink
-	d.do(http.MethodPost, "/console/links", key, "").into(t, &link)
-	if got := d.do(http.MethodGet, link.Path, "", ""); got.status != http.StatusOK || got.header.Get("Set-Cookie") != "" {
-		t.Errorf("a look at the link: %d %v", got.status, got.header)
+	d.do(http.MethodPost, "/console/links", "", "", "Authorization", "bearer "+key).into(t, &link)
+	for what, c := range map[string]struct {
+		cookie, site string
+		alone        bool
+	}{
+		"opened by a program":                       {"", "none", true},
+		"signed in with the same key":               {d.signIn(key), "none", true},
+		"a page of another site leads there":        {"", "cross-site", false},
+		"the browser does not say":                  {"", "", false},
+		"signed in with another key":                {d.signIn(d.key("read")), "none", false},
+		"a page of the same origin with a link":     {d.signIn(key), "same-origin", false},
+		"another key, as another site leads there":  {d.signIn(d.key("read")), "cross-site", false},
+		"another key, and the browser does not say": {d.signIn(d.key("read")), "", false},
+	} {
+		got := d.do(http.MethodGet, link.Path, "", "", "Cookie", c.cookie, "Sec-Fetch-Site", c.site)
+		text := string(got.body)
+		if got.status != http.StatusOK || got.header.Get("Set-Cookie") != "" || strings.Contains(text, "data-submit") != c.alone ||
+			!strings.Contains(text, "signs this browser in to the tenant") {
+			t.Errorf("%s: %d %v %s", what, got.status, got.header, text)
+		}
 	}
 	token := link.Path[strings.LastIndex(link.Path, "/")+1:]
 	first, again := d.form("/console/enter", "", []string{"token", token}), d.form("/console/enter", "", []string{"token", token})
@@ -305,7 +326,32 @@ func TestConsoleLinks(t *testing.T) {
 	if again.status != http.StatusGone || again.header.Get("Set-Cookie") != "" {
 		t.Errorf("again: %d %v", again.status, again.header)
 	}
+	if got := d.do(http.MethodGet, "/console/enter/x"+token, "", ""); got.status != http.StatusGone {
+		t.Errorf("a token that was changed: %d", got.status)
+	}
 	d.mustNotLog(t, key, token)
+}
+
+// One key's links use up nothing of another's: each key has a rate of its own.
+func TestConsoleLinksAreChargedByKey(t *testing.T) {
+	t.Parallel()
+	d := newConsole(t)
+	mine, greedy := d.key("read"), d.key("read")
+	var link api.ConsoleLink
+	d.do(http.MethodPost, "/console/links", mine, "").into(t, &link)
+	refused := answer{}
+	for range 1000 {
+		if refused = d.do(http.MethodPost, "/console/links", greedy, ""); refused.status != http.StatusOK {
+			break
+		}
+	}
+	if refused.status != http.StatusTooManyRequests || refused.header.Get("Retry-After") == "" {
+		t.Errorf("a thousand links of one key: %d %v", refused.status, refused.header)
+	}
+	token := link.Path[strings.LastIndex(link.Path, "/")+1:]
+	if got := d.form("/console/enter", "", []string{"token", token}); got.status != http.StatusSeeOther {
+		t.Errorf("another key's link: %d", got.status)
+	}
 }
 
 // The log has who did what, and never a key, a cookie or a link.

@@ -1,4 +1,3 @@
 // Package session keeps who is signed in to the console. The gateway stores nothing: a session is a cookie that is
-// encrypted and authenticated (AES-256-GCM), and holds the API key. Links that sign in once are in this gateway's
-// memory.
+// encrypted and authenticated (AES-256-GCM), and holds the API key. A link that signs in once is sealed likewise.
 package session

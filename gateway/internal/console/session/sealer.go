@@ -20,7 +20,7 @@ var ErrInvalid = errors.New("the session is not valid")
 // sealed binds what is sealed to its use: no other use of the secret makes a session.
 var sealed = []byte("forgequeue console session 1")
 
-// Sealer seals sessions with one secret, and opens those of the previous one too. It is safe for concurrent use.
+// Sealer seals sessions and links with one secret, and opens those of the previous one too. It is safe for concurrent use.
 type Sealer struct {
 	seals []cipher.AEAD // the first one seals
 }
@@ -53,32 +53,44 @@ func NewSealer(secret, previous []byte) (*Sealer, error) {
 }
 
 // Seal gives the text of a cookie.
-func (s *Sealer) Seal(of Session) (string, error) {
+func (s *Sealer) Seal(of Session) (string, error) { return s.seal(of, sealed) }
+
+// Open reads a cookie; ErrInvalid for one that was not sealed here.
+func (s *Sealer) Open(text string) (Session, error) {
+	var of Session
+	if err := s.open(text, sealed, &of); err != nil {
+		return Session{}, err
+	}
+	if of.Key == "" || of.ID == "" {
+		return Session{}, ErrInvalid
+	}
+	return of, nil
+}
+
+func (s *Sealer) seal(of any, use []byte) (string, error) {
 	text, err := json.Marshal(of)
 	if err != nil {
 		return "", err
 	}
-	return base64.RawURLEncoding.EncodeToString(s.seals[0].Seal(nil, nil, text, sealed)), nil //nolint:gosec // this AEAD draws its nonce itself
+	return base64.RawURLEncoding.EncodeToString(s.seals[0].Seal(nil, nil, text, use)), nil //nolint:gosec // this AEAD draws its nonce itself
 }
 
-// Open reads a cookie; ErrInvalid for one that was not sealed here.
-func (s *Sealer) Open(text string) (Session, error) {
+func (s *Sealer) open(text string, use []byte, into any) error {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
-		return Session{}, ErrInvalid
+		return ErrInvalid
 	}
 	for _, seal := range s.seals {
-		plain, err := seal.Open(nil, nil, raw, sealed)
+		plain, err := seal.Open(nil, nil, raw, use)
 		if err != nil {
 			continue
 		}
-		var of Session
-		if json.Unmarshal(plain, &of) != nil || of.Key == "" || of.ID == "" {
-			return Session{}, ErrInvalid
+		if json.Unmarshal(plain, into) != nil {
+			return ErrInvalid
 		}
-		return of, nil
+		return nil
 	}
-	return Session{}, ErrInvalid
+	return ErrInvalid
 }
 
 // FormToken is what every form of a session carries: another session's is refused. It is made of what only the

@@ -146,28 +146,33 @@ func TestFormTokensAreOfOneSession(t *testing.T) {
 	}
 }
 
-func TestALinkSignsInOnce(t *testing.T) {
+func TestALinkIsSealed(t *testing.T) {
 	t.Parallel()
-	links := session.NewLinks()
-	token, expires := links.Make("the key", 7, noon)
-	if key, before, ok := links.Redeem(token, expires.Add(-time.Second)); !ok || key != "the key" || before != 7 {
-		t.Error(key, ok)
+	one, other := sealer(t, secret, nil), sealer(t, secret, nil) // of another gateway
+	link := session.NewLink("the key", 7, noon)
+	token, err := one.SealLink(link)
+	if err != nil || strings.Contains(token, "the key") {
+		t.Fatal(token, err)
 	}
-	if _, _, ok := links.Redeem(token, noon); ok {
-		t.Error("redeemed twice")
+	if got, err := other.OpenLink(token, link.Expires.Add(-time.Second)); err != nil || got.Key != "the key" || got.Before != 7 || got.ID != link.ID {
+		t.Errorf("by another gateway: %+v %v", got, err)
 	}
-	token, expires = links.Make("the key", 7, noon)
-	if _, _, ok := links.Redeem(token, expires); ok {
-		t.Error("redeemed late")
+	if _, err := sealer(t, []byte(strings.Repeat("n", 32)), secret).OpenLink(token, noon); err != nil {
+		t.Errorf("after a change of the secret: %v", err)
 	}
-	first, _ := links.Make("the key", 7, noon)
-	for i := range 1000 {
-		links.Make("another", 0, noon.Add(time.Duration(i+1)*time.Millisecond))
+	cookie, err := one.Seal(session.New("the key", false, post("http://127.0.0.1"), noon))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, _, ok := links.Redeem(first, noon); ok {
-		t.Error("links without bound")
+	if _, err := one.Open(token); !errors.Is(err, session.ErrInvalid) {
+		t.Error("a link is a session")
 	}
-	if _, _, ok := links.Redeem("", noon); ok {
-		t.Error("a link without a token")
+	for name, text := range map[string]string{"a session": cookie, "nothing": "", "another": token[1:]} {
+		if _, err := one.OpenLink(text, noon); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("%s is a link", name)
+		}
+	}
+	if _, err := one.OpenLink(token, link.Expires); !errors.Is(err, session.ErrInvalid) {
+		t.Error("opened late")
 	}
 }
