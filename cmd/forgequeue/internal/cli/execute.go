@@ -17,8 +17,13 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	root.InitDefaultCompletionCmd() // now, so that it is prepared like the others
 	begun := false
 	prepare(root, &begun)
+	out := &output{to: root.OutOrStdout()}
+	root.SetOut(out)
 	command, err := root.ExecuteContextC(ctx)
-	if err != nil && !begun {
+	if err == nil {
+		err = out.failed()
+	}
+	if err != nil && !begun && out.failed() == nil {
 		// Cobra refused the command line: no command has run.
 		err = Usage("%w; see %s --help", err, command.CommandPath())
 	}

@@ -85,7 +85,9 @@ func (s *Screen) writeLines(value any) error {
 			line = []byte(Visible(name))
 		}
 		if len(line) > 0 {
-			fmt.Fprintf(s.Out, "%s\n", line)
+			if _, err := fmt.Fprintf(s.Out, "%s\n", line); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -58,7 +57,7 @@ func persistent(command *cobra.Command, name string) string {
 func (s *Screen) Interactive() bool { return s.terminal && isTerminal(s.In) }
 
 func isTerminal(stream any) bool {
-	file, ok := stream.(*os.File)
+	file, ok := fileOf(stream)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
@@ -68,7 +67,7 @@ func (s *Screen) Paint(c Colour, text string) string { return paint(s.colours, c
 // Width is how many characters a line of the output may have: the terminal's width, or a usual one elsewhere.
 func (s *Screen) Width() int {
 	const usual, least = 120, 40
-	file, ok := s.Out.(*os.File)
+	file, ok := fileOf(s.Out)
 	if !ok {
 		return usual
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -105,7 +104,7 @@ func (w *watched) paint(more bool, failure error, fill func(*Table)) error {
 		}
 	}
 	lines := append([]string{title, ""}, w.last...)
-	if file, ok := w.Out.(*os.File); ok {
+	if file, ok := fileOf(w.Out); ok {
 		if _, height, err := term.GetSize(int(file.Fd())); err == nil && height > 1 && len(lines) > height-1 {
 			lines = append(lines[:height-2], "…")
 		}

@@ -57,33 +57,84 @@ func isReady(ctx context.Context, url string) (bool, string) {
 	return response.StatusCode == http.StatusOK && readiness.Checks["core"] == "ok", fmt.Sprint(response.StatusCode, readiness)
 }
 
-// ensureKeys makes the first tenant and its keys. It makes others if the database does not know the stored keys:
-// it may be another database. What it does to a stored key is written to errs.
+// ensureKeys makes the first tenant and its keys. A stored key that the server refuses, since it was revoked or has
+// expired, is replaced by a new one of the same tenant. Only if the database does not know the tenant, and so is another
+// one, a new tenant is made. What it does to a stored key is written to errs.
 func ensureKeys(ctx context.Context, url string, f *folder, kept *credentials, errs io.Writer) error {
 	operator, err := client.New(client.Options{URL: url, APIKey: kept.OperatorKey})
 	if err != nil {
 		return err
 	}
 	defer operator.CloseIdleConnections()
-	own, ownWorks := works(ctx, url, kept.APIKey)
-	if _, platformWorks := works(ctx, url, kept.PlatformKey); ownWorks && platformWorks {
+	own, ownWorks, err := works(ctx, url, kept.APIKey)
+	if err != nil {
+		return fmt.Errorf("the stored API key cannot be checked: %w", err)
+	}
+	_, platformWorks, err := works(ctx, url, kept.PlatformKey)
+	if err != nil {
+		return fmt.Errorf("the stored platform key cannot be checked: %w", err)
+	}
+	if ownWorks && platformWorks {
 		return ensureScopes(ctx, operator, f, kept, own, errs)
 	}
-	plan := "unlimited" // the only tenant on the user's own machine
-	tenant, err := operator.CreateTenant(ctx, api.TenantRequest{Name: "default", Plan: &plan})
-	if err != nil {
-		return fmt.Errorf("the first tenant cannot be made: %w", err)
+	before := *kept
+	if !ownWorks {
+		if err := newOwnKey(ctx, operator, kept); err != nil {
+			return err
+		}
 	}
-	key, err := operator.CreateKey(ctx, tenant.ID, api.KeyRequest{Scopes: api.Scopes()})
-	if err != nil {
-		return fmt.Errorf("the first key cannot be made: %w", err)
+	if !platformWorks {
+		platform, err := operator.CreatePlatformKey(ctx, api.PlatformKeyRequest{})
+		if err != nil {
+			return fmt.Errorf("the platform key cannot be made: %w", err)
+		}
+		kept.PlatformKey = platform.Secret
 	}
-	platform, err := operator.CreatePlatformKey(ctx, api.PlatformKeyRequest{})
-	if err != nil {
-		return fmt.Errorf("the platform key cannot be made: %w", err)
+	if err := f.saveCredentials(*kept); err != nil {
+		return err
 	}
-	kept.Tenant, kept.APIKey, kept.PlatformKey = tenant.ID, key.Secret, platform.Secret
-	return f.saveCredentials(*kept)
+	sayReplaced(errs, f.join(credentialsFile), before, *kept)
+	return nil
+}
+
+// newOwnKey makes an API key of the stored tenant, or of a new one if the database has no such tenant.
+func newOwnKey(ctx context.Context, operator *client.Client, kept *credentials) error {
+	known := false
+	if kept.Tenant != "" {
+		_, err := operator.GetTenant(ctx, kept.Tenant)
+		if err != nil && client.Status(err) != http.StatusNotFound {
+			return fmt.Errorf("the stored tenant cannot be read: %w", err)
+		}
+		known = err == nil
+	}
+	if !known {
+		plan := "unlimited" // the only tenant on the user's own machine
+		tenant, err := operator.CreateTenant(ctx, api.TenantRequest{Name: "default", Plan: &plan})
+		if err != nil {
+			return fmt.Errorf("the first tenant cannot be made: %w", err)
+		}
+		kept.Tenant = tenant.ID
+	}
+	key, err := operator.CreateKey(ctx, kept.Tenant, api.KeyRequest{Scopes: api.Scopes()})
+	if err != nil {
+		return fmt.Errorf("the API key cannot be made: %w", err)
+	}
+	kept.APIKey = key.Secret
+	return nil
+}
+
+// sayReplaced says which stored keys were replaced; nothing at the first start.
+func sayReplaced(errs io.Writer, file string, before, now credentials) {
+	if before.APIKey != "" && before.APIKey != now.APIKey {
+		if before.Tenant == now.Tenant {
+			_, _ = fmt.Fprintf(errs, "the stored API key is no longer valid: %s has a new one for the same tenant %s\n", file, now.Tenant)
+		} else {
+			_, _ = fmt.Fprintf(errs, "this database has no tenant %s, so it is another one than before: %s has a new tenant %s and its key\n", before.Tenant, file, now.Tenant)
+		}
+	}
+	if before.PlatformKey != "" && before.PlatformKey != now.PlatformKey {
+		_, _ = fmt.Fprintf(errs, "the stored platform key is no longer valid: %s has a new one\n", file)
+	}
 }
 
 // ensureScopes replaces an API key that an earlier version made, when there were fewer scopes, by one that has them
@@ -103,14 +154,21 @@ func ensureScopes(ctx context.Context, operator *client.Client, f *folder, kept 
 	return f.saveCredentials(*kept)
 }
 
-func works(ctx context.Context, url, key string) (api.Whoami, bool) {
+// works reports whether the server takes a key. It is an error if the server says neither yes nor no.
+func works(ctx context.Context, url, key string) (who api.Whoami, ok bool, err error) {
+	if key == "" {
+		return api.Whoami{}, false, nil
+	}
 	c, err := client.New(client.Options{URL: url, APIKey: key})
 	if err != nil {
-		return api.Whoami{}, false
+		return api.Whoami{}, false, err
 	}
 	defer c.CloseIdleConnections()
-	who, err := c.Whoami(ctx)
-	return who, err == nil
+	who, err = c.Whoami(ctx)
+	if client.Status(err) == http.StatusUnauthorized {
+		return api.Whoami{}, false, nil
+	}
+	return who, err == nil, err
 }
 
 // ready is what `up --json` prints.

@@ -194,7 +194,7 @@ func TestDemoJobsOnce(t *testing.T) {
 			return err
 		}
 		defer operator.CloseIdleConnections()
-		who, ok := works(ctx, r.Gateway, r.APIKey)
+		who, ok, _ := works(ctx, r.Gateway, r.APIKey)
 		if !ok || !slices.Equal(who.Scopes, api.Scopes()) {
 			t.Errorf("the first key: %v %+v", ok, who)
 		}
@@ -216,7 +216,7 @@ func TestDemoJobsOnce(t *testing.T) {
 	}
 	again, told := runOnce(t, dir, func(ctx context.Context, r ready) error {
 		for key, scopes := range map[string][]string{r.APIKey: api.Scopes(), old: api.UserScopes()} {
-			if who, ok := works(ctx, r.Gateway, key); !ok || !slices.Equal(who.Scopes, scopes) {
+			if who, ok, _ := works(ctx, r.Gateway, key); !ok || !slices.Equal(who.Scopes, scopes) {
 				t.Errorf("%v %+v, want the scopes %v", ok, who, scopes)
 			}
 		}

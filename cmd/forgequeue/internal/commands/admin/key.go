@@ -62,7 +62,7 @@ A key with the scope admin can make keys with every scope. It is given only if -
 		if err != nil {
 			return err
 		}
-		return s.Show(made, func(t *cli.Table) {
+		err = s.Show(made, func(t *cli.Table) {
 			t.Pair("key", made.Secret)
 			t.Pair("key id", made.KeyID)
 			t.Pair("tenant", cli.OrElse(made.Tenant, "all (platform key)"))
@@ -70,6 +70,10 @@ A key with the scope admin can make keys with every scope. It is given only if -
 			t.Pair("scopes", strings.Join(made.Scopes, ", "))
 			t.Pair("expires", expiry(made.ExpiresAt))
 		})
+		if err != nil {
+			return fmt.Errorf("the key was created, but could not be shown, and is never shown again: revoke %s: %w", made.KeyID, err)
+		}
+		return nil
 	}
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if platform && (len(args) > 0 || command.Flags().Changed("user") || command.Flags().Changed("scopes")) {
