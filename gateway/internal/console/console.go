@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"crypto/sha256"
 	"net/http"
 	"time"
 
@@ -34,6 +35,7 @@ type Console struct {
 	cross  *http.CrossOriginProtection
 	now    func() time.Time
 	live   *liveReads
+	once   *repeats
 	api    http.Handler
 }
 
@@ -46,7 +48,7 @@ func New(o Options) (*Console, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Console{sealer: sealer, links: o.Links, cross: http.NewCrossOriginProtection(), now: o.Now, live: newLiveReads(o.Now)}, nil
+	return &Console{sealer: sealer, links: o.Links, cross: http.NewCrossOriginProtection(), now: o.Now, live: newLiveReads(o.Now), once: &repeats{kept: map[[sha256.Size]byte]*repeated{}}}, nil
 }
 
 // Handler serves the console in front of an API: all that it shows or does is asked of that.
@@ -103,7 +105,7 @@ func (c *Console) routes() map[string]http.Handler {
 		"GET /console/jobs/{id}/events":         c.stream(),
 		"POST /console/jobs/{id}":               c.action(changeJob),
 		"GET /console/dead-letters":             c.page(showDeadLetters),
-		"POST /console/dead-letters":            c.action(changeDeadLetters),
+		"POST /console/dead-letters":            c.making(moved(changeDeadLetters)),
 		"GET /console/dead-letters/group":       c.page(showDeadGroup),
 		"GET /console/dead-letters/confirm":     c.page(confirmDeadLetters),
 		"GET /console/redrives/{id}":            c.page(showRedrive),
@@ -118,20 +120,20 @@ func (c *Console) routes() map[string]http.Handler {
 		"GET /console/types/{type}":             c.page(showType),
 		"GET /console/workers":                  c.page(listWorkers),
 		"GET /console/webhooks":                 c.page(listWebhooks),
-		"POST /console/webhooks/{name}/test":    c.action(testWebhook),
+		"POST /console/webhooks/{name}/test":    c.making(moved(testWebhook)),
 		"POST /console/webhooks/{name}/probe":   c.action(probeWebhook),
 		"GET /console/keys":                     c.page(listKeys),
-		"POST /console/keys":                    c.form(makeOwnKey),
+		"POST /console/keys":                    c.making(makeOwnKey),
 		"POST /console/keys/{id}":               c.action(changeOwnKey),
 		"GET /console/limits":                   c.page(showLimits),
 		"GET /console/audit":                    c.page(listAudit),
 		"GET /console/admin/tenants":            c.page(listTenants),
-		"POST /console/admin/tenants":           c.action(createTenant),
+		"POST /console/admin/tenants":           c.making(moved(createTenant)),
 		"GET /console/admin/tenants/{id}":       c.page(showTenant),
 		"POST /console/admin/tenants/{id}":      c.action(changeTenant),
-		"POST /console/admin/tenants/{id}/keys": c.form(makeKey),
+		"POST /console/admin/tenants/{id}/keys": c.making(makeKey),
 		"GET /console/admin/plans":              c.page(listPlans),
-		"POST /console/admin/plans":             c.action(makePlan),
+		"POST /console/admin/plans":             c.making(moved(makePlan)),
 		"POST /console/admin/plans/{name}":      c.action(changePlan),
 		"GET /console/admin/installation":       c.page(showInstallation),
 		"GET /console/admin/audit":              c.page(listAllAudit),

@@ -49,8 +49,8 @@ func (v *visit) keyRequest() (api.KeyRequest, error) {
 	if request.Scopes == nil {
 		request.Scopes = []string{}
 	}
-	if days := form.number("days"); days != nil {
-		request.ExpiresAt = new(api.At(v.console.now().AddDate(0, 0, int(*days))))
+	if days := form.small("days"); days != nil {
+		request.ExpiresAt = new(api.At(v.console.now().AddDate(0, 0, *days)))
 	}
 	if len(form.wrong) > 0 {
 		return request, problem.Invalid(form.wrong...)

@@ -37,8 +37,18 @@ func TestKeys(t *testing.T) {
 	if status, text := send(http.MethodPost, "/console/keys", "form", token, "scope", "read", "days", "3"); status != http.StatusOK || !strings.Contains(text, secret) || !strings.Contains(text, "Revoke other") {
 		t.Errorf("%d %s", status, text)
 	}
-	if status, text := send(http.MethodPost, "/console/keys", "form", token, "scope", "read", "days", "soon"); status != http.StatusBadRequest || !strings.Contains(text, "is not a number") {
+	if status, text := send(http.MethodPost, "/console/keys", "form", token, "scope", "read", "days", "soon"); status != http.StatusBadRequest || !strings.Contains(text, "is not a whole number") {
 		t.Errorf("%d %s", status, text)
+	}
+	// Sent twice, as by a double click, the form makes one key, and the answer that the browser shows has it.
+	calls := countOf(f.asked, "POST /v1/keys")
+	for range 2 {
+		if status, text := send(http.MethodPost, "/console/keys", "form", token, "once", "o1", "scope", "read"); status != http.StatusOK || !strings.Contains(text, secret) {
+			t.Errorf("%d %s", status, text)
+		}
+	}
+	if made := countOf(f.asked, "POST /v1/keys") - calls; made != 1 {
+		t.Errorf("a form that is sent twice makes %d keys", made)
 	}
 	// The key is not lost where the list cannot be read after it.
 	f.answers["GET /v1/keys"] = "503"
@@ -48,4 +58,13 @@ func TestKeys(t *testing.T) {
 	if status, to := send(http.MethodPost, "/console/keys/other", "form", token, "do", "revoke"); status != http.StatusSeeOther || to != "/console/keys?note=key-revoked" {
 		t.Errorf("%d %s", status, to)
 	}
+}
+
+func countOf(asked []string, route string) (n int) {
+	for _, one := range asked {
+		if one == route {
+			n++
+		}
+	}
+	return n
 }

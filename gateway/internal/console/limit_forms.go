@@ -34,7 +34,7 @@ func limitInputs(limits *api.Limits) []field {
 	for i, one := range limitNames {
 		inputs[i] = field{Name: one.name, Label: one.label}
 		if rate := rates[one.name]; rate != nil && *rate != nil {
-			inputs[i].Value = strconv.FormatFloat(**rate, 'f', -1, 64)
+			inputs[i].Value = view.Input(**rate)
 		}
 		if count := counts[one.name]; count != nil && *count != nil {
 			inputs[i].Value = strconv.FormatInt(**count, 10)

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -180,7 +179,7 @@ func settingFields(s *api.QueueSettings) []field {
 	number := func(name, label string, value *float64, none string) field {
 		f := field{Name: name, Label: label, Now: none}
 		if value != nil {
-			f.Value = strconv.FormatFloat(*value, 'f', -1, 64)
+			f.Value = view.Input(*value)
 			f.Now = f.Value
 		}
 		return f
@@ -258,60 +257,4 @@ func (v *visit) saveQueue(at string) error {
 		return problem.Invalid(form.wrong...)
 	}
 	return v.call(http.MethodPut, at, nil, request, nil)
-}
-
-// formReader reads the numbers of a form; an empty one is absent.
-type formReader struct {
-	values url.Values
-	wrong  []problem.FieldError
-}
-
-func (f *formReader) word(name string) *string {
-	text := strings.TrimSpace(f.values.Get(name))
-	if text == "" {
-		return nil
-	}
-	return &text
-}
-
-func (f *formReader) number(name string) *float64 {
-	text := f.word(name)
-	if text == nil {
-		return nil
-	}
-	n, err := strconv.ParseFloat(strings.Replace(*text, ",", ".", 1), 64)
-	if err != nil || n != n || n > 1e15 || n < -1e15 {
-		f.wrong = append(f.wrong, problem.FieldError{Field: name, Message: fmt.Sprintf("%q is not a number", *text)})
-		return nil
-	}
-	return &n
-}
-
-func (f *formReader) whole(name string) *int64 {
-	n := f.number(name)
-	if n == nil {
-		return nil
-	}
-	if *n != float64(int64(*n)) {
-		f.wrong = append(f.wrong, problem.FieldError{Field: name, Message: "must be a whole number"})
-		return nil
-	}
-	return new(int64(*n))
-}
-
-func (f *formReader) small(name string) *int {
-	n := f.whole(name)
-	if n == nil {
-		return nil
-	}
-	return new(int(*n))
-}
-
-// seconds gives milliseconds.
-func (f *formReader) seconds(name string) *int64 {
-	n := f.number(name)
-	if n == nil {
-		return nil
-	}
-	return new(int64(*n * float64(time.Second/time.Millisecond)))
 }

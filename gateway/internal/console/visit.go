@@ -135,13 +135,23 @@ func (c *Console) form(run pageFunc) http.Handler {
 
 // action serves a form of who is signed in. Its page is shown after a redirect, so that a reload repeats nothing.
 func (c *Console) action(run actionFunc) http.Handler {
-	return c.form(func(v *visit) (shown, error) {
+	return c.form(moved(run))
+}
+
+// moved makes an action's next page a redirect.
+func moved(run actionFunc) pageFunc {
+	return func(v *visit) (shown, error) {
 		next, err := run(v)
 		if err == nil {
 			err = movedError{next}
 		}
 		return shown{}, err
-	})
+	}
+}
+
+// making serves a form that makes something: sent twice, it works once.
+func (c *Console) making(run pageFunc) http.Handler {
+	return c.form(func(v *visit) (shown, error) { return c.once.run(v, run) })
 }
 
 // readForm refuses forms of other sites.

@@ -92,7 +92,10 @@ func TestButtonsExplainThemselvesInText(t *testing.T) {
 
 func TestAssetsAreKeptByTheirNames(t *testing.T) {
 	t.Parallel()
-	page, err := pages.Render(pages.Frame{Template: "enter", Title: "x", Now: time.Now(), Data: struct{ Token string }{"t"}})
+	page, err := pages.Render(pages.Frame{Template: "enter", Title: "x", Now: time.Now(), Data: struct {
+		Token, Tenant, KeyID string
+		Other, Alone         bool
+	}{Token: "t"}})
 	if err != nil {
 		t.Fatal(err)
 	}

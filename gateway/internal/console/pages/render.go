@@ -9,7 +9,6 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -150,7 +149,7 @@ var functions = template.FuncMap{
 	"rate":    view.Decimal,
 	"ms":      view.Milliseconds,
 	"step":    step,
-	"seconds": func(ms int64) string { return strconv.FormatFloat(float64(ms)/1000, 'f', -1, 64) },
+	"seconds": func(ms int64) string { return view.Input(float64(ms) / 1000) },
 	"label":   view.Label,
 	"part":    func(page *Frame, of any) part { return part{page, of} },
 	"has":     slices.Contains[[]string],

@@ -1,0 +1,89 @@
+package console
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+const (
+	// onceKept is for how long the answer to a form is kept for its repeat.
+	onceKept = time.Minute
+	// mostOnce bounds the kept answers; above it a repeat is done again.
+	mostOnce = 1000
+)
+
+// repeats answers a form that is sent twice, as by a double click, with the answer to the first: the browser shows the
+// second one alone, and a new key is shown in no other.
+type repeats struct {
+	mu   sync.Mutex
+	kept map[[sha256.Size]byte]*repeated
+}
+
+type repeated struct {
+	done  chan struct{}
+	until time.Time
+	page  shown
+	err   error
+}
+
+// run does what a form asks for, unless the same form with the same values was sent already. A failure is not kept.
+func (r *repeats) run(v *visit, do pageFunc) (shown, error) {
+	once := v.form.Get("once")
+	if once == "" {
+		return do(v)
+	}
+	name, now := sha256.Sum256([]byte(v.session.ID+"\x00"+v.r.URL.Path+"\x00"+v.form.Encode())), v.console.now()
+	r.mu.Lock()
+	for old, one := range r.kept {
+		if now.After(one.until) {
+			delete(r.kept, old)
+		}
+	}
+	first, known := r.kept[name]
+	if !known && len(r.kept) < mostOnce {
+		first = &repeated{done: make(chan struct{}), until: now.Add(onceKept)}
+		r.kept[name] = first
+	}
+	r.mu.Unlock()
+	switch {
+	case first == nil:
+		return do(v)
+	case known:
+		select {
+		case <-first.done:
+			return first.page, first.err
+		case <-v.r.Context().Done():
+			return shown{}, v.r.Context().Err()
+		}
+	}
+	finished := false
+	defer func() { // also after a panic: nobody waits for ever
+		if !finished {
+			first.err = problem.New(problem.Internal, "")
+		}
+		if _, moved := errors.AsType[movedError](first.err); first.err != nil && !moved {
+			r.mu.Lock()
+			delete(r.kept, name)
+			r.mu.Unlock()
+		}
+		close(first.done)
+	}()
+	// The one who sent it first may have left, as a browser does at the second click.
+	first.page, first.err = do(v.detached())
+	finished = true
+	return first.page, first.err
+}
+
+// detached is the visit for work that goes on if the browser leaves.
+func (v *visit) detached() *visit {
+	own, calls := *v, *v.client
+	own.r = v.r.WithContext(context.WithoutCancel(v.r.Context()))
+	calls.browser = own.r
+	own.client = &calls
+	return &own
+}
