@@ -98,17 +98,30 @@ func (r *run) beatOnce(ctx context.Context, held []*lease) error {
 	return nil
 }
 
-// beatFor extends leases and sends their reports.
+// beatFor extends leases and sends their reports, except of one whose last report is under way: that is the newer one.
 func (r *run) beatFor(ctx context.Context, held []*lease) error {
+	free := make([]bool, len(held))
+	for i, l := range held {
+		if free[i] = l.sending.TryLock(); free[i] {
+			defer l.sending.Unlock()
+		}
+	}
+	return r.extend(ctx, held, free)
+}
+
+// extend extends leases and sends the reports of those that are free to.
+func (r *run) extend(ctx context.Context, held []*lease, free []bool) error {
 	request := make([]api.Lease, len(held))
 	taken, bytes := make([]int, len(held)), 0
 	for i, l := range held {
 		request[i] = api.Lease{JobID: l.job.ID, LeaseToken: l.job.LeaseToken}
-		if bytes < reportBytes { // the others report with the next one
+		if bytes < reportBytes && free[i] { // the others report with the next one
 			taken[i] = l.reports.take(&request[i])
 			bytes += len(request[i].Checkpoint)
 		}
 	}
+	// The server extends the leases after this: counted from the answer's arrival they would last too long here.
+	asked := time.Now()
 	answer, err := r.worker.client.Heartbeat(ctx, r.worker.id, request)
 	refused := unfit(client.Status(err)) && slices.ContainsFunc(request, func(l api.Lease) bool { return l.Progress != nil || l.Checkpoint != nil })
 	if err == nil || refused {
@@ -122,6 +135,7 @@ func (r *run) beatFor(ctx context.Context, held []*lease) error {
 		for i := range request {
 			request[i].Progress, request[i].Checkpoint = nil, nil
 		}
+		asked = time.Now()
 		answer, err = r.worker.client.Heartbeat(ctx, r.worker.id, request)
 	}
 	if err != nil {
@@ -130,12 +144,12 @@ func (r *run) beatFor(ctx context.Context, held []*lease) error {
 	if len(answer.Leases) != len(held) {
 		return errors.New("the heartbeat's answer does not tell of every lease sent")
 	}
-	now, server := time.Now(), r.serverTime()
+	server := r.serverTime()
 	for i, l := range held {
 		if answer.Leases[i].JobID != l.job.ID {
 			return errors.New("the heartbeat's answer is not in the order sent")
 		}
-		r.leases.renew(l, answer.Leases[i], now, server)
+		r.leases.renew(l, answer.Leases[i], asked, server)
 	}
 	return nil
 }

@@ -26,6 +26,8 @@ type lease struct {
 	atMost time.Duration
 	// reports are what the handler reports.
 	reports *reports
+	// sending is held while reports are sent: they arrive in order.
+	sending turn
 
 	// Guarded by leases.mu. The lease is assumed to last for length after renewed.
 	renewed time.Time
@@ -55,7 +57,7 @@ func newLease(job api.ClaimedJob, came, server time.Time, cancel context.CancelC
 	// lease is at most this long.
 	atMost := job.LeaseExpiresAt.Sub(job.CreatedAt.Time)
 	return &lease{
-		job: job, cancel: cancel, atMost: atMost, reports: &reports{},
+		job: job, cancel: cancel, atMost: atMost, reports: &reports{}, sending: make(turn, 1),
 		renewed: came, length: leaseLength(time.Duration(job.LeaseMS)*time.Millisecond, job.LeaseExpiresAt.Time, server, atMost),
 	}
 }

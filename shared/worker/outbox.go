@@ -65,6 +65,8 @@ type outbox struct {
 	// resume is when a server that could not be reached is tried again.
 	resume   time.Time
 	failures int
+	// halvings is how often the flush under way has divided its batch.
+	halvings int
 }
 
 func newOutbox(c *client.Client, logger *slog.Logger) *outbox {
@@ -188,8 +190,17 @@ func weigh(outcome *api.OutcomeRequest) int {
 	return weight
 }
 
+// mostHalvings bounds how often one flush divides a batch that fails as a whole: enough to find three outcomes among a
+// thousand. A server that fails whatever it gets must not get a request for each outcome.
+const mostHalvings = 32
+
 // flush sends the outcomes in one request. Each is then answered, or waits again.
 func (o *outbox) flush(ctx context.Context, batch []*pendingOutcome) {
+	o.halvings = 0
+	o.try(ctx, batch)
+}
+
+func (o *outbox) try(ctx context.Context, batch []*pendingOutcome) {
 	if o.resume.After(time.Now()) { // the half before this one could not reach the server
 		o.waiting = slices.Concat(batch, o.waiting)
 		return
@@ -201,12 +212,15 @@ func (o *outbox) flush(ctx context.Context, batch []*pendingOutcome) {
 		for i, p := range batch {
 			o.settle(p, answers[i])
 		}
-	case len(batch) > 1 && blamesContent(status):
+	case len(batch) > 1 && blamesContent(status) && o.halvings < mostHalvings:
 		// Refused as a whole, perhaps because of one of them: halving finds it, so
 		// that the others are accepted.
+		o.halvings++
 		half := len(batch) / 2
-		o.flush(ctx, batch[:half])
-		o.flush(ctx, batch[half:])
+		o.try(ctx, batch[:half])
+		o.try(ctx, batch[half:])
+	case len(batch) > 1 && blamesContent(status):
+		o.away(batch, err)
 	case final(status):
 		for _, p := range batch {
 			p.answered <- answer{err: err}

@@ -396,3 +396,43 @@ func TestAServerThatGoesAwayWhileABatchIsHalved(t *testing.T) {
 		b.finish(t)
 	})
 }
+
+// A server that fails whatever it gets is not sent a request for each outcome: a round has a bounded number of requests,
+// and a pause comes after it. What is healthy again takes all outcomes.
+func TestAServerThatFailsIsNotFlooded(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const jobs = 200
+		var times []time.Time
+		start := time.Now()
+		b := atOnce(t, jobs, succeed, nil, func(b *bed, w http.ResponseWriter, r *http.Request) bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			times = append(times, time.Now())
+			if time.Since(start) > 15*time.Second {
+				return false
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.WriteHeader(http.StatusInternalServerError)
+			return true
+		})
+		pass(14 * time.Second)
+		b.mu.Lock()
+		streak, longest := 0, 0
+		for i := range times {
+			if streak++; i > 0 && times[i].Sub(times[i-1]) > 3*latency/2 {
+				streak = 1
+			}
+			longest = max(longest, streak)
+		}
+		b.mu.Unlock()
+		// By halves down to each outcome it would be 399 in a row.
+		if longest > 70 {
+			t.Errorf("%d requests for %d outcomes without a pause", longest, jobs)
+		}
+		pass(time.Minute)
+		b.finish(t)
+		if words := b.words(t); words["completed"] != jobs {
+			t.Errorf("%v", words)
+		}
+	})
+}

@@ -165,7 +165,39 @@ func (r *run) reportLast(l *lease, d decision) {
 	}
 	ctx, cancel := context.WithTimeout(r.base, lastReport)
 	defer cancel()
-	if err := r.beatFor(ctx, []*lease{l}); err != nil {
+	// A heartbeat that is under way may have an older checkpoint, which must not arrive after this one.
+	err := l.sending.LockWithin(ctx)
+	if err == nil {
+		defer l.sending.Unlock()
+		err = r.extend(ctx, []*lease{l}, []bool{true})
+	}
+	if err != nil {
 		r.worker.logger.Warn("the last checkpoint could not be sent", "job_id", l.job.ID, "error", err.Error())
 	}
 }
+
+// turn is held by one at a time.
+type turn chan struct{}
+
+// TryLock takes it if it is free.
+func (t turn) TryLock() bool {
+	select {
+	case t <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// LockWithin takes it, unless ctx ends before.
+func (t turn) LockWithin(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Unlock gives it back.
+func (t turn) Unlock() { <-t }
