@@ -158,6 +158,32 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
+// rotatesAgain repeats rotations as a client does whose answer was lost: the secret that receivers know stays, and with the
+// same Idempotency-Key so does the new one. It leaves the last one in rotated.
+func rotatesAgain(t *testing.T, c *client.Client, rotated *api.Webhook, old string) {
+	t.Helper()
+	var secrets []string
+	for _, key := range []string{"one", "one", "two"} {
+		again, err := c.RotateWebhookSecret(t.Context(), "all", client.WithIdempotencyKey(key))
+		if err != nil || again.Secret == nil || *again.Secret == old {
+			t.Fatalf("%+v, %v", again, err)
+		}
+		secrets = append(secrets, *again.Secret)
+		*rotated = again
+	}
+	if secrets[0] != secrets[1] || secrets[1] == secrets[2] {
+		t.Errorf("by the same key, and by another: %q", secrets)
+	}
+	first, err := c.TestWebhook(t.Context(), "all", client.WithIdempotencyKey("test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := c.TestWebhook(t.Context(), "all", client.WithIdempotencyKey("test"))
+	if err != nil || again.ID != first.ID {
+		t.Errorf("a test that is repeated: %+v %v, the first was %s", again, err, first.ID)
+	}
+}
+
 // For a day calls are signed with both secrets.
 func rotatesItsSecret(t *testing.T, c *client.Client, endpoint *hookEndpoint, old string) {
 	t.Helper()
@@ -165,7 +191,8 @@ func rotatesItsSecret(t *testing.T, c *client.Client, endpoint *hookEndpoint, ol
 	if err != nil || rotated.Secret == nil || *rotated.Secret == old || rotated.PreviousSecretUntil == nil {
 		t.Fatalf("%+v, %v", rotated, err)
 	}
-	tries := 0
+	rotatesAgain(t, c, &rotated, old)
+	tries := 1 // that of rotatesAgain
 	stack.Eventually(t, time.Minute, "calls are signed with the new secret", func() bool { // by each core
 		delivery, err := c.TestWebhook(t.Context(), "all")
 		if err != nil {

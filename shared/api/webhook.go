@@ -149,10 +149,17 @@ type HopWebhookRequest struct {
 	Name string `json:"name"`
 }
 
+// HopWebhookRotateRequest asks for a new secret. A repeat with the same key gets the same secret.
+type HopWebhookRotateRequest struct {
+	Name        string       `json:"name"`
+	Idempotency *Idempotency `json:"idempotency,omitzero"`
+}
+
 // HopWebhookTestRequest asks for a test delivery under an id that the gateway drew.
 type HopWebhookTestRequest struct {
-	Name string `json:"name"`
-	ID   string `json:"id"`
+	Name        string       `json:"name"`
+	ID          string       `json:"id"`
+	Idempotency *Idempotency `json:"idempotency,omitzero"`
 }
 
 // Validate tells which fields cannot be accepted.

@@ -23,10 +23,12 @@ func (c *Client) PutWebhook(ctx context.Context, name string, webhook api.Webhoo
 	return c.webhook(ctx, http.MethodPut, webhook, name)
 }
 
-// RotateWebhookSecret gives a webhook a new secret, which only this answer has. For 24 hours calls are signed with
-// the secret of before too.
-func (c *Client) RotateWebhookSecret(ctx context.Context, name string) (api.Webhook, error) {
-	return c.webhook(ctx, http.MethodPost, nil, name, "rotate-secret")
+// RotateWebhookSecret gives a webhook a new secret, which only this answer and those to repeats with its Idempotency-Key
+// have. For 24 hours calls are signed with the secret of before too. The options are those of Submit.
+func (c *Client) RotateWebhookSecret(ctx context.Context, name string, options ...CallOption) (api.Webhook, error) {
+	var answer api.Webhook
+	_, err := c.submit(ctx, call{path: []string{"v1", "webhooks", name, "rotate-secret"}, answer: &answer}, options)
+	return answer, err
 }
 
 // ProbeWebhook lets the next deliveries of a webhook through although the breaker of its destination is open. Where
@@ -35,10 +37,10 @@ func (c *Client) ProbeWebhook(ctx context.Context, name string) (api.Webhook, er
 	return c.webhook(ctx, http.MethodPost, nil, name, "probe")
 }
 
-// TestWebhook submits a test delivery, and gives its job; Wait tells how it ended.
-func (c *Client) TestWebhook(ctx context.Context, name string) (api.JobSummary, error) {
+// TestWebhook submits a test delivery, and gives its job; Wait tells how it ended. The options are those of Submit.
+func (c *Client) TestWebhook(ctx context.Context, name string, options ...CallOption) (api.JobSummary, error) {
 	var answer api.JobSummary
-	err := c.do(ctx, call{method: http.MethodPost, path: []string{"v1", "webhooks", name, "test"}, answer: &answer, repeatable: true})
+	_, err := c.submit(ctx, call{path: []string{"v1", "webhooks", name, "test"}, answer: &answer}, options)
 	return answer, err
 }
 

@@ -107,7 +107,7 @@ func (f *fixture) schedules(ctx context.Context) error {
 // webhooks does one of everything with a webhook.
 func (f *fixture) webhooks(ctx context.Context) error {
 	_, putErr := f.Store.PutWebhook(ctx, f.Tenant, "w", api.WebhookRequest{URL: "https://example.com", Events: []string{api.EventJobCompleted}}, []byte("BBBB"))
-	err := errors.Join(putErr, f.Store.RotateSecret(ctx, f.Tenant, "w", []byte("BBBB")), f.Store.RecordTest(ctx, f.Tenant, "w", uuid.New()))
+	err := errors.Join(putErr, f.Store.RotateSecret(ctx, f.Tenant, "w", func([]byte, []byte) ([]byte, error) { return []byte("BBBB"), nil }), f.Store.RecordTest(ctx, f.Tenant, "w", uuid.New()))
 	_, probeErr := f.Store.ProbeQueue(ctx, f.Tenant, api.WebhookQueue("w"), audit.Event{Tenant: &f.Tenant, Action: api.AuditWebhookProbe, Object: "w"})
 	return errors.Join(err, probeErr, f.Store.DeleteWebhook(ctx, f.Tenant, "w"))
 }

@@ -1,11 +1,13 @@
 package dispatch
 
 import (
+	"encoding/json"
 	"context"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/delivery"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
@@ -45,9 +47,10 @@ func (d *Dispatcher) PutWebhook(ctx context.Context, owner tenant.ID, name strin
 	return shown, made, err
 }
 
-// RotateWebhookSecret gives a tenant's webhook a new sealed secret.
-func (d *Dispatcher) RotateWebhookSecret(ctx context.Context, owner tenant.ID, name string, secret []byte) (api.Webhook, error) {
-	if err := d.store.RotateSecret(ctx, owner, name, secret); err != nil {
+// RotateWebhookSecret gives a tenant's webhook the sealed secret that next makes of those that it has, see
+// [webhook.Hooks.RotateSecret].
+func (d *Dispatcher) RotateWebhookSecret(ctx context.Context, owner tenant.ID, name string, next func(present, known []byte) ([]byte, error)) (api.Webhook, error) {
+	if err := d.store.RotateSecret(ctx, owner, name, next); err != nil {
 		return api.Webhook{}, err
 	}
 	if err := d.webhookChanged(ctx); err != nil {
@@ -85,8 +88,11 @@ func (d *Dispatcher) webhookChanged(ctx context.Context) error {
 	return d.refreshLanes(ctx)
 }
 
-// TestWebhook submits a test delivery of a tenant's webhook, and gives its job.
-func (d *Dispatcher) TestWebhook(ctx context.Context, owner tenant.ID, name string, id uuid.UUID) (api.JobSummary, error) {
+// TestWebhook submits a test delivery of a tenant's webhook, and gives its job; a repeat of a keyed one that of the first.
+// render makes what is saved for the key.
+func (d *Dispatcher) TestWebhook(
+	ctx context.Context, owner tenant.ID, name string, id uuid.UUID, keyed *idempotency.Request, render func(*submit.Answer) (idempotency.Response, error),
+) (api.JobSummary, error) {
 	found, err := d.store.Webhook(ctx, owner, name)
 	if err != nil {
 		return api.JobSummary{}, err
@@ -102,12 +108,15 @@ func (d *Dispatcher) TestWebhook(ctx context.Context, owner tenant.ID, name stri
 		return api.JobSummary{}, err
 	}
 	made.Lane, made.Deadline = lane.ID, new(now.Add(testKept))
-	answer := d.flushes.Submit(ctx, []*submit.Submission{{Tenant: owner, Jobs: []submit.NewJob{made}}})[0]
+	answer := d.flushes.Submit(ctx, []*submit.Submission{{Tenant: owner, Jobs: []submit.NewJob{made}, Idempotency: keyed, Render: render}})[0]
 	switch {
 	case answer.Err != nil:
 		return api.JobSummary{}, answer.Err
 	case answer.Value.Problem != nil:
 		return api.JobSummary{}, answer.Value.Problem
+	case answer.Value.Replayed:
+		var first api.JobSummary
+		return first, json.Unmarshal(answer.Value.Saved.Body, &first)
 	}
 	return answer.Value.Jobs[0].Row.Summary(), d.store.RecordTest(ctx, owner, name, id)
 }

@@ -2,9 +2,12 @@ package httpapi
 
 import (
 	"context"
+	"crypto/subtle"
+	"encoding/base64"
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -118,18 +121,32 @@ func (s *Server) deleteWebhook(ctx context.Context, owner tenant.ID, item api.It
 //	@Description The new secret is in this answer, and in no other. Calls are signed with both for 24 hours.
 //	@ID          webhookRotations
 //	@Tags        Webhooks
-//	@Param       envelope body api.Envelope[api.HopWebhookRequest] true "The callers' requests."
+//	@Param       envelope body api.Envelope[api.HopWebhookRotateRequest] true "The callers' requests."
 //	@Success     200 {object} api.Results[api.Webhook] "An answer for each item."
 //	@x-access    "manager"
 //	@x-problems  ["not_found"]
 //	@x-example-webhook {"name": "billing"}
 //	@Router      /internal/v1/webhook-rotations [post]
-func (s *Server) rotateWebhookSecret(ctx context.Context, owner tenant.ID, item api.Item[api.HopWebhookRequest]) (api.Webhook, error) {
+func (s *Server) rotateWebhookSecret(ctx context.Context, owner tenant.ID, item api.Item[api.HopWebhookRotateRequest]) (api.Webhook, error) {
 	if err := s.sealsAvailable(); err != nil {
 		return api.Webhook{}, err
 	}
-	secret := drawSecret()
-	shown, err := s.Dispatcher.RotateWebhookSecret(ctx, owner, item.Request.Name, s.sealWebhook(owner, item.Request.Name, secret))
+	name, secret := item.Request.Name, drawSecret()
+	place := tenant.QueueKey{Tenant: owner, Name: api.WebhookQueue(name)}.SecretPlace()
+	shown, err := s.Dispatcher.RotateWebhookSecret(ctx, owner, name, func(present, known []byte) ([]byte, error) {
+		if keyed := item.Request.Idempotency; keyed != nil {
+			// The secret follows from the key and from the one before: a repeat makes the same, and finds it there.
+			before, _, err := s.Seals.Open(known, place)
+			if err != nil {
+				return nil, err
+			}
+			secret = api.PushSecretPrefix + base64.StdEncoding.EncodeToString(s.Seals.Derive("webhook rotation", place, keyed.Key, string(before))[:secretBytes])
+			if now, _, err := s.Seals.Open(present, place); err == nil && subtle.ConstantTimeCompare(now, []byte(secret)) == 1 {
+				return nil, nil
+			}
+		}
+		return s.sealWebhook(owner, name, secret), nil
+	})
 	if err == nil {
 		shown.Secret = &secret
 	}
@@ -153,7 +170,13 @@ func (s *Server) testWebhook(ctx context.Context, owner tenant.ID, item api.Item
 	if err != nil {
 		return api.JobSummary{}, problem.Invalid(problem.FieldError{Field: "id", Message: "must be a UUID"})
 	}
-	return s.Dispatcher.TestWebhook(ctx, owner, item.Request.Name, id)
+	var keyed *idempotency.Request
+	if item.Request.Idempotency != nil {
+		if keyed, err = idempotencyOf(item.Request.Idempotency); err != nil {
+			return api.JobSummary{}, err
+		}
+	}
+	return s.Dispatcher.TestWebhook(ctx, owner, item.Request.Name, id, keyed, renderSubmit)
 }
 
 // probeWebhook has a webhook's URL tried before its breaker's time.

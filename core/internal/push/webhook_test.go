@@ -75,7 +75,7 @@ func TestBothSecretsSign(t *testing.T) {
 	f.webhook(f.tenant, d.URL)
 	const newer = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	place := tenant.QueueKey{Tenant: f.tenant, Name: api.WebhookQueue("hook")}.SecretPlace()
-	if _, err := f.d.RotateWebhookSecret(t.Context(), f.tenant, "hook", f.keys.Seal([]byte(newer), place)); err != nil {
+	if _, err := f.d.RotateWebhookSecret(t.Context(), f.tenant, "hook", func([]byte, []byte) ([]byte, error) { return f.keys.Seal([]byte(newer), place), nil }); err != nil {
 		t.Fatal(err)
 	}
 	other, err := seal.New(strings.Repeat("o", 32))

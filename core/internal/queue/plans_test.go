@@ -181,7 +181,7 @@ func webhookPath(run *fixture) {
 		run.Fatal(len(delivered.Answers), err)
 	}
 	_, listErr := store.Webhooks(ctx, run.Tenant, "", 50)
-	rotateErr := store.RotateSecret(ctx, run.Tenant, "all", []byte("sealed"))
+	rotateErr := store.RotateSecret(ctx, run.Tenant, "all", func([]byte, []byte) ([]byte, error) { return []byte("sealed"), nil })
 	callsErr := store.RecordLastCalls(ctx, []webhook.LastCall{{Tenant: run.Tenant, Name: "all", Status: new(200)}})
 	deleteErr := store.DeleteWebhook(ctx, run.Tenant, "all")
 	_, deletedErr := store.DeletedWebhooks(ctx, 100)

@@ -7,6 +7,7 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
@@ -33,6 +34,8 @@ type Keys struct{ keys []sealer }
 type sealer struct {
 	mark []byte
 	aead cipher.AEAD
+	// derive is the key of Derive.
+	derive []byte
 }
 
 // New makes keys of texts of at least MinKeyBytes each, the active one first.
@@ -55,7 +58,11 @@ func New(texts ...string) (*Keys, error) {
 		if err != nil {
 			return nil, fmt.Errorf("seal: %w", err)
 		}
-		k.keys = append(k.keys, sealer{mark: derived[32:], aead: aead})
+		derive, err := hkdf.Key(sha256.New, []byte(text), nil, "forgequeue derive", 32)
+		if err != nil {
+			return nil, fmt.Errorf("seal: %w", err)
+		}
+		k.keys = append(k.keys, sealer{mark: derived[32:], aead: aead, derive: derive})
 	}
 	if len(k.keys) == 0 {
 		return nil, errors.New("seal: there is no key")
@@ -71,6 +78,15 @@ func (k *Keys) Seal(secret []byte, place string) []byte {
 	_, _ = rand.Read(nonce) // never fails, as documented
 	sealed := append(append([]byte{form}, key.mark...), nonce...)
 	return key.aead.Seal(sealed, nonce, secret, []byte(place))
+}
+
+// Derive makes 32 bytes of parts that are the same for the same parts, and random to who has no key.
+func (k *Keys) Derive(parts ...string) []byte {
+	mac := hmac.New(sha256.New, k.keys[0].derive)
+	for _, part := range parts {
+		_, _ = fmt.Fprintf(mac, "%d %s", len(part), part) // a hash never fails
+	}
+	return mac.Sum(nil)
 }
 
 // Open decrypts a secret. stale says that it was sealed with a key that is no longer active, and

@@ -116,19 +116,56 @@ func checkBound(ctx context.Context, tx pgx.Tx, owner tenant.ID) error {
 	return nil
 }
 
-// rotateSecretSQL moves the secret to the place of the previous one.
+// secretsSQL has the secret, and the one that receivers know: that from before the first rotation of a day.
+//
+//nolint:gosec // it holds no secret
+const secretsSQL = `
+SELECT push_secret, CASE WHEN push_secret_previous_until > statement_timestamp() THEN push_secret_previous ELSE push_secret END
+FROM queues
+WHERE tenant_id = @tenant_id AND name = @system_queue`
+
+// rotateSecretSQL keeps the secret that receivers know: a second rotation within its day, which may be the repeat of
+// one whose answer was lost, leaves it in its place.
 //
 //nolint:gosec // it holds no secret
 const rotateSecretSQL = `
 UPDATE queues
-SET push_secret_previous = push_secret, push_secret_previous_until = statement_timestamp() + @kept::interval,
+SET push_secret_previous = @known, push_secret_previous_until = statement_timestamp() + @kept::interval,
     push_secret = @secret, updated_at = statement_timestamp()
 WHERE tenant_id = @tenant_id AND name = @system_queue`
 
-// RotateSecret gives a webhook a new sealed secret. Calls are signed with the one of before too, for a day.
-// ErrNotFound where there is no such webhook.
-func (h *Hooks) RotateSecret(ctx context.Context, owner tenant.ID, name string, secret []byte) error {
-	return h.change(ctx, owner, name, api.AuditWebhookRotate, rotateSecretSQL, store.Args{"secret": secret, "kept": previousSecretKept})
+// RotateSecret gives a webhook the sealed secret that next makes of its present one and of the one that receivers
+// know; nil leaves it. Calls are signed with the known one too, for a day. ErrNotFound where there is no such webhook.
+func (h *Hooks) RotateSecret(ctx context.Context, owner tenant.ID, name string, next func(present, known []byte) ([]byte, error)) error {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	args := store.Args{"tenant_id": owner, "system_queue": api.WebhookQueue(name)}
+	err := h.InTx(ctx, func(tx pgx.Tx) error {
+		found, err := lockWebhook(ctx, tx, owner, name)
+		if err != nil {
+			return err
+		}
+		if found == nil || found.Deleted {
+			return store.ErrNotFound
+		}
+		var present, known []byte
+		if err := tx.QueryRow(ctx, secretsSQL, args).Scan(&present, &known); err != nil {
+			return err
+		}
+		secret, err := next(present, known)
+		if err != nil || secret == nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, rotateSecretSQL, store.Args{
+			"tenant_id": owner, "system_queue": api.WebhookQueue(name), "secret": secret, "known": known, "kept": previousSecretKept,
+		}); err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, audit.Event{Tenant: &owner, Action: api.AuditWebhookRotate, Object: name})
+	})
+	if err != nil {
+		return fmt.Errorf("webhook: %s: %w", api.AuditWebhookRotate, err)
+	}
+	return nil
 }
 
 // deleteWebhookSQL is not the removal, see RemoveWebhookData.

@@ -102,10 +102,11 @@ func (h *Handlers) DeleteWebhook(ctx context.Context, c *Call, _ None) (Response
 // signed with both for 24 hours.
 //
 //	@Summary     Rotate a webhook's secret
-//	@Description Gives the webhook a new secret, which only this answer shows. For 24 hours calls carry two signatures, with the new secret and with the one before, so that your endpoint can change over at any time. A second rotation within that time drops the older one.
+//	@Description Gives the webhook a new secret, which only this answer shows. For 24 hours calls carry two signatures, with the new secret and with the one before, so that your endpoint can change over at any time. A second rotation within that time replaces the new secret, and keeps the one from before the first. With an `Idempotency-Key`, a repeat gets the same secret again.
 //	@ID          rotateWebhookSecret
 //	@Tags        Webhooks
-//	@Param       name path string true "The webhook's name."
+//	@Param       name            path   string true  "The webhook's name."
+//	@Param       Idempotency-Key header string false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."
 //	@Success     200 {object} api.Webhook "The webhook, with its new secret."
 //	@x-access    "manage unbound"
 //	@Router      /v1/webhooks/{name}/rotate-secret [post]
@@ -114,7 +115,7 @@ func (h *Handlers) RotateWebhookSecret(ctx context.Context, c *Call, _ None) (Re
 	if err != nil {
 		return Response[api.Webhook]{}, err
 	}
-	return send[api.HopWebhookRequest, api.Webhook](ctx, h, c, coreclient.Write(api.HopWebhookRotate), api.HopWebhookRequest{Name: name})
+	return send[api.HopWebhookRotateRequest, api.Webhook](ctx, h, c, c.webhookOp(api.HopWebhookRotate, name), api.HopWebhookRotateRequest{Name: name, Idempotency: c.Idempotency})
 }
 
 // ProbeWebhook answers POST /v1/webhooks/{name}/probe: an open breaker is half-open. Where it is closed nothing changes.
@@ -138,10 +139,11 @@ func (h *Handlers) ProbeWebhook(ctx context.Context, c *Call, _ None) (Response[
 // TestWebhook answers POST /v1/webhooks/{name}/test with 202 and the delivery's job.
 //
 //	@Summary     Test a webhook
-//	@Description Submits one delivery of the type `webhook.test`. The answer is its job: `GET /v1/jobs/{id}` with `Prefer: wait` shows how the call ended.
+//	@Description Submits one delivery of the type `webhook.test`. The answer is its job: `GET /v1/jobs/{id}` with `Prefer: wait` shows how the call ended. With an `Idempotency-Key`, a repeat submits no other one.
 //	@ID          testWebhook
 //	@Tags        Webhooks
-//	@Param       name path string true "The webhook's name."
+//	@Param       name            path   string true  "The webhook's name."
+//	@Param       Idempotency-Key header string false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."
 //	@Success     202 {object} api.JobSummary "The delivery."
 //	@Header      202 {string} Location "The delivery's path."
 //	@x-access    "manage unbound"
@@ -155,7 +157,20 @@ func (h *Handlers) TestWebhook(ctx context.Context, c *Call, _ None) (Response[a
 	if err != nil {
 		return Response[api.JobSummary]{}, fmt.Errorf("draw a job id: %w", err)
 	}
-	answer, err := send[api.HopWebhookTestRequest, api.JobSummary](ctx, h, c, coreclient.Write(api.HopWebhookTest), api.HopWebhookTestRequest{Name: name, ID: drawn.String()})
-	answer.Status, answer.Location = http.StatusAccepted, "/v1/jobs/"+drawn.String()
-	return answer, err
+	answer, err := send[api.HopWebhookTestRequest, api.JobSummary](ctx, h, c, c.webhookOp(api.HopWebhookTest, name),
+		api.HopWebhookTestRequest{Name: name, ID: drawn.String(), Idempotency: c.Idempotency})
+	if err != nil {
+		return answer, err
+	}
+	answer.Status, answer.Location = http.StatusAccepted, "/v1/jobs/"+answer.Value.ID
+	return answer, nil
+}
+
+// webhookOp is a call to core about one webhook, which may be repeated if it has an Idempotency-Key.
+func (c *Call) webhookOp(path, name string) coreclient.Op {
+	if c.Idempotency == nil {
+		return coreclient.Write(path)
+	}
+	c.Idempotency.Operation += " " + name // the body does not name it
+	return coreclient.KeyedWrite(path)
 }

@@ -146,9 +146,9 @@ func (s *Server) webhookRoutes() []route {
 		{"GET", "/v1/webhooks/{name}", readTenant, noBody, perRequest, nil, "", handle(h.GetWebhook)},
 		{"PUT", "/v1/webhooks/{name}", manageTenant, body, perRequest, nil, "", handle(h.PutWebhook)},
 		{"DELETE", "/v1/webhooks/{name}", manageTenant, noBody, perRequest, nil, "", handle(h.DeleteWebhook)},
-		{"POST", "/v1/webhooks/{name}/rotate-secret", manageTenant, bodyOrNone, perRequest, nil, "", handle(h.RotateWebhookSecret)},
+		{"POST", "/v1/webhooks/{name}/rotate-secret", manageTenant, bodyOrNone, perRequest, nil, "webhook_rotate", handle(h.RotateWebhookSecret)},
 		{"POST", "/v1/webhooks/{name}/probe", manageTenant, bodyOrNone, perRequest, nil, "", handle(h.ProbeWebhook)},
-		{"POST", "/v1/webhooks/{name}/test", manageTenant, bodyOrNone, perRequest, nil, "", handle(h.TestWebhook)},
+		{"POST", "/v1/webhooks/{name}/test", manageTenant, bodyOrNone, perRequest, nil, "webhook_test", handle(h.TestWebhook)},
 	}
 }
 
