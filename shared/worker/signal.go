@@ -3,6 +3,8 @@ package worker
 import (
 	"context"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/forgequeue/forgequeue/shared/interrupt"
 )
@@ -15,4 +17,13 @@ func (w *Worker) RunUntilSignal(ctx context.Context, signals ...os.Signal) error
 	ctx, stop := interrupt.Context(ctx, signals...)
 	defer stop()
 	return w.Run(ctx)
+}
+
+// outlivePipes keeps the process alive when what reads its standard output or error has gone, until end is called. A log
+// line would otherwise end it by SIGPIPE, with jobs running; now the write fails. The signal is caught and not ignored,
+// since what the process starts would inherit that.
+func outlivePipes() (end func()) {
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGPIPE)
+	return func() { signal.Stop(caught) }
 }

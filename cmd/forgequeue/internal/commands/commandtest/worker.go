@@ -2,6 +2,7 @@ package commandtest
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"time"
@@ -47,12 +48,17 @@ func (w *Worker) Wait(f *Fixture) int {
 // Process starts a command in a process of its own, for tests that send it signals. Its standard error is a *[Buffer].
 func (f *Fixture) Process(args ...string) *exec.Cmd {
 	f.Helper()
+	return f.ProcessTo(&Buffer{}, args...)
+}
+
+// ProcessTo is Process with another standard error.
+func (f *Fixture) ProcessTo(errs io.Writer, args ...string) *exec.Cmd {
+	f.Helper()
 	command := exec.CommandContext(context.WithoutCancel(f.Context()), os.Args[0], args...)
 	command.Env = append(os.Environ(), asProgram+"=1")
 	for name, value := range f.env {
 		command.Env = append(command.Env, name+"="+value)
 	}
-	errs := &Buffer{}
 	command.Stderr = errs
 	if err := command.Start(); err != nil {
 		f.Fatal(err)

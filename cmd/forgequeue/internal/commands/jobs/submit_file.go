@@ -26,7 +26,7 @@ import (
 )
 
 // fileFlags are the flags of submit that may stand beside --file.
-var fileFlags = []string{"file", "key", "batch", "output", "url", "profile"}
+var fileFlags = []string{"file", "key", "batch", "output", "url", "profile", "wait-timeout"}
 
 func checkFileFlags(command *cobra.Command, args []string, batch int) error {
 	if len(args) > 0 {
@@ -72,6 +72,8 @@ type fileSubmit struct {
 	accepted, refused int
 	replayed          int
 	all               []lineResult
+	// saidWaiting: it was said that jobs wait.
+	saidWaiting bool
 }
 
 // submitFile submits a file's jobs. All of its lines are read and checked before the first is sent.
@@ -98,6 +100,11 @@ func submitFile(ctx context.Context, s *cli.Session, f *submission) error {
 	}
 	bar, end := s.Progress(total, true, "submitting")
 	to := &fileSubmit{Session: s, name: f.file, key: key, size: f.batch, bar: bar}
+	if f.waitTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, f.waitTimeout)
+		defer cancel()
+	}
 	err = to.run(ctx, file)
 	end()
 	if err == nil {
@@ -152,11 +159,11 @@ func (f *fileSubmit) batch(ctx context.Context, jobs []fileJob, key string) erro
 		}
 		var left []fileJob
 		var wait time.Duration
-		var why problem.Code
+		var why *problem.Problem
 		for i, result := range answer.Results {
 			if p := result.Problem; p != nil && passes(p) {
 				left = append(left, jobs[i])
-				wait, why = max(wait, waitOf(p)), p.Code
+				wait, why = max(wait, waitOf(p)), p
 				continue
 			}
 			if err := f.ended(jobs[i].line, result); err != nil {
@@ -169,7 +176,7 @@ func (f *fileSubmit) batch(ctx context.Context, jobs []fileJob, key string) erro
 		}
 		jobs = left
 		if len(jobs) > 0 {
-			f.describe("waiting (" + string(why) + ")")
+			f.sayWaiting(why, len(jobs))
 			if err := sleep(ctx, wait); err != nil {
 				return err
 			}
@@ -199,7 +206,7 @@ func (f *fileSubmit) send(ctx context.Context, jobs []fileJob, key string) (api.
 		case ok && p.Code == problem.CostAboveBurst:
 			return answer, false, cli.Usage("lines %d to %d: the plan allows fewer jobs in one request: %s. Use a smaller --batch", jobs[0].line, jobs[len(jobs)-1].line, p.Detail)
 		case ok && passes(p):
-			f.describe("waiting (" + string(p.Code) + ")")
+			f.sayWaiting(p, len(jobs))
 			if err := sleep(ctx, waitOf(p)); err != nil {
 				return answer, false, err
 			}
@@ -225,6 +232,9 @@ func waitOf(p *problem.Problem) time.Duration {
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return cli.TimedOut(errors.New("the server did not take all jobs within --wait-timeout"))
+		}
 		return errors.New("interrupted")
 	case <-time.After(d):
 		return nil
@@ -262,6 +272,15 @@ func (f *fileSubmit) describe(what string) {
 	if f.bar != nil {
 		f.bar.Describe(what)
 	}
+}
+
+// sayWaiting says once that jobs have to wait, where no progress bar does.
+func (f *fileSubmit) sayWaiting(why *problem.Problem, jobs int) {
+	f.describe("waiting (" + string(why.Code) + ")")
+	if !f.saidWaiting && f.bar == nil {
+		f.Note("%d of the jobs wait until the server takes them (%s: %s); --wait-timeout bounds the wait", jobs, why.Code, why.Detail)
+	}
+	f.saidWaiting = true
 }
 
 func (f *fileSubmit) summary(total int) error {

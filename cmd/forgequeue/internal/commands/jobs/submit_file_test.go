@@ -129,6 +129,18 @@ func TestSubmitAFileUnderACap(t *testing.T) {
 	}
 }
 
+// Under a cap that stays full the command says what it waits for, and ends after --wait-timeout with its own code.
+func TestSubmitAFileUnderACapSaysThatItWaits(t *testing.T) {
+	f := commandtest.New(t)
+	queue := f.Queue()
+	f.Must("queues", "set", queue, "--max-active", "2")
+	r := f.Want(4, []string{"1 of the jobs wait until the server takes them", "queue_full", "--wait-timeout", "2 of 3 jobs were accepted"},
+		"submit", "--file", fileOf(f, queue, 3), "--wait-timeout", "2s")
+	if said := strings.Count(r.Err, "wait until"); said != 1 {
+		t.Errorf("it is said %d times", said)
+	}
+}
+
 // A run that loses its server says how to go on, and then nothing is stored twice, whether the server had stored the
 // batch whose answer was lost or not.
 func TestSubmitAFileGoesOn(t *testing.T) {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,7 +65,7 @@ TRACEPARENT, where OpenTelemetry's tools look for it. The results of the jobs be
 	}
 	flags := command.Flags()
 	flags.SetInterspersed(false) // flags after the command's name are the command's
-	flags.StringSliceVarP(&f.queues, "queue", "q", []string{api.DefaultQueue}, "queues to claim from")
+	flags.StringSliceVarP(&f.queues, "queue", "q", nil, "queues to claim from; needed, unless --type is given, which alone claims from default")
 	flags.StringSliceVar(&f.types, "type", nil, "claim only these types of jobs (default all)")
 	flags.StringSliceVar(&f.tags, "tag", nil, "what this worker can do: it also gets the jobs that ask for these tags")
 	flags.StringVar(&f.id, "worker-id", "", "this worker's name, no two alike at a time (default host, process and random)")
@@ -76,10 +79,15 @@ TRACEPARENT, where OpenTelemetry's tools look for it. The results of the jobs be
 
 func (f *workFlags) check() error {
 	switch {
+	case len(f.queues) == 0 && len(f.types) == 0:
+		return cli.Usage("name the queues with --queue, or the types of jobs with --type: without both the command would get every job of the queue default")
 	case f.concurrency < 1:
 		return cli.Usage("--concurrency %d: must be at least 1", f.concurrency)
 	case f.timeout < 0, f.snooze < 0, f.patience < 0, f.grace < 0:
 		return cli.Usage("a duration must not be negative")
+	}
+	if len(f.queues) == 0 {
+		f.queues = []string{api.DefaultQueue}
 	}
 	for _, jobType := range f.types {
 		if !api.ValidName(jobType) {
@@ -96,7 +104,14 @@ func work(ctx context.Context, a *cli.App, s *cli.Session, f *workFlags, args []
 	if _, err := exec.LookPath(args[0]); err != nil {
 		return cli.Environment(fmt.Errorf("the command cannot be run: %w", err))
 	}
-	stderr := syncwriter.New(s.Err) // the log and all commands write to it
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	// The log and all commands write to it. Without a reader of it the worker drains.
+	stderr := syncwriter.New(&readWriter{to: s.Err, gone: func() {
+		// For good: the error that the program ends with must not end it by SIGPIPE either.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+		end(errNoReader)
+	}})
 	grace := f.grace
 	if grace == 0 {
 		grace = -1 // none, to the SDK
@@ -123,7 +138,30 @@ func work(ctx context.Context, a *cli.App, s *cli.Session, f *workFlags, args []
 	for _, jobType := range f.types {
 		worker.Handle(w, jobType, command.Handle)
 	}
-	return w.Run(ctx)
+	if err := w.Run(ctx); err != nil {
+		return err
+	}
+	if errors.Is(context.Cause(ctx), errNoReader) {
+		return errNoReader
+	}
+	return nil
+}
+
+// errNoReader ends a worker whose log nobody reads.
+var errNoReader = errors.New("standard error has no reader any more: the worker has stopped")
+
+// readWriter calls gone when the reader of a pipe has gone.
+type readWriter struct {
+	to   io.Writer
+	gone func()
+}
+
+func (w *readWriter) Write(p []byte) (int, error) {
+	n, err := w.to.Write(p)
+	if errors.Is(err, syscall.EPIPE) {
+		w.gone()
+	}
+	return n, err
 }
 
 func cutMetadata(text string) string { return text[:min(len(text), api.MaxMetadataValue)] }

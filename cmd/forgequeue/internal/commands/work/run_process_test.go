@@ -86,3 +86,34 @@ func TestWorkerRunKilledWorker(t *testing.T) {
 		t.Errorf("%s %s, attempt %d after %v", job.State, job.Result, job.Attempt, time.Since(began))
 	}
 }
+
+// A worker whose log has no reader any more ends what runs, and then itself, with a code: SIGPIPE would end it at once.
+func TestWorkerRunWithoutAReaderOfItsLog(t *testing.T) {
+	f := commandtest.New(t)
+	q, dir := f.Queue(), t.TempDir()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := f.ProcessTo(write, "worker", "run", "-q", q, "--", "sh", "-c", `echo $$ > `+dir+`/pid; while [ ! -e `+dir+`/go ]; do sleep 0.1; done; echo a word >&2; sleep 1; echo finished`)
+	_ = write.Close()
+	id := f.Submitted("x", "-q", q)
+	pidIn(f, dir, "pid")
+	_ = read.Close()
+	if err := os.WriteFile(dir+"/go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ended, _ := errors.AsType[*exec.ExitError](w.Wait())
+	if ended == nil || ended.ExitCode() != 1 {
+		t.Errorf("ended with %v", ended)
+	}
+	if job := f.State(id); job.State != api.StateCompleted {
+		t.Errorf("the job is %s", job.State)
+	}
+}
+
+// Without a queue and a type a command would get jobs that it was not made for.
+func TestWorkerRunNeedsAQueueOrATypeOfJobs(t *testing.T) {
+	f := commandtest.New(t)
+	f.Want(2, []string{"--queue", "--type"}, "worker", "run", "--", "cat")
+}

@@ -222,10 +222,10 @@ func TestWorkerRunTypes(t *testing.T) {
 
 func TestWorkerRunRefuses(t *testing.T) {
 	f := commandtest.New(t)
-	f.Want(3, []string{"no-such-program"}, "worker", "run", "--", "no-such-program")
+	f.Want(3, []string{"no-such-program"}, "worker", "run", "-q", "q", "--", "no-such-program")
 	f.Want(2, []string{"name the command"}, "worker", "run", "-q", "x")
-	f.Want(2, []string{"--concurrency"}, "worker", "run", "--concurrency", "0", "--", "true")
+	f.Want(2, []string{"--concurrency"}, "worker", "run", "-q", "q", "--concurrency", "0", "--", "true")
 	f.Want(2, []string{"queues[0]"}, "worker", "run", "-q", "no good", "--", "true")
 	f.Want(2, []string{"--type"}, "worker", "run", "--type", "no good", "--", "true")
-	f.With("FORGEQUEUE_API_KEY", "fq_live_wrong").Want(3, []string{"unauthenticated"}, "worker", "run", "--", "true")
+	f.With("FORGEQUEUE_API_KEY", "fq_live_wrong").Want(3, []string{"unauthenticated"}, "worker", "run", "-q", "q", "--", "true")
 }
