@@ -31,6 +31,45 @@ func Tune() {
 	}
 }
 
+// The bounds of TuneShare, in bytes.
+const (
+	leastShare = 512 << 20
+	mostShare  = 768 << 20
+)
+
+// TuneShare is Tune for a program on somebody's own machine: without a limit it takes a quarter of the machine's memory,
+// from 512 to 768 MiB.
+func TuneShare() {
+	Tune()
+	if os.Getenv("GOMEMLIMIT") == "" && Limit() == 0 {
+		debug.SetMemoryLimit(shareOf(machine(os.DirFS("/"))))
+	}
+}
+
+// shareOf is the limit on a machine with so much memory; 0 is not known.
+func shareOf(total int64) int64 {
+	const part = 4
+	if total == 0 {
+		return mostShare
+	}
+	return min(max(total/part, leastShare), mostShare)
+}
+
+// machine is how much memory the machine has, in bytes; 0 where it does not say.
+func machine(root fs.FS) int64 {
+	text, err := fs.ReadFile(root, "proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "MemTotal:" {
+			kib, _ := strconv.ParseInt(fields[1], 10, 64)
+			return kib << 10
+		}
+	}
+	return 0
+}
+
 // Limit is how many bytes this process may use: the runtime's soft limit, as
 // GOMEMLIMIT or Tune have set it; 0 where there is none.
 func Limit() int64 {

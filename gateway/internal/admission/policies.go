@@ -15,7 +15,7 @@ const (
 	PolicyCredentialRequests = "credential-requests" //nolint:gosec // no credential, only a name
 	PolicyCredentialJobs     = "credential-jobs"     //nolint:gosec // likewise
 	// PolicyCredentialLinks is of links that sign in to the console.
-	PolicyCredentialLinks = "credential-links"
+	PolicyCredentialLinks = "credential-links" //nolint:gosec // likewise
 	PolicyTenantReports   = "tenant-reports"
 	PolicyUserRequests    = "user-requests"
 	PolicyUserJobs        = "user-jobs"

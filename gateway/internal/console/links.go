@@ -63,7 +63,7 @@ func showEnter(v *visit) (shown, error) {
 	token := v.r.PathValue("token")
 	link, err := v.console.sealer.OpenLink(token, v.console.now())
 	if err != nil {
-		return v.linkEnded(), nil
+		return v.linkEnded(), nil //nolint:nilerr // the page says it
 	}
 	of, err := v.console.sealer.FromRequest(v.r, v.console.now())
 	other := err == nil && of.Key != link.Key
@@ -82,7 +82,7 @@ func showEnter(v *visit) (shown, error) {
 func enter(v *visit) (shown, error) {
 	link, err := v.console.sealer.OpenLink(v.r.PostFormValue("token"), v.console.now())
 	if err != nil {
-		return v.linkEnded(), nil
+		return v.linkEnded(), nil //nolint:nilerr // the page says it
 	}
 	if _, err := v.identify(link.Key); err != nil {
 		v.key = "" // nobody is signed in

@@ -16,6 +16,7 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/syncwriter"
 	"github.com/forgequeue/forgequeue/cmd/supervisor"
+	"github.com/forgequeue/forgequeue/shared/memory"
 	coreapp "github.com/forgequeue/forgequeue/core/app"
 	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
 )
@@ -33,6 +34,7 @@ const (
 // returns nil after a clean stop. An error of the machine or its settings is a
 // *SettingError.
 func Run(ctx context.Context, o Options) error {
+	memory.TuneShare() // its services would each tune to a limit of their own, and have none here
 	err := run(ctx, o)
 	_, held := errors.AsType[*HeldError](err)
 	_, missing := errors.AsType[*MissingPostgresError](err)
