@@ -16,9 +16,9 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/syncwriter"
 	"github.com/forgequeue/forgequeue/cmd/supervisor"
-	"github.com/forgequeue/forgequeue/shared/memory"
 	coreapp "github.com/forgequeue/forgequeue/core/app"
 	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
+	"github.com/forgequeue/forgequeue/shared/memory"
 )
 
 const (
