@@ -93,7 +93,7 @@ func ensureKeys(ctx context.Context, url string, f *folder, kept *credentials, e
 	if err := f.saveCredentials(*kept); err != nil {
 		return err
 	}
-	sayReplaced(errs, f.join(credentialsFile), before, *kept)
+	sayReplaced(errs, f.join(localup.CredentialsFile), before, *kept)
 	return nil
 }
 
