@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -66,11 +67,13 @@ func (p *process) Failed() bool { return p.failed.Load() }
 func (p *process) Logf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 // Errorf is for Cleanup: there is no test any more that could fail.
-func (p *process) Errorf(format string, args ...any) { p.errs = append(p.errs, fmt.Errorf(format, args...)) }
+func (p *process) Errorf(format string, args ...any) {
+	p.errs = append(p.errs, fmt.Errorf(format, args...))
+}
 
 func (p *process) end(context.Context) error {
-	for i := len(p.ends) - 1; i >= 0; i-- {
-		p.ends[i]()
+	for _, end := range slices.Backward(p.ends) {
+		end()
 	}
 	return errors.Join(p.errs...)
 }

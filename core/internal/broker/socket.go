@@ -59,7 +59,7 @@ const (
 	PlainText Security = iota
 	// TLSAtOnce is before anything else.
 	TLSAtOnce
-	// TLSLater: by whom dialled, before it sends a secret.
+	// TLSLater is by the client that was dialled, before it sends a secret.
 	TLSLater
 )
 
