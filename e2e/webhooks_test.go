@@ -192,7 +192,7 @@ func rotatesItsSecret(t *testing.T, c *client.Client, endpoint *hookEndpoint, ol
 		t.Fatalf("%+v, %v", rotated, err)
 	}
 	rotatesAgain(t, c, &rotated, old)
-	tries := 1 // that of rotatesAgain
+	tries := 1
 	stack.Eventually(t, time.Minute, "calls are signed with the new secret", func() bool { // by each core
 		delivery, err := c.TestWebhook(t.Context(), "all")
 		if err != nil {

@@ -212,7 +212,7 @@ func TestTheOperatorsPages(t *testing.T) {
 	if status, page = operator.post("/console/admin/plans", "name", "small-made-here", "max_active", "1"); status != http.StatusBadRequest || !strings.Contains(page, "a plan has this name") {
 		t.Errorf("a plan is replaced by a slip: %d %s", status, page)
 	}
-	if status, page = operator.post("/console/admin/plans/small-made-here", "max_active", "many"); status != http.StatusBadRequest || !strings.Contains(page, "not a number") {
+	if status, page = operator.post("/console/admin/plans/small-made-here", "max_active", "many"); status != http.StatusBadRequest || !strings.Contains(page, "is not a whole number") {
 		t.Errorf("%d %s", status, page)
 	}
 	if status, page = operator.post("/console/admin/plans/small-made-here", "max_active", "4711"); status != http.StatusOK || !strings.Contains(page, "4\u202f711") || strings.Contains(page, "2.5 a second") {

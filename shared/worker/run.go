@@ -43,8 +43,7 @@ type run struct {
 // claims no more, lets handlers go on for the grace, cancels their contexts,
 // releases what is left, deregisters the worker, and returns nil. A key that is refused (401, 403) ends
 // Run in the same way, with the error; so do handlers that were given wrongly.
-// All other failures are retried. Run may be called once. While it runs, a write to a standard output or error whose
-// reader has gone fails, and does not end the process by SIGPIPE.
+// All other failures are retried. Run may be called once.
 //
 // Only a handler that ignores its cancelled context is still running when Run
 // returns; its lease has been released, and what it returns is not sent.
@@ -53,7 +52,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer outlivePipes()()
 	base, cancelOutcomes := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancelOutcomes()
 	r := &run{

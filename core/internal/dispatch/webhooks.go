@@ -1,15 +1,15 @@
 package dispatch
 
 import (
-	"encoding/json"
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/delivery"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/webhook"
