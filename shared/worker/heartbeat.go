@@ -103,7 +103,7 @@ func (r *run) beatFor(ctx context.Context, held []*lease) error {
 	free := make([]bool, len(held))
 	for i, l := range held {
 		if free[i] = l.sending.TryLock(); free[i] {
-			defer l.sending.Unlock() //nolint:revive // all are held until the answer is here
+			defer l.sending.Unlock() //nolint:revive,gocritic // all are held until the answer is here
 		}
 	}
 	return r.extend(ctx, held, free)

@@ -106,12 +106,10 @@ func work(ctx context.Context, a *cli.App, s *cli.Session, f *workFlags, args []
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
+	// For good: neither a line of the log nor the error that the program ends with may end it by SIGPIPE.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	// The log and all commands write to it. Without a reader of it the worker drains.
-	stderr := syncwriter.New(&readWriter{to: s.Err, gone: func() {
-		// For good: the error that the program ends with must not end it by SIGPIPE either.
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-		end(errNoReader)
-	}})
+	stderr := syncwriter.New(&readWriter{to: s.Err, gone: func() { end(errNoReader) }})
 	grace := f.grace
 	if grace == 0 {
 		grace = -1 // none, to the SDK
