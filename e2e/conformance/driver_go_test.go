@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -158,6 +159,8 @@ func (d *goDriver) handle(ctx context.Context, worker int, job *sdk.Job[script])
 		switch step.Do {
 		case "return":
 			return step.Value, nil
+		case "big":
+			return strconv.FormatInt(job.Payload.N, 10), nil
 		case "undefined":
 			return nil, nil
 		case "unencodable":
@@ -179,6 +182,10 @@ func (d *goDriver) handle(ctx context.Context, worker int, job *sdk.Job[script])
 		case "ended":
 			<-ctx.Done()
 			d.say(line{Event: "told", Worker: worker, Job: job.ID, Epoch: job.Epoch, Cause: causeOf(ctx)})
+		case "listen":
+			context.AfterFunc(ctx, func() {
+				d.say(line{Event: "heard", Worker: worker, Job: job.ID, Epoch: job.Epoch, Cause: causeOf(ctx)})
+			})
 		case "rethrow":
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)

@@ -17,7 +17,7 @@ import (
 type command struct {
 	// ID is repeated in the answer.
 	ID int `json:"id"`
-	// Do is submit, rerun, submit_many, get, wait, result, submit_and_wait, list, all, cancel, redrive, verify; work,
+	// Do is submit, rerun, submit_many, get, wait, result, result_text (the result as JSON), submit_and_wait, list, all, cancel, redrive, verify; work,
 	// which is answered when the worker has stopped; stop, which stops one; go, which lets the handler of a job go on.
 	Do  string `json:"do"`
 	URL string `json:"url"`
@@ -47,10 +47,13 @@ type command struct {
 // script is the payload of a job of the type "script": the steps of its first delivery, of its second, and so on.
 type script struct {
 	Deliveries [][]step `json:"deliveries"`
+	// N is what the step big returns.
+	N int64 `json:"n,omitzero"`
 }
 
 // step is one step of a handler: return, undefined (nothing), unencodable (what is no JSON), large (more than a result may have), fail, snooze, progress, checkpoint,
-// go (wait for the command), ended (wait to be told to stop, and say so), rethrow (throw why).
+// go (wait for the command), ended (wait to be told to stop, and say so), rethrow (throw why), listen (say later if it is told to stop),
+// big (return the payload's n, as text).
 type step struct {
 	Do           string   `json:"do"`
 	Value        any      `json:"value,omitzero"`
@@ -67,7 +70,7 @@ type line struct {
 	OK    json.RawMessage `json:"ok,omitzero"`
 	Error *failure        `json:"error,omitzero"`
 
-	// Event is started, when a handler begins, or told, when it learns that it should stop.
+	// Event is started, when a handler begins, or told, when it learns that it should stop, or heard, if that came after listen.
 	Event      string          `json:"event,omitzero"`
 	Worker     int             `json:"worker,omitzero"`
 	Job        string          `json:"job,omitzero"`
@@ -200,6 +203,9 @@ func (d *goDriver) produce(ctx context.Context, api *client.Client, c command) (
 		return api.Wait(ctx, c.Job)
 	case "result":
 		return client.Wait[json.RawMessage](ctx, api, c.Job)
+	case "result_text":
+		job, err := api.Get(ctx, c.Job)
+		return string(job.Result), err
 	case "list":
 		return lists(ctx, api, c)
 	case "all":

@@ -43,6 +43,8 @@ type rule struct {
 	body   string
 	// hang answers nothing until the client goes away.
 	hang bool
+	// until, if set, delays the request until it is closed.
+	until chan struct{}
 }
 
 // exchange is one request and what was answered.
@@ -135,6 +137,13 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if held != nil {
 		select {
 		case <-held:
+		case <-r.Context().Done():
+			panic(http.ErrAbortHandler)
+		}
+	}
+	if rule != nil && rule.until != nil {
+		select {
+		case <-rule.until:
 		case <-r.Context().Done():
 			panic(http.ErrAbortHandler)
 		}

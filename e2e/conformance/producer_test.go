@@ -260,7 +260,7 @@ func waits(x *trial) {
 	if failed != nil || result["text"] != "Grüße, 世界 🌍 </script>" {
 		x.Errorf("%v, %+v", result, failed)
 	}
-	request := api.SubmitRequest{Type: "script", Queue: x.queue, Payload: raw(x, script{[][]step{{{Do: "return", Value: 7}}}})}
+	request := api.SubmitRequest{Type: "script", Queue: x.queue, Payload: raw(x, script{Deliveries: [][]step{{{Do: "return", Value: 7}}}})}
 	if n := must[int](x, command{Do: "submit_and_wait", Request: raw(x, request)}); n != 7 {
 		x.Errorf("submitted and waited for: %d", n)
 	}

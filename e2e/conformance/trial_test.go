@@ -87,7 +87,7 @@ func (x *trial) simple() api.SubmitRequest { return api.SubmitRequest{Type: "sim
 // scripted submits a job whose deliveries go by steps, and gives its id.
 func (x *trial) scripted(deliveries ...[]step) string {
 	x.Helper()
-	return stack.Submit(x.T, x.c, api.SubmitRequest{Type: "script", Queue: x.queue, Payload: raw(x, script{deliveries})})
+	return stack.Submit(x.T, x.c, api.SubmitRequest{Type: "script", Queue: x.queue, Payload: raw(x, script{Deliveries: deliveries})})
 }
 
 // leases sets how long a lease of the case's queue lasts.

@@ -33,6 +33,22 @@ func completes(x *trial) {
 	}
 }
 
+func wholeNumbers(x *trial) {
+	x.work(1)
+	x.completes(stack.Submit(x.T, x.c, api.SubmitRequest{
+		Type: "script", Queue: x.queue, Payload: raw(x, script{Deliveries: [][]step{{{Do: "big"}}}, N: 1<<53 + 1}),
+	}), `"9007199254740993"`, 1, 1)
+	// The braces, quotes and backslashes before it must not hide it.
+	other := stack.Submit(x.T, x.c, api.SubmitRequest{Type: "other", Queue: x.queue, Payload: json.RawMessage(`{"result":["}\\\"{",{"a":[]}]}`)})
+	claimed := stack.ClaimOne(x.T, x.c, x.queue+"-other", x.queue)
+	if _, err := x.c.Complete(x.Context(), claimed.ID, api.CompleteRequest{LeaseToken: claimed.LeaseToken, Result: json.RawMessage("9007199254740993")}); err != nil {
+		x.Fatal(err)
+	}
+	if text := must[string](x, command{Do: "result_text", Job: other}); text != "9007199254740993" {
+		x.Errorf("the result is %s", text)
+	}
+}
+
 func failsJobs(x *trial) {
 	x.work(2)
 	after := int64(0)
@@ -152,6 +168,35 @@ func restores(x *trial) {
 	}
 }
 
+// The heartbeat arrives after the complete, so core reports the lease as lost. The handler that has returned is not told.
+func tellsNothing(x *trial) {
+	x.leases(2 * time.Minute)
+	late := make(chan struct{})
+	x.front.add(&rule{method: http.MethodPost, suffix: "/heartbeat", times: 1, until: late})
+	w := x.work(2)
+	percent := 10.0
+	report := step{Do: "progress", Percent: &percent, Message: "under way"}
+	job := x.scripted([]step{{Do: "listen"}, report, {Do: "go"}, {Do: "return", Value: "done"}})
+	x.front.await(x.T, "the heartbeat", http.MethodPost, "/heartbeat", func(one exchange) bool { return strings.Contains(string(one.body), job) })
+	w.goOn(job)
+	x.completes(job, `"done"`, 1, 1)
+	x.front.await(x.T, "the complete is answered", http.MethodPost, job+"/complete", func(one exchange) bool { return one.status == http.StatusOK })
+	close(late)
+	// Heartbeats are sent one after the other: with the next one the first one's answer was processed.
+	next := x.scripted([]step{report, {Do: "go"}, {Do: "return"}})
+	x.front.await(x.T, "the next heartbeat", http.MethodPost, "/heartbeat", func(one exchange) bool { return strings.Contains(string(one.body), next) })
+	w.goOn(next)
+	x.completes(next, "null", 1, 1)
+	w.stop()
+	w.driver.mu.Lock()
+	defer w.driver.mu.Unlock()
+	for _, l := range w.driver.events {
+		if l.Event == "heard" && l.Job == job && slices.Contains([]string{"lease_lost", "cancel", "timeout", "stopping"}, l.Cause) {
+			x.Errorf("the handler of a completed job was told %q", l.Cause)
+		}
+	}
+}
+
 func cancels(x *trial) {
 	x.leases(visible)
 	w := x.work(2)
@@ -166,7 +211,7 @@ func cancels(x *trial) {
 	}
 	limit := int64(300)
 	slow := stack.Submit(x.T, x.c, api.SubmitRequest{
-		Type: "script", Queue: x.queue, Payload: raw(x, script{[][]step{{{Do: "ended"}, {Do: "rethrow"}}}}), TimeoutMS: &limit, MaxAttempts: new(1),
+		Type: "script", Queue: x.queue, Payload: raw(x, script{Deliveries: [][]step{{{Do: "ended"}, {Do: "rethrow"}}}}), TimeoutMS: &limit, MaxAttempts: new(1),
 	})
 	w.told(slow, 1, "timeout")
 	if ended := x.ends(slow); ended.State != api.StateDeadLetter {

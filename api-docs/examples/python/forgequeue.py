@@ -1294,6 +1294,7 @@ class _Lease:
         self.cause: Optional[ForgeQueueError] = None
         self.lock = threading.Lock()
         self.on_end: List[Callable[[], None]] = []
+        self.returned = False
         self.settled = threading.Event()  # the handler has returned, or is no longer waited for
         self.renewed = time.monotonic()
         self.length = max(job["lease_ms"] / 1000, _SHORTEST_LEASE)
@@ -1303,15 +1304,23 @@ class _Lease:
         self.next_report = 0.0
 
     def end(self, cause: ForgeQueueError) -> None:
-        """Tells the handler to stop; the first cause counts."""
+        """Tells the handler to stop; the first cause counts.
+
+        One that has returned is told nothing: a heartbeat that was under way meanwhile reports its lease as lost.
+        """
         with self.lock:
-            if self.cause is not None:
+            if self.cause is not None or self.returned:
                 return
             self.cause = cause
             listeners, self.on_end = self.on_end, []
         self.ended.set()
         for listener in listeners:
             listener()
+
+    def has_returned(self) -> None:
+        with self.lock:
+            self.returned = True
+            self.on_end = []
 
     def listen(self, listener: Callable[[], None]) -> None:
         with self.lock:
@@ -1644,6 +1653,7 @@ class Worker:
         job = RunningJob(lease, self._wake)
 
         def settle(result: Any, error: Optional[BaseException]) -> None:
+            lease.has_returned()
             stack = "" if error is None else "".join(traceback.format_exception(type(error), error, error.__traceback__))
             ended.append((result, error, stack))
             lease.settled.set()

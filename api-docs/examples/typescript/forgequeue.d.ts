@@ -3,7 +3,8 @@
  * the worker in Node.js and Deno.
  *
  * Requests and answers have the fields of the HTTP API, as api-docs/gateway.json documents them. Durations that this file
- * adds are milliseconds, in names that end in Ms.
+ * adds are milliseconds, in names that end in Ms. JavaScript rounds whole numbers above 2^53 (Number.MAX_SAFE_INTEGER): names
+ * that end in Json are the text of a value as the server sent it.
  */
 /** The states of a job. */
 export type State = 'blocked' | 'scheduled' | 'queued' | 'running' | 'completed' | 'dead_letter' | 'cancelled';
@@ -96,6 +97,9 @@ export interface Job<Result = unknown, Payload = unknown> extends JobSummary {
     payload: Payload;
     result: Result | null;
     checkpoint: unknown;
+    payloadJson: string;
+    resultJson: string;
+    checkpointJson: string;
 }
 /** The answer to a submit. */
 export interface Submitted extends JobSummary {
@@ -379,6 +383,11 @@ export declare class Client {
     putQueue(name: string, settings: QueueRequest, options?: CallOptions): Promise<Record<string, unknown>>;
     /** Calls any route of the API. Gives the body of the answer, undefined if it has none. */
     call<T>(call: Call, options?: CallOptions): Promise<T>;
+    /** Calls any route of the API. Gives the body of the answer and its text, in which no number is rounded. */
+    callWithJson<T>(call: Call, options?: CallOptions): Promise<{
+        body: T;
+        json: string;
+    }>;
 }
 /** Gives all items of a list, page by page: pages((page) => client.deadLetters({ queue: 'mail' }, page)). */
 export declare function pages<Item>(list: (page: PageRequest) => Promise<Page<Item>>): AsyncGenerator<Item, void, undefined>;
@@ -434,6 +443,8 @@ export interface ClaimedJob<Payload = unknown> {
     queue: string;
     payload: Payload;
     checkpoint: unknown;
+    payloadJson: string;
+    checkpointJson: string;
     priority: number;
     attempt: number;
     max_attempts: number;
@@ -459,8 +470,10 @@ export interface ClaimedJob<Payload = unknown> {
     }[];
 }
 /** One attempt at a job, as its handler sees it. */
-export interface RunningJob<Payload = unknown> extends Omit<ClaimedJob<Payload>, 'checkpoint' | 'lease_token' | 'lease_expires_at' | 'lease_ms'> {
-    /** Aborts when the handler should stop; its reason is LeaseLost, CancelRequested, TimedOut or Stopping. */
+export interface RunningJob<Payload = unknown> extends Omit<ClaimedJob<Payload>, 'checkpoint' | 'checkpointJson' | 'lease_token' | 'lease_expires_at' | 'lease_ms'> {
+    /** The payload as the server sent it: its numbers are not rounded. */
+    readonly payloadJson: string;
+    /** Aborts when the handler should stop, and never after it has returned; its reason is LeaseLost, CancelRequested, TimedOut or Stopping. */
     readonly signal: AbortSignal;
     /** Says how far the attempt is: 0 to 100 percent, null if that is not known. Call it as often as you like: the newest is sent, at most once a second. */
     progress(percent: number | null, message?: string): void;
@@ -471,6 +484,8 @@ export interface RunningJob<Payload = unknown> extends Omit<ClaimedJob<Payload>,
     checkpoint(value: unknown): void;
     /** The last checkpoint of an earlier attempt; undefined if there is none. */
     restore<Value = unknown>(): Value | undefined;
+    /** The same as JSON, as the server sent it. */
+    restoreJson(): string | undefined;
 }
 export type Handler<Payload = any, Result = unknown> = (job: RunningJob<Payload>) => Promise<Result> | Result;
 export interface HandlerOptions {
@@ -516,6 +531,9 @@ export declare class Worker {
     run(options?: {
         signal?: AbortSignal;
     }): Promise<void>;
-    /** Runs until SIGTERM or SIGINT. A second signal ends the process at once. */
+    /**
+     * Runs until SIGTERM or SIGINT. A second signal ends the process at once. If a handler has not returned although its signal has
+     * aborted, the process is ended a second after this returns: nothing else can end the handler.
+     */
     runUntilSignal(signals?: string[]): Promise<void>;
 }

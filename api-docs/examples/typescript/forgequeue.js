@@ -3,7 +3,8 @@
  * the worker in Node.js and Deno.
  *
  * Requests and answers have the fields of the HTTP API, as api-docs/gateway.json documents them. Durations that this file
- * adds are milliseconds, in names that end in Ms.
+ * adds are milliseconds, in names that end in Ms. JavaScript rounds whole numbers above 2^53 (Number.MAX_SAFE_INTEGER): names
+ * that end in Json are the text of a value as the server sent it.
  */
 // ---- limits of the API, in bytes where nothing else is said
 const MAX_BATCH_JOBS = 1000;
@@ -235,7 +236,8 @@ export class Client {
     // -- reading
     /** Reads one job. The problem not_found stands for the jobs of others too. */
     async get(id, options = {}) {
-        return this.call({ method: 'GET', path: ['v1', 'jobs', id], repeatable: true }, options);
+        const answer = await this.#call({ method: 'GET', path: ['v1', 'jobs', id], repeatable: true }, options);
+        return withJson(answer.body, answer.json);
     }
     /** Waits until the job has ended: completed, dead_letter or cancelled. Throws DeadlineError after timeoutMs, if given, with the job as last seen. */
     async wait(id, options = {}) {
@@ -247,7 +249,7 @@ export class Client {
         try {
             for (;;) {
                 const asked = now();
-                const { status, headers, body } = await this.#call({
+                const { status, headers, body, json } = await this.#call({
                     method: 'GET', path: ['v1', 'jobs', id], repeatable: true, heldMs,
                     headers: { Prefer: `wait=${Math.floor(heldMs / 1000)}`, 'If-None-Match': etag || undefined },
                 }, { ...options, timeoutMs: end === Infinity ? Infinity : end - now() });
@@ -255,7 +257,7 @@ export class Client {
                 if (status !== 304)
                     etag = headers.get('ETag') ?? '';
                 if (ended(job.state))
-                    return job;
+                    return status === 304 ? job : withJson(job, json);
                 // An early answer without a change counts as no wait, even with the header.
                 const held = headers.has('Preference-Applied') && (job.state !== last?.state || now() - asked >= 500);
                 last = job;
@@ -349,6 +351,11 @@ export class Client {
     async call(call, options = {}) {
         return (await this.#call(call, options)).body;
     }
+    /** Calls any route of the API. Gives the body of the answer and its text, in which no number is rounded. */
+    async callWithJson(call, options = {}) {
+        const { body, json } = await this.#call(call, options);
+        return { body, json };
+    }
     async #call(call, options) {
         const target = this.#base + call.path.map(segment).join('') + queryOf(call.query);
         const name = `${call.method} /${call.path.join('/')}`;
@@ -402,11 +409,11 @@ export class Client {
             });
             const content = await readBody(response, MAX_ANSWER);
             if (response.status === 304 && call.headers?.['If-None-Match'] !== undefined) {
-                return { status: 304, headers: response.headers, body: undefined };
+                return { status: 304, headers: response.headers, body: undefined, json: '' };
             }
             if (!response.ok)
                 throw refusal(name, response, content);
-            return { status: response.status, headers: response.headers, body: decode(name, response.status, content) };
+            return { status: response.status, headers: response.headers, body: decode(name, response.status, content), json: content };
         }
         catch (cause) {
             if (cause instanceof ForgeQueueError)
@@ -496,6 +503,64 @@ function decode(name, status, content) {
     catch (cause) {
         throw new StatusError(name, status, content.slice(0, EXCERPT), null, cause);
     }
+}
+/** The end of the JSON value that begins at a position of valid JSON. */
+function valueEnd(json, at) {
+    let depth = 0;
+    for (;; at++) {
+        const c = json.charCodeAt(at);
+        if (c === 0x22) { // a string: to the next quote that is not escaped
+            for (let escaped = true; escaped;) {
+                at = json.indexOf('"', at + 1);
+                let before = at;
+                while (json.charCodeAt(before - 1) === 0x5c)
+                    before--;
+                escaped = (at - before) % 2 === 1;
+            }
+        }
+        else if (c === 0x7b || c === 0x5b) {
+            depth++;
+            continue;
+        }
+        else if (c === 0x7d || c === 0x5d) {
+            depth--;
+        }
+        else if (depth > 0) {
+            continue;
+        }
+        else { // a number or a word
+            while (at < json.length && !/[,\]}\s]/.test(json.charAt(at)))
+                at++;
+            return at;
+        }
+        if (depth === 0)
+            return at + 1;
+    }
+}
+/** The texts of the values of an object or array, which is valid JSON; those of an array are named 0, 1, 2 … */
+function valuesOf(json) {
+    const values = new Map();
+    const skip = (at) => { while (/[,:\s]/.test(json.charAt(at)))
+        at++; return at; };
+    const start = skip(0);
+    const array = json.charAt(start) === '[';
+    for (let at = skip(start + 1), n = 0; at < json.length && !/[\]}]/.test(json.charAt(at)); n++) {
+        let name = String(n);
+        if (!array) {
+            const end = valueEnd(json, at);
+            name = JSON.parse(json.slice(at, end));
+            at = skip(end);
+        }
+        const end = valueEnd(json, at);
+        values.set(name, json.slice(at, end));
+        at = skip(end);
+    }
+    return values;
+}
+/** A job with the texts of its values. */
+function withJson(job, json) {
+    const of = valuesOf(json);
+    return { ...job, payloadJson: of.get('payload') ?? 'null', resultJson: of.get('result') ?? 'null', checkpointJson: of.get('checkpoint') ?? 'null' };
 }
 /** Reads a body of a limited size. */
 async function readBody(response, most) {
@@ -685,10 +750,15 @@ const SHORTEST_LEASE_MS = 1000;
 const REPORT_EVERY_MS = 1000;
 const REPORT_BYTES = 4 << 20;
 const OUTCOME_TRY_MS = 15_000;
+/** How long the process may go on after runUntilSignal if a handler has not returned. */
+const EXIT_MS = 1000;
 /** One claimed job while it is this worker's. */
 class Lease {
     job;
     controller = new AbortController();
+    /** Ends the calls that send the outcome. One signal for all leases would have too many listeners. */
+    sending = new AbortController();
+    #returned = false;
     /** The lease lasts for length after renewed. */
     renewed = now();
     length;
@@ -701,6 +771,12 @@ class Lease {
         this.job = job;
         this.length = Math.max(job.lease_ms, SHORTEST_LEASE_MS);
     }
+    /** Tells the handler to stop, unless it has returned: a heartbeat that was under way meanwhile reports its lease as lost. */
+    tell(reason) {
+        if (!this.#returned)
+            this.controller.abort(reason);
+    }
+    returned() { this.#returned = true; }
     get reporting() { return this.progress !== null || this.checkpoint !== null; }
     /** When the lease is assumed to expire. */
     get end() { return this.renewed + this.length; }
@@ -731,6 +807,10 @@ export class Worker {
     #abandon = new Set();
     /** Ends what is still being sent. */
     #over = new AbortController();
+    /** All leases whose attempts are under way: those that are lost too. */
+    #open = new Set();
+    /** How many handlers were abandoned and have not returned. */
+    #deaf = 0;
     constructor(options) {
         const { concurrency = 10, waitMs = 20_000, graceMs = 20_000 } = options;
         if (!Number.isInteger(concurrency) || concurrency < 1)
@@ -800,7 +880,7 @@ export class Worker {
         await this.#drain();
         this.#state = 'ended';
         this.#wake.set();
-        this.#over.abort(new Stopping());
+        this.#endCalls();
         await beating;
         if (refused === undefined)
             await this.#leave();
@@ -808,7 +888,10 @@ export class Worker {
         if (refused !== undefined)
             throw refused;
     }
-    /** Runs until SIGTERM or SIGINT. A second signal ends the process at once. */
+    /**
+     * Runs until SIGTERM or SIGINT. A second signal ends the process at once. If a handler has not returned although its signal has
+     * aborted, the process is ended a second after this returns: nothing else can end the handler.
+     */
     async runUntilSignal(signals = ['SIGTERM', 'SIGINT']) {
         const node = nodeProcess();
         if (node === undefined)
@@ -827,7 +910,18 @@ export class Worker {
         finally {
             for (const signal of signals)
                 node.off(signal, stop);
+            if (this.#deaf > 0) {
+                this.#logger('warn', 'the process ends: handlers did not return', { worker_id: this.id, handlers: this.#deaf, exit_ms: EXIT_MS });
+                const timer = setTimeout(() => { if (this.#deaf > 0)
+                    node.exit(); }, EXIT_MS);
+                timer.unref?.();
+            }
         }
+    }
+    #endCalls() {
+        this.#over.abort(new Stopping());
+        for (const lease of this.#open)
+            lease.sending.abort(new Stopping());
     }
     #types() {
         return this.#any !== undefined || this.#handlers.size > MAX_TYPES ? undefined : [...this.#handlers.keys()];
@@ -863,12 +957,16 @@ export class Worker {
             const asked = now();
             try {
                 // Ending the call closes the connection: the server then takes back the jobs that it was about to send.
-                const { jobs } = await this.#client.call({
+                const { body: { jobs }, json } = await this.#client.callWithJson({
                     method: 'POST', path: ['v1', 'claims'], heldMs: this.#waitMs,
                     body: { worker_id: this.id, queues: this.#queues, types: this.#types(), tags: this.#tags, max: slots, wait_ms: this.#waitMs },
                 }, { signal: stop });
                 failures = 0;
-                jobs.forEach((job, i) => this.#begin(job, stop.aborted || i >= slots));
+                const texts = jobs.length > 0 ? [...valuesOf(valuesOf(json).get('jobs') ?? '[]').values()].map(valuesOf) : [];
+                jobs.forEach((job, i) => {
+                    const payloadJson = texts[i]?.get('payload') ?? 'null';
+                    this.#begin({ ...job, payloadJson, checkpointJson: texts[i]?.get('checkpoint') ?? 'null' }, stop.aborted || i >= slots);
+                });
                 // An empty answer for which the server did not wait is followed by a pause.
                 if (jobs.length > 0 || now() - asked >= Math.min(100, this.#waitMs / 2))
                     hasty = 0;
@@ -886,10 +984,12 @@ export class Worker {
     #begin(job, giveBack) {
         const lease = new Lease(job);
         this.#held.set(job.lease_token, lease);
+        this.#open.add(lease);
         this.#running++;
         this.#wake.set();
         const attempt = this.#attempt(lease, giveBack).finally(() => {
             this.#held.delete(job.lease_token);
+            this.#open.delete(lease);
             this.#attempts.delete(attempt);
             this.#running--;
             this.#slotFree.set();
@@ -917,13 +1017,22 @@ export class Worker {
             return { kind: 'snooze', body: { delay_ms: this.#unknownTypeDelayMs, error: { type: 'no_handler', message: `worker ${this.id} has no handler for type ${JSON.stringify(job.type)}` } } };
         }
         const limit = Math.min(job.timeout_ms ?? Infinity, handler.options.timeoutMs ?? Infinity);
-        const timer = limit === Infinity ? undefined : setTimeout(() => controller.abort(new TimedOut()), Math.min(limit, 2 ** 31 - 1));
+        const timer = limit === Infinity ? undefined : setTimeout(() => lease.tell(new TimedOut()), Math.min(limit, 2 ** 31 - 1));
         let abandon = () => { };
         try {
             const result = await new Promise((resolve, reject) => {
-                abandon = () => reject(new ForgeQueueError('the handler did not return after its signal had aborted'));
+                let abandoned = false;
+                abandon = () => {
+                    abandoned = true;
+                    this.#deaf++;
+                    reject(new ForgeQueueError('the handler did not return after its signal had aborted'));
+                };
                 this.#abandon.add(abandon);
-                (async () => handler.run(this.#runningJob(lease)))().then(resolve, reject); // after abandon neither has an effect
+                (async () => handler.run(this.#runningJob(lease)))().finally(() => {
+                    lease.returned();
+                    if (abandoned)
+                        this.#deaf--;
+                }).then(resolve, reject); // after abandon neither has an effect
             });
             const encoded = encodeResult(result);
             if (bytes(encoded) > MAX_RESULT)
@@ -939,7 +1048,7 @@ export class Worker {
         }
     }
     #runningJob(lease) {
-        const { checkpoint, lease_token: _token, lease_expires_at: _expires, lease_ms: _length, ...job } = lease.job;
+        const { checkpoint, checkpointJson, lease_token: _token, lease_expires_at: _expires, lease_ms: _length, ...job } = lease.job;
         const add = (report) => {
             const first = !lease.reporting;
             report();
@@ -963,6 +1072,7 @@ export class Worker {
                 add(() => { lease.checkpoint = encoded; });
             },
             restore: () => (checkpoint ?? undefined),
+            restoreJson: () => checkpointJson === 'null' ? undefined : checkpointJson,
         };
     }
     /** Sends the outcome until the server has answered it, or its lease has certainly ended. */
@@ -975,7 +1085,7 @@ export class Worker {
                 await this.#client.call({
                     method: 'POST', path: ['v1', 'jobs', lease.job.id, kind], repeatable: true, body: { lease_token: lease.job.lease_token, ...body },
                     headers: { 'X-Correlation-Id': sendable(lease.job.correlation_id ?? undefined), Traceparent: sendable(lease.job.traceparent ?? undefined) },
-                }, { signal: this.#over.signal, timeoutMs: OUTCOME_TRY_MS });
+                }, { signal: lease.sending.signal, timeoutMs: OUTCOME_TRY_MS });
                 return { word: { complete: 'completed', fail: 'failed', snooze: 'snoozed', release: 'released' }[kind], error: cause };
             }
             catch (error) {
@@ -989,12 +1099,12 @@ export class Worker {
                 }
                 if (codeOf(error) === 'lease_lost')
                     return { word: 'lost', error };
-                if (final(status) || this.#over.signal.aborted || now() > lease.certainEnd)
+                if (final(status) || lease.sending.signal.aborted || now() > lease.certainEnd)
                     return { word: 'unsent', error };
                 const pause = retryWait(failures++, 5000, error);
                 this.#logger('warn', 'an outcome was not taken', { worker_id: this.id, job_id: lease.job.id, error: text(error), failures, retry_ms: Math.round(pause) });
                 try {
-                    await sleep(Math.min(pause, Math.max(lease.certainEnd - now(), 0) + 1), this.#over.signal);
+                    await sleep(Math.min(pause, Math.max(lease.certainEnd - now(), 0) + 1), lease.sending.signal);
                 }
                 catch {
                     return { word: 'unsent', error };
@@ -1054,7 +1164,7 @@ export class Worker {
     #loseOverdue() {
         for (const lease of this.#held.values())
             if (now() >= lease.end)
-                lease.controller.abort(new LeaseLost());
+                lease.tell(new LeaseLost());
     }
     /** One heartbeat for all leases, or for those that report. A worker that the server does not know registers again. */
     async #beat(only) {
@@ -1118,12 +1228,12 @@ export class Worker {
             if (status?.job_id !== lease.job.id)
                 throw new ForgeQueueError('the answer to the heartbeat is not in the order sent');
             if (status.status === 'lost') {
-                lease.controller.abort(new LeaseLost());
+                lease.tell(new LeaseLost());
                 this.#held.delete(lease.job.lease_token); // its handler may go on for long; there is no lease to extend
                 return;
             }
             if (status.status === 'cancel')
-                lease.controller.abort(new CancelRequested());
+                lease.tell(new CancelRequested());
             lease.renewed = renewed;
             if (status.lease_ms !== null)
                 lease.length = Math.max(status.lease_ms, SHORTEST_LEASE_MS);
@@ -1138,7 +1248,7 @@ export class Worker {
             return;
         const end = now() + 5000;
         try {
-            await this.#beatFor([lease], () => ({ signal: this.#over.signal, timeoutMs: Math.max(end - now(), 0) }));
+            await this.#beatFor([lease], () => ({ signal: lease.sending.signal, timeoutMs: Math.max(end - now(), 0) }));
         }
         catch (error) {
             this.#logger('warn', 'the last checkpoint could not be sent', { worker_id: this.id, job_id: lease.job.id, error: text(error) });
@@ -1149,14 +1259,14 @@ export class Worker {
         if (await this.#attemptsEnd(this.#graceMs))
             return;
         for (const lease of this.#held.values())
-            lease.controller.abort(new Stopping());
+            lease.tell(new Stopping());
         if (await this.#attemptsEnd(PATIENCE_MS))
             return;
         for (const abandon of this.#abandon)
             abandon();
         if (await this.#attemptsEnd(LAST_WORD_MS))
             return;
-        this.#over.abort(new Stopping());
+        this.#endCalls();
         await Promise.all(this.#attempts);
     }
     async #attemptsEnd(within) {

@@ -32,6 +32,7 @@ const commands = {
   get: async (c) => client(c).get(c.job, options(c)),
   wait: async (c) => client(c).wait(c.job, options(c)),
   result: async (c) => client(c).result(c.job, options(c)),
+  result_text: async (c) => (await client(c).get(c.job, options(c))).resultJson,
   submit_and_wait: async (c) => client(c).submitAndWait(c.request, options(c)),
   list: async (c) => {
     const page = await client(c).list({ queue: c.queue }, { size: c.size, token: c.token || undefined }, options(c));
@@ -82,6 +83,7 @@ async function script(worker, job) {
   for (const step of deliveries[Math.min(job.epoch, deliveries.length) - 1]) {
     switch (step.do) {
       case 'return': return step.value;
+      case 'big': return /"n": ?(\d+)/.exec(job.payloadJson)[1];
       case 'undefined': return undefined;
       case 'unencodable': return { value: 1n };
       case 'large': return 'x'.repeat(256 << 10);
@@ -97,6 +99,9 @@ async function script(worker, job) {
       case 'ended':
         if (!job.signal.aborted) await new Promise((resolve) => job.signal.addEventListener('abort', resolve, { once: true }));
         say({ event: 'told', worker, job: job.id, epoch: job.epoch, cause: cause(job.signal.reason) });
+        break;
+      case 'listen':
+        job.signal.addEventListener('abort', () => say({ event: 'heard', worker, job: job.id, epoch: job.epoch, cause: cause(job.signal.reason) }), { once: true });
         break;
       case 'rethrow': job.signal.throwIfAborted(); break;
       default: throw new Error(`no step is called ${step.do}`);

@@ -108,6 +108,7 @@ COMMANDS = {
     "get": lambda c: call(c, "get", c["job"]),
     "wait": lambda c: call(c, "wait", c["job"]),
     "result": lambda c: call(c, "result", c["job"]),
+    "result_text": lambda c: json.dumps(call(c, "get", c["job"])["result"]),
     "submit_and_wait": lambda c: call(c, "submit_and_wait", c["request"], **key(c)),
     "list": list_page,
     "all": list_all,
@@ -131,7 +132,7 @@ def begin(worker, job):
 def step_of(worker, job, step):
     """One step that waits for nothing; True ends the handler."""
     does = step["do"]
-    if does in ("return", "undefined", "unencodable", "large"):
+    if does in ("return", "big", "undefined", "unencodable", "large"):
         return True
     if does == "fail":
         error = Exception(step["message"])
@@ -146,6 +147,8 @@ def step_of(worker, job, step):
         job.checkpoint(step["value"])
     elif does == "ended":
         say({"event": "told", "worker": worker, "job": job.id, "epoch": job.epoch, "cause": CAUSES.get(type(job.cause), str(job.cause))})
+    elif does == "listen":
+        threading.Thread(target=hear, args=(worker, job), daemon=True).start()
     elif does == "rethrow":
         job.raise_if_ended()
     elif does != "go":
@@ -153,7 +156,14 @@ def step_of(worker, job, step):
     return False
 
 
-def value_of(step):
+def hear(worker, job):
+    job.ended.wait()
+    say({"event": "heard", "worker": worker, "job": job.id, "epoch": job.epoch, "cause": CAUSES.get(type(job.cause), str(job.cause))})
+
+
+def value_of(job, step):
+    if step["do"] == "big":
+        return str(job.payload["n"])
     return {"unencodable": {1, 2}, "large": "x" * (256 << 10)}.get(step["do"], step.get("value"))
 
 
@@ -165,7 +175,7 @@ def lambda_sync(worker):
             elif step["do"] == "ended":
                 job.ended.wait()
             if step_of(worker, job, step):
-                return value_of(step)
+                return value_of(job, step)
         return None
 
     return script
@@ -186,7 +196,7 @@ def lambda_async(worker):
                 except asyncio.CancelledError:
                     pass
             if step_of(worker, job, step):
-                return value_of(step)
+                return value_of(job, step)
         return None
 
     return script
