@@ -37,6 +37,8 @@ type matchedDead struct {
 	UserID    *string
 	DedupeKey *string
 	Taken     bool
+	// caps are asked for once: what is counted and what the job is marked with must not differ if a limit changes meanwhile.
+	caps []usage.Cap
 }
 
 // dedupe is the pair that is unique among live jobs of a tenant.
@@ -65,11 +67,7 @@ func (s *Letters) redriveBatchIn(ctx context.Context, tx pgx.Tx, step *RedriveSt
 			before = d.ID
 			continue
 		}
-		var under []usage.Cap
-		if capsOf != nil {
-			under = capsOf(d.Queue, d.UserID)
-		}
-		if len(counts.Full(under)) > 0 {
+		if len(counts.Full(d.caps)) > 0 {
 			step.cursor, step.waiting, step.ended = before, true, false
 			for _, later := range dead[i:] {
 				step.later = append(step.later, later.ID)
@@ -79,9 +77,9 @@ func (s *Letters) redriveBatchIn(ctx context.Context, tx pgx.Tx, step *RedriveSt
 		if d.DedupeKey != nil {
 			taken[d.dedupe()] = true
 		}
-		counts.Take(under, 1)
+		counts.Take(d.caps, 1)
 		before = d.ID
-		admitted, counted = append(admitted, d.ID), append(counted, int16(usage.BitsOf(under)))
+		admitted, counted = append(admitted, d.ID), append(counted, int16(usage.BitsOf(d.caps)))
 	}
 	return step.redrive(ctx, tx, owner, admitted, counted, counts)
 }
@@ -102,8 +100,9 @@ func (s *Letters) lockLetters(ctx context.Context, tx pgx.Tx, owner tenant.ID, s
 		return &usage.Tally{}, dead, err
 	}
 	caps := make([][]usage.Cap, len(dead))
-	for i, d := range dead {
-		caps[i] = capsOf(d.Queue, d.UserID)
+	for i := range dead {
+		dead[i].caps = capsOf(dead[i].Queue, dead[i].UserID)
+		caps[i] = dead[i].caps
 	}
 	counts, err := usage.ReadUsage(ctx, tx, usage.KeysOf(caps...))
 	if err != nil {

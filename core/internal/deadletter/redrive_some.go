@@ -251,19 +251,15 @@ func (s *Letters) redriveIn(ctx context.Context, tx pgx.Tx, owner tenant.ID, use
 			some.taken[id] = true
 			continue
 		}
-		var under []usage.Cap
-		if capsOf != nil {
-			under = capsOf(d.Queue, d.UserID)
-		}
-		if full := counts.Full(under); len(full) > 0 {
+		if full := counts.Full(d.caps); len(full) > 0 {
 			some.full[id] = full
 			continue
 		}
 		if d.DedupeKey != nil {
 			keys[d.dedupe()] = true
 		}
-		counts.Take(under, 1)
-		admitted, counted = append(admitted, id), append(counted, int16(usage.BitsOf(under)))
+		counts.Take(d.caps, 1)
+		admitted, counted = append(admitted, id), append(counted, int16(usage.BitsOf(d.caps)))
 	}
 	if len(admitted) == 0 {
 		return some, nil

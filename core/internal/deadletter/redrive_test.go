@@ -163,6 +163,34 @@ func TestRedriveRefusesDuplicates(t *testing.T) {
 	}
 }
 
+// A limit that is set while a redrive runs counts each of its jobs or none: what a job is marked with is what was counted.
+func TestACapThatComesDuringARedrive(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.AddDeadLetters(10, celltest.DeadLetterRows{})
+	after := func(calls int) deadletter.CapsOf {
+		return func(string, *string) []usage.Cap {
+			if calls--; calls >= 0 {
+				return nil
+			}
+			return []usage.Cap{{CountKey: usage.CountKey{Tenant: f.Tenant, Counter: usage.ActiveTenant}, Limit: 100}}
+		}
+	}
+	five := f.deadIDs()[:5]
+	for i, result := range f.Store.Redrive(t.Context(), f.Tenant, "", five, after(len(five))) {
+		if result.Err != nil {
+			t.Fatalf("%s: %v", five[i], result.Err)
+		}
+	}
+	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
+	if _, err := f.Store.StepRedrive(t.Context(), uuid.MustParse(made.ID), after(5), 0.5); err != nil || f.Count("jobs") != 10 {
+		t.Fatalf("%d jobs, %v", f.Count("jobs"), err)
+	}
+	if drifts, err := f.Store.Verify(t.Context()); err != nil || len(drifts) != 0 {
+		t.Errorf("drift %v, %v", drifts, err)
+	}
+}
+
 // A full cap stops nothing for good: the redrive says that it waits, and goes on when
 // jobs have ended.
 func TestRedriveWaitsForCapacity(t *testing.T) {
