@@ -5,7 +5,7 @@ include .ci/flags
 
 GO           = PATH="$$PATH:/usr/local/go/bin" go
 # As make run builds, so that what one has compiled the other finds. GOWORK=off gives the same.
-BUILD_FLAGS  = -tags=$(BUILD_TAGS) -ldflags=$(BUILD_LDFLAGS)
+BUILD_FLAGS  = -tags=$(BUILD_TAGS) -gcflags=$(BUILD_GCFLAGS) -ldflags=$(BUILD_LDFLAGS)
 ARGS        ?=
 
 .PHONY: help run test test-slow build lint fmt drift tidy api-docs clients pictures migrations-seal mutants faults peers pgo secrets compose-smoke ci clean

@@ -76,16 +76,13 @@ const buildFolder = "fq-binary-"
 // cache, where Go finds it up to date: to link it takes longer than many a test, and
 // several packages need it at once.
 func (b *binary) build() (string, error) {
-	if given := os.Getenv("FORGEQUEUE_E2E_BINARY"); given != "" && b == &forgequeue {
-		return given, nil // built the same way, for many runs
-	}
 	kept, release, err := b.kept()
 	if err != nil {
 		return "", err
 	}
 	defer release()
 	// With the flags of .ci/flags, so that what the tests have compiled is not compiled again, and complete as it is released.
-	args := []string{"build", "-tags=nomsgpack,full", "-ldflags=-s -w", "-pgo=off", "-buildvcs=false", "-o", kept}
+	args := []string{"build", "-tags=nomsgpack,full", "-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-pgo=off", "-buildvcs=false", "-o", kept}
 	if b.clock {
 		overlay, err := faultClock(filepath.Dir(kept))
 		if err != nil {

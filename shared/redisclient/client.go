@@ -29,7 +29,13 @@ type Options struct {
 }
 
 // Client is a connection to one Redis, a cluster, or what Sentinel says is the primary. No call is repeated.
-type Client struct{ inner redis.UniversalClient }
+type Client struct {
+	inner any // a redis.UniversalClient: nothing that other packages see of Client says so, see library
+}
+
+// library is the library's client. A package that uses Client compiles what its fields, its methods' types and the
+// methods that are inlined lead to: with the library's types these were 8,000 symbols each time.
+func library(c *Client) redis.UniversalClient { return c.inner.(redis.UniversalClient) }
 
 // Open makes a client; it does not dial yet. Package redisurl has the forms of a URL. Replies are checked before the
 // library reads them.
@@ -79,18 +85,25 @@ func fence(err *error) {
 }
 
 // Close ends the connections.
-func (c *Client) Close() error { return c.inner.Close() }
+func (c *Client) Close() (err error) {
+	defer fence(&err)
+	return library(c).Close()
+}
 
 // OneNode says that the client has one server, not a cluster: a cluster counts only a node's own receivers.
+//
+//go:noinline
 func (c *Client) OneNode() bool {
-	_, one := c.inner.(*redis.Client)
+	_, one := library(c).(*redis.Client)
 	return one
 }
 
 // FindMasters asks a cluster, in the background, which server has which keys: by itself the library asks once a minute,
 // and not because a server is gone.
+//
+//go:noinline
 func (c *Client) FindMasters(ctx context.Context) {
-	if cluster, ok := c.inner.(*redis.ClusterClient); ok {
+	if cluster, ok := library(c).(*redis.ClusterClient); ok {
 		cluster.ReloadState(ctx)
 	}
 }
@@ -98,38 +111,38 @@ func (c *Client) FindMasters(ctx context.Context) {
 // Ping returns nil if the server answers.
 func (c *Client) Ping(ctx context.Context) (err error) {
 	defer fence(&err)
-	return c.inner.Ping(ctx).Err()
+	return library(c).Ping(ctx).Err()
 }
 
 // Time is the server's clock.
 func (c *Client) Time(ctx context.Context) (now time.Time, err error) {
 	defer fence(&err)
-	return c.inner.Time(ctx).Result()
+	return library(c).Time(ctx).Result()
 }
 
 // Info is what INFO says in some sections, by the sections' titles.
 func (c *Client) Info(ctx context.Context, sections ...string) (told map[string]map[string]string, err error) {
 	defer fence(&err)
-	return c.inner.InfoMap(ctx, sections...).Result()
+	return library(c).InfoMap(ctx, sections...).Result()
 }
 
 // Set stores a value for a time.
 func (c *Client) Set(ctx context.Context, key, value string, life time.Duration) (err error) {
 	defer fence(&err)
-	return c.inner.Set(ctx, key, value, life).Err()
+	return library(c).Set(ctx, key, value, life).Err()
 }
 
 // Beat puts a member into a sorted set by the server's clock, removes those that did so longer than life ago, and counts
 // the rest. The set expires with its youngest member.
 func (c *Client) Beat(ctx context.Context, key, member string, life time.Duration) (members int64, err error) {
 	defer fence(&err)
-	now, err := c.inner.Time(ctx).Result()
+	now, err := library(c).Time(ctx).Result()
 	if err != nil {
 		return 0, err
 	}
 	var count *redis.IntCmd
 	// One transaction, so that the key is never without a TTL.
-	_, err = c.inner.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+	_, err = library(c).TxPipelined(ctx, func(tx redis.Pipeliner) error {
 		tx.ZAdd(ctx, key, redis.Z{Score: float64(now.UnixMilli()), Member: member})
 		tx.ZRemRangeByScore(ctx, key, "-inf", strconv.FormatInt(now.Add(-life).UnixMilli(), 10))
 		tx.PExpire(ctx, key, life)
@@ -145,13 +158,13 @@ func (c *Client) Beat(ctx context.Context, key, member string, life time.Duratio
 // Leave removes a member that Beat has put there.
 func (c *Client) Leave(ctx context.Context, key, member string) (err error) {
 	defer fence(&err)
-	return c.inner.ZRem(ctx, key, member).Err()
+	return library(c).ZRem(ctx, key, member).Err()
 }
 
 // Publish sends a message, and gives the number of its receivers.
 func (c *Client) Publish(ctx context.Context, channel, payload string) (receivers int64, err error) {
 	defer fence(&err)
-	return c.inner.Publish(ctx, channel, payload).Result()
+	return library(c).Publish(ctx, channel, payload).Result()
 }
 
 // Subscription is what Listen does with what it hears. It must not block.
@@ -170,7 +183,7 @@ type Subscription struct {
 // library's own would end the process on an unexpected reply.
 func (c *Client) Listen(ctx context.Context, s Subscription) (err error) {
 	defer fence(&err)
-	subscription := c.inner.Subscribe(ctx, s.Channels...)
+	subscription := library(c).Subscribe(ctx, s.Channels...)
 	closeOnce := sync.OnceFunc(func() { _ = subscription.Close() })
 	defer closeOnce()
 	// a read is not interrupted by its context

@@ -33,12 +33,12 @@ type Call struct {
 // Run makes all calls in one round trip, and a second one for those that a server does not know the script for: after a
 // start, a flush of its scripts, a failover. Each call has its own reply or error.
 func (c *Client) Run(ctx context.Context, s Script, calls []*Call) {
-	unknown := c.pipeline(ctx, calls, func(p redis.Pipeliner, one *Call) *redis.Cmd {
+	unknown := pipeline(ctx, c, calls, func(p redis.Pipeliner, one *Call) *redis.Cmd {
 		return p.EvalSha(ctx, s.sha, one.Keys, one.Args...)
 	})
 	if len(unknown) > 0 {
 		// EVAL loads the script into the server's cache, and is the call at the same time.
-		c.pipeline(ctx, unknown, func(p redis.Pipeliner, one *Call) *redis.Cmd {
+		pipeline(ctx, c, unknown, func(p redis.Pipeliner, one *Call) *redis.Cmd {
 			return p.Eval(ctx, s.source, one.Keys, one.Args...)
 		})
 	}
@@ -46,13 +46,13 @@ func (c *Client) Run(ctx context.Context, s Script, calls []*Call) {
 
 // pipeline sends calls and reads their answers. It gives those that failed only because the script is unknown: nothing
 // of them was done.
-func (c *Client) pipeline(ctx context.Context, calls []*Call, add func(redis.Pipeliner, *Call) *redis.Cmd) (unknown []*Call) {
-	pipeline := c.inner.Pipeline()
+func pipeline(ctx context.Context, c *Client, calls []*Call, add func(redis.Pipeliner, *Call) *redis.Cmd) (unknown []*Call) {
+	sent := library(c).Pipeline()
 	commands := make([]*redis.Cmd, len(calls))
 	for i, one := range calls {
-		commands[i] = add(pipeline, one)
+		commands[i] = add(sent, one)
 	}
-	panicked := execute(ctx, pipeline)
+	panicked := execute(ctx, sent)
 	for i, one := range calls {
 		if one.Err = panicked; panicked != nil {
 			continue

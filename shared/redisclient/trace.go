@@ -14,7 +14,7 @@ import (
 // before the first call.
 func (c *Client) Trace(provider trace.TracerProvider) error {
 	// No statement: the arguments are keys with tenants' names, and many.
-	err := redisotel.InstrumentTracing(c.inner, redisotel.WithTracerProvider(below{inner: provider}),
+	err := redisotel.InstrumentTracing(library(c), redisotel.WithTracerProvider(below{inner: provider}),
 		redisotel.WithDBStatement(false), redisotel.WithCallerEnabled(false), redisotel.WithDialFilter(true))
 	if err != nil {
 		return fmt.Errorf("spans of redis: %w", err)
