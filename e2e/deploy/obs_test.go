@@ -50,42 +50,6 @@ func TestPrometheusFindsTheServices(t *testing.T) {
 	}
 }
 
-// Grafana gets what is provisioned where it looks for it, asks for a password, and
-// calls nobody.
-func TestGrafanaIsProvisioned(t *testing.T) {
-	t.Parallel()
-	grafana := project(t).Services["grafana"]
-	var providers struct {
-		Providers []struct {
-			Type    string `yaml:"type"`
-			Options struct {
-				Path string `yaml:"path"`
-			} `yaml:"options"`
-		} `yaml:"providers"`
-	}
-	folder := observability.Folder + "/grafana"
-	observability.ReadYAML(t, filepath.Join(top, folder, "provisioning", "dashboards", "forgequeue.yml"), &providers)
-	if len(providers.Providers) != 1 || providers.Providers[0].Type != "file" {
-		t.Fatalf("dashboards come from %+v", providers)
-	}
-	dashboards := providers.Providers[0].Options.Path
-	if !mounted(t, grafana, folder+"/provisioning", "/etc/grafana/provisioning") || !mounted(t, grafana, folder+"/dashboards", dashboards) {
-		t.Errorf("Grafana does not get its files: %v", grafana.Volumes)
-	}
-	set := settings(grafana)
-	for name, want := range map[string]string{
-		"GF_SECURITY_ADMIN_PASSWORD__FILE": "/run/secrets/grafana_password", "GF_AUTH_ANONYMOUS_ENABLED": "false", "GF_USERS_ALLOW_SIGN_UP": "false",
-		"GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH": dashboards + "/forgequeue.json",
-		"GF_ANALYTICS_REPORTING_ENABLED":            "false", "GF_ANALYTICS_CHECK_FOR_UPDATES": "false", "GF_ANALYTICS_CHECK_FOR_PLUGIN_UPDATES": "false",
-		"GF_NEWS_NEWS_FEED_ENABLED": "false", "GF_SECURITY_DISABLE_GRAVATAR": "true", "GF_PLUGINS_PREINSTALL_DISABLED": "true",
-		"GF_PLUGINS_PUBLIC_KEY_RETRIEVAL_DISABLED": "true", "GF_SNAPSHOTS_EXTERNAL_ENABLED": "false",
-	} {
-		if set[name] != want {
-			t.Errorf("%s is %q, want %q", name, set[name], want)
-		}
-	}
-}
-
 // mounted says whether a folder of the repository is there in a container, read-only.
 func mounted(t *testing.T, service types.ServiceConfig, folder, target string) bool {
 	t.Helper()
