@@ -15,8 +15,8 @@ type Queue struct {
 	Depth  Depth  `json:"depth"`
 	// DepthCapped names the depths that stopped counting: at MaxDepthCount, or in a list with depth_budget earlier.
 	DepthCapped []string `json:"depth_capped"`
-	// OldestQueuedMS is how long the job that was ready first has waited; null if
-	// nothing is queued.
+	// OldestQueuedMS is how long the job that could run first has waited; null if nothing is queued. A job that was
+	// given back with its attempt has waited since before.
 	OldestQueuedMS *int64 `json:"oldest_queued_ms"`
 	ActiveWorkers  int    `json:"active_workers"`
 	// StaleWorkers hold jobs of the queue and have sent no heartbeat for a while: they are STALE or DEAD.

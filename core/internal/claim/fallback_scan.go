@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -73,4 +74,32 @@ func (s *Claimer) Scan(ctx context.Context, after ReadyList, most int) ([]queue.
 		return nil, fmt.Errorf("claim: scan: %w", store.NothingChanged(err))
 	}
 	return found, nil
+}
+
+// givenBackSQL goes from lane to lane through the queued jobs that were given back, which are few.
+const givenBackSQL = `
+WITH RECURSIVE lane AS (
+  (SELECT lane_id, waiting_since FROM jobs
+   WHERE state = 'queued' AND waiting_since IS NOT NULL
+   ORDER BY lane_id, waiting_since
+   LIMIT 1)
+  UNION ALL
+  SELECT next.lane_id, next.waiting_since
+  FROM lane CROSS JOIN LATERAL (
+    SELECT lane_id, waiting_since FROM jobs
+    WHERE state = 'queued' AND waiting_since IS NOT NULL AND lane_id > lane.lane_id
+    ORDER BY lane_id, waiting_since
+    LIMIT 1
+  ) AS next
+)
+SELECT min(waiting_since) FROM (SELECT waiting_since FROM lane LIMIT @most) AS lanes`
+
+// OldestGivenBack gives since when the job, of any tenant, has waited that has waited longest of those that were given
+// back, in most lanes at most; nil where there is none.
+func (s *Claimer) OldestGivenBack(ctx context.Context, most int) (*time.Time, error) {
+	found, err := store.Query(ctx, s.Store, pgx.RowTo[*time.Time], givenBackSQL, store.Args{"most": most})
+	if err != nil {
+		return nil, fmt.Errorf("claim: jobs that were given back: %w", store.NothingChanged(err))
+	}
+	return found[0], nil
 }

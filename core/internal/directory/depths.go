@@ -53,10 +53,16 @@ const depthColumns = `
   LEAST(COALESCE(running.jobs, 0), counting.most + 1) AS running,
   COALESCE(running.stale, 0) AS stale_workers,
   (SELECT count(*) FROM (SELECT FROM dead_letters WHERE tenant_id = @tenant_id AND queue = asked.name LIMIT counting.most + 1) AS c) AS dead_letter,
-  (SELECT floor(extract(epoch FROM statement_timestamp() - min(j.ready_at)) * 1000)::bigint
-   FROM unnest(waiting.ids) AS l(id) CROSS JOIN generate_series(0, 9) AS p(priority) CROSS JOIN LATERAL
-     (SELECT ready_at FROM jobs WHERE state = 'queued' AND lane_id = l.id AND priority = p.priority
-      ORDER BY ready_at, id LIMIT 1) AS j) AS oldest_ms,
+  floor(extract(epoch FROM statement_timestamp() - LEAST(
+    (SELECT min(j.ready_at)
+     FROM unnest(waiting.ids) AS l(id) CROSS JOIN generate_series(0, 9) AS p(priority) CROSS JOIN LATERAL
+       (SELECT ready_at FROM jobs WHERE state = 'queued' AND lane_id = l.id AND priority = p.priority
+        ORDER BY ready_at, id LIMIT 1) AS j),
+    -- those that were given back
+    (SELECT min(j.waiting_since)
+     FROM unnest(waiting.ids) AS l(id) CROSS JOIN LATERAL
+       (SELECT waiting_since FROM jobs WHERE state = 'queued' AND waiting_since IS NOT NULL AND lane_id = l.id
+        ORDER BY waiting_since LIMIT 1) AS j))) * 1000)::bigint AS oldest_ms,
   (SELECT json_agg(json_build_object('type', t.type, 'tags', t.tags)) FROM unnest(waiting.ids) AS l(id) JOIN typed_lanes t ON t.id = l.id) AS ready,
   CASE WHEN asked.name = (SELECT name FROM asked ORDER BY name LIMIT 1) THEN
     (SELECT json_agg(json_build_object('queues', s.queues, 'types', s.types, 'tags', s.tags, 'workers', s.workers)) FROM serving AS s) END AS workers

@@ -88,7 +88,9 @@ func (d *Dispatcher) room(key usage.CountKey) (time.Duration, bool) {
 	case usage.ActiveUser:
 		ends = d.drains.OfUser(now, drain.UserKey{Tenant: key.Tenant, User: key.Name})
 	case usage.ActiveQueue:
-		ends = d.drains.OfQueue(now, tenant.QueueKey{Tenant: key.Tenant, Name: key.Name})
+		if settings := d.lanes.Settings(key.Tenant, key.Name); !d.heldBack(&settings) {
+			ends = d.drains.OfQueue(now, settings.QueueKey)
+		}
 	}
 	if ends <= 0 {
 		return 0, false

@@ -10,7 +10,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/explain"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
-	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -83,7 +82,7 @@ func (d *Dispatcher) queueDrain(settings *directory.QueueSettings, ahead int64) 
 		return nil, nil
 	}
 	turn := explain.Turn{Ahead: ahead, PerSecond: rate, Known: lineKnown, New: true}
-	if estimate := turn.Estimate(); estimate != nil && !settings.Paused && (!settings.Push || !d.breakerOpen(settings.QueueKey)) {
+	if estimate := turn.Estimate(); estimate != nil && !d.heldBack(settings) {
 		waitMS = &estimate.StartsInMS
 	}
 	return new(explain.Rounded(rate)), waitMS
@@ -146,9 +145,6 @@ func (w *waits) joined(key waitKey) {
 // newTurn is when a job that is submitted now is likely to start.
 func (d *Dispatcher) newTurn(ctx context.Context, lane *directory.Lane, priority int) explain.Turn {
 	settings := d.lanes.Settings(lane.Tenant, lane.Queue)
-	if settings.Paused || settings.Push && d.breakerOpen(settings.QueueKey) {
-		return explain.Turn{}
-	}
 	line, beside, err := d.place(ctx, queue.Spot{Lane: *lane, Priority: priority})
 	if err != nil {
 		d.log.WarnContext(ctx, "how long a new job would wait is not known", "error", err)
@@ -162,7 +158,12 @@ func (d *Dispatcher) newTurn(ctx context.Context, lane *directory.Lane, priority
 	return turn
 }
 
-func (d *Dispatcher) breakerOpen(key tenant.QueueKey) bool {
-	breaker := d.breaker(key)
-	return breaker != nil && breaker.State == api.BreakerOpen
+// heldBack says that a queue is paused, or that the breaker of its destination is not closed: its jobs wait for a time that
+// no rate tells, so nothing is estimated.
+func (d *Dispatcher) heldBack(settings *directory.QueueSettings) bool {
+	if settings.Paused || !settings.Push {
+		return settings.Paused
+	}
+	breaker := d.breaker(settings.QueueKey)
+	return breaker != nil && breaker.State != api.BreakerClosed
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -259,5 +260,41 @@ func TestWhyNamesNoOtherUser(t *testing.T) {
 	text, err := json.Marshal(made)
 	if err != nil || strings.Contains(string(text), "bob") {
 		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// Behind a breaker that is open or half-open nobody knows when a job starts: neither its queue, nor the reason why it
+// waits, nor a submit estimates it.
+func TestNoEstimateBehindABreaker(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.take(1)
+	last := f.backlog(2000, plain())[1999]
+	f.drain(last)
+	if err := f.store.PutQueue(t.Context(), f.tenant, "default", api.QueueRequest{Push: &api.PushRequest{URL: "https://example.com"}}); err != nil {
+		t.Fatal(err)
+	}
+	f.refresh()
+	breaker := api.Breaker{State: api.BreakerClosed}
+	f.d.ShowBreakers(func(tenant.QueueKey) *api.Breaker { return &breaker })
+	impatient := api.SubmitRequest{Type: "test", MaxWaitMS: new(int64(1))}
+	for _, state := range []string{api.BreakerClosed, api.BreakerOpen, api.BreakerHalfOpen} {
+		breaker.State = state
+		known := state == api.BreakerClosed
+		shown, err := f.d.Queue(t.Context(), f.tenant, "default")
+		if err != nil || (shown.WaitMS != nil) != known {
+			t.Errorf("%s: the queue's wait is %v (%v)", state, shown.WaitMS, err)
+		}
+		because := "breaker"
+		if known {
+			because = "in_line"
+		}
+		if made := f.why(last, because); (made.Estimate != nil) != known {
+			t.Errorf("%s: the job's estimate is %+v", state, made.Estimate)
+		}
+		answer := f.d.Submit(t.Context(), []dispatch.SubmitCall{f.call(impatient)})[0]
+		if refused := answer.Problem != nil || answer.Accepted == 0; answer.Err != nil || refused != known {
+			t.Errorf("%s: a job that may wait for a millisecond: %+v, %v", state, answer.Problem, answer.Err)
+		}
 	}
 }

@@ -9,8 +9,12 @@ import (
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
+// givenBackLanes bounds the lanes whose jobs that were given back are looked at.
+const givenBackLanes = 10_000
+
 // OldestReady gives when the job that has waited longest, in any queue of any tenant, became ready,
-// by PostgreSQL's clock; the zero time where none waits. It probes each list from its lookback,
+// by PostgreSQL's clock; the zero time where none waits. A job that was given back, as by a probe of a
+// breaker, has waited since before. It probes each list from its lookback,
 // past the dead entries before it, and like the fallback polls takes a twentieth of a connection's
 // time.
 func (d *Dispatcher) OldestReady(ctx context.Context) (oldest time.Time, err error) {
@@ -20,6 +24,13 @@ func (d *Dispatcher) OldestReady(ctx context.Context) (oldest time.Time, err err
 		if _, err := d.scanFrom(ctx, claim.ReadyList{}); err != nil {
 			return time.Time{}, err
 		}
+	}
+	since, err := d.store.OldestGivenBack(ctx, givenBackLanes)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if since != nil {
+		oldest = *since
 	}
 	var from scheduler.ListKey
 	for {

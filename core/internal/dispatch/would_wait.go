@@ -34,6 +34,9 @@ func (d *Dispatcher) refuseLate(ctx context.Context, call *SubmitCall, lanes []d
 		}
 		key := waitKey{lanes[i].ID, null.Or(request.Priority, api.DefaultPriority)}
 		turn, known := turns[key]
+		if settings := d.lanes.Settings(call.Tenant, lanes[i].Queue); d.heldBack(&settings) {
+			continue
+		}
 		if !known {
 			if turn, known = d.waits.get(key); !known {
 				if call.Shared {

@@ -148,6 +148,11 @@ func (f *Facts) held() []api.Reason {
 			Code: api.WhyBreaker, Detail: queue + " pushes to a destination that fails; its circuit breaker is open.", Until: b.RetryAt,
 			Frees: "The destination accepts calls again.",
 		})
+	case f.Push && b != nil && b.State == api.BreakerHalfOpen:
+		reasons = append(reasons, api.Reason{
+			Code: api.WhyBreaker, Detail: queue + " pushes to a destination that has failed; its circuit breaker is half-open and lets few calls through.",
+			Frees: "The destination accepts these calls.",
+		})
 	case !f.Push && !f.Workers.OfJob:
 		reasons = append(reasons, f.unserved())
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -125,6 +126,58 @@ func TestABreakerGoesWithItsQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	celltest.Eventually(t, "the breaker to go", func() bool { return f.metric("forgequeue_push_breakers_open") == 0 })
+}
+
+// A job that has tried a failing destination for the others waits as long as before: the age of the oldest job grows while
+// a breaker is open, whatever its probes.
+func TestAProbeMakesNoJobYounger(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	d := newDestination(t, says(500, ""))
+	f.put(f.tenant, "hooks", d.URL, func(r *api.QueueRequest) {
+		r.Push.Breaker = &api.BreakerSettingsRequest{Calls: new(4), OpenMS: new(time.Hour.Milliseconds()), HalfOpen: new(2)}
+	})
+	open := func(after time.Time) time.Time {
+		t.Helper()
+		var b *api.Breaker
+		celltest.Eventually(t, "the breaker to open", func() bool {
+			b = f.breaker(f.tenant, "hooks")
+			return b.State == api.BreakerOpen && b.Since.After(after)
+		})
+		celltest.Eventually(t, "the calls to end", func() bool { return f.count(`SELECT count(*) FROM jobs WHERE state = 'running'`) == 0 })
+		return b.Since.Time
+	}
+	f.submit(f.tenant, "hooks", 4)
+	opened := open(time.Time{})
+	f.exec(`DELETE FROM jobs`)
+	f.submit(f.tenant, "hooks", 2)
+	f.exec(`UPDATE jobs SET ready_at = ready_at - interval '1 hour'`)
+	for range 2 {
+		if _, err := f.d.ProbeQueue(t.Context(), f.tenant, "hooks"); err != nil {
+			t.Fatal(err)
+		}
+		opened = open(opened)
+		// with one probe of two the breaker opens, and the other job may have gone back untried
+		f.exec(`DELETE FROM jobs WHERE epoch = 0`)
+		shown, err := f.d.Queue(t.Context(), f.tenant, "hooks")
+		if err != nil || shown.OldestQueuedMS == nil || *shown.OldestQueuedMS < time.Hour.Milliseconds() {
+			t.Errorf("the oldest job of the queue has waited for %v ms (%v)", null.Or(shown.OldestQueuedMS, -1), err)
+		}
+		oldest, err := f.d.OldestReady(t.Context())
+		now, nowErr := f.store.Now(t.Context())
+		if err != nil || nowErr != nil || now.Sub(oldest) < time.Hour {
+			t.Errorf("the oldest job of all has waited for %v (%v, %v)", now.Sub(oldest), err, nowErr)
+		}
+	}
+	// An attempt that is spent ends the wait.
+	d.set(says(200, ""))
+	if _, err := f.d.ProbeQueue(t.Context(), f.tenant, "hooks"); err != nil {
+		t.Fatal(err)
+	}
+	celltest.Eventually(t, "the jobs to be done", func() bool { return f.count(`SELECT count(*) FROM jobs`) == 0 })
+	if oldest, err := f.d.OldestReady(t.Context()); err != nil || !oldest.IsZero() {
+		t.Errorf("nothing waits, since %v (%v)", oldest, err)
+	}
 }
 
 // A probe ends the time of an open breaker: a destination that is back is not waited for. One that still fails

@@ -135,6 +135,12 @@ func (s *transition) attempt() int32 {
 	return s.row.Attempt
 }
 
+// waitsOn says that the job goes on waiting as if it had not been claimed: it was given back, or its destination could not
+// take it. Its age counts from when it first could run. A holder that snoozes it asks for a later time instead.
+func (s *transition) waitsOn() bool {
+	return s.verdict.AttemptBack && (s.verdict.State == job.Queued || s.deferred)
+}
+
 // runAt is when the job may be claimed again; nil where it has ended.
 func (s *transition) runAt() *time.Time {
 	switch s.verdict.State {
@@ -184,9 +190,11 @@ const inputSQL = `(SELECT width_bucket(id, @ids::uuid[]) AS place OFFSET 0) AS i
 // requeueSQL makes jobs queued or scheduled again.
 const requeueSQL = `
 UPDATE jobs
-SET (state, attempt, run_at, ready_at, last_error, deferred_since, outcome_lease_id, outcome_hash, outcome_answer) = (
+SET (state, attempt, run_at, ready_at, waiting_since, last_error, deferred_since, outcome_lease_id, outcome_hash, outcome_answer) = (
       SELECT (@states::text[])[place], (@attempts::integer[])[place], (@run_ats::timestamptz[])[place],
              CASE WHEN (@states::text[])[place] = 'queued' THEN statement_timestamp() END,
+             -- it still waits for what it waited for before
+             CASE WHEN (@unspent::boolean[])[place] THEN COALESCE(jobs.waiting_since, jobs.ready_at) END,
              COALESCE((@errors::text[])[place]::json, jobs.last_error),
              -- the first deferral stays
              COALESCE(jobs.deferred_since, (@deferrals::timestamptz[])[place]),
@@ -341,15 +349,15 @@ func (s *transition) errorJSON() *string {
 
 func requeueArgs(transitions []*transition) store.Args {
 	args := sharedArgs(transitions)
-	states := make([]string, len(transitions))
+	states, unspent := make([]string, len(transitions)), make([]bool, len(transitions))
 	runAts, deferrals := make([]*time.Time, len(transitions)), make([]*time.Time, len(transitions))
 	for i, s := range transitions {
-		states[i], runAts[i] = string(s.verdict.State), s.runAt()
+		states[i], runAts[i], unspent[i] = string(s.verdict.State), s.runAt(), s.waitsOn()
 		if s.deferred {
 			deferrals[i] = &s.row.Now
 		}
 	}
-	args["states"], args["run_ats"], args["deferrals"] = states, runAts, deferrals
+	args["states"], args["run_ats"], args["deferrals"], args["unspent"] = states, runAts, deferrals, unspent
 	return args
 }
 
