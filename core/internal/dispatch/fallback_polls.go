@@ -142,9 +142,9 @@ func (d *Dispatcher) scanFrom(ctx context.Context, after claim.ReadyList) (claim
 // probe probes the lists of the filter's lanes: the known ones after a recent scan, otherwise all
 // possible ones. Lists with jobs become ready.
 func (d *Dispatcher) probe(ctx context.Context, filter *scheduler.Filter) (found bool, err error) {
-	lists := d.lists.OfLanes(d.lanes.Serving(filter, d.offset.Load(), lanesPerProbe), !d.scannedLately(), lanesPerProbe*(api.MaxPriority+1))
+	serving := d.lanes.Serving(filter, d.offset.Load(), lanesPerProbe)
+	lists := d.lists.OfLanes(serving, !d.scannedLately(), lanesPerProbe*(api.MaxPriority+1))
 	found = len(d.lists.Retry(filter.Owner, time.Now())) > 0
-	lists = d.lists.WithoutCapped(lists)
 	for len(lists) > 0 {
 		some := lists[:min(len(lists), listsPerProbe)]
 		lists = lists[len(some):]

@@ -3,7 +3,10 @@ package dispatch_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,12 +14,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -43,6 +48,13 @@ func (f *fixture) fullUsers(n int) (asked *askedLanes, running []claim.Job) {
 	}
 	f.Cleanup(opened.Close)
 	f.d = f.newCore(opened)
+	return asked, f.fill(n)
+}
+
+// fill gives the fixture's tenant n users, each at the running cap of 1 with one more job waiting, and gives the jobs
+// that run.
+func (f *fixture) fill(n int) (running []claim.Job) {
+	f.Helper()
 	f.override(api.Overrides{Limits: api.Limits{UserMaxRunning: new(int64(1))}})
 	var jobs []api.SubmitRequest
 	for i := range n {
@@ -60,7 +72,7 @@ func (f *fixture) fullUsers(n int) (asked *askedLanes, running []claim.Job) {
 	if more := f.take(10); len(more) != 0 {
 		f.Fatalf("%d jobs over the caps", len(more))
 	}
-	return asked, running
+	return running
 }
 
 // A lane under a full cap is asked again when capacity is released, not by each claim: a claim costs the same
@@ -137,5 +149,70 @@ func TestFullLanesAreAskedAgainWithoutASign(t *testing.T) {
 	}
 	if claimed != users {
 		t.Errorf("%d jobs started, want %d", claimed, users)
+	}
+}
+
+// Users at their caps, of several tenants, slow neither claims that find nothing nor free jobs of another type, whatever
+// polls beside them. FORGEQUEUE_FAULTS=long measures with 10,000 users.
+func TestFullLanesSlowNoClaim(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	users := 100
+	if os.Getenv("FORGEQUEUE_FAULTS") == "long" {
+		users = 5000
+	}
+	f.fullUsers(users)
+	f.tenant = f.newTenant()
+	f.fill(users)
+	f.run()
+	celltest.Eventually(t, "a scan", f.d.Scanned)
+	call := f.claimCall()
+	call.Owner, call.Types, call.Max = tenant.Platform, []string{"test"}, 10
+	const claims = 200
+	took := make([]time.Duration, claims)
+	for i := range took {
+		begun := time.Now()
+		if got := f.claim(call); len(got) != 0 {
+			t.Fatalf("%d jobs over the caps", len(got))
+		}
+		took[i] = time.Since(begun)
+	}
+	slices.Sort(took)
+	stop, polling := make(chan struct{}), sync.WaitGroup{}
+	for range 4 {
+		polling.Go(func() {
+			for !isClosed(stop) {
+				if got, err := f.d.Claim(t.Context(), call); err != nil || len(got) != 0 {
+					t.Errorf("%d jobs over the caps, %v", len(got), err)
+				}
+			}
+		})
+	}
+	free := call
+	free.WorkerID, free.Types, free.Wait = "free", []string{"free"}, time.Minute
+	var slowest time.Duration
+	for range 10 {
+		waiting := f.goClaim(t.Context(), free)
+		begun := time.Now()
+		f.submit(api.SubmitRequest{Type: "free", User: new("u1")}, api.SubmitRequest{Type: "free"})
+		if got := <-waiting; got.err != nil || len(got.jobs) == 0 {
+			t.Errorf("no free job starts: %v", got.err)
+		}
+		slowest = max(slowest, time.Since(begun))
+		for f.count(`SELECT count(*) FROM jobs WHERE type = 'free' AND state = 'queued' AND user_id IS NULL`) > 0 {
+			f.claim(free)
+		}
+	}
+	close(stop)
+	polling.Wait()
+	t.Logf("FIGURE users=%d claim_p50=%v claim_p99=%v free_job_slowest=%v", 2*users, took[claims/2], took[claims*99/100], slowest)
+}
+
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }

@@ -334,7 +334,7 @@ func (l *laneLists) fromLookback(id directory.LaneID, priority int16) claim.Read
 }
 
 // OfLanes gives up to most lists of lanes, each from its lookback: the known ones, or all possible
-// ones.
+// ones. It leaves out lanes that are known to be under a full cap.
 func (l *ReadyLists) OfLanes(lanes []directory.LaneID, all bool, most int) []claim.ReadyList {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -346,6 +346,8 @@ func (l *ReadyLists) OfLanes(lanes []directory.LaneID, all bool, most int) []cla
 				continue
 			}
 			lane = &laneLists{}
+		} else if l.throttled.capped(lane.lane) {
+			continue
 		}
 		for priority := range int16(len(lane.by)) {
 			if len(found) == most {
