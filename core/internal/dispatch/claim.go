@@ -163,9 +163,11 @@ func (d *Dispatcher) GiveBack(ctx context.Context, jobs []claim.Job) {
 	for i, ended := range given {
 		switch {
 		case ended.Err == nil && ended.Ready != nil:
-			ready = append(ready, *ended.Ready)
+			ready = d.Released(append(ready, *ended.Ready), ended.Lane)
 			d.metrics.Requeued.WithLabelValues(metrics.Undelivered).Inc()
+			d.Changed(leases[i].Job)
 		case ended.Err == nil && !ended.Replayed: // cancelled since the claim
+			ready = d.Released(ready, ended.Lane)
 			d.metrics.Cancelled.Inc()
 			d.Ended(leases[i].Job)
 		case ended.Err != nil && !errors.Is(ended.Err, queue.ErrLeaseLost):

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/forgequeue/forgequeue/core/internal/cache"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
@@ -78,3 +80,6 @@ func (d *Dispatcher) KnownLists() int {
 
 // ReadAllLanes makes the next refresh read everything.
 func (d *Dispatcher) ReadAllLanes() { d.lanes.ReadAll() }
+
+// WatchedJobs are those that somebody waits for.
+func (d *Dispatcher) WatchedJobs() []uuid.UUID { return d.watches.Next(1<<20, 0) }

@@ -2,6 +2,8 @@ package dispatch
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -45,6 +47,7 @@ func (d *Dispatcher) DeleteJob(ctx context.Context, owner tenant.ID, user string
 func (d *Dispatcher) Discard(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
 	gone, err := d.store.Discard(ctx, owner, user, ids)
 	d.metrics.Discarded.Add(float64(len(gone)))
+	d.Changed(slices.Collect(maps.Keys(gone))...)
 	return gone, err
 }
 

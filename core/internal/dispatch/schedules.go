@@ -195,6 +195,7 @@ func (d *Dispatcher) stepped(step *schedule.Step) {
 	d.metrics.Cancelled.Add(float64(len(step.Cancelled)))
 	d.countReaped(step.Cancelled)
 	d.Ended(queue.IDs(step.Cancelled)...)
+	d.watches.WakeForVersion(step.Requested...)
 	if len(step.Cancelled) > 0 {
 		d.store.Appended() // others may come after them
 		d.store.EventsAppended()

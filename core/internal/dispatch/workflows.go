@@ -34,13 +34,14 @@ func (d *Dispatcher) CancelWorkflow(ctx context.Context, owner tenant.ID, user s
 			return d.store.Workflow(ctx, owner, user, id)
 		}
 		for some := range slices.Chunk(ids, cancelsPerStep) {
-			ended, err := d.store.CancelAll(ctx, owner, some)
+			ended, requested, err := d.store.CancelAll(ctx, owner, some)
 			if err != nil {
 				return api.Workflow{}, err
 			}
 			d.metrics.Cancelled.Add(float64(len(ended)))
 			d.countReaped(ended)
 			d.Ended(queue.IDs(ended)...)
+			d.watches.WakeForVersion(requested...)
 		}
 	}
 	return api.Workflow{}, fmt.Errorf("dispatch: cancel workflow: %w: jobs were added all the time", store.ErrOverloaded)

@@ -106,17 +106,15 @@ const requestCancelsSQL = `
 UPDATE jobs SET cancel_requested = true WHERE id = ANY(@ids::uuid[])`
 
 // CancelAll does what Cancel does for some of a tenant's jobs, in one transaction, and gives those
-// that have ended. Jobs that have ended before are left as they are.
-func (s *Jobs) CancelAll(ctx context.Context, owner tenant.ID, ids []uuid.UUID) ([]Reaped, error) {
+// that have ended, and those whose holders are asked to stop. Jobs that have ended before are left as they are.
+func (s *Jobs) CancelAll(ctx context.Context, owner tenant.ID, ids []uuid.UUID) (ended []Reaped, requested []uuid.UUID, err error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	var ended []Reaped
 	var live []*lockedRow
 	var transitions []*transition
-	err := s.InShortTx(ctx, func(batch *pgx.Batch) {
+	err = s.InShortTx(ctx, func(batch *pgx.Batch) {
 		queueLockRows(batch, &live, lockOwnedSQL, store.Args{"ids": ids, "tenant_id": owner})
 	}, func(pgx.Tx) (*pgx.Batch, error) {
-		ended, transitions = nil, nil // of the first try, see InTx
-		var requested []uuid.UUID
+		ended, requested, transitions = nil, nil, nil // of the first try, see InTx
 		for _, row := range live {
 			verdict, err := job.Next(row.State, job.Cancel, row.facts())
 			if err != nil {
@@ -137,8 +135,8 @@ func (s *Jobs) CancelAll(ctx context.Context, owner tenant.ID, ids []uuid.UUID) 
 		return batch, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("queue: cancel: %w", err)
+		return nil, nil, fmt.Errorf("queue: cancel: %w", err)
 	}
 	s.appended(transitions)
-	return ended, nil
+	return ended, requested, nil
 }

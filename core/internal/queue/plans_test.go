@@ -199,7 +199,7 @@ func workflowPath(run *fixture, id, child uuid.UUID) {
 	_, listErr := store.ListWorkflows(ctx, run.Tenant, "", api.WorkflowFilter{State: api.WorkflowRunning}, 50, "")
 	_, parentsErr := store.Parents(ctx, run.Tenant, "", child, queue.ParentsPage{Size: 200})
 	live, liveErr := store.Uncancelled(ctx, id)
-	_, cancelErr := store.CancelAll(ctx, run.Tenant, live)
+	_, _, cancelErr := store.CancelAll(ctx, run.Tenant, live)
 	_, deadErr := store.DeadLettersOfWorkflow(ctx, id)
 	_, forgetErr := store.ForgetWorkflows(ctx, time.Hour, uuid.Nil, 100)
 	if err := errors.Join(detailErr, listErr, parentsErr, liveErr, cancelErr, deadErr, forgetErr); err != nil {

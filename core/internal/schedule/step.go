@@ -28,6 +28,8 @@ type Step struct {
 	Answers []submit.Answer
 	// Cancelled are the jobs that were ended by overlap cancel.
 	Cancelled []queue.Reaped
+	// Requested are those that run: their holders are asked to stop.
+	Requested []uuid.UUID
 	// Ticks counts the ticks that were worked off for the first time, Skipped those without a job,
 	// by reason; Missed those that were left out.
 	Ticks   int
@@ -166,6 +168,6 @@ func (t *ticks) settleOverlap(ctx context.Context, tx pgx.Tx) (ended bool, err e
 	if len(cancel) == 0 {
 		return false, nil
 	}
-	t.step.Cancelled, err = queue.CancelIn(ctx, tx, cancel)
+	t.step.Cancelled, t.step.Requested, err = queue.CancelIn(ctx, tx, cancel)
 	return len(t.step.Cancelled) > 0, err
 }

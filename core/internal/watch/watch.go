@@ -100,14 +100,16 @@ func (w *Watches) Wake(ids []uuid.UUID) {
 	}
 }
 
-// WakeForVersion wakes those watchers of the job that wait for another version: its state has not changed.
-func (w *Watches) WakeForVersion(id uuid.UUID) {
+// WakeForVersion wakes those watchers of the jobs that wait for another version: their states have not changed.
+func (w *Watches) WakeForVersion(ids ...uuid.UUID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if job := w.byJob[id]; job != nil {
-		for _, one := range job.watches {
-			if one.versions {
-				one.wake()
+	for _, id := range ids {
+		if job := w.byJob[id]; job != nil {
+			for _, one := range job.watches {
+				if one.versions {
+					one.wake()
+				}
 			}
 		}
 	}

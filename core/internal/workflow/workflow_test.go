@@ -249,9 +249,9 @@ func TestCancelAll(t *testing.T) {
 	if err != nil || len(ids) != 3 || ids[2] != running.ID {
 		t.Fatal(ids, err)
 	}
-	ended, err := f.Store.CancelAll(t.Context(), f.Tenant, ids)
-	if err != nil || len(ended) != 2 {
-		t.Fatal(ended, err)
+	ended, requested, err := f.Store.CancelAll(t.Context(), f.Tenant, ids)
+	if err != nil || len(ended) != 2 || len(requested) != 1 || requested[0] != running.ID {
+		t.Fatal(ended, requested, err)
 	}
 	if left, err := f.Store.Uncancelled(t.Context(), s.Workflow.ID); err != nil || len(left) != 0 {
 		t.Error(left, err)
