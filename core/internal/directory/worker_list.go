@@ -91,6 +91,21 @@ func (s *Directory) AgeWorkers(ctx context.Context, answered time.Time) (Aged, e
 	return rows[0], nil
 }
 
+// deadWorkersSQL reads workers without a recent heartbeat alone: all dead ones are among them.
+const deadWorkersSQL = `
+SELECT COALESCE(md5(string_agg(owner::text || ' ' || worker_id || ' ' || last_heartbeat_at::text, ',' ORDER BY owner, worker_id)), '')
+FROM workers
+WHERE status = 'DEAD' AND last_heartbeat_at < statement_timestamp() - @stale::interval`
+
+// DeadWorkers gives a text that is the same for as long as the same workers are dead, of all tenants; "" for none.
+func (s *Directory) DeadWorkers(ctx context.Context) (string, error) {
+	dead, err := store.Query(ctx, s.Store, pgx.RowTo[string], deadWorkersSQL, store.Args{"stale": StaleAfter})
+	if err != nil {
+		return "", fmt.Errorf("directory: dead workers: %w", store.NothingChanged(err))
+	}
+	return dead[0], nil
+}
+
 // servedSQL lists the queues and types that have an active worker, with the worker's owner.
 const servedSQL = `
 SELECT DISTINCT owner, unnest(queues), types FROM workers WHERE status = 'ACTIVE'`

@@ -26,7 +26,14 @@ type Workers struct {
 	// answered is when PostgreSQL last answered, since when it has done so without an outage in
 	// which workers would have turned stale; both by its clock.
 	answered, since time.Time
+	// reaped are dead workers, as DeadWorkers names them, that had no leases in so many runs in a row.
+	reaped string
+	none   int
 }
+
+// noneTwice is how often dead workers are found without leases before they are left alone: one may be skipped that
+// another transaction has locked. Dead workers are shown for a day, and each look reads all running jobs.
+const noneTwice = 2
 
 // NewWorkers makes the duty. kick is called when a job becomes scheduled.
 func NewWorkers(store *cell.Cell, d *dispatch.Dispatcher, kick func(), m *metrics.Jobs, log *slog.Logger) *Workers {
@@ -39,7 +46,7 @@ func (w *Workers) Run(ctx context.Context) error {
 	return nil
 }
 
-// RunOnce ages every worker, and reaps the leases of dead ones, each time: a core may have died
+// RunOnce ages every worker, and reaps the leases of dead ones until there are none: a core may have died
 // between the two. After a start, and after an outage of PostgreSQL, in which no heartbeat was
 // stored, workers have time for one heartbeat first.
 func (w *Workers) RunOnce(ctx context.Context) error {
@@ -74,12 +81,22 @@ func (w *Workers) age(ctx context.Context) error {
 
 // reapDead reaps the leases of dead workers.
 func (w *Workers) reapDead(ctx context.Context) error {
-	for {
+	dead, err := w.store.DeadWorkers(ctx)
+	if err != nil || dead == "" || dead == w.reaped && w.none >= noneTwice {
+		return err
+	}
+	if dead != w.reaped {
+		w.reaped, w.none = dead, 0
+	}
+	for w.none++; ; {
 		reaped, err := w.store.ReapDead(ctx, reapBatch, random)
 		if err != nil {
 			return err
 		}
 		publish(ctx, w.dispatcher, w.metrics, reaped, metrics.WorkerDead, w.kick)
+		if len(reaped) > 0 {
+			w.none = 0
+		}
 		if len(reaped) < reapBatch {
 			return nil
 		}
