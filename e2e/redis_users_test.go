@@ -67,8 +67,10 @@ func TestRedisUsersWithLeastRights(t *testing.T) {
 				limited++
 			}
 		}
-		said := ask("PUBSUB", "NUMSUB", api.ChannelReady, api.ChannelKeyRevoked)
-		return limited == 2 && said == api.ChannelReady+"\n2\n"+api.ChannelKeyRevoked+"\n2"
+		// the cores' own channel has their database in its name
+		cores := ask("PUBSUB", "CHANNELS", api.ChannelReady+":*")
+		said := ask("PUBSUB", "NUMSUB", cores, api.ChannelKeyRevoked)
+		return limited == 2 && said == cores+"\n2\n"+api.ChannelKeyRevoked+"\n2"
 	})
 	for _, gateway := range c.Gateways {
 		if alone := gateway.Metric("forgequeue_admission_local"); alone != 0 {

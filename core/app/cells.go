@@ -41,7 +41,6 @@ type slot struct {
 	cellsOptions
 	config   cells.Config
 	index    int
-	of       int
 	door     *httpapi.CellDoor
 	registry prometheus.Registerer
 	draining func() bool
@@ -67,7 +66,7 @@ func serveCells(ctx context.Context, o cellsOptions) error {
 	for i, one := range listed {
 		names[i] = one.Name
 		slots[i] = &slot{
-			cellsOptions: o, config: one, index: i, of: len(listed), draining: draining.Load, started: make(chan struct{}),
+			cellsOptions: o, config: one, index: i, draining: draining.Load, started: make(chan struct{}),
 			registry: prometheus.WrapRegistererWith(prometheus.Labels{"cell": one.Name}, registry),
 			door:     &httpapi.CellDoor{Name: one.Name, Weight: one.Share(), Accepts: one.Accepts(), Gate: cells.NewGate()},
 		}
@@ -146,7 +145,7 @@ func (s *slot) open(ctx context.Context, home *cell.Cell) error {
 	if err != nil {
 		return err
 	}
-	notifier := hints.NewOf(s.config.Name, s.of, s.redis, s.log)
+	notifier := hints.New(store.Identity, s.redis, s.log)
 	o := engineOptions{
 		cfg: s.cfg, log: s.log.With("cell", s.config.Name), tracing: s.tracing, store: store, notifier: notifier, registry: s.registry, draining: s.draining,
 	}

@@ -84,7 +84,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer store.Close()
-	return serve(ctx, cfg, log, tracing, store, hints.New(client, log), public, private)
+	return serve(ctx, cfg, log, tracing, store, hints.New(store.Identity, client, log), public, private)
 }
 
 // serve serves one cell: the engine's own server is the door.

@@ -288,7 +288,7 @@ const (
 	ChannelKeyRevoked = "fq:hint:key-revoked"
 	// ChannelLimitsChanged carries a LimitsChanged: gateways read limits again.
 	ChannelLimitsChanged = "fq:hint:limits-changed"
-	// ChannelReady carries a Ready hint: jobs that can be claimed.
+	// ChannelReady, with ":" and the identity of their database, carries the hints of cores to each other.
 	ChannelReady = "fq:hint:ready"
 )
 

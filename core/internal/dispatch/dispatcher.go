@@ -221,8 +221,7 @@ func (d *Dispatcher) refreshLoop(ctx context.Context) {
 		if err := d.Refresh(ctx); err != nil && ctx.Err() == nil {
 			d.log.WarnContext(ctx, "lanes and limits are not refreshed", "error", err)
 		}
-		// Notifications of unknown lanes, of another installation on the same Redis, must not make
-		// this a busy loop.
+		// Notifications of unknown lanes must not make this a busy loop.
 		select {
 		case <-ctx.Done():
 			return

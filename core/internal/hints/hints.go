@@ -39,14 +39,14 @@ const (
 	resubscribePause = 100 * time.Millisecond
 	// lanesPerHint bounds a message; a fallback poll finds the rest.
 	lanesPerHint = 1000
+	// identifyPause is about the pause before the database is asked again who it is.
+	identifyPause = time.Second
 )
 
-// ready is the message on api.ChannelReady.
+// ready is the message between the cores of one database.
 type ready struct {
 	// From identifies the sender, so that it does not wake itself.
 	From string `json:"from"`
-	// Cell is the name of the sender's cell; empty where there is one database.
-	Cell string `json:"cell,omitempty"`
 	// Lists are the lists in which jobs became ready, with the first of them.
 	Lists []queue.Waiting `json:"lines,omitempty"`
 	// Ended are jobs that have ended.
@@ -75,30 +75,23 @@ type Listener struct {
 type Hints struct {
 	client        *redisclient.Client
 	self          string
-	out           chan message
+	database      func(context.Context) (string, error)
+	out           chan string
 	notifications notifications
 	log           *slog.Logger
-	// cell is whose hints these are, own how many subscriptions this process has.
-	cell string
-	own  int64
 	// quiet is until when this core is assumed to be alone, in Unix nanoseconds.
 	quiet atomic.Int64
 }
 
 type message struct{ channel, payload string }
 
-// New makes Hints over client. A nil client makes Hints that send and receive nothing. Several
-// installations may share one Redis: a hint of another's lanes is looked up, not found, and
-// dropped.
-func New(client *redisclient.Client, log *slog.Logger) *Hints {
-	return NewOf("", 1, client, log)
-}
-
-// NewOf is New for one of several cells, of which a process has one Hints each: lanes have numbers of
-// their own in each cell, so only hints of the same cell count.
-func NewOf(cell string, cells int, client *redisclient.Client, log *slog.Logger) *Hints {
+// New makes Hints over client for the cores of one database. A nil client makes Hints that send and receive nothing.
+//
+// Several installations and cells may share one Redis. Lanes have numbers of their own in each database, so its cores have
+// a channel of their own: database gives its identity, and is asked until it does.
+func New(database func(context.Context) (string, error), client *redisclient.Client, log *slog.Logger) *Hints {
 	return &Hints{
-		client: client, self: rand.Text(), out: make(chan message, backlog), notifications: newNotifications(), log: log, cell: cell, own: int64(cells),
+		client: client, self: rand.Text(), database: database, out: make(chan string, backlog), notifications: newNotifications(), log: log,
 	}
 }
 
@@ -130,16 +123,13 @@ func (h *Hints) publishHint(hint ready) {
 	if h.client == nil || !hint.Settings && hint.Left == nil && time.Now().UnixNano() < h.quiet.Load() {
 		return
 	}
-	hint.From, hint.Cell = h.self, h.cell
+	hint.From = h.self
 	payload, err := json.Marshal(hint)
-	if err == nil {
-		h.send(api.ChannelReady, string(payload))
+	if err != nil {
+		return
 	}
-}
-
-func (h *Hints) send(channel, payload string) {
 	select {
-	case h.out <- message{channel, payload}:
+	case h.out <- string(payload):
 	default: // Redis is slow or down; the polls find it
 	}
 }
@@ -150,24 +140,38 @@ func (h *Hints) Run(ctx context.Context, listener Listener) error {
 		return nil
 	}
 	var group sync.WaitGroup
-	group.Go(func() { h.sendHints(ctx) })
 	group.Go(func() { h.sendNotifications(ctx) })
-	group.Go(func() { h.receive(ctx, listener) })
+	if channel := h.channel(ctx); channel != "" {
+		group.Go(func() { h.sendHints(ctx, channel) })
+		group.Go(func() { h.receive(ctx, channel, listener) })
+	}
 	group.Wait()
 	return nil
 }
 
-func (h *Hints) sendHints(ctx context.Context) {
+// channel is that of the cores of one database; "" if ctx ends before that is known.
+func (h *Hints) channel(ctx context.Context) string {
+	for ctx.Err() == nil {
+		identity, err := h.database(ctx)
+		if err == nil {
+			return api.ChannelReady + ":" + identity
+		}
+		_ = wait.About(ctx, identifyPause) // the duties log that it does not answer
+	}
+	return ""
+}
+
+func (h *Hints) sendHints(ctx context.Context, channel string) {
 	oneNode := h.client.OneNode()
 	failing := false
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case m := <-h.out:
-			receivers, err := h.publish(ctx, m, sendTime)
+		case hint := <-h.out:
+			receivers, err := h.publish(ctx, message{channel, hint}, sendTime)
 			// This core receives its own hints. In a cluster a node counts only its own receivers.
-			if err == nil && receivers <= h.own && oneNode {
+			if err == nil && receivers <= 1 && oneNode {
 				h.quiet.Store(time.Now().Add(aloneFor).UnixNano())
 			}
 			if failed := err != nil && ctx.Err() == nil; failed != failing {
@@ -186,9 +190,9 @@ func (h *Hints) publish(ctx context.Context, m message, within time.Duration) (r
 }
 
 // receive handles hints of other cores, and subscribes again after a loss.
-func (h *Hints) receive(ctx context.Context, listener Listener) {
+func (h *Hints) receive(ctx context.Context, channel string, listener Listener) {
 	subscription := redisclient.Subscription{
-		Channels: []string{api.ChannelReady}, Silence: silence,
+		Channels: []string{channel}, Silence: silence,
 		Message: func(_, payload string) { h.handle(payload, listener) },
 	}
 	for ctx.Err() == nil {
@@ -199,7 +203,7 @@ func (h *Hints) receive(ctx context.Context, listener Listener) {
 
 func (h *Hints) handle(payload string, listener Listener) {
 	var hint ready
-	if json.Unmarshal([]byte(payload), &hint) == nil && hint.From != h.self && hint.Cell == h.cell {
+	if json.Unmarshal([]byte(payload), &hint) == nil && hint.From != h.self {
 		listener.handle(hint)
 	}
 }

@@ -2,6 +2,7 @@ package hints_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -50,6 +51,11 @@ func raw(t *testing.T) *redis.Client {
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
+
+// databaseID is the identity of the database of most cores here.
+const databaseID = "tests"
+
+func database(context.Context) (string, error) { return databaseID, nil }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
@@ -113,7 +119,7 @@ func (l *listener) has(lanes ...directory.LaneID) bool {
 // start runs Hints until stop, which says that Run has returned nil.
 func start(t *testing.T, c *redisclient.Client) (l *listener, stop func()) {
 	t.Helper()
-	return startOf(t, hints.New(c, quiet()))
+	return startOf(t, hints.New(database, c, quiet()))
 }
 
 func startOf(t *testing.T, of *hints.Hints) (l *listener, stop func()) {
@@ -161,22 +167,31 @@ func TestReadyWakesTheOthersAndNotOneself(t *testing.T) {
 	}
 }
 
-// Lanes of two cells may have the same numbers.
-func TestHintsStayInTheirCell(t *testing.T) {
+// Lanes of two databases, of two installations or two cells of one, may have the same numbers: their cores on one Redis get
+// no message of each other, and none counts as a receiver of a core that is alone.
+func TestHintsStayWithTheirDatabase(t *testing.T) {
 	t.Parallel()
 	c := client(t, storetest.Redis(t))
-	one, _ := startOf(t, hints.NewOf("first", 2, c, quiet()))
-	same, _ := startOf(t, hints.NewOf("first", 2, c, quiet()))
-	other, _ := startOf(t, hints.NewOf("second", 2, c, quiet()))
-	alone, _ := start(t, c)
-	celltest.Eventually(t, "the other core's cell to hear", func() bool { one.Ready(of(31, 32)); return same.has(31, 32) })
-	celltest.Eventually(t, "the second cell to hear its own", func() bool {
-		late, _ := startOf(t, hints.NewOf("second", 2, c, quiet()))
-		late.Ready(of(41))
-		return other.has(41)
-	})
-	if other.has(31, 32) || alone.has(31, 32) || one.has(41) {
-		t.Error("a hint of another cell was heard")
+	of1 := func(context.Context) (string, error) { return "of-one-" + t.Name(), nil }
+	var asked atomic.Int64
+	of2 := func(context.Context) (string, error) { // it does not answer at once
+		if asked.Add(1) == 1 {
+			return "", errors.New("the database is away")
+		}
+		return "of-two-" + t.Name(), nil
+	}
+	one, _ := startOf(t, hints.New(of1, c, quiet()))
+	same, _ := startOf(t, hints.New(of1, c, quiet()))
+	other, _ := startOf(t, hints.New(of2, c, quiet()))
+	celltest.Eventually(t, "the other core of the database to hear", func() bool { one.Ready(of(31, 32)); return same.has(31, 32) })
+	late, _ := startOf(t, hints.New(of2, c, quiet()))
+	celltest.Eventually(t, "the second database's to hear its own", func() bool { late.Ready(of(41)); return other.has(41) })
+	if other.has(31, 32) || late.has(31, 32) || one.has(41) || same.has(41) {
+		t.Error("a hint of another database was heard")
+	}
+	channels, err := raw(t).PubSubNumSub(t.Context(), api.ChannelReady+":of-one-"+t.Name(), api.ChannelReady).Result()
+	if err != nil || channels[api.ChannelReady+":of-one-"+t.Name()] != 2 || channels[api.ChannelReady] != 0 {
+		t.Errorf("receivers: %v %v", channels, err)
 	}
 }
 
@@ -227,7 +242,7 @@ func TestNonsenseIsNoHint(t *testing.T) {
 	one, _ := start(t, client(t, storetest.Redis(t)))
 	celltest.Eventually(t, "what follows the nonsense", func() bool {
 		for _, text := range []string{"", "nonsense", `{"from":1}`, `{"lines":"x"}`, `{"from":"x","lines":[{"l":31,"p":99,"n":-1}]}`} {
-			if err := c.Publish(t.Context(), api.ChannelReady, text).Err(); err != nil {
+			if err := c.Publish(t.Context(), api.ChannelReady+":"+databaseID, text).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -259,7 +274,7 @@ func TestKeyRevokedReachesGateways(t *testing.T) {
 
 func TestWithoutRedisNothingIsSent(t *testing.T) {
 	t.Parallel()
-	h := hints.New(nil, quiet())
+	h := hints.New(database, nil, quiet())
 	h.Ready(of(1))
 	h.Ended([]uuid.UUID{uuid.New()})
 	h.Settings()
@@ -342,7 +357,7 @@ func TestAFullBacklogDropsNoNotification(t *testing.T) {
 	if _, err := gateway.Receive(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	h := hints.New(c, quiet())
+	h := hints.New(database, c, quiet())
 	const keys = 3000
 	mark := uuid.NewString()
 	for i := range keys {

@@ -83,7 +83,7 @@ func newFixture(t *testing.T) *fixture {
 	registry := prometheus.NewRegistry()
 	f.d = dispatch.New(dispatch.Options{Store: f.store, Metrics: metrics.NewJobs(registry), Logger: f.logger})
 	server := &httpapi.Server{
-		Store: f.store, Dispatcher: f.d, Hints: hints.New(nil, f.logger), Logger: f.logger, Draining: f.draining.Load,
+		Store: f.store, Dispatcher: f.d, Hints: hints.New(f.store.Identity, nil, f.logger), Logger: f.logger, Draining: f.draining.Load,
 		Verifier: verifier(), Brokers: broker.Protocols{rabbitmq.Protocol(), nats.Protocol(), kafka.Protocol()}, Seals: seals(t), Bodies: httpapi.NewBodies(1 << 30), Pages: seals(t),
 	}
 	f.core, f.handler = server, server.Handler(registry)
