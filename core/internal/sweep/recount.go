@@ -31,7 +31,8 @@ type recount struct {
 }
 
 // Recount compares some counts with their jobs, and sets a metric to the number of wrong ones in
-// the last round, and notes it for the operator at the round's end. A count with too many jobs is skipped, after a pause; `core verify` checks those.
+// the last round, and notes it for the operator at the round's end. A
+// count that lacks jobs is backfilled. A count with too many jobs is skipped, after a pause; `core verify` checks those.
 func (u *Usage) Recount(ctx context.Context) error {
 	r := &u.recount
 	if r.to == (usage.CountKey{}) && r.begun.IsZero() {
@@ -49,6 +50,11 @@ func (u *Usage) Recount(ctx context.Context) error {
 	r.drifts += len(drifts)
 	for _, drift := range drifts {
 		u.log.ErrorContext(ctx, "a count is wrong", "drift", drift.String())
+		if drift.Check == usage.CheckUncounted {
+			if err := u.store.Reopen(ctx, drift.Key); err != nil {
+				return err
+			}
+		}
 	}
 	switch {
 	case errors.Is(err, usage.ErrCheckTime):

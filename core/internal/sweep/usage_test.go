@@ -68,6 +68,48 @@ func TestUsageBackfillsAndEnds(t *testing.T) {
 	}
 }
 
+// A job that a stalled core stores without its cap, after the count was settled, is found by the next round and counted.
+func TestAJobStoredTooLateIsCounted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if _, err := f.store.CreateTenant(t.Context(), f.tenant, api.TenantRequest{Name: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	limit := int64(10)
+	f.capActive(&limit)
+	duty := sweep.NewUsage(f.store, f.d, counted(), quiet())
+	key := usage.CountKey{Tenant: f.tenant, Counter: usage.ActiveTenant}
+	settle := func() {
+		t.Helper()
+		f.exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 minutes', due_at = now()`)
+		if err := duty.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if stored := f.counts(); len(stored) != 1 || !stored[0].Settled {
+			t.Fatalf("stored %+v, want one, settled", stored)
+		}
+	}
+	f.submit(1, 0, func(j *submit.NewJob) { j.Caps = []usage.Cap{{CountKey: key, Limit: limit}} })
+	settle()
+	f.submit(1, 0) // by a core that has read the limits before there was one
+	if err := duty.Recount(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if stored := f.counts(); len(stored) != 1 || stored[0].Settled {
+		t.Errorf("stored %+v, want one that is backfilled again", stored)
+	}
+	if err := duty.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	settle()
+	if use, err := f.store.CapUse(t.Context(), []usage.Cap{{CountKey: key, Limit: limit}}); err != nil || use[0].Used != 2 {
+		t.Errorf("used %+v, %v; want 2", use, err)
+	}
+	if drifts, err := f.store.Verify(t.Context()); err != nil || len(drifts) > 0 {
+		t.Errorf("drift: %v %v", drifts, err)
+	}
+}
+
 func TestRecountShowsDrift(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

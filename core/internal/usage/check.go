@@ -17,6 +17,9 @@ import (
 // checkTime bounds the check of one count.
 const checkTime = 5 * time.Second
 
+// CheckUncounted is the check for jobs that are not in a settled count to which they belong.
+const CheckUncounted = "uncounted"
+
 // ErrCheckTime says that a count has more jobs than can be counted within seconds.
 var ErrCheckTime = errors.New("usage: the count has too many jobs to be checked in time")
 
@@ -105,7 +108,7 @@ func check(ctx context.Context, tx pgx.Tx, key CountKey) (drifts []Drift, err er
 		drifts = append(drifts, Drift{Check: "count", Key: key, Stored: used, Found: counted})
 	}
 	if settled && uncounted > 0 {
-		drifts = append(drifts, Drift{Check: "uncounted", Key: key, Found: uncounted})
+		drifts = append(drifts, Drift{Check: CheckUncounted, Key: key, Found: uncounted})
 	}
 	return drifts, nil
 }

@@ -19,6 +19,23 @@ WHERE counter = ANY(@counters::smallint[])
   AND (@queue::text IS NULL OR name = @queue OR counter = 128 AND split_part(name, '/', 1) = @queue)
   AND (@plan::text IS NULL OR tenant_id IN (SELECT id FROM tenants WHERE plan = @plan))`
 
+const reopenSQL = `
+UPDATE usage_counts
+SET settled = false, opened_at = statement_timestamp(), due_at = statement_timestamp(),
+    walk_from = NULL, walk_after = NULL, walk_missed = false
+WHERE tenant_id = @tenant_id AND counter = @counter AND name = @name AND settled`
+
+// Reopen has a settled count backfilled again, from now on and until it is settled again: it lacks jobs. A core that stalled
+// for more than a minute between its look at the limits and its commit stored them, without the cap.
+func (s *Counts) Reopen(ctx context.Context, key CountKey) error {
+	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
+	args := store.Args{"tenant_id": key.Tenant, "counter": int16(key.Counter), "name": key.Name}
+	if _, err := store.Query(ctx, s.Store, noRow, reopenSQL, args); err != nil {
+		return fmt.Errorf("usage: reopen a count: %w", err)
+	}
+	return nil
+}
+
 // StoredCount is a count that has a row.
 type StoredCount struct {
 	CountKey
