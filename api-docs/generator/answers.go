@@ -57,8 +57,8 @@ func answers() map[string]any {
 		"Usage": api.Usage{
 			From: "2026-11-23", To: "2026-11-24", By: api.ByDay, Begins: "2026-10-01", ClosedThrough: "2026-11-23",
 			Items: []api.UsageItem{
-				{Day: new("2026-11-23"), Accepted: 5210, Completed: 5120, DeadLetter: 9, Redriven: 4, Cancelled: 70, Discarded: 2, RunningMS: 4_812_300},
-				{Day: new("2026-11-24"), Open: true, Accepted: 812, Completed: 790, Cancelled: 3, RunningMS: 701_200},
+				{Day: new("2026-11-23"), Accepted: 5210, Completed: 5120, DeadLetter: 9, Redriven: 4, Cancelled: 70, Discarded: 2, RunningMS: 4_812_300, FailedRunningMS: 52_100},
+				{Day: new("2026-11-24"), Open: true, Accepted: 812, Completed: 790, Cancelled: 3, RunningMS: 701_200, FailedRunningMS: 8_400},
 			},
 		},
 		"Attempt": api.Attempt{

@@ -95,6 +95,8 @@ type PostgresState struct {
 	OldestTransactionMS *int64 `json:"oldest_transaction_ms"`
 	// OldestTransactionOf is the application that holds it.
 	OldestTransactionOf *string `json:"oldest_transaction_of"`
+	// LedgerHeld is what keeps a day of the ledger, whose counts are bills, from being closed; null for nothing.
+	LedgerHeld *LedgerHold `json:"ledger_held"`
 	// LiveRows and DeadRows are PostgreSQL's estimates for the table of live jobs.
 	LiveRows int64     `json:"live_rows"`
 	DeadRows int64     `json:"dead_rows"`
@@ -104,6 +106,17 @@ type PostgresState struct {
 	// Counted is the last round of a core through the counts of caps, which begins every five minutes; counts with too many
 	// jobs are left to `core verify`. It is null where none has ended yet.
 	Counted *Verification `json:"counted"`
+}
+
+// LedgerHold is the oldest transaction that began before the end of a day of the ledger: the day is closed once it ends.
+type LedgerHold struct {
+	// Day is the day that has ended.
+	Day string `json:"day" format:"date"`
+	// PID is the server's process of the session, which pg_terminate_backend ends. Application and Role are the session's.
+	PID         int64  `json:"pid"`
+	Application string `json:"application"`
+	Role        string `json:"role"`
+	Since       Time   `json:"since" swaggertype:"string" format:"date-time"`
 }
 
 // Replica is a standby that streams from the primary.

@@ -48,6 +48,9 @@ type UsageItem struct {
 	Discarded  int64 `json:"discarded"`
 	// RunningMS is the time from started_at to finished_at of the completed jobs.
 	RunningMS int64 `json:"running_ms"`
+	// FailedRunningMS is the time from started_at to the end of the attempts that failed, in any job: by their worker's
+	// report, or because their lease or their time ended. Attempts that were given back or cancelled are in neither.
+	FailedRunningMS int64 `json:"failed_running_ms"`
 }
 
 // HopUsage is where usage is read.

@@ -13,7 +13,7 @@ import (
 // installation reads how the stores are.
 //
 //	@Summary     Read the state of the installation
-//	@Description Cores and gateways, PostgreSQL as its statistics views show it, statements of cores that have run for more than a second, and the redrives by filter that go on. Four statements, whatever the backlog. `checks` has each cell's state where there are several; the gateway adds its own.
+//	@Description Cores and gateways, PostgreSQL as its statistics views show it, statements of cores that have run for more than a second, and the redrives by filter that go on. A few statements, whatever the backlog. `checks` has each cell's state where there are several; the gateway adds its own.
 //	@ID          installation
 //	@Tags        Tenants and keys
 //	@Param       envelope body api.Envelope[any] true "The callers' requests."
@@ -25,6 +25,9 @@ func (s *Server) installation(ctx context.Context, _ api.Item[struct{}]) (api.In
 	found := api.Installation{At: api.At(clock.Now()), Checks: map[string]string{}, Cells: []api.CellState{}}
 	var err error
 	if found.Postgres, found.Statements, err = s.Store.ServerState(ctx); err != nil {
+		return api.Installation{}, err
+	}
+	if found.Postgres.LedgerHeld, err = s.Store.LedgerHeld(ctx); err != nil {
 		return api.Installation{}, err
 	}
 	processes, checked, err := s.Store.ReadRegistry(ctx)

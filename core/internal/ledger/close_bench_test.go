@@ -36,7 +36,7 @@ func BenchmarkLedger(b *testing.B) {
 	exec(`UPDATE ledger_days SET day = (now() AT TIME ZONE 'UTC')::date - 3`)
 	b.Run("close-200k", func(b *testing.B) {
 		for b.Loop() {
-			if day, err := store.CloseDay(b.Context()); err != nil || day == nil || !day.Over || day.Held {
+			if day, err := store.CloseDay(b.Context()); err != nil || day == nil || !day.Over || day.Holder != nil {
 				b.Fatal(day, err)
 			}
 			b.StopTimer()

@@ -19,5 +19,6 @@
 //	jobs that have not ended = accepted - completed - cancelled - dead_letter + redriven
 //	dead letters that are kept = dead_letter - redriven - discarded
 //
-// Submits, claims and outcomes write nothing for it.
+// Submits, claims and completes write nothing for it. An attempt that fails appends how long it ran: the row of an attempt
+// does not say whose type and user it is of, and goes with its job.
 package ledger

@@ -88,7 +88,7 @@ func (f *fixture) closeDays() {
 		if err != nil || day == nil || !day.Over {
 			return
 		}
-		if day.Held {
+		if day.Holder != nil {
 			f.Error("a day is held")
 		}
 	}
@@ -402,33 +402,106 @@ func TestUsageRefusesRanges(t *testing.T) {
 	}
 }
 
+// What failed attempts took is counted apart from what completed jobs took, on the day on which the attempts ended, and
+// stays when the job ends, and when it is deleted.
+func TestFailedAttemptsCountApart(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	want := func(when string, back int, ran, failed int64) {
+		t.Helper()
+		today := time.Now().UTC()
+		from, to := today.AddDate(0, 0, -apart*back-1).Format(time.DateOnly), today.AddDate(0, 0, -apart*back+1).Format(time.DateOnly)
+		for by, name := range map[string]string{api.ByDay: "", api.ByType: "=resize", api.ByUser: "=u1"} {
+			made, err := f.Store.Usage(t.Context(), f.Tenant, api.HopUsageRequest{From: from, To: to, By: by}, "", 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var gotRan, gotFailed int64
+			for _, item := range made.Items {
+				if name == "" || ledger.Place(item) == name {
+					gotRan, gotFailed = gotRan+item.RunningMS, gotFailed+item.FailedRunningMS
+				}
+			}
+			const most = 30_000 // the time that the test itself takes
+			if gotRan < ran || gotRan > ran+most || gotFailed < failed || gotFailed > failed+most {
+				t.Errorf("%s, by %s: %d ms ran and %d failed, want %d and %d", when, by, gotRan, gotFailed, ran, failed)
+			}
+		}
+	}
+	made := f.Job(func(j *submit.NewJob) {
+		j.ID, j.Type, j.User, j.MaxAttempts = oldID(), "resize", new("u1"), 5
+	})
+	f.Submit(made)
+	attempt := func(ran time.Duration, ending queue.Ending) {
+		t.Helper()
+		f.Exec(`UPDATE jobs SET state = 'queued', ready_at = statement_timestamp() WHERE state = 'scheduled'`)
+		claimed := f.Claim(1, time.Hour)
+		if len(claimed) != 1 {
+			t.Fatalf("%d jobs", len(claimed))
+		}
+		f.Exec(`UPDATE jobs SET started_at = started_at - $1::interval`, ran)
+		ending.Lease = claimed[0].Lease()
+		if ending.Kind == "" {
+			f.Exec(`UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 second' WHERE state = 'running'`)
+			if reaped, err := f.Store.Reap(t.Context(), time.Time{}, 10, celltest.Half); err != nil || len(reaped) != 1 {
+				t.Fatalf("%d reaped, %v", len(reaped), err)
+			}
+		} else if ended := f.End(ending); ended.Err != nil {
+			t.Fatal(ended.Err)
+		}
+	}
+	attempt(100*time.Second, queue.Ending{Kind: api.KindFail})
+	want("after a failure", 0, 0, 100_000)
+	attempt(400*time.Second, queue.Ending{Kind: api.KindRelease})
+	attempt(200*time.Second, queue.Ending{})
+	want("after a lost lease", 0, 0, 300_000)
+	f.nextDay()
+	f.closeDays()
+	want("the day before, closed", 1, 0, 300_000)
+	attempt(800*time.Second, queue.Ending{Kind: api.KindComplete})
+	want("the day of the completion", 0, 800_000, 0)
+	want("the day before it", 1, 0, 300_000)
+	if _, err := f.Store.DeleteJob(t.Context(), f.Tenant, "", made.ID); err != nil {
+		t.Fatal(err)
+	}
+	want("once the job is deleted", 0, 800_000, 0)
+	f.nextDay()
+	f.closeDays()
+	want("closed", 1, 800_000, 0)
+	want("the first day", 2, 0, 300_000)
+}
+
 // A day is not closed while a transaction is open that began before its end, and might have ended a job on it.
 func TestADayWaitsForItsTransactions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	held := func() bool {
+	held := func() []ledger.Holder {
 		rows, err := f.Direct.Query(t.Context(), ledger.HeldSQL, pgx.NamedArgs{"to": time.Now().Add(24 * time.Hour)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		held, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool])
+		holders, err := pgx.CollectRows(rows, pgx.RowToStructByName[ledger.Holder])
 		if err != nil {
 			t.Fatal(err)
 		}
-		return held
+		return holders
 	}
-	celltest.Eventually(t, "no transaction", func() bool { return !held() })
+	celltest.Eventually(t, "no transaction", func() bool { return len(held()) == 0 })
+	if by, err := f.Store.LedgerHeld(t.Context()); err != nil || by != nil {
+		t.Errorf("held by %+v, %v", by, err)
+	}
 	other := celltest.Connect(t, f.URL)
-	if _, err := other.Exec(t.Context(), "BEGIN"); err != nil {
+	if _, err := other.Exec(t.Context(), "SET application_name = 'left open'; BEGIN"); err != nil {
 		t.Fatal(err)
 	}
-	if !held() {
-		t.Error("the day does not wait for the transaction")
+	by := held()
+	if len(by) != 1 || uint32(by[0].PID) != other.PgConn().PID() || by[0].Application != "left open" || by[0].Role == "" || time.Since(by[0].Since) > time.Hour {
+		t.Errorf("the day does not wait for the transaction, or does not say for which: %+v", by)
 	}
 	if _, err := other.Exec(t.Context(), "COMMIT"); err != nil {
 		t.Fatal(err)
 	}
-	celltest.Eventually(t, "the end of the transaction", func() bool { return !held() })
+	celltest.Eventually(t, "the end of the transaction", func() bool { return len(held()) == 0 })
 }
 
 // Every statement of a read stays on its indexes, with statistics and without.

@@ -35,21 +35,21 @@ WITH bound AS MATERIALIZED (
   ORDER BY uuid_send(id) DESC
   LIMIT @most + 1
 ), entries AS MATERIALIZED (
-  SELECT day, type, user_id, accepted, completed, dead_letter, redriven, cancelled, discarded, running_ms FROM ledger_entries
+  SELECT day, type, user_id, accepted, completed, dead_letter, redriven, cancelled, discarded, running_ms, failed_running_ms FROM ledger_entries
   WHERE (SELECT closed FROM bound) < @to::date AND tenant_id = @tenant_id AND day > (SELECT closed FROM bound)
   LIMIT @most + 1
 ), flows AS (
   SELECT (finished_at AT TIME ZONE 'UTC')::date AS day, type, COALESCE(user_id, '') AS user_id, 0 AS accepted, (state = 'completed')::integer AS completed,
-         0 AS dead_letter, 0 AS redriven, (state = 'cancelled')::integer AS cancelled, 0 AS discarded, ` + ranSQL + ` AS running_ms
+         0 AS dead_letter, 0 AS redriven, (state = 'cancelled')::integer AS cancelled, 0 AS discarded, ` + ranSQL + ` AS running_ms, 0 AS failed_running_ms
   FROM ended
-  UNION ALL SELECT (created_at AT TIME ZONE 'UTC')::date, type, COALESCE(user_id, ''), 1, 0, 0, 0, 0, 0, 0 FROM ended
-  UNION ALL SELECT (created_at AT TIME ZONE 'UTC')::date, type, COALESCE(user_id, ''), 1, 0, 0, 0, 0, 0, 0 FROM live
-  UNION ALL SELECT (created_at AT TIME ZONE 'UTC')::date, type, COALESCE(user_id, ''), 1, 0, 0, 0, 0, 0, 0 FROM dead
-  UNION ALL SELECT (died_at AT TIME ZONE 'UTC')::date, type, COALESCE(user_id, ''), 0, 0, 1, 0, 0, 0, 0 FROM dead
-  UNION ALL SELECT day, type, user_id, accepted, completed, dead_letter, redriven, cancelled, discarded, running_ms FROM entries
+  UNION ALL SELECT (created_at AT TIME ZONE 'UTC')::date, type, COALESCE(user_id, ''), 1, 0, 0, 0, 0, 0, 0, 0 FROM ended
+  UNION ALL SELECT (created_at AT TIME ZONE 'UTC')::date, type, COALESCE(user_id, ''), 1, 0, 0, 0, 0, 0, 0, 0 FROM live
+  UNION ALL SELECT (created_at AT TIME ZONE 'UTC')::date, type, COALESCE(user_id, ''), 1, 0, 0, 0, 0, 0, 0, 0 FROM dead
+  UNION ALL SELECT (died_at AT TIME ZONE 'UTC')::date, type, COALESCE(user_id, ''), 0, 0, 1, 0, 0, 0, 0, 0 FROM dead
+  UNION ALL SELECT day, type, user_id, accepted, completed, dead_letter, redriven, cancelled, discarded, running_ms, failed_running_ms FROM entries
 ), open AS (
   SELECT CASE @by::text WHEN 'type' THEN type WHEN 'user' THEN user_id ELSE '' END AS name, day,
-         accepted, completed, dead_letter, redriven, cancelled, discarded, running_ms
+         accepted, completed, dead_letter, redriven, cancelled, discarded, running_ms, failed_running_ms
   FROM flows
   WHERE day > (SELECT closed FROM bound) AND day BETWEEN @from::date AND @to::date
 ), capped AS (
@@ -58,20 +58,22 @@ WITH bound AS MATERIALIZED (
 )`
 
 const sumsSQL = `sum(accepted)::bigint AS accepted, sum(completed)::bigint AS completed, sum(dead_letter)::bigint AS dead_letter,
-       sum(redriven)::bigint AS redriven, sum(cancelled)::bigint AS cancelled, sum(discarded)::bigint AS discarded, sum(running_ms)::bigint AS running_ms`
+       sum(redriven)::bigint AS redriven, sum(cancelled)::bigint AS cancelled, sum(discarded)::bigint AS discarded, sum(running_ms)::bigint AS running_ms,
+       sum(failed_running_ms)::bigint AS failed_running_ms`
 
 // byDaySQL has a row for each day of the range.
 const byDaySQL = openSQL + `
 SELECT bound.closed, bound.begins, capped.capped, days.at::date AS day, days.at::date > bound.closed AS open, NULL::text AS name,
        COALESCE(accepted, 0) AS accepted, COALESCE(completed, 0) AS completed, COALESCE(dead_letter, 0) AS dead_letter, COALESCE(redriven, 0) AS redriven,
-       COALESCE(cancelled, 0) AS cancelled, COALESCE(discarded, 0) AS discarded, COALESCE(running_ms, 0) AS running_ms
+       COALESCE(cancelled, 0) AS cancelled, COALESCE(discarded, 0) AS discarded, COALESCE(running_ms, 0) AS running_ms,
+       COALESCE(failed_running_ms, 0) AS failed_running_ms
 FROM bound CROSS JOIN capped CROSS JOIN generate_series(@from::date::timestamp, @to::date::timestamp, interval '1 day') AS days(at)
 LEFT JOIN (
   SELECT day, ` + sumsSQL + ` FROM (
-    SELECT day, accepted, completed, dead_letter, redriven, cancelled, discarded, running_ms FROM ledger
+    SELECT day, accepted, completed, dead_letter, redriven, cancelled, discarded, running_ms, failed_running_ms FROM ledger
     WHERE tenant_id = @tenant_id AND by = @by AND name = '' AND day BETWEEN @from::date AND @to::date
     UNION ALL
-    SELECT day, accepted, completed, dead_letter, redriven, cancelled, discarded, running_ms FROM open
+    SELECT day, accepted, completed, dead_letter, redriven, cancelled, discarded, running_ms, failed_running_ms FROM open
   ) AS counted
   GROUP BY day
 ) AS sums ON sums.day = days.at::date
@@ -86,31 +88,33 @@ const byNameSQL = openSQL + `, closed AS MATERIALIZED (
 )
 SELECT bound.closed, bound.begins, capped.capped, NULL::date AS day, @to::date > bound.closed AS open, sums.name,
        COALESCE(accepted, 0) AS accepted, COALESCE(completed, 0) AS completed, COALESCE(dead_letter, 0) AS dead_letter, COALESCE(redriven, 0) AS redriven,
-       COALESCE(cancelled, 0) AS cancelled, COALESCE(discarded, 0) AS discarded, COALESCE(running_ms, 0) AS running_ms
+       COALESCE(cancelled, 0) AS cancelled, COALESCE(discarded, 0) AS discarded, COALESCE(running_ms, 0) AS running_ms,
+       COALESCE(failed_running_ms, 0) AS failed_running_ms
 FROM bound CROSS JOIN capped
 LEFT JOIN (
   SELECT name, ` + sumsSQL + ` FROM (
-    SELECT name, accepted, completed, dead_letter, redriven, cancelled, discarded, running_ms FROM closed
+    SELECT name, accepted, completed, dead_letter, redriven, cancelled, discarded, running_ms, failed_running_ms FROM closed
     UNION ALL
-    SELECT name, accepted, completed, dead_letter, redriven, cancelled, discarded, running_ms FROM open WHERE @after::text IS NULL OR name > @after
+    SELECT name, accepted, completed, dead_letter, redriven, cancelled, discarded, running_ms, failed_running_ms FROM open WHERE @after::text IS NULL OR name > @after
   ) AS counted
   GROUP BY name ORDER BY name LIMIT @size
 ) AS sums ON true
 ORDER BY sums.name`
 
 type usageRow struct {
-	Closed, Begins *time.Time
-	Capped         bool
-	Day            *time.Time
-	Open           *bool
-	Name           *string
-	Accepted       int64
-	Completed      int64
-	DeadLetter     int64
-	Redriven       int64
-	Cancelled      int64
-	Discarded      int64
-	RunningMs      int64
+	Closed, Begins  *time.Time
+	Capped          bool
+	Day             *time.Time
+	Open            *bool
+	Name            *string
+	Accepted        int64
+	Completed       int64
+	DeadLetter      int64
+	Redriven        int64
+	Cancelled       int64
+	Discarded       int64
+	RunningMs       int64
+	FailedRunningMs int64
 }
 
 // Usage gives a tenant's counts by day, type or user. By type and user it gives the first size names after a place, "" for
@@ -169,7 +173,7 @@ func placeOf(after string) *string {
 func (r *usageRow) item(by string) (item api.UsageItem, ok bool) {
 	item = api.UsageItem{
 		Open: r.Open != nil && *r.Open, Accepted: r.Accepted, Completed: r.Completed, DeadLetter: r.DeadLetter, Redriven: r.Redriven,
-		Cancelled: r.Cancelled, Discarded: r.Discarded, RunningMS: r.RunningMs,
+		Cancelled: r.Cancelled, Discarded: r.Discarded, RunningMS: r.RunningMs, FailedRunningMS: r.FailedRunningMs,
 	}
 	switch {
 	case by == api.ByDay && r.Day != nil:

@@ -270,7 +270,7 @@ func (m *Mover) closeDays(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if day == nil || !day.Over || day.Held {
+			if day == nil || !day.Over || day.Holder != nil {
 				break
 			}
 		}

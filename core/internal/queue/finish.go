@@ -12,6 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/ledger"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
@@ -280,6 +281,7 @@ func finish(transitions []*transition) *pgx.Batch {
 	}
 	if len(attempted) > 0 {
 		batch.Queue(recordAttemptsSQL, attemptArgs(attempted))
+		failed(attempted).Append(batch)
 	}
 	dependency.Append(batch, followUps(transitions))
 	return batch
@@ -337,6 +339,17 @@ func released(transitions []*transition) usage.Credits {
 		left.Of(s.row.TenantID, s.row.UserID, s.row.Queue, s.row.Type, s.row.Counted, leaving)
 	}
 	return left
+}
+
+// failed is how long the attempts ran that failed.
+func failed(attempted []*transition) ledger.Failed {
+	ran := ledger.Failed{}
+	for _, s := range attempted {
+		if made := s.statistic(); made.FailedAttempt {
+			ran.Add(s.row.TenantID, s.row.Queue, s.row.Type, s.row.UserID, made.Running)
+		}
+	}
+	return ran
 }
 
 func (s *transition) errorJSON() *string {

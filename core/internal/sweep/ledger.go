@@ -55,9 +55,10 @@ func (l *Ledger) RunOnce(ctx context.Context) error {
 			l.next = time.Now().Add(ledgerRest)
 			return nil
 		}
-		if day.Held {
+		if by := day.Holder; by != nil {
 			if now, err := l.store.Now(ctx); err == nil && now.Sub(day.To) > heldFor {
-				l.log.WarnContext(ctx, "a day of the ledger cannot be closed: a transaction that began on it is still open", "day", day.Day.Format(time.DateOnly))
+				l.log.WarnContext(ctx, "a day of the ledger cannot be closed: a transaction that began on it is still open", "day", day.Day.Format(time.DateOnly),
+					"pid", by.PID, "application", by.Application, "role", by.Role, "since", by.Since)
 			}
 			return nil
 		}

@@ -107,7 +107,7 @@ func TestUsage(t *testing.T) {
 		})
 	})
 	const want = `{"from":"2026-11-01","to":"2026-11-24","by":"user","begins":"2026-10-01","closed_through":"2026-11-23","capped":false,"items":[{"day":null,"type":null,"user":null,` +
-		`"open":true,"accepted":3,"completed":0,"dead_letter":0,"redriven":0,"cancelled":0,"discarded":0,"running_ms":0}],"next_page_token":null}`
+		`"open":true,"accepted":3,"completed":0,"dead_letter":0,"redriven":0,"cancelled":0,"discarded":0,"running_ms":0,"failed_running_ms":0}],"next_page_token":null}`
 	for path, sent := range map[string]string{
 		"/v1/usage": `{"page_size":50}`,
 		"/v1/usage?from=2026-11-01&to=2026-11-24&by=user&page_size=9&page_token=t": `{"from":"2026-11-01","to":"2026-11-24","by":"user","page_size":9,"page_token":"t"}`,

@@ -54,13 +54,13 @@ func wholeUsage(ctx context.Context, c *client.Client, request client.UsageReque
 
 func usage(t *cli.Table, made *api.Usage) {
 	t.Head(map[string]string{api.ByDay: "DAY", api.ByType: "TYPE", api.ByUser: "USER"}[made.By], "ACCEPTED", "COMPLETED", "CANCELLED", "DEAD", cli.Minor("REDRIVEN"),
-		cli.Minor("DISCARDED"), cli.Minor("RAN"), cli.Minor("FINAL"))
+		cli.Minor("DISCARDED"), cli.Minor("RAN"), cli.Minor("FAILED FOR"), cli.Minor("FINAL"))
 	for _, one := range made.Items {
 		name := cli.OrElse(one.Day, cli.OrElse(one.Type, cli.OrElse(one.User, "")))
 		final := "yes"
 		if one.Open {
 			final = "open"
 		}
-		t.Row(name, one.Accepted, one.Completed, one.Cancelled, one.DeadLetter, one.Redriven, one.Discarded, cli.Milliseconds(one.RunningMS), final)
+		t.Row(name, one.Accepted, one.Completed, one.Cancelled, one.DeadLetter, one.Redriven, one.Discarded, cli.Milliseconds(one.RunningMS), cli.Milliseconds(one.FailedRunningMS), final)
 	}
 }

@@ -25,14 +25,14 @@ func TestUsage(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"from":"2026-11-01","to":"2026-11-24","by":"type","begins":"2026-10-01","closed_through":"2026-11-23","capped":true,"items":[`+
-			`{"day":null,"type":%q,"user":null,"open":%v,"accepted":12,"completed":9,"dead_letter":1,"redriven":0,"cancelled":2,"discarded":0,"running_ms":61000}],`+
+			`{"day":null,"type":%q,"user":null,"open":%v,"accepted":12,"completed":9,"dead_letter":1,"redriven":0,"cancelled":2,"discarded":0,"running_ms":61000,"failed_running_ms":7000}],`+
 			`"next_page_token":%s}`, name, open, next)
 	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	f := commandtest.On(t, server.URL)
 	args := []string{"usage", "--by", "type", "--from", "2026-11-01"}
-	f.Want(0, []string{"TYPE", "mail", "resize", "1m1s", "yes", "open"}, args...)
+	f.Want(0, []string{"TYPE", "mail", "resize", "1m1s", "7s", "yes", "open"}, args...)
 	if made := commandtest.Decode[api.Usage](f, f.Must(append(args, "-o", "json")...)); len(made.Items) != 2 || made.Items[0].Accepted != 12 || made.NextPageToken != nil {
 		t.Errorf("%+v", made)
 	}
