@@ -10,7 +10,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -76,104 +75,26 @@ func (s *Directory) DeletingTenants(ctx context.Context, most int) ([]tenant.ID,
 	return ids, nil
 }
 
-// withJobsSQL removes the edges and attempts of the jobs that ended has.
-const withJobsSQL = `edges AS (
-  DELETE FROM dependencies WHERE child_id = ANY(ARRAY(SELECT id FROM ended))
-), tried AS (
-  DELETE FROM attempts WHERE job_id = ANY(ARRAY(SELECT id FROM ended)) AND tenant_id = @tenant_id
-)`
-
-// removeSQL are the statements that remove a tenant's data, each at most about a batch of rows, in the order
-// in which they are run: one has nothing to do before the next begins.
-var removeSQL = []string{
-	removeRows("redrives", "tenant_id"),
-	removeRows("schedules", "tenant_id"),
-	// They leave the counts that they are in, as jobs that end. Rows are locked in the order of ids, as in
-	// every statement.
-	`
-WITH ended AS (
-  DELETE FROM jobs
-  WHERE id = ANY(ARRAY(SELECT id FROM jobs WHERE id = ANY(ARRAY(
-    SELECT id FROM jobs WHERE tenant_id = @tenant_id ORDER BY uuid_send(id) DESC LIMIT @batch)) ORDER BY id FOR UPDATE))
-  RETURNING id, tenant_id, user_id, queue, type, counted
-), ` + withJobsSQL + `, ` + usage.LeaveCountsSQL + `
-SELECT id FROM ended`,
-	`
-WITH ended AS (
-  DELETE FROM dead_letters
-  WHERE id = ANY(ARRAY(SELECT id FROM dead_letters WHERE id = ANY(ARRAY(
-    SELECT id FROM dead_letters WHERE tenant_id = @tenant_id ORDER BY uuid_send(id) DESC LIMIT @batch)) ORDER BY id FOR UPDATE))
-  RETURNING id
-), ` + withJobsSQL + `
-SELECT id FROM ended`,
-	`
-WITH picked AS MATERIALIZED (
-  SELECT id, finished_at FROM finished_jobs WHERE tenant_id = @tenant_id ORDER BY uuid_send(id) DESC LIMIT @batch
-), ended AS (
-  DELETE FROM finished_jobs USING picked WHERE finished_jobs.id = picked.id AND finished_jobs.finished_at = picked.finished_at
-  RETURNING finished_jobs.id
-), ` + withJobsSQL + `
-SELECT id FROM ended`,
-	// A workflow has up to 1,000 jobs.
-	`
-WITH ended AS (
-  DELETE FROM workflows
-  WHERE id = ANY(ARRAY(SELECT id FROM workflows WHERE tenant_id = @tenant_id ORDER BY uuid_send(id) DESC LIMIT GREATEST(@batch / 100, 1)))
-  RETURNING id
-), jobs_of AS (
-  DELETE FROM workflow_jobs WHERE workflow_id = ANY(ARRAY(SELECT id FROM ended))
-)
-SELECT id FROM ended`,
-	removeRows("follow_ups", "tenant_id"),
-	removeRows("webhook_events", "tenant_id"),
-	removeRows("webhooks", "tenant_id"),
-	removeRows("job_types", "tenant_id"),
-	removeRows("schedule_runs", "tenant_id"),
-	removeRows("idempotency_keys", "tenant_id"),
-	removeRows("workers", "owner"),
-	removeRows("rate_log", "tenant_id"),
-	removeRows("job_stats", "tenant_id"),
-	removeRows("limit_stats", "tenant_id"),
-	removeRows("ledger", "tenant_id"),
-	removeRows("ledger_entries", "tenant_id"),
-	removeRows("lanes", "tenant_id"),
-	removeRows("typed_lanes", "tenant_id"),
-	removeRows("queues", "tenant_id"),
-	removeRows("usage_counts", "tenant_id"),
-	// A count and its credits go together: each is wrong without the other.
-	`
-WITH picked AS MATERIALIZED (
-  SELECT DISTINCT counter, name FROM usage_log WHERE tenant_id = @tenant_id ORDER BY counter, name LIMIT GREATEST(@batch / 100, 1)
-), credits AS (
-  DELETE FROM usage_credits AS c USING picked WHERE c.tenant_id = @tenant_id AND c.counter = picked.counter AND c.name = picked.name
-)
-DELETE FROM usage_log AS l USING picked WHERE l.tenant_id = @tenant_id AND l.counter = picked.counter AND l.name = picked.name`,
-	removeRows("usage_credits", "tenant_id"),
-}
-
-// removeRows removes rows of a table by their place: no two of these tables have keys alike.
-func removeRows(table, owner string) string {
-	return `
-DELETE FROM ` + table + ` WHERE ctid = ANY(ARRAY(SELECT ctid FROM ` + table + ` WHERE ` + owner + ` = @tenant_id LIMIT @batch))`
-}
-
 const (
 	// lockRemovalSQL lets one core at a time remove a tenant's data.
 	lockRemovalSQL = `
 SELECT deleting_at < statement_timestamp() - @settles::interval FROM tenants
 WHERE id = @tenant_id AND deleting_at IS NOT NULL AND deleted_at IS NULL
 FOR NO KEY UPDATE SKIP LOCKED`
+	removeKeysSQL = `
+DELETE FROM api_keys WHERE ctid = ANY(ARRAY(SELECT ctid FROM api_keys WHERE tenant_id = @tenant_id LIMIT @batch))`
 	noteRemovedSQL = `
 UPDATE tenants SET removed = removed + @n WHERE id = @tenant_id`
 	endRemovalSQL = `
 UPDATE tenants SET deleted_at = statement_timestamp(), overrides = '{}', updated_at = statement_timestamp() WHERE id = @tenant_id`
 )
 
-// RemoveTenantData removes at most about batch rows of a tenant that is being deleted, and gives how many. It
-// gives 0 where nothing is left, or another core is at it.
-func (s *Directory) RemoveTenantData(ctx context.Context, id tenant.ID, batch int) (removed int, err error) {
+// RemoveTenantData removes at most about batch rows of a tenant that is being deleted, after a place, and gives how many and
+// where the next batch begins. It gives 0 where nothing is left, or another core is at it.
+func (s *Directory) RemoveTenantData(ctx context.Context, id tenant.ID, place RemovalPlace, batch int) (removed int, next RemovalPlace, err error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	err = s.InTx(ctx, func(tx pgx.Tx) error {
+		removed, next = 0, place // of the first try, see InTx
 		rows, err := tx.Query(ctx, lockRemovalSQL, store.Args{"tenant_id": id, "settles": removalSettles})
 		if err != nil {
 			return err
@@ -185,14 +106,14 @@ func (s *Directory) RemoveTenantData(ctx context.Context, id tenant.ID, batch in
 		if err := s.lockCounts(ctx, tx, id); err != nil {
 			return err
 		}
-		if removed, err = removeSome(ctx, tx, id, batch); err != nil || removed == 0 && !settled[0] {
+		if removed, next, err = removeSome(ctx, tx, id, place, batch); err != nil || removed == 0 && !settled[0] {
 			return err
 		}
 		if removed > 0 {
 			_, err = tx.Exec(ctx, noteRemovedSQL, store.Args{"tenant_id": id, "n": removed})
 			return err
 		}
-		keys, err := tx.Exec(ctx, removeRows("api_keys", "tenant_id"), store.Args{"tenant_id": id, "batch": batch})
+		keys, err := tx.Exec(ctx, removeKeysSQL, store.Args{"tenant_id": id, "batch": batch})
 		if err != nil {
 			return err
 		}
@@ -204,18 +125,18 @@ func (s *Directory) RemoveTenantData(ctx context.Context, id tenant.ID, batch in
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("directory: remove tenant data: %w", err)
+		return 0, place, fmt.Errorf("directory: remove tenant data: %w", err)
 	}
-	return removed, nil
+	return removed, next, nil
 }
 
-// RemoveSome removes at most about batch rows of a tenant that is not in this cell, in the caller's transaction, and
-// gives how many: 0 where nothing is left. Its row and keys stay.
-func (s *Directory) RemoveSome(ctx context.Context, tx pgx.Tx, id tenant.ID, batch int) (int, error) {
+// RemoveSome removes at most about batch rows of a tenant that is not in this cell, after a place and in the caller's
+// transaction, and gives how many: 0 where nothing is left. Its row and keys stay.
+func (s *Directory) RemoveSome(ctx context.Context, tx pgx.Tx, id tenant.ID, place RemovalPlace, batch int) (int, RemovalPlace, error) {
 	if err := s.lockCounts(ctx, tx, id); err != nil {
-		return 0, err
+		return 0, place, err
 	}
-	return removeSome(ctx, tx, id, batch)
+	return removeSome(ctx, tx, id, place, batch)
 }
 
 // lockCounts: nothing of the tenant is counted meanwhile.
@@ -226,18 +147,4 @@ func (s *Directory) lockCounts(ctx context.Context, tx pgx.Tx, id tenant.ID) err
 		}
 	}
 	return nil
-}
-
-// removeSome runs the statements until one of them has removed something.
-func removeSome(ctx context.Context, tx pgx.Tx, id tenant.ID, batch int) (int, error) {
-	for _, sql := range removeSQL {
-		done, err := tx.Exec(ctx, sql, store.Args{"tenant_id": id, "batch": batch})
-		if err != nil {
-			return 0, err
-		}
-		if n := int(done.RowsAffected()); n > 0 {
-			return n, nil
-		}
-	}
-	return 0, nil
 }

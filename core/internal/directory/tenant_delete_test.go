@@ -61,8 +61,10 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 	}
 	cores := []*cell.Cell{f.Store, celltest.OpenURL(t, f.URL)}
 	removed := 0
+	var places [2]directory.RemovalPlace // each core has its own
 	for step := 0; ; step++ {
-		n, err := cores[step%2].RemoveTenantData(t.Context(), gone, 1+step%3)
+		n, next, err := cores[step%2].RemoveTenantData(t.Context(), gone, places[step%2], 1+step%3)
+		places[step%2] = next
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +81,8 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 	f.Exec(`UPDATE jobs SET tenant_id = $1 WHERE tenant_id = $2`, gone, f.Tenant)
 	f.Exec(`UPDATE tenants SET deleting_at = deleting_at - interval '3 minutes' WHERE id = $1`, gone)
 	for {
-		if n, err := cores[0].RemoveTenantData(t.Context(), gone, 100); err != nil {
+		n, next, err := cores[0].RemoveTenantData(t.Context(), gone, places[0], 100)
+		if places[0] = next; err != nil {
 			t.Fatal(err)
 		} else if n == 0 {
 			break

@@ -7,6 +7,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/move"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
@@ -125,7 +126,7 @@ func TestATenantIsDeletedDuringItsMove(t *testing.T) {
 				in.Exec(`UPDATE tenants SET deleting_at = now() - interval '1 hour' WHERE id = $1 AND deleting_at IS NOT NULL`, f.Tenant)
 				for removed := 1; removed > 0; {
 					var err error
-					if removed, err = in.Store.RemoveTenantData(ctx, f.Tenant, 1000); err != nil {
+					if removed, _, err = in.Store.RemoveTenantData(ctx, f.Tenant, directory.RemovalPlace{}, 1000); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
@@ -22,10 +23,11 @@ DELETE FROM tenants WHERE id = @tenant_id`
 // removeAll removes what a cell has of the tenant, in batches; name is the cell's. The home cell keeps its part of the
 // audit log.
 func (m *Mover) removeAll(ctx context.Context, in *cell.Cell, name string) error {
+	var place directory.RemovalPlace
 	for {
-		removed := 0
+		removed, next := 0, place
 		err := throughFence(ctx, in, m.tenant, func(tx pgx.Tx) (err error) {
-			if removed, err = in.RemoveSome(ctx, tx, m.tenant, removeBatch); err != nil || removed > 0 || name == "" {
+			if removed, next, err = in.RemoveSome(ctx, tx, m.tenant, place, removeBatch); err != nil || removed > 0 || name == "" {
 				return err
 			}
 			done, err := tx.Exec(ctx, removeAuditSQL, store.Args{"tenant_id": m.tenant, "batch": removeBatch})
@@ -38,6 +40,7 @@ func (m *Mover) removeAll(ctx context.Context, in *cell.Cell, name string) error
 		if removed == 0 {
 			return nil
 		}
+		place = next
 	}
 }
 

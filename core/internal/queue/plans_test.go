@@ -362,8 +362,9 @@ func hotPath(f *fixture, store *cell.Cell) {
 	f.Exec(`INSERT INTO tenants (id, name, plan, weight, overrides, created_at) VALUES ($1, 'leaves', 'standard', 1, '{}', now()) ON CONFLICT DO NOTHING`, leaves)
 	_, err = store.DeleteTenant(ctx, leaves)
 	must(err)
+	var place directory.RemovalPlace
 	for removed := 1; removed > 0; {
-		removed, err = store.RemoveTenantData(ctx, leaves, 100)
+		removed, place, err = store.RemoveTenantData(ctx, leaves, place, 100)
 		must(err)
 	}
 }

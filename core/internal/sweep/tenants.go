@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
 const (
@@ -23,6 +25,8 @@ type Tenants struct {
 	store   *cell.Cell
 	metrics *metrics.Jobs
 	log     *slog.Logger
+	// places are where the removals of tenants go on.
+	places map[tenant.ID]directory.RemovalPlace
 }
 
 // NewTenants makes the duty.
@@ -44,14 +48,18 @@ func (t *Tenants) RunOnce(ctx context.Context) error {
 		return err
 	}
 	var problems []error
+	places := make(map[tenant.ID]directory.RemovalPlace, len(ids))
 	for _, id := range ids {
+		place := t.places[id]
 		for range tenantBatches {
-			n, err := t.store.RemoveTenantData(ctx, id, tenantBatch)
-			problems = append(problems, err)
+			n, next, err := t.store.RemoveTenantData(ctx, id, place, tenantBatch)
+			place, problems = next, append(problems, err)
 			if err != nil || n == 0 {
 				break
 			}
 		}
+		places[id] = place
 	}
+	t.places = places
 	return errors.Join(problems...)
 }
