@@ -36,7 +36,8 @@ func newPusher(cfg Config, log *slog.Logger, tracing *telemetry.Tracing, server 
 		return nil, fmt.Errorf("core: FORGEQUEUE_PUSH_SECRETS_KEY: %w", err)
 	}
 	server.Seals, server.Guard, server.Brokers = keys, guard, cfg.Brokers
-	if err := checkTargets(server.Dispatcher.PushQueues(), cfg.Brokers); err != nil {
+	pushed, _ := server.Dispatcher.PushQueues(-1)
+	if err := checkTargets(pushed, cfg.Brokers); err != nil {
 		return nil, err
 	}
 	executor := push.New(push.Options{

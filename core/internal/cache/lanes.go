@@ -26,9 +26,11 @@ type Lanes struct {
 	byName   map[string][]directory.Lane
 	settings map[tenant.QueueKey]directory.QueueSettings
 	// inPush are the queues in push mode.
-	inPush  scheduler.Ring[tenant.QueueKey]
-	highest directory.LaneID
-	changed time.Time
+	inPush scheduler.Ring[tenant.QueueKey]
+	// pushChanges counts the changes of what is pushed where.
+	pushChanges int
+	highest     directory.LaneID
+	changed     time.Time
 	// retired is the latest time at which a lane was retired.
 	retired time.Time
 	// recent are lanes created here, or read, and when. The second full Refresh drops an entry: one
@@ -105,6 +107,9 @@ func (l *Lanes) Refresh(ctx context.Context) (created []directory.Lane, gone []d
 	}
 	l.applied = max(l.applied, number)
 	for _, q := range queues {
+		if known := l.settings[q.QueueKey]; (q.Push || known.Push) && !q.SameTarget(&known) {
+			l.pushChanges++
+		}
 		if q.Push != l.settings[q.QueueKey].Push {
 			if q.Push {
 				l.inPush.Add(q.QueueKey)
@@ -149,6 +154,7 @@ func (l *Lanes) keepOnly(queues []directory.QueueSettings) {
 		if !exists[key] {
 			if settings.Push {
 				l.inPush.Remove(key)
+				l.pushChanges++
 			}
 			delete(l.settings, key)
 		}
@@ -355,13 +361,17 @@ func (l *Lanes) MayCapActive(owner tenant.ID) bool {
 	return false
 }
 
-// PushSettings gives the settings of the queues in push mode.
-func (l *Lanes) PushSettings() []directory.QueueSettings {
+// PushSettings gives the settings of the queues in push mode, and a number that is another after each change of them; no
+// settings where it is still the number given.
+func (l *Lanes) PushSettings(known int) (queues []directory.QueueSettings, changes int) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	queues := make([]directory.QueueSettings, len(l.inPush.Items))
+	if known == l.pushChanges {
+		return nil, known
+	}
+	queues = make([]directory.QueueSettings, len(l.inPush.Items))
 	for i, key := range l.inPush.Items {
 		queues[i] = l.settings[key]
 	}
-	return queues
+	return queues, l.pushChanges
 }

@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -223,6 +224,13 @@ type QueueSettings struct {
 	UpdatedAt time.Time
 	// Deleted: the queue is not there, and all settings are the defaults.
 	Deleted bool
+}
+
+// SameTarget says that neither where nor how a queue's jobs are pushed has changed.
+func (q QueueSettings) SameTarget(other *QueueSettings) bool {
+	one, two := &q.Target, &other.Target
+	return q.Push == other.Push && q.UpdatedAt.Equal(other.UpdatedAt) && one.URL == two.URL && bytes.Equal(one.Secret, two.Secret) &&
+		bytes.Equal(one.Previous, two.Previous) && bytes.Equal(one.Credentials, two.Credentials)
 }
 
 // InForce are the settings with the defaults filled in.

@@ -74,5 +74,7 @@ func (d *Dispatcher) Settings(owner tenant.ID, name string) directory.QueueSetti
 	return d.lanes.Settings(owner, name)
 }
 
-// PushQueues gives the settings of all tenants' queues in push mode.
-func (d *Dispatcher) PushQueues() []directory.QueueSettings { return d.lanes.PushSettings() }
+// PushQueues gives the settings of all tenants' queues in push mode, unless changes, which it gives, are still as known.
+func (d *Dispatcher) PushQueues(known int) (queues []directory.QueueSettings, changes int) {
+	return d.lanes.PushSettings(known)
+}

@@ -169,7 +169,8 @@ func TestADeletedTenantIsServedNoMore(t *testing.T) {
 				t.Errorf("%s: claimed %v, %v", name, jobs, err)
 			}
 		}
-		for _, settings := range core.PushQueues() {
+		pushed, _ := core.PushQueues(-1)
+		for _, settings := range pushed {
 			if !settings.Paused {
 				t.Errorf("%s: %+v is pushed", name, settings.QueueKey)
 			}

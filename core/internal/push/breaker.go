@@ -50,7 +50,6 @@ type breaker struct {
 	// Guarded by the Executor: inFlight are the jobs admitted for the destination, waiting those of
 	// them without a call yet.
 	inFlight, waiting int
-	used              time.Time
 }
 
 // change is called on each change of state, under the breaker's gate; it must not block.
@@ -64,7 +63,7 @@ var (
 )
 
 func newBreaker(key breakerKey, onChange change) *breaker {
-	b := &breaker{key: key, used: time.Now()}
+	b := &breaker{key: key}
 	b.circuit = gobreaker.NewTwoStepCircuitBreaker[*answer](gobreaker.Settings{
 		MaxRequests:  uint32(key.settings.HalfOpen), //nolint:gosec // 1 to 1000
 		Interval:     key.window,

@@ -75,14 +75,16 @@ func (e *Executor) capacity(t *target, p *planned) int {
 func (e *Executor) mostNow() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	some := len(e.targets) == 0
-	for _, t := range e.targets {
-		some = some || e.capacity(t, nothing) > 0
+	most := max(min(e.most-e.inFlight, mostAtOnce), 0)
+	if most == 0 || len(e.targets) == 0 {
+		return most
 	}
-	if !some {
-		return 0
+	for _, t := range e.targets { // mostly the first one
+		if e.capacity(t, nothing) > 0 {
+			return most
+		}
 	}
-	return max(min(e.most-e.inFlight, mostAtOnce), 0)
+	return 0
 }
 
 // admit takes a slot for a job of the target, if one is free.

@@ -72,8 +72,9 @@ type Executor struct {
 	released chan struct{}
 	// changes are breakers' changes of state, for the log.
 	changes chan breakerChange
-	// copied is when the settings were last copied; used by Run alone.
-	copied time.Time
+	// copied is when the settings were last copied, changesSeen as of which change; used by Run alone.
+	copied      time.Time
+	changesSeen int
 
 	lastCalls lastCalls
 
@@ -83,6 +84,8 @@ type Executor struct {
 	byTenant map[tenant.ID]int
 	targets  map[tenant.QueueKey]*target
 	breakers map[breakerKey]*breaker
+	// idle are breakers that no target has, since when.
+	idle map[*breaker]time.Time
 }
 
 // New makes an Executor; Run works.
@@ -90,7 +93,7 @@ func New(o Options) *Executor {
 	return &Executor{
 		dispatcher: o.Dispatcher, store: o.Store, keys: o.Keys, transport: outbound.NewTransport(o.Outbound), protocols: o.Brokers, brokers: broker.NewPool(o.Outbound, o.Brokers),
 		metrics: o.Metrics, log: o.Logger, tracer: o.Tracer, grace: o.Grace, workerID: "push:" + uuid.NewString(), released: make(chan struct{}, 1), changes: make(chan breakerChange, 64),
-		most: o.InFlight, byTenant: map[tenant.ID]int{}, targets: map[tenant.QueueKey]*target{}, breakers: map[breakerKey]*breaker{},
+		most: o.InFlight, byTenant: map[tenant.ID]int{}, targets: map[tenant.QueueKey]*target{}, breakers: map[breakerKey]*breaker{}, idle: map[*breaker]time.Time{},
 	}
 }
 

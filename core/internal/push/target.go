@@ -1,7 +1,6 @@
 package push
 
 import (
-	"bytes"
 	"context"
 	"net/url"
 	"strings"
@@ -39,36 +38,58 @@ const (
 	breakerIdle = 5 * time.Second
 )
 
-// copySettings updates the copy of the settings of all queues in push mode. It is a copy because capacity
-// is computed under the dispatcher's lock, and must not call back.
+// copySettings updates the copy of the settings of all queues in push mode, where they have changed. It is a copy because
+// capacity is computed under the dispatcher's lock, and must not call back.
 func (e *Executor) copySettings(ctx context.Context) {
 	if time.Since(e.copied) < copyEvery {
 		return
 	}
 	e.copied = time.Now()
-	known := e.dispatcher.PushQueues()
-	named := make(map[tenant.QueueKey]bool, len(known))
-	for i := range known {
-		named[known[i].QueueKey] = true
-		e.targetOf(ctx, &known[i])
+	known, changes := e.dispatcher.PushQueues(e.changesSeen)
+	if changes != e.changesSeen {
+		e.changesSeen = changes
+		named := make(map[tenant.QueueKey]bool, len(known))
+		for i := range known {
+			named[known[i].QueueKey] = true
+			e.targetOf(ctx, &known[i])
+		}
+		e.forgetTargets(named)
 	}
+	e.forgetBreakers()
+}
+
+// forgetTargets forgets those of queues that are no longer in push mode, and their breakers later.
+func (e *Executor) forgetTargets(named map[tenant.QueueKey]bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for key := range e.targets {
+	used := map[*breaker]bool{}
+	for key, t := range e.targets {
 		if !named[key] {
 			delete(e.targets, key)
+		} else if t.breaker != nil {
+			used[t.breaker] = true
 		}
 	}
-	for _, t := range e.targets {
-		if t.breaker != nil {
-			t.breaker.used = time.Now()
+	for _, b := range e.breakers {
+		switch {
+		case used[b]:
+			delete(e.idle, b)
+		case e.idle[b].IsZero():
+			e.idle[b] = time.Now()
 		}
 	}
-	for key, b := range e.breakers {
-		if b.inFlight > 0 || time.Since(b.used) < breakerIdle {
+}
+
+// forgetBreakers forgets breakers that no target has had for a while.
+func (e *Executor) forgetBreakers() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for b, since := range e.idle {
+		if b.inFlight > 0 || time.Since(since) < breakerIdle {
 			continue
 		}
-		delete(e.breakers, key)
+		delete(e.idle, b)
+		delete(e.breakers, b.key)
 		if b.state() != gobreaker.StateClosed {
 			e.metrics.BreakersOpen.Dec()
 		}
@@ -81,13 +102,14 @@ func (e *Executor) targetOf(ctx context.Context, settings *directory.QueueSettin
 	e.mu.Lock()
 	known, seen := e.targets[settings.QueueKey]
 	e.mu.Unlock()
-	if seen && known.settings.UpdatedAt.Equal(settings.UpdatedAt) && known.settings.Target.URL == settings.Target.URL &&
-		bytes.Equal(known.settings.Target.Secret, settings.Target.Secret) && bytes.Equal(known.settings.Target.Previous, settings.Target.Previous) &&
-		bytes.Equal(known.settings.Target.Credentials, settings.Target.Credentials) {
+	if seen && known.settings.SameTarget(settings) {
 		return known.usable()
 	}
+	if !settings.Push {
+		return nil
+	}
 	made := &target{settings: *settings}
-	if settings.Push && settings.Target.URL != "" {
+	if settings.Target.URL != "" {
 		if err := e.prepare(ctx, made); err != nil {
 			e.log.ErrorContext(ctx, "a queue in push mode cannot be served", "tenant", settings.Tenant, "queue", settings.Name, "error", err)
 		}
@@ -101,6 +123,7 @@ func (e *Executor) targetOf(ctx context.Context, settings *directory.QueueSettin
 	e.targets[settings.QueueKey] = made
 	if made.url != nil {
 		made.breaker = e.breakerOf(keyOf(settings, outbound.Destination(made.url)))
+		delete(e.idle, made.breaker)
 	}
 	e.mu.Unlock()
 	e.Probe(settings.QueueKey, settings.Probes) // one that was asked of another core
