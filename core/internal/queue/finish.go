@@ -270,6 +270,7 @@ func finish(transitions []*transition) *pgx.Batch {
 	}
 	batch := &pgx.Batch{}
 	released(transitions).Append(batch)
+	failed(transitions).Append(batch)
 	if len(back) > 0 {
 		batch.Queue(requeueSQL, requeueArgs(back))
 	}
@@ -281,7 +282,6 @@ func finish(transitions []*transition) *pgx.Batch {
 	}
 	if len(attempted) > 0 {
 		batch.Queue(recordAttemptsSQL, attemptArgs(attempted))
-		failed(attempted).Append(batch)
 	}
 	dependency.Append(batch, followUps(transitions))
 	return batch
@@ -342,9 +342,9 @@ func released(transitions []*transition) usage.Credits {
 }
 
 // failed is how long the attempts ran that failed.
-func failed(attempted []*transition) ledger.Failed {
+func failed(transitions []*transition) ledger.Failed {
 	ran := ledger.Failed{}
-	for _, s := range attempted {
+	for _, s := range transitions {
 		if made := s.statistic(); made.FailedAttempt {
 			ran.Add(s.row.TenantID, s.row.Queue, s.row.Type, s.row.UserID, made.Running)
 		}
