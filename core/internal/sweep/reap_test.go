@@ -53,6 +53,48 @@ func TestReapTakesBackAndWakes(t *testing.T) {
 	}
 }
 
+// The end of a job whose lease was lost frees its place under a cap, whatever became of it.
+func TestReapReleasesCapacity(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if _, err := f.store.CreateTenant(t.Context(), f.tenant, api.TenantRequest{Name: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.store.PatchTenant(t.Context(), f.tenant, api.TenantPatch{Overrides: &api.Overrides{Limits: api.Limits{MaxRunning: new(int64(9))}}}); err != nil {
+		t.Fatal(err)
+	}
+	released := 0
+	f.d = f.dispatcher(func(lists []queue.Waiting) {
+		for _, list := range lists {
+			if list.Priority == queue.CapacityReleased {
+				released++
+			}
+		}
+	})
+	if err := f.d.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{api.StateDeadLetter, api.StateCancelled, api.StateQueued} {
+		id := f.submit(1, 0, func(n *submit.NewJob) {
+			if want == api.StateDeadLetter {
+				n.MaxAttempts = 1
+			}
+		})[0]
+		f.claimAndExpire(1)
+		f.hurried()
+		if want == api.StateCancelled {
+			f.exec(`UPDATE jobs SET cancel_requested = true WHERE id = $1`, id)
+		}
+		released = 0
+		if err := f.reaper().RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if job := f.get(id); job.State != want || released != 1 {
+			t.Errorf("%s: capacity released %d times, want %s and once", job.State, released, want)
+		}
+	}
+}
+
 func TestReapAMassExpiry(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
