@@ -194,13 +194,12 @@ func (cfg Config) checkAddresses() error {
 }
 
 // console is what serves /console; nil where it is off.
-func (cfg Config) console(links console.Links) (func(api http.Handler) http.Handler, error) {
+func (cfg Config) console(shared console.Options) (func(api http.Handler) http.Handler, error) {
 	if cfg.Console != consoleOn {
 		return nil, nil //nolint:nilnil // there is no console, and no error
 	}
-	made, err := console.New(console.Options{
-		Secret: []byte(cmp.Or(cfg.ConsoleSecret, cfg.KeySecret)), Previous: []byte(cfg.ConsoleOld), Links: links,
-	})
+	shared.Secret, shared.Previous = []byte(cmp.Or(cfg.ConsoleSecret, cfg.KeySecret)), []byte(cfg.ConsoleOld)
+	made, err := console.New(shared)
 	if err != nil {
 		return nil, fmt.Errorf("FORGEQUEUE_CONSOLE_SECRET: %w", err)
 	}

@@ -94,15 +94,18 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, 
 	}
 	p := &parts{redis: redis, core: core, conns: cfg.connLimits(proxies)}
 	p.limiter = admission.NewLimiter(redis, admission.LimiterOptions{Replicas: cfg.Replicas, Logger: logger, Registry: registry})
-	pages, err := cfg.console(console.Links{Charge: p.limiter.ChargeLink, First: p.limiter.FirstUse})
-	if err != nil {
-		return nil, errors.Join(err, p.close())
-	}
 	p.auth = auth.New(auth.Options{
 		KeySecret:   []byte(cfg.KeySecret),
 		OperatorKey: cfg.OperatorKey.Reveal(),
 		Lookup:      core.LookUpKey,
 	})
+	pages, err := cfg.console(console.Options{
+		Links: console.Links{Charge: p.limiter.ChargeLink, First: p.limiter.FirstUse},
+		Forms: console.Forms{First: p.limiter.FirstForm, Forget: p.limiter.ForgetForm}, Hold: p.auth.HoldSession,
+	})
+	if err != nil {
+		return nil, errors.Join(err, p.close())
+	}
 	p.types = jobtype.NewChecker(jobtype.Options{Set: core.ReadTypes, Schema: core.ReadSchema})
 	p.api = httpapi.New(httpapi.Options{
 		Auth:       p.auth,

@@ -132,6 +132,18 @@ func (c *Client) Set(ctx context.Context, key, value string, life time.Duration)
 	return library(c).Set(ctx, key, value, life).Err()
 }
 
+// SetNew stores a value for a time, unless there is one already.
+func (c *Client) SetNew(ctx context.Context, key, value string, life time.Duration) (stored bool, err error) {
+	defer fence(&err)
+	return library(c).SetNX(ctx, key, value, life).Result()
+}
+
+// Drop removes a value: by PEXPIRE, which the users of the services have, and not by DEL.
+func (c *Client) Drop(ctx context.Context, key string) (err error) {
+	defer fence(&err)
+	return library(c).PExpire(ctx, key, 0).Err()
+}
+
 // Beat puts a member into a sorted set by the server's clock, removes those that did so longer than life ago, and counts
 // the rest. The set expires with its youngest member.
 func (c *Client) Beat(ctx context.Context, key, member string, life time.Duration) (members int64, err error) {

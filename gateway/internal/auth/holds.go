@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 )
@@ -22,44 +23,60 @@ type holds struct {
 }
 
 type heldKey struct {
-	// ends are called when the key is no longer valid; each request has its own.
-	ends map[*func()]struct{}
+	requests map[*heldRequest]struct{}
 	// again, with a buffer of one, has the key checked now.
 	again chan struct{}
 	stop  context.CancelFunc
 }
 
+// heldRequest is a request that waits. It ends when the key is no longer valid, or has ended its sessions more often
+// than before.
+type heldRequest struct {
+	end    func()
+	before int64
+}
+
 // Hold calls end once if the key is revoked, or expires, before release. It is for
 // authenticated requests that wait.
 func (a *Authenticator) Hold(ctx context.Context, keyID string, end func()) (release func()) {
+	return a.hold(ctx, keyID, &heldRequest{end, math.MaxInt64})
+}
+
+// HoldSession is Hold for a request of a console session: it calls end also if the key ends its sessions once more
+// than before, which is how often it had when the session began.
+func (a *Authenticator) HoldSession(ctx context.Context, keyID string, before int64, end func()) (release func()) {
+	return a.hold(ctx, keyID, &heldRequest{end, before})
+}
+
+func (a *Authenticator) hold(ctx context.Context, keyID string, one *heldRequest) (release func()) {
 	a.holds.mu.Lock()
 	defer a.holds.mu.Unlock()
-	held := a.holds.byKey[keyID]
-	if held == nil {
+	key := a.holds.byKey[keyID]
+	if key == nil {
 		watching, stop := context.WithCancel(context.WithoutCancel(ctx))
-		held = &heldKey{ends: map[*func()]struct{}{}, again: make(chan struct{}, 1), stop: stop}
+		key = &heldKey{requests: map[*heldRequest]struct{}{}, again: make(chan struct{}, 1), stop: stop}
 		if a.holds.byKey == nil {
 			a.holds.byKey = map[string]*heldKey{}
 		}
-		a.holds.byKey[keyID] = held
-		go a.watch(watching, keyID, held)
+		a.holds.byKey[keyID] = key
+		go a.watch(watching, keyID, key)
 	} else {
-		held.look() // it may have been revoked since it let this request in
+		key.look() // it may have been revoked since it let this request in
 	}
-	held.ends[&end] = struct{}{}
+	key.requests[one] = struct{}{}
 	return func() {
 		a.holds.mu.Lock()
 		defer a.holds.mu.Unlock()
-		if delete(held.ends, &end); len(held.ends) == 0 {
-			a.holds.drop(keyID, held)
+		if delete(key.requests, one); len(key.requests) == 0 {
+			a.holds.drop(keyID, key)
 		}
 	}
 }
 
 // drop removes a key without requests; it is called with the lock held.
-func (h *holds) drop(keyID string, held *heldKey) {
-	held.stop()
-	if h.byKey[keyID] == held {
+func (h *holds) drop(keyID string, key *heldKey) {
+	key.stop()
+	if h.byKey[keyID] == key {
 		delete(h.byKey, keyID)
 	}
 }
@@ -108,17 +125,30 @@ func (a *Authenticator) watch(ctx context.Context, id string, held *heldKey) {
 			a.holds.end(id, held)
 			return
 		default:
+			a.holds.endSessions(held, key.SessionsEnded)
 			timer.Reset(max(a.found.left(id, a.now()), minHold))
 		}
 	}
 }
 
 // end ends the requests of the key.
-func (h *holds) end(id string, held *heldKey) {
+func (h *holds) end(id string, key *heldKey) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.drop(id, held)
-	for end := range held.ends {
-		(*end)()
+	h.drop(id, key)
+	for one := range key.requests {
+		one.end()
+	}
+}
+
+// endSessions ends the requests of sessions from before the key has ended its sessions so often.
+func (h *holds) endSessions(key *heldKey, ended int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for one := range key.requests {
+		if one.before < ended {
+			delete(key.requests, one)
+			one.end()
+		}
 	}
 }

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"crypto/sha256"
 	"net/http"
 	"time"
 
@@ -16,6 +15,10 @@ type Options struct {
 	Secret, Previous []byte
 	// Links are for links that sign in; without them there are none.
 	Links Links
+	// Forms are those that make something; without it a gateway knows of its own only.
+	Forms Forms
+	// Hold calls end when a key's console sessions are ended once more than before, until release.
+	Hold func(ctx context.Context, keyID string, before int64, end func()) (release func())
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
@@ -28,10 +31,19 @@ type Links struct {
 	First func(ctx context.Context, id string) (bool, error)
 }
 
+// Forms is what all gateways know of forms that make something.
+type Forms struct {
+	// First reports whether a form is sent for the first time, to whichever gateway.
+	First func(ctx context.Context, id string) bool
+	// Forget is called for a form that has failed: it may be sent again.
+	Forget func(ctx context.Context, id string)
+}
+
 // Console serves /console. It is safe for concurrent use.
 type Console struct {
 	sealer *session.Sealer
 	links  Links
+	hold   func(ctx context.Context, keyID string, before int64, end func()) (release func())
 	cross  *http.CrossOriginProtection
 	now    func() time.Time
 	live   *liveReads
@@ -48,7 +60,10 @@ func New(o Options) (*Console, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Console{sealer: sealer, links: o.Links, cross: http.NewCrossOriginProtection(), now: o.Now, live: newLiveReads(o.Now), once: &repeats{kept: map[[sha256.Size]byte]*repeated{}}}, nil
+	return &Console{
+		sealer: sealer, links: o.Links, hold: o.Hold, cross: http.NewCrossOriginProtection(), now: o.Now,
+		live: newLiveReads(o.Now), once: &repeats{everywhere: o.Forms, kept: map[string]*repeated{}},
+	}, nil
 }
 
 // Handler serves the console in front of an API: all that it shows or does is asked of that.

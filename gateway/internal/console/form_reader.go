@@ -20,7 +20,7 @@ type formReader struct {
 }
 
 var (
-	plainNumber = regexp.MustCompile(`^-?[0-9]{1,15}(\.[0-9]{1,15})?$`)
+	plainNumber = regexp.MustCompile(`^-?[0-9]{1,15}(\.[0-9]+)?$`)
 	plainWhole  = regexp.MustCompile(`^-?[0-9]{1,15}$`)
 )
 
@@ -30,6 +30,14 @@ func (f *formReader) word(name string) *string {
 		return nil
 	}
 	return &text
+}
+
+// text is a field as it is, with the spaces around it.
+func (f *formReader) text(name string) *string {
+	if text := f.values.Get(name); text != "" {
+		return &text
+	}
+	return nil
 }
 
 func (f *formReader) refuse(name, format string, args ...any) {

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"sync"
 	"time"
@@ -18,10 +19,12 @@ const (
 )
 
 // repeats answers a form that is sent twice, as by a double click, with the answer to the first: the browser shows the
-// second one alone, and a new key is shown in no other.
+// second one alone, and a new key is shown in no other. What another gateway has got it refuses.
 type repeats struct {
+	everywhere Forms
+
 	mu   sync.Mutex
-	kept map[[sha256.Size]byte]*repeated
+	kept map[string]*repeated
 }
 
 type repeated struct {
@@ -37,7 +40,8 @@ func (r *repeats) run(v *visit, do pageFunc) (shown, error) {
 	if once == "" {
 		return do(v)
 	}
-	name, now := sha256.Sum256([]byte(v.session.ID+"\x00"+v.r.URL.Path+"\x00"+v.form.Encode())), v.console.now()
+	sum, now := sha256.Sum256([]byte(v.session.ID+"\x00"+v.r.URL.Path+"\x00"+v.form.Encode())), v.console.now()
+	name := hex.EncodeToString(sum[:])
 	r.mu.Lock()
 	for old, one := range r.kept {
 		if now.After(one.until) {
@@ -61,22 +65,39 @@ func (r *repeats) run(v *visit, do pageFunc) (shown, error) {
 			return shown{}, v.r.Context().Err()
 		}
 	}
-	finished := false
+	// The one who sent it first may have left, as a browser does at the second click.
+	r.first(v.detached(), name, first, do)
+	return first.page, first.err
+}
+
+// first does what a form asks for, unless another gateway has done so.
+func (r *repeats) first(v *visit, name string, one *repeated, do pageFunc) {
+	ctx := v.r.Context()
+	one.err = problem.New(problem.Internal, "") // after a panic
+	sent := r.everywhere.First != nil && !r.everywhere.First(ctx, name)
 	defer func() { // also after a panic: nobody waits for ever
-		if !finished {
-			first.err = problem.New(problem.Internal, "")
-		}
-		if _, moved := errors.AsType[movedError](first.err); first.err != nil && !moved {
+		if _, moved := errors.AsType[movedError](one.err); one.err != nil && !moved {
 			r.mu.Lock()
 			delete(r.kept, name)
 			r.mu.Unlock()
+			if !sent && r.everywhere.Forget != nil {
+				r.everywhere.Forget(ctx, name)
+			}
 		}
-		close(first.done)
+		close(one.done)
 	}()
-	// The one who sent it first may have left, as a browser does at the second click.
-	first.page, first.err = do(v.detached())
-	finished = true
-	return first.page, first.err
+	if sent {
+		one.err = sentBefore()
+		return
+	}
+	one.page, one.err = do(v)
+}
+
+// sentBefore answers a form that another gateway has got: it alone knows the answer.
+func sentBefore() error {
+	refused := problem.New(problem.IdempotencyInFlight, "It works once. Look at the list for what it made, before you send it again. A key that was made is shown in the first answer only: if you have not seen it, revoke it, and make another.")
+	refused.Title = "This form was already sent"
+	return refused
 }
 
 // detached is the visit for work that goes on if the browser leaves.

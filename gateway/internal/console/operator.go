@@ -3,6 +3,7 @@ package console
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -92,6 +93,9 @@ func (v *visit) tenantPage(made *api.NewKey) (shown, error) {
 	if err != nil {
 		return shown{}, err
 	}
+	if !slices.Contains(plans, tenant.Plan) { // there are more than are listed
+		plans = append(plans, tenant.Plan)
+	}
 	return shown{template: "tenant", title: tenant.Name, data: tenantPage{
 		Tenant: tenant, Plans: plans, Keys: keys.Items, MoreKeys: keys.NextPageToken != nil, Scopes: api.Scopes(), New: made,
 		Overrides: limitInputs(&tenant.Overrides.Limits), InPlace: limitWords(&tenant.Overrides.Limits), Users: len(tenant.Overrides.Users),
@@ -106,7 +110,7 @@ func changeTenant(v *visit) (string, error) {
 	form := formReader{values: v.form}
 	switch v.r.PostFormValue("do") {
 	case "save":
-		patch := api.TenantPatch{Name: form.word("name"), Plan: form.word("plan"), Weight: form.small("weight")}
+		patch := api.TenantPatch{Name: form.text("name"), Plan: form.word("plan"), Weight: form.small("weight")}
 		if len(form.wrong) > 0 {
 			return "", problem.Invalid(form.wrong...)
 		}

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
@@ -21,6 +22,7 @@ func newConsole(t *testing.T) *door {
 	d := newDoor(t, func(o *httpapi.Options) {
 		made, err := console.New(console.Options{
 			Secret: []byte("the console's secret of tests, 32 bytes"), Links: console.Links{Charge: o.Limiter.ChargeLink, First: o.Limiter.FirstUse},
+			Hold: o.Auth.HoldSession,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -225,14 +227,12 @@ func TestConsoleSessionEndsWithItsKey(t *testing.T) {
 	}
 }
 
-// Signing out everywhere ends the sessions and links of the key that have begun before, and nothing else.
-func TestConsoleSignsOutEverywhere(t *testing.T) {
-	t.Parallel()
-	d := newConsole(t)
-	key := d.key("read")
-	known, _, err := d.hop.LookUpKey(t.Context(), strings.Split(key, "_")[2])
+// endsSessions makes core count how often the sessions of a key were ended.
+func (d *door) endsSessions(key string) {
+	d.t.Helper()
+	known, _, err := d.hop.LookUpKey(d.t.Context(), strings.Split(key, "_")[2])
 	if err != nil {
-		t.Fatal(err)
+		d.t.Fatal(err)
 	}
 	d.core.On(api.HopSessionsEnd, func(item coretest.Item) coretest.Result {
 		if item.Principal.KeyID != known.KeyID {
@@ -242,6 +242,54 @@ func TestConsoleSignsOutEverywhere(t *testing.T) {
 		d.core.AddKey(known)
 		return coretest.Result{Status: http.StatusNoContent}
 	})
+}
+
+// Streams of the sessions end at once, those of the sessions of other keys and of programs go on.
+func TestConsoleStreamsEndWithTheirSessions(t *testing.T) {
+	t.Parallel()
+	d := newConsole(t)
+	job := d.watched(api.StateQueued)
+	key := d.key("read")
+	d.endsSessions(key)
+	ofSession := func(key string) *events {
+		cookie := d.signIn(key)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+"/console/jobs/"+jobID+"/events", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Cookie", cookie)
+		return d.open(request)
+	}
+	ends, others, program := []*events{ofSession(key), ofSession(key)}, ofSession(d.key("read")), d.events(eventsPath, key)
+	for _, stream := range append(ends, others, program) {
+		stream.want("job", api.StateQueued)
+	}
+	signedOut := time.Now()
+	if got := d.do(http.MethodDelete, "/v1/sessions", key, ""); got.status != http.StatusNoContent {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	for _, stream := range ends {
+		if name, _ := stream.next(); name != "" {
+			t.Errorf("the event %q", name)
+		}
+	}
+	if took := time.Since(signedOut); took > 5*time.Second { // a tenth of a second is usual; a check every 10 s is too slow
+		t.Errorf("they end after %v", took)
+	}
+	again := ofSession(key)
+	again.want("job", api.StateQueued)
+	job.change(toState(api.StateRunning))
+	for _, stream := range []*events{others, program, again} {
+		stream.want("job", api.StateRunning)
+	}
+}
+
+// Signing out everywhere ends the sessions and links of the key that have begun before, and nothing else.
+func TestConsoleSignsOutEverywhere(t *testing.T) {
+	t.Parallel()
+	d := newConsole(t)
+	key := d.key("read")
+	d.endsSessions(key)
 	link := func() string {
 		var link api.ConsoleLink
 		d.do(http.MethodPost, "/console/links", key, "").into(t, &link)

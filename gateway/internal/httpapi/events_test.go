@@ -89,6 +89,11 @@ func (d *door) events(path, key string) *events {
 	if key != "" {
 		request.Header.Set("Authorization", "Bearer "+key)
 	}
+	return d.open(request)
+}
+
+func (d *door) open(request *http.Request) *events {
+	d.t.Helper()
 	response, err := d.client.Do(request)
 	if err != nil {
 		d.t.Fatal(err)
