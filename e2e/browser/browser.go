@@ -51,17 +51,32 @@ func New(t *testing.T) *Tab {
 	t.Cleanup(end)
 	ctx, closeTab := chromedp.NewContext(allocator)
 	t.Cleanup(closeTab)
+	b.open(ctx)
+	return b
+}
+
+// Another opens another tab of the browser, which is seen too, until the test ends.
+func (b *Tab) Another() *Tab {
+	b.Helper()
+	ctx, closeTab := chromedp.NewContext(b.Ctx)
+	b.Cleanup(closeTab)
+	another := &Tab{T: b.T, shots: b.shots}
+	another.open(ctx)
+	return another
+}
+
+func (b *Tab) open(ctx context.Context) {
+	b.Helper()
 	b.Ctx = ctx
 	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("the browser does not start: %v", err)
+		b.Fatalf("the browser does not start: %v", err)
 	}
 	if err := chromedp.Listen(ctx, b.hear); err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
 	if _, err := chromedp.Call(ctx, log.Enable, cdp.Empty{}); err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
-	return b
 }
 
 // program finds a browser. CI has one: see .ci/install.

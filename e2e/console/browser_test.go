@@ -59,6 +59,7 @@ func TestConsoleInABrowser(t *testing.T) {
 	part("actions", func() { b.acts(&acme) })
 	part("own keys", func() { b.managesKeys(&acme) })
 	part("live", func() { b.follows(&acme) })
+	part("eight pages", func() { b.opensEightPages(c, &acme) })
 	part("keys", func() { b.keys() })
 	part("operator", func() { b.operates(acme.tenant.ID) })
 }

@@ -38,7 +38,7 @@
   addEventListener("resize", showHere);
 
   // Live updates: the part #live is asked for again while the page is seen, and nobody is in a form of it.
-  let asking = false, failures = 0, events = null;
+  let asking = false, failures = 0, following = "", turn = new AbortController(), streams = false;
   const busy = () => {
     const live = $("#live"), at = document.activeElement;
     return !live || live.contains(at) && /^(INPUT|SELECT|TEXTAREA)$/.test(at.tagName) || $("dialog[open]") || String(getSelection()) !== "";
@@ -74,32 +74,53 @@
   document.addEventListener("htmx:before:swap", (e) => { if (e.detail?.ctx?.response?.status >= 400) e.preventDefault(); });
   let due = 0;
   setInterval(() => {
-    const every = Number($("#live")?.dataset.live);
-    if (!every || document.hidden) return;
+    const live = $("#live")?.dataset;
+    if (!live?.live || document.hidden) return;
+    const every = live.events && !streams ? 5000 : Number(live.live);
     due += 1000;
     if (due >= every * Math.min(1 + failures * failures, 20)) {
       due = 0;
       refresh();
     }
   }, 1000);
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) { due = Infinity; times(); follow(); } else { events?.close(); events = null; } });
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) { due = Infinity; times(); } follow(); });
 
-  // A job's page follows its events.
+  // A job's page follows its events. Over HTTP/1.1 a browser has six connections to a server, and a stream takes one: so
+  // one page of all that are seen has the lock, and a stream. It tells the pages of the same job; others read more often.
+  const channel = new BroadcastChannel("forgequeue-events");
+  channel.onmessage = (e) => { if (e.data === $("#live")?.dataset.events) refresh(); };
   const follow = () => {
-    const path = $("#live")?.dataset.events;
-    if (!path) {
-      events?.close();
-      events = null;
-      return;
-    }
-    if (events || document.hidden) return;
-    events = new EventSource(path);
-    let first = true;
-    events.addEventListener("job", () => { if (!first) refresh(); first = false; });
-    for (const name of ["end", "again"]) {
-      events.addEventListener(name, () => { events?.close(); events = null; if (name === "end") refresh(); });
-    }
+    const path = !document.hidden && $("#live")?.dataset.events || "";
+    if (path === following) return;
+    following = path;
+    turn.abort();
+    if (!path || !navigator.locks) return; // there are locks over https and on localhost
+    turn = new AbortController();
+    const { signal } = turn;
+    navigator.locks.request("forgequeue-events", { signal }, () => new Promise((leave) => {
+      const events = new EventSource(path);
+      streams = true;
+      signal.onabort = () => { events.close(); streams = false; leave(); };
+      const changed = () => { channel.postMessage(path); refresh(); };
+      const over = () => {
+        signal.onabort();
+        changed();
+        setTimeout(() => { if (!signal.aborted) { following = ""; follow(); } }, 10000 + 5000 * Math.random());
+      };
+      let first = true;
+      events.addEventListener("job", () => { if (!first) changed(); first = false; });
+      for (const name of ["end", "again"]) events.addEventListener(name, over);
+      events.onerror = () => { if (events.readyState === EventSource.CLOSED) over(); }; // refused
+    })).catch(() => {}); // it left before its turn came
   };
+
+  // A second click sends no form again: the answer to the first one is shown, with a key that was made.
+  document.addEventListener("submit", (e) => {
+    const { method, dataset } = e.target;
+    if (method !== "post") return;
+    if (Date.now() - (dataset.sent ?? 0) < 2000) e.preventDefault();
+    else dataset.sent = Date.now();
+  });
 
   // Keys.
   let g = 0;
