@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/forgequeue/forgequeue/shared/plaintext"
 )
 
 // FromEnv makes a client by the variables that the command line has too:
@@ -50,6 +52,10 @@ func keyFromEnv() (string, error) {
 	text, err := os.ReadFile(path) //nolint:gosec // the file that the user names
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", fileName, err)
+	}
+	text, err = plaintext.Decode(text)
+	if err != nil {
+		return "", fmt.Errorf("%s: %s %w", fileName, path, err)
 	}
 	key := strings.TrimRight(string(text), "\r\n")
 	if key == "" {

@@ -304,7 +304,7 @@ func TestFromEnv(t *testing.T) {
 		t.Errorf("nothing is set: %v", err)
 	}
 	t.Setenv("FORGEQUEUE_URL", "http://127.0.0.1:8080")
-	file := writeFile(t, "fq_file\n")
+	file := writeFile(t, "\ufefffq_file\n")
 	t.Setenv("FORGEQUEUE_API_KEY_FILE", file)
 	var got client.Options
 	look := func(o *client.Options) { got = *o }
@@ -316,7 +316,7 @@ func TestFromEnv(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	t.Setenv("FORGEQUEUE_API_KEY", "")
-	for _, path := range []string{writeFile(t, "\n"), file + ".none"} {
+	for _, path := range []string{writeFile(t, "\n"), writeFile(t, "f\x00q\x00"), file + ".none"} {
 		t.Setenv("FORGEQUEUE_API_KEY_FILE", path)
 		if _, err := client.FromEnv(); err == nil || !strings.Contains(err.Error(), "FORGEQUEUE_API_KEY_FILE: ") || strings.Contains(err.Error(), "URL") {
 			t.Errorf("%s: %v", path, err)

@@ -8,6 +8,8 @@ import (
 	"os"
 	"reflect"
 	"strings"
+
+	"github.com/forgequeue/forgequeue/shared/plaintext"
 )
 
 // fileSuffix makes the variable that names a file out of the one that it stands in for.
@@ -56,6 +58,10 @@ func FromFile(path string) (Text, error) {
 		return "", err
 	case len(text) > maxFile:
 		return "", fmt.Errorf("%s has more than %d bytes", path, maxFile)
+	}
+	text, err = plaintext.Decode(text)
+	if err != nil {
+		return "", fmt.Errorf("%s %w", path, err)
 	}
 	value := strings.TrimRight(string(text), "\r\n")
 	if value == "" {

@@ -35,6 +35,12 @@ func TestSecretsComeFromFiles(t *testing.T) {
 	if read["PASSWORD"] != " hunter2" || read["TOKEN"] != "t" || read["PLACE"] != "here" {
 		t.Errorf("read %v", read)
 	}
+	for text, want := range map[string]string{"\ufeffhunter2\r\n": "hunter2", "h\x00\n\x00": "", "\xff\xfeh\x00": ""} {
+		got, err := secret.FromFile(written(t, text))
+		if got.Reveal() != want || (want == "") != (err != nil && strings.Contains(err.Error(), "is UTF-16")) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
 	if _, changed := given["PASSWORD"]; changed {
 		t.Error("the settings that were given have changed")
 	}

@@ -513,7 +513,7 @@ class Client:
             missing.append("FORGEQUEUE_URL is not set: the address of the gateway, such as http://127.0.0.1:8080")
         if not key and path:
             try:
-                with open(path, encoding="utf-8") as file:
+                with open(path, encoding="utf-8-sig") as file:  # without a byte-order mark
                     key = file.read().rstrip("\r\n")
             except (OSError, ValueError) as error:
                 raise ForgeQueueError(f"FORGEQUEUE_API_KEY_FILE: {error}") from error

@@ -149,7 +149,7 @@ export class Client {
         if (!apiKey && file) {
             const fs = await nodeModule('fs/promises');
             try {
-                apiKey = (await fs.readFile(file, 'utf8')).replace(/[\r\n]+$/, '');
+                apiKey = (await fs.readFile(file, 'utf8')).replace(/^\uFEFF|[\r\n]+$/g, '');
             }
             catch (cause) {
                 throw new ForgeQueueError(`FORGEQUEUE_API_KEY_FILE: ${text(cause)}`, { cause });

@@ -406,7 +406,7 @@ export class Client {
     if (!apiKey && file) {
       const fs = await nodeModule<{ readFile(path: string, encoding: string): Promise<string> }>('fs/promises');
       try {
-        apiKey = (await fs.readFile(file, 'utf8')).replace(/[\r\n]+$/, '');
+        apiKey = (await fs.readFile(file, 'utf8')).replace(/^\uFEFF|[\r\n]+$/g, '');
       } catch (cause) {
         throw new ForgeQueueError(`FORGEQUEUE_API_KEY_FILE: ${text(cause)}`, { cause });
       }

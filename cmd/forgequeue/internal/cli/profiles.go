@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/shared/plaintext"
 )
 
 // Profile is a server and the keys to send to it, and to no other.
@@ -66,7 +68,10 @@ func (a *App) ReadProfiles() (Profiles, error) {
 	}
 	all := none
 	all.All = nil
-	err = json.NewDecoder(file).Decode(&all)
+	text, err := plaintext.Reader(file)
+	if err == nil {
+		err = json.NewDecoder(text).Decode(&all)
+	}
 	if err == nil && all.All == nil {
 		err = errors.New(`it has no "profiles"`)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/secret"
+	"github.com/forgequeue/forgequeue/shared/plaintext"
 )
 
 func newProfile(a *cli.App) *cobra.Command {
@@ -122,7 +123,11 @@ func askKey(s *cli.Screen) (string, error) {
 		}
 		text = line
 	}
-	if text = strings.TrimSpace(text); text == "" {
+	decoded, err := plaintext.Decode([]byte(text))
+	if err != nil {
+		return "", cli.Usage("standard input %w", err)
+	}
+	if text = strings.TrimSpace(string(decoded)); text == "" {
 		return "", cli.Usage("standard input has no API key: write it there, or give --key-file")
 	}
 	return text, nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/plaintext"
 )
 
 // pushFlags are the flags of push mode.
@@ -92,6 +93,9 @@ func (f *pushFlags) readSecret(command *cobra.Command, push *api.PushRequest) er
 		read = func() ([]byte, error) { return io.ReadAll(io.LimitReader(command.InOrStdin(), 1024)) }
 	}
 	content, err := read()
+	if err == nil {
+		content, err = plaintext.Decode(content)
+	}
 	if err != nil {
 		return cli.Usage("--push-secret-file: %v", err)
 	}

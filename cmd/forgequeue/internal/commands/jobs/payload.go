@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/shared/plaintext"
 )
 
 // readJSON reads an argument that is JSON, @FILE with JSON in it, or - for standard
@@ -24,6 +25,9 @@ func readJSON(flag, argument string, in io.Reader, limit int) (json.RawMessage, 
 		content, err = readFile(argument[1:], limit)
 	default:
 		content = []byte(argument)
+	}
+	if err == nil {
+		content, err = plaintext.Decode(content)
 	}
 	if err != nil {
 		return nil, cli.Usage("--%s: %w", flag, err)

@@ -23,6 +23,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/plaintext"
 )
 
 // fileFlags are the flags of submit that may stand beside --file.
@@ -341,6 +342,10 @@ func openJobs(name string, in io.Reader) (file *os.File, remove func(), err erro
 
 // eachJob reads a job from each line that is not empty.
 func eachJob(file io.Reader, see func(fileJob) error) error {
+	file, err := plaintext.Reader(file)
+	if err != nil {
+		return err
+	}
 	scanner := bufio.NewScanner(file)
 	scanner.Buffer(nil, api.MaxBatchBody)
 	line, jobs := 1, 0

@@ -10,12 +10,16 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/plaintext"
 )
 
 // readFile reads JSON of a file, or of standard input for -. A member that the request does not have is refused: it
 // would not be sent.
 func readFile(name string, in io.Reader, into any) error {
 	content, err := readSome(name, in)
+	if err == nil {
+		content, err = plaintext.Decode(content)
+	}
 	if err != nil {
 		return cli.Usage("%s: %w", name, err)
 	}
