@@ -151,7 +151,7 @@ func (t *Table) flush() {
 		lines = t.fitted()
 	}
 	w := table.NewWriter()
-	w.SetStyle(table.Style{Box: table.BoxStyle{PaddingRight: "  "}, Options: table.OptionsNoBordersAndSeparators})
+	w.SetStyle(table.Style{Box: table.BoxStyle{PaddingRight: gap}, Options: table.OptionsNoBordersAndSeparators})
 	w.SuppressTrailingSpaces()
 	for _, line := range lines {
 		row := make(table.Row, len(line))
@@ -188,12 +188,16 @@ func (t *Table) fitted() [][]string {
 	return fittedLines
 }
 
-// leastElastic is the width that a shortened column keeps, if it has as much.
-const leastElastic = 24
+const (
+	// leastElastic is the width that a shortened column keeps, if it has as much, while others can be left out.
+	leastElastic = 24
+	// narrowest is the width that it keeps in any case.
+	narrowest = 8
+)
 
 // widths gives the width of each column, 0 for one that is not shown.
 func (t *Table) widths(lines [][]string) []int {
-	natural, total := make([]int, len(t.head)), 0
+	natural, total := make([]int, len(t.head)), -len(gap) // the last one has none after it
 	for i, column := range t.head {
 		empty := len(lines) > 1
 		for n, line := range lines {
@@ -214,13 +218,19 @@ func (t *Table) widths(lines [][]string) []int {
 			}
 		}
 	}
-	// What is left goes to the shortened columns, the first ones first.
-	room := max(t.width-total, 0)
+	// What is left goes to the shortened columns, the first ones first; what is missing they lack, the last ones first.
+	room := t.width - total
 	for i, column := range t.head {
 		if column.fit == elastic {
 			width := leastWidth(column, natural[i])
-			more := min(room, natural[i]-width)
+			more := min(max(room, 0), natural[i]-width)
 			natural[i], room = width+more, room-more
+		}
+	}
+	for i, column := range slices.Backward(t.head) {
+		if column.fit == elastic && natural[i] > 0 {
+			less := min(max(-room, 0), max(natural[i]-narrowest, 0))
+			natural[i], room = natural[i]-less, room+less
 		}
 	}
 	return natural
@@ -233,12 +243,14 @@ func leastWidth(column Column, natural int) int {
 	return natural
 }
 
+const gap = "  "
+
 // space is what a column takes with the gap after it.
 func space(width int) int {
 	if width == 0 {
 		return 0
 	}
-	return width + len("  ")
+	return width + len(gap)
 }
 
 // Colour is the number of an ANSI colour.

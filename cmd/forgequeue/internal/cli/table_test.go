@@ -11,6 +11,21 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
+// What is not seen, and turns what is beside it round, is escaped.
+func TestHiddenCharactersAreEscaped(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	table := &Table{to: &out}
+	table.Head("NAME", "ERROR")
+	table.Row("a\u202eb", Coloured("\u2066c\u200b", Red))
+	table.Pair("is", "\u2028")
+	table.Below("\u200f")
+	table.flush()
+	if strings.ContainsAny(out.String(), "\u202e\u2066\u200b\u2028\u200f") || !strings.Contains(out.String(), `a\u202eb  \u2066c\u200b`) {
+		t.Errorf("%q", out.String())
+	}
+}
+
 // Colours must not shift the columns, and text of other users must not colour.
 func TestTable(t *testing.T) {
 	t.Parallel()
@@ -60,6 +75,17 @@ func TestTableFitsTheTerminal(t *testing.T) {
 		}
 		if strings.Contains(lines[0], "USER") || !strings.Contains(lines[2], "Timeout: w") || !strings.HasSuffix(lines[2], "…") {
 			t.Errorf("at %d: %q", width, lines)
+		}
+	}
+	// A dead letter with a short type: what is always shown leaves 23 columns for the error.
+	var out bytes.Buffer
+	narrow := &Table{to: &out, look: look{width: 80, now: now}}
+	narrow.Head("ID", "STATE", "TYPE", Minor("QUEUE"), Long("LAST ERROR"))
+	narrow.Row(id, "dead_letter", "x", "mail", long)
+	narrow.flush()
+	for line := range strings.Lines(out.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 || strings.Contains(line, id) && n != 80 {
+			t.Errorf("%d columns: %q", n, line)
 		}
 	}
 	if _, lines := show(200); !strings.Contains(lines[1], "1min ago") || !strings.Contains(lines[2], "1d from now") {

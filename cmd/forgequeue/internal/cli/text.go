@@ -8,6 +8,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/plaintext"
 )
 
 // visibleLines is Visible for a text of several lines.
@@ -79,12 +80,13 @@ func OrElse(text *string, otherwise string) string {
 	return *text
 }
 
-// Visible replaces control characters, which move the cursor or colour the text, with spaces.
+// Visible replaces control characters, which move the cursor or colour the text, with spaces, and escapes characters that
+// are not seen and turn the direction of writing or break the line.
 func Visible(text string) string {
-	return strings.Map(func(c rune) rune {
+	return plaintext.Visible(strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) {
 			return ' '
 		}
 		return c
-	}, text)
+	}, text))
 }

@@ -212,5 +212,5 @@ func Render(f Frame) ([]byte, error) {
 	if err := page.ExecuteTemplate(&b, name, &f); err != nil {
 		return nil, err
 	}
-	return b.Bytes(), nil
+	return visible(b.Bytes()), nil
 }
