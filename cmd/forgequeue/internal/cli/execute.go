@@ -33,11 +33,14 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	return exitCode(err)
 }
 
-// prepare makes every command set begun before it runs, and gives a RunE to those that only group others.
+// prepare makes every command set begun before it runs, and check its durations, and gives a RunE to those that only group
+// others.
 func prepare(command *cobra.Command, begun *bool) {
 	for _, child := range command.Commands() {
 		prepare(child, begun)
 	}
+	checkDurations(command.Flags())
+	checkDurations(command.PersistentFlags())
 	switch run := command.RunE; {
 	case run != nil:
 		command.RunE = func(command *cobra.Command, args []string) error {

@@ -22,6 +22,8 @@ func flagError(_ *cobra.Command, err error) error {
 	switch {
 	case errors.Is(err, strconv.ErrRange):
 		return Usage("--%s %q: is out of range", flag.Name, invalid.GetValue())
+	case errors.Is(err, ErrTooShort):
+		return Usage("--%s %q: %w", flag.Name, invalid.GetValue(), ErrTooShort)
 	case want == "":
 		return Usage("--%s %q: %w", flag.Name, invalid.GetValue(), errors.Unwrap(invalid))
 	}

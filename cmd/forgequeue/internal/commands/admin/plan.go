@@ -4,7 +4,6 @@ import (
 	"context"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -128,6 +127,6 @@ func parseMS(text string) (int64, error) {
 	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return ms, nil
 	}
-	d, err := time.ParseDuration(text)
+	d, err := cli.ParseDuration(text)
 	return d.Milliseconds(), err
 }

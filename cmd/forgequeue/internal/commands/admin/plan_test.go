@@ -27,4 +27,5 @@ func TestPlans(t *testing.T) {
 	}
 	f.Want(1, []string{"not_found"}, "plan", "get", "absent")
 	f.Want(2, []string{"--max-visibility-timeout"}, "plan", "set", "small", "--max-visibility-timeout", "soon")
+	f.Want(2, []string{`--max-visibility-timeout "999us": must be 0, or a millisecond or more`}, "plan", "set", "small", "--max-visibility-timeout", "999us")
 }

@@ -160,6 +160,9 @@ func limitOrNone[T any](flag, text string, parse func(string) (T, error)) (*T, e
 		return nil, nil //nolint:nilnil // none is a value here
 	}
 	value, err := parse(text)
+	if errors.Is(err, cli.ErrTooShort) {
+		return nil, cli.Usage("--%s %q: %w", flag, text, err)
+	}
 	if err != nil {
 		return nil, cli.Usage("--%s %q: must be a number, or %s", flag, text, none)
 	}
