@@ -96,8 +96,7 @@ func (f *follower) follow(ctx context.Context) error {
 		case !retryable(f.call, err):
 			return err
 		default:
-			most := min(backoffCap, backoffBase<<min(tries-1, maxTries))
-			pause = RetryAfter(err) + mathrand.N(most) //nolint:gosec // as above
+			pause = pauseAfter(tries, err)
 		}
 		f.client.logger.DebugContext(ctx, "the stream of a job's events is opened again", "call", f.target.Path, "wait_ms", pause.Milliseconds(), "error", err)
 		if err := wait.For(ctx, pause); err != nil {

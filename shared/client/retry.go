@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 const (
@@ -29,18 +31,37 @@ func (c *Client) nextTry(ctx context.Context, one call, tries int, err error) (t
 		return 0, false
 	}
 	asked := RetryAfter(err)
-	wait := asked + rand.N(min(backoffCap, backoffBase<<(tries-1))+1) //nolint:gosec // spreads load, guards nothing
+	pause := asked + rand.N(min(backoffCap, backoffBase<<(tries-1))+1) //nolint:gosec // spreads load, guards nothing
 	if asked > longestAsked {
 		return 0, false
 	}
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= pause {
 		return 0, false // the refusal tells the caller more than a deadline exceeded
 	}
 	scheduled := Status(err) == http.StatusTooManyRequests && asked > 0
 	if !scheduled && !c.budget.spend() {
 		return 0, false
 	}
-	return wait, true
+	return pause, true
+}
+
+// outlast waits before another call of a sequence, such as the polls of a wait, after err; tries counts those that failed
+// since the last answer. It returns err, or ctx's with it, if the sequence is over. Unlike nextTry it never gives up:
+// ctx bounds an outage.
+func (c *Client) outlast(ctx context.Context, one call, tries int, err error) error {
+	if ctx.Err() != nil || !retryable(one, err) {
+		return err
+	}
+	if over := wait.For(ctx, pauseAfter(tries, err)); over != nil {
+		return fmt.Errorf("%w; the last answer: %w", over, err)
+	}
+	return nil
+}
+
+// pauseAfter is the wait after the nth try in a row that failed.
+func pauseAfter(tries int, err error) time.Duration {
+	most := min(backoffCap, backoffBase<<min(tries-1, maxTries))
+	return RetryAfter(err) + rand.N(most) //nolint:gosec // spreads load, guards nothing
 }
 
 // retryable says whether a repeat is safe and may succeed.

@@ -26,18 +26,30 @@ const (
 // Wait gives the job once it has ended: completed, dead_letter or cancelled. Give
 // ctx a deadline; when it passes, the job as last seen comes with ctx's error.
 //
+// Once the job was seen, an outage of the server does not end the wait, but ctx does: it is asked again, at most every
+// five seconds. Before that, and for a refusal such as not_found, it fails as other calls do.
+//
 // The server is asked to answer when the state changes (Prefer: wait). A server
 // that does not confirm that it waited is polled instead.
 func (c *Client) Wait(ctx context.Context, id string) (api.Job, error) {
 	interval := pollFirst
 	var last glance
+	failed := 0
 	hold := time.Duration(0) // the first look is not held: the job may have ended
 	for {
 		asked := time.Now()
 		now, err := c.look(ctx, id, last, hold)
+		if err != nil && last.job.State != "" {
+			failed++
+			if err := c.outlast(ctx, call{repeatable: true}, failed, err); err != nil {
+				return last.job, fmt.Errorf("wait for job %s, last seen %s: %w", id, last.job.State, err)
+			}
+			continue
+		}
 		if err != nil {
 			return last.job, err
 		}
+		failed = 0
 		if ended(now.job.State) {
 			return now.job, nil
 		}

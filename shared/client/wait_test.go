@@ -3,8 +3,10 @@ package client_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -134,6 +136,65 @@ func TestWaitLeavesTimeForTheAnswer(t *testing.T) {
 				}
 				if got := s.all()[1].Header.Get("Prefer"); got != test.prefer {
 					t.Errorf("Prefer: %q, want %q", got, test.prefer)
+				}
+			})
+		})
+	}
+}
+
+// away answers that something runs, then for a time with a refusal, and then that it has completed.
+func away(code problem.Code, long time.Duration) func(n int, w http.ResponseWriter, r *http.Request) {
+	begun := time.Now()
+	return func(n int, w http.ResponseWriter, _ *http.Request) {
+		switch {
+		case n == 0:
+			_, _ = io.WriteString(w, `{"state":"running"}`)
+		case time.Since(begun) < long:
+			refuse(w, code)
+		default:
+			_, _ = io.WriteString(w, `{"state":"completed"}`)
+		}
+	}
+}
+
+// Once the job was seen, an outage does not end the wait: the server is asked again, more and more seldom, until ctx ends.
+func TestWaitsOutlastAnOutage(t *testing.T) {
+	t.Parallel()
+	for name, ask := range map[string]func(context.Context, *client.Client) (string, error){
+		"a job": func(ctx context.Context, c *client.Client) (string, error) {
+			job, err := c.Wait(ctx, "j1")
+			return job.State, err
+		},
+		"a workflow": func(ctx context.Context, c *client.Client) (string, error) {
+			workflow, err := c.WaitForWorkflow(ctx, "w1")
+			return workflow.State, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				begun := time.Now()
+				s := serve(t, away(problem.CoreUnavailable, 5*time.Minute))
+				short, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if state, err := ask(short, s.client); state != "running" || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "core_unavailable") || time.Since(begun) > time.Minute {
+					t.Errorf("until the deadline: %q, %v after %v", state, err, time.Since(begun))
+				}
+				if n := len(s.all()); n > 60 {
+					t.Errorf("%d requests in a minute", n)
+				}
+			})
+			synctest.Test(t, func(t *testing.T) {
+				begun := time.Now()
+				s := serve(t, away(problem.CoreUnavailable, 5*time.Minute))
+				if state, err := ask(t.Context(), s.client); state != "completed" || err != nil {
+					t.Errorf("%q, %v after %v", state, err, time.Since(begun))
+				}
+			})
+			synctest.Test(t, func(t *testing.T) {
+				s := serve(t, away(problem.NotFound, 5*time.Minute))
+				if state, err := ask(t.Context(), s.client); state != "running" || client.Status(err) != http.StatusNotFound {
+					t.Errorf("a refusal: %q, %v", state, err)
 				}
 			})
 		})

@@ -107,16 +107,25 @@ func (c *Client) Parents(ctx context.Context, jobID string, page PageRequest) (a
 // ctx's error. One with a job that is held (on_failed "hold") does not end until
 // its dead letter was redriven or deleted, or it was cancelled.
 //
+// Once the workflow was seen, an outage of the server does not end the wait, as for [Client.Wait].
+//
 // It polls, once a second at most, and less often where it has more than 1000 jobs.
 func (c *Client) WaitForWorkflow(ctx context.Context, id string) (api.WorkflowDetail, error) {
 	var last api.WorkflowDetail
-	interval := workflowPollFirst
+	interval, failed := workflowPollFirst, 0
 	for {
 		now, err := c.GetWorkflow(ctx, id)
+		if err != nil && last.State != "" {
+			failed++
+			if err := c.outlast(ctx, call{repeatable: true}, failed, err); err != nil {
+				return last, fmt.Errorf("wait for workflow %s: %w", id, err)
+			}
+			continue
+		}
 		if err != nil {
 			return last, err
 		}
-		last = now
+		last, failed = now, 0
 		if last.State != api.WorkflowRunning {
 			return last, nil
 		}
