@@ -21,8 +21,9 @@ func (c *Console) makeLink(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		refused, known := problem.From(err)
 		if !known {
-			panic(err) // observe logs it, and answers 500
+			panic(err) // a fault of this program: observe logs it, and answers 500
 		}
+		refused.Instance, refused.RequestID = r.URL.Path, w.Header().Get("X-Request-Id") // and not of the question about the key
 		refused.Write(w)
 		return
 	}

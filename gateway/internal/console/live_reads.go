@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 const (
@@ -83,7 +82,7 @@ func (l *liveReads) read(ctx context.Context, key, target string, ask func(conte
 	})
 	select {
 	case <-ctx.Done():
-		return nil, problem.New(problem.CoreUnavailable, "The browser has left, or waited for too long.")
+		return nil, errLeft()
 	case done := <-got:
 		if done.Err != nil {
 			return nil, done.Err

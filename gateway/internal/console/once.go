@@ -62,7 +62,7 @@ func (r *repeats) run(v *visit, do pageFunc) (shown, error) {
 		case <-first.done:
 			return first.page, first.err
 		case <-v.r.Context().Done():
-			return shown{}, v.r.Context().Err()
+			return shown{}, errLeft()
 		}
 	}
 	// The one who sent it first may have left, as a browser does at the second click.

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -13,6 +14,45 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/console"
 )
+
+// A browser that leaves while it waits for the answer to its first click is no failure of the gateway.
+func TestABrowserLeavesItsSecondClick(t *testing.T) {
+	t.Parallel()
+	made, release := make(chan struct{}), make(chan struct{})
+	f := &fake{answers: map[string]string{"GET /v1/whoami": `{"tenant":"t","user":null,"scopes":["read","admin"],"plan":"p","key_id":"k"}`, "GET /v1/keys": emptyList}}
+	served, err := console.New(console.Options{Secret: []byte(strings.Repeat("s", 32)), Now: func() time.Time { return noon }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := served.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			close(made)
+			<-release
+		}
+		f.ServeHTTP(w, r)
+	}))
+	b := &formBrowser{handler: handler}
+	b.post("/console/sign-in", url.Values{"key": {"the-key"}})
+	form := formsOf(b.send(http.MethodGet, "/console/keys", nil).Body.String())[0]
+	first := make(chan struct{})
+	go func() {
+		defer close(first)
+		b.post("/console/keys", form.values)
+	}()
+	<-made
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	r := httptest.NewRequestWithContext(left, http.MethodPost, "/console/keys", strings.NewReader(form.values.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Cookie", b.cookie)
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	if w.Code != http.StatusServiceUnavailable {
+		t.Errorf("%d %.99q", w.Code, w.Body)
+	}
+	close(release)
+	<-first
+}
 
 // A form that makes something works once over all gateways, also if its second click arrives at another one; after a
 // failure it may be sent again, to any.

@@ -212,6 +212,11 @@ func (v *visit) toSignIn() error {
 	return movedError{to}
 }
 
+// errLeft is for a browser that does not wait for its answer.
+func errLeft() error {
+	return problem.New(problem.CoreUnavailable, "The browser has left, or waited for too long.")
+}
+
 // may says whether the key has a scope, so that what it may not do is not offered. The API decides.
 func (v *visit) may(scope string) bool { return slices.Contains(v.who.Scopes, scope) }
 
@@ -258,7 +263,7 @@ func (v *visit) fail(err error) {
 		return
 	}
 	if !known {
-		panic(err) // observe logs it, and answers 500
+		panic(err) // a fault of this program: observe logs it, and answers 500
 	}
 	v.show(shown{template: "problem", title: refused.Title, status: refused.Status, data: problemPage{refused, v.back()}})
 }

@@ -13,10 +13,11 @@ import (
 	"net/http"
 	"path"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/swaggest/swgui/v5/static"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 )
 
 // The documents are copies of api-docs/*.json: `make api-docs` writes both, and CI
@@ -112,14 +113,14 @@ func Serve(w http.ResponseWriter, r *http.Request, name string) {
 	header.Set("Vary", "Accept-Encoding")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("X-Frame-Options", "DENY")
-	if strings.Contains(r.Header.Get("If-None-Match"), f.etag) {
+	if request.NoneMatch(r.Header["If-None-Match"], f.etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
 	header.Set("Content-Type", f.media)
 	body := f.plain
 	if f.packed != nil {
-		if takesGzip(r.Header) {
+		if request.TakesGzip(r.Header["Accept-Encoding"]) {
 			header.Set("Content-Encoding", "gzip")
 			body = f.packed
 		} else if body == nil {
@@ -129,17 +130,6 @@ func Serve(w http.ResponseWriter, r *http.Request, name string) {
 	header.Set("Content-Length", fmt.Sprint(len(body)))
 	w.WriteHeader(http.StatusOK)
 	_, _ = w.Write(body) // if this fails the caller has gone
-}
-
-// takesGzip reads Accept-Encoding (RFC 9110, section 12.5.3).
-func takesGzip(header http.Header) bool {
-	for part := range strings.SplitSeq(strings.Join(header["Accept-Encoding"], ","), ",") {
-		coding, weight, _ := strings.Cut(part, ";")
-		if strings.EqualFold(strings.TrimSpace(coding), "gzip") {
-			return !strings.HasPrefix(strings.ReplaceAll(weight, " ", ""), "q=0") || strings.Contains(weight, "0.")
-		}
-	}
-	return false
 }
 
 // unpack is for the rare client that does not take gzip.

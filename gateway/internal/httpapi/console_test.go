@@ -337,8 +337,8 @@ func TestConsoleSignsOutEverywhere(t *testing.T) {
 func TestConsoleLinks(t *testing.T) {
 	t.Parallel()
 	d := newConsole(t)
-	if got := d.do(http.MethodPost, "/console/links", "", ""); got.status != http.StatusUnauthorized {
-		t.Errorf("without a key: %d", got.status)
+	if p := d.do(http.MethodPost, "/console/links", "", "").refused(t, http.StatusUnauthorized, problem.Unauthenticated); p.Instance != "/console/links" {
+		t.Errorf("the instance is %q", p.Instance)
 	}
 	if got := d.do(http.MethodPost, "/console/links", d.platformKey(), ""); got.status != http.StatusForbidden {
 		t.Errorf("with a platform key: %d", got.status)

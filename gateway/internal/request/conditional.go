@@ -17,7 +17,7 @@ func ETag(text []byte) string {
 // section 13.1.2). A value that is no list of tags names none: the caller then gets
 // the whole answer.
 func NoneMatch(headers []string, etag string) bool {
-	list := strings.Join(headers, ",")
+	list, etag := strings.Join(headers, ","), strings.TrimPrefix(etag, "W/")
 	if trimSpace(list) == "*" {
 		return true
 	}

@@ -10,6 +10,8 @@ import (
 	"path"
 	"strings"
 	"sync"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 )
 
 //go:embed assets
@@ -89,7 +91,7 @@ func ServeAsset(w http.ResponseWriter, r *http.Request) {
 	header.Set("Content-Type", file.media)
 	header.Set("Vary", "Accept-Encoding")
 	body := file.plain
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+	if request.TakesGzip(r.Header["Accept-Encoding"]) {
 		header.Set("Content-Encoding", "gzip")
 		body = file.packed
 	}
