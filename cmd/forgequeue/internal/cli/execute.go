@@ -28,7 +28,8 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 		err = Usage("%w; see %s --help", err, command.CommandPath())
 	}
 	if err != nil {
-		report(root.ErrOrStderr(), isTerminal(root.ErrOrStderr()) && os.Getenv("NO_COLOR") == "", err)
+		colours, _ := takes(root.ErrOrStderr(), os.Getenv)
+		report(root.ErrOrStderr(), colours, err)
 	}
 	return exitCode(err)
 }

@@ -37,8 +37,8 @@ func (a *App) Screen(command *cobra.Command) *Screen {
 	for name, value := range map[string]*string{"profile": &s.profile, "url": &s.url} {
 		*value = persistent(command, name)
 	}
-	s.colours = isTerminal(s.Out) && a.Getenv("NO_COLOR") == ""
-	s.terminal = isTerminal(s.Err) && a.Getenv("TERM") != "dumb"
+	s.colours, _ = takes(s.Out, a.Getenv)
+	_, s.terminal = takes(s.Err, a.Getenv)
 	return s
 }
 
@@ -55,6 +55,13 @@ func persistent(command *cobra.Command, name string) string {
 
 // Interactive reports whether the user can be asked a question.
 func (s *Screen) Interactive() bool { return s.terminal && isTerminal(s.In) }
+
+// takes says whether an output is a terminal that takes colours, and one that moves its cursor, for progress and questions.
+// TERM=dumb is neither; NO_COLOR is no-color.org's.
+func takes(stream any, getenv func(string) string) (colours, cursor bool) {
+	cursor = isTerminal(stream) && getenv("TERM") != "dumb"
+	return cursor && getenv("NO_COLOR") == "", cursor
+}
 
 func isTerminal(stream any) bool {
 	file, ok := fileOf(stream)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/client"
 )
 
 func newTenant(a *cli.App) *cobra.Command {
@@ -181,7 +180,7 @@ func setTenant(ctx context.Context, s *cli.Session, id string, f *tenantFlags) e
 		changed := api.Overrides{}
 		if !f.reset {
 			// The API replaces all overrides, so those that are not given are sent as they are.
-			before, err := findTenant(ctx, s, id)
+			before, err := s.Client.GetTenant(ctx, id)
 			if err != nil {
 				return err
 			}
@@ -226,14 +225,4 @@ func (f *tenantFlags) apply(changed *api.Overrides) error {
 		}
 	}
 	return nil
-}
-
-// findTenant searches the list: the API has no call to read one tenant.
-func findTenant(ctx context.Context, s *cli.Session, id string) (api.Tenant, error) {
-	for tenant, err := range client.All(ctx, s.Client.ListTenants) {
-		if err != nil || strings.EqualFold(tenant.ID, id) {
-			return tenant, err
-		}
-	}
-	return api.Tenant{}, fmt.Errorf("there is no tenant with the id %q", id)
 }

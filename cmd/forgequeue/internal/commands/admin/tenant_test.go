@@ -25,7 +25,7 @@ func TestTenantsAndKeys(t *testing.T) {
 	f.Want(2, []string{"say what to change"}, "tenant", "set", tenant.ID)
 	f.Want(2, []string{"limits are requests_per_second"}, "tenant", "set", tenant.ID, "--limit", "nonsense=1")
 	f.Want(2, []string{"USER:NAME"}, "tenant", "set", tenant.ID, "--user-limit", "max_active=1")
-	f.Want(1, []string{"no tenant"}, "tenant", "set", "0199f0a4-7c1e-7000-8000-5d2c6f1e9a10", "--limit", "max_active=1")
+	f.Want(1, []string{"not_found (404)"}, "tenant", "set", "0199f0a4-7c1e-7000-8000-5d2c6f1e9a10", "--limit", "max_active=1")
 
 	key := commandtest.Decode[api.NewKey](f, f.Must("key", "create", tenant.ID, "--scopes", "read,submit", "--user", "ada", "--expires", "24h", "-o", "json"))
 	f.Want(0, []string{key.KeyID, "ada", "read"}, "key", "list", tenant.ID)

@@ -82,10 +82,11 @@ func newTypeGet(a *cli.App) *cobra.Command {
 	command := &cobra.Command{Use: "get TYPE", Short: "Show a job type with its schemas", Args: cli.One()}
 	command.Flags().IntVar(&version, "version", 0, "a version that is kept (default the newest)")
 	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
-		one, err := s.Client.Type(ctx, args[0])
+		read := func() (api.JobType, error) { return s.Client.Type(ctx, args[0]) }
 		if version > 0 {
-			one, err = s.Client.TypeVersion(ctx, args[0], version)
+			read = func() (api.JobType, error) { return s.Client.TypeVersion(ctx, args[0], version) }
 		}
+		one, err := read()
 		if err != nil {
 			return err
 		}
