@@ -46,6 +46,7 @@ func Predicates() []Predicate {
 		{"I8", Limited},
 		{"I9", Caps},
 		{"I10", Isolation},
+		{"I11", Dependencies},
 		{"I12", Fair},
 		{"I13", Sums},
 		{"I14", Quiet},

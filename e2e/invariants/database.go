@@ -45,6 +45,7 @@ type Database struct {
 	Now      time.Time
 	Rows     []Row
 	Attempts []Attempt
+	Edges    []Edge
 	// IdleInTransaction are sessions that hold a transaction open and do nothing.
 	IdleInTransaction int
 	// Discarded counts jobs that were thrown away, by tenant: dead letters, and ended jobs that were deleted.
@@ -93,6 +94,9 @@ func Read(ctx context.Context, url string) (Database, error) {
 		if err := db.readDiscarded(ctx, tx); err != nil {
 			return err
 		}
+		if err := db.readEdges(ctx, tx); err != nil {
+			return err
+		}
 		return db.readAttempts(ctx, tx)
 	})
 	if err != nil {
@@ -133,6 +137,28 @@ func (db *Database) readRows(ctx context.Context, tx pgx.Tx) error {
 		db.Rows = append(db.Rows, r)
 	}
 	return rows.Err()
+}
+
+const edgesSQL = `
+WITH all_jobs AS (
+  SELECT id, state, started_at, NULL::timestamptz AS ended_at, redrives FROM jobs
+  UNION ALL
+  SELECT id, state, started_at, finished_at, redrives FROM finished_jobs
+  UNION ALL
+  SELECT id, 'dead_letter', started_at, died_at, redrives FROM dead_letters)
+SELECT d.parent_id::text, d.child_id::text, d.on_failed, d.resolved_at, COALESCE(p.state, ''), p.ended_at, c.state, c.started_at,
+       c.redrives > 0 OR COALESCE(p.redrives > 0, false)
+FROM dependencies AS d
+JOIN all_jobs AS c ON c.id = d.child_id
+LEFT JOIN all_jobs AS p ON p.id = d.parent_id`
+
+func (db *Database) readEdges(ctx context.Context, tx pgx.Tx) error {
+	rows, err := tx.Query(ctx, edgesSQL)
+	if err != nil {
+		return err
+	}
+	db.Edges, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Edge])
+	return err
 }
 
 // What was discarded by filter is in the row of the discard, what was by id in the
