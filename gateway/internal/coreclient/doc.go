@@ -17,6 +17,5 @@
 // A call that was not sent has certainly changed nothing. One that was sent and not
 // answered is in doubt, and stays so if its repeat fails.
 //
-// A call carries one item today. Gathering many callers' items into one envelope
-// belongs here as well, between Call and try.
+// Calls of many callers that come close together share an envelope, see shared.go.
 package coreclient

@@ -5,16 +5,19 @@
 //
 //	submit.go        jobs are submitted, one or many
 //	jobs.go          they are listed, read, waited for, cancelled
+//	rerun.go         one that has ended is submitted again
 //	events.go        a stream follows one
 //	claims.go        workers claim them,
 //	workers.go       keep their leases,
 //	outcomes.go      and report how they ended
 //	schedules.go     schedules submit them
 //	types.go         types say what they look like, conform.go checks it
-//	queues.go  dead_letters.go  redrives.go  audit.go
-//	caller.go        the caller's key and its limits
-//	tenants.go  keys.go  plans.go   for the operator
-//	core.go  wait.go                how core is asked, and for how long
+//	workflows.go     graphs of jobs
+//	queues.go  dead_letters.go  redrives.go  webhooks.go  stats.go  audit.go
+//	caller.go  own_keys.go                            the caller's key, its limits, its tenant's keys
+//	tenants.go  keys.go  plans.go  installation.go    for the operator
+//	call.go  response.go                              what a handler gets, and gives
+//	core_call.go  wait.go                             how core is asked, and for how long
 //
 // The annotations in the comments are OpenAPI's, see openapi.go in httpapi.
 package handlers
