@@ -135,7 +135,7 @@ func (d draws) all() *settingsAPI {
 func TestEveryFormSavedUnchangedChangesNothing(t *testing.T) {
 	t.Parallel()
 	const seed = 45
-	d := draws{rand.New(rand.NewPCG(seed, seed))} //nolint:gosec // tests need no secrecy
+	d := draws{rand.New(rand.NewPCG(seed, seed))}
 	saved := map[string]int{}
 	for range 60 {
 		s := d.all()

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
-
 )
 
 const (

@@ -95,7 +95,7 @@ func TestAFormWorksOnceOverAllGateways(t *testing.T) {
 	gateways[0].ServeHTTP(w, page)
 	form := url.Values{"scope": {"read"}}
 	for _, name := range []string{"form", "once"} {
-		form.Set(name, regexp.MustCompile(`name="`+name+`" value="([^"]+)"`).FindStringSubmatch(w.Body.String())[1])
+		form.Set(name, regexp.MustCompile(`name="` + name + `" value="([^"]+)"`).FindStringSubmatch(w.Body.String())[1])
 	}
 	for gateway := range gateways {
 		if got := send(gateway, "/console/keys", form); got.Code != http.StatusServiceUnavailable {

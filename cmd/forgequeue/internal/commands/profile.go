@@ -14,8 +14,8 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/secret"
 	"github.com/forgequeue/forgequeue/shared/plaintext"
+	"github.com/forgequeue/forgequeue/shared/secret"
 )
 
 func newProfile(a *cli.App) *cobra.Command {

@@ -22,8 +22,8 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
-	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/plaintext"
+	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // fileFlags are the flags of submit that may stand beside --file.
