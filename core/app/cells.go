@@ -51,8 +51,8 @@ type slot struct {
 	target  cells.Target
 }
 
-// serveCells serves several cells. The home cell must be reachable when core starts, as the one
-// database otherwise; the others may follow later, and one that is not what the file says is refused.
+// serveCells serves several cells. Core waits for the home cell when it starts, as for the one database
+// otherwise; the others may follow later, and one that is not what the file says is refused.
 func serveCells(ctx context.Context, o cellsOptions) error {
 	listed, err := o.cfg.cells()
 	if err != nil {
@@ -79,7 +79,8 @@ func serveCells(ctx context.Context, o cellsOptions) error {
 		}
 	}()
 	home := slots[0]
-	if err := home.open(ctx, nil); err != nil {
+	err = whenThere(ctx, o.log, o.public, func(ctx context.Context) error { return home.open(ctx, nil) })
+	if err != nil || !home.up() { // stopped while it waited
 		return err
 	}
 	places := cells.NewPlaces(home.store, names, func(owner tenant.ID, cell int) {

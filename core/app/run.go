@@ -43,7 +43,7 @@ const maxConnAge = 30 * time.Second
 const lastStats = 5 * time.Second
 
 // Run serves core until ctx ends, then drains: no new requests, those in flight end, the background
-// duties stop last. It gives nil after a clean drain.
+// duties stop last. It waits for a database that is away at the start. It gives nil after a clean drain.
 func Run(ctx context.Context, cfg Config) error {
 	telemetry.TuneGC()
 	memory.Tune()
@@ -79,8 +79,12 @@ func Run(ctx context.Context, cfg Config) error {
 	if cfg.Cells != "" {
 		return serveCells(ctx, cellsOptions{cfg: cfg, log: log, tracing: tracing, store: options, redis: client, public: public, private: private})
 	}
-	store, err := openAlone(ctx, options)
-	if err != nil {
+	var store *cell.Cell
+	err = whenThere(ctx, log, public, func(ctx context.Context) (err error) {
+		store, err = openAlone(ctx, options)
+		return err
+	})
+	if err != nil || store == nil { // stopped while it waited
 		return err
 	}
 	defer store.Close()

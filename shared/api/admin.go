@@ -207,9 +207,11 @@ type Page[T any] struct {
 
 // Readiness is the answer of /readyz.
 type Readiness struct {
-	// Status is ok or degraded.
+	// Status is ok, degraded, starting or draining.
 	Status string            `json:"status"`
 	Checks map[string]string `json:"checks"`
+	// Reason says why core has not started yet; absent otherwise.
+	Reason string `json:"reason,omitzero"`
 }
 
 // ConsoleLink signs in to the console once.

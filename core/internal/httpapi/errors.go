@@ -65,6 +65,7 @@ func sentinels() []sentinel {
 		{usage.ErrCheckTime, problem.Overloaded, "A count has more jobs than can be counted within seconds; core verify counts them.", time.Minute},
 		{store.ErrOverloaded, problem.Overloaded, "Core has more work than it can do. Try again later.", time.Second},
 		{store.ErrElsewhere, problem.CoreUnavailable, "The tenant is being moved to another database. Nothing was changed; try again later.", time.Second},
+		{store.ErrReadOnly, problem.CoreUnavailable, "The database takes no writes now. Nothing was changed; try again later.", 2 * time.Second},
 		{store.ErrUnavailable, problem.CoreUnavailable, "Core cannot reach its database. Nothing was changed; try again later.", 2 * time.Second},
 		{store.ErrOutcomeUnknown, problem.OutcomeUnknown, "The database's answer was lost, so the request may or may not have taken effect. Repeat a submit with its Idempotency-Key; repeat outcomes and heartbeats unchanged.", time.Second},
 	}

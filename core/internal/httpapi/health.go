@@ -2,10 +2,14 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // livez says that the process is alive.
@@ -24,11 +28,11 @@ func (*Server) livez(context.Context, []byte) (response, error) {
 // readyz says whether calls should be sent to this core.
 //
 //	@Summary     Should calls be sent here
-//	@Description 200 `ok`, or 200 `degraded` without the database; 503 `draining` once it is about to stop.
+//	@Description 200 `ok`, or 200 `degraded` if the database is `down` or `read_only`; 503 `starting` with the reason until it was reached for the first time, 503 `draining` once core is about to stop.
 //	@ID          readyz
 //	@Tags        Health
 //	@Success     200 {object} api.Readiness "Ready."
-//	@Failure     503 {object} api.Readiness "It is about to stop."
+//	@Failure     503 {object} api.Readiness "It waits for its database, or is about to stop."
 //	@x-access    "public"
 //	@Router      /readyz [get]
 func (s *Server) readyz(ctx context.Context, _ []byte) (response, error) {
@@ -65,8 +69,37 @@ func (s *Server) checkReadiness(ctx context.Context) api.Readiness {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	readiness := api.Readiness{Status: "ok", Checks: map[string]string{"database": "ok"}}
-	if err := s.Store.Ping(ctx); err != nil {
+	switch err := s.Store.Writable(ctx); {
+	case err == nil:
+	case errors.Is(err, store.ErrReadOnly):
+		readiness.Status, readiness.Checks["database"] = "degraded", "read_only"
+	default:
 		readiness.Status, readiness.Checks["database"] = "degraded", "down"
 	}
 	return readiness
 }
+
+// Waiting answers while core has no database yet: /livez is 200, /readyz 503 with the reason, and each call 503.
+func Waiting(reason func() string) http.Handler {
+	answer := func(w http.ResponseWriter, status int, value any) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(value) // the caller has gone
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, map[string]string{"status": "ok"})
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusServiceUnavailable, api.Readiness{Status: "starting", Checks: map[string]string{"database": "down"}, Reason: reason()})
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		refusal := problem.New(problem.CoreUnavailable, "Core waits for its database. Nothing was changed; try again later.").WithRetryAfter(waitingRetry)
+		refusal.Instance = r.URL.Path
+		refusal.Write(w)
+	})
+	return mux
+}
+
+// waitingRetry is when a caller may ask again.
+const waitingRetry = 2 * time.Second

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
 )
 
 // DeadlockTries is how often a statement is run that PostgreSQL rolled back to end a deadlock. All
@@ -79,9 +82,11 @@ func classifyRefusal(refused *pgconn.PgError, err error) error {
 		// Citus' coordinator could not reach the worker, or lost it: perhaps before the answer to a commit.
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	case "57P03", "57P05", // starting up, idle session ended
-		"53300", "25P03", "25006", // too many connections, idle transaction ended, a standby after a failover
+		"53300", "25P03", // too many connections, idle transaction ended
 		"CIINF": // Citus: the schema was moved to another worker between two parts of the statement
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	case readOnlyCode:
+		return fmt.Errorf("%w: %w: %w", ErrUnavailable, ErrReadOnly, err)
 	case "40001", "40P01", "55P03", "57014", // serialization, deadlock, lock_timeout, statement_timeout
 		"53000", "53100", "53200", "53400": // out of disk, memory, or a configured limit
 		return fmt.Errorf("%w: %w", ErrOverloaded, err)
@@ -97,6 +102,33 @@ func NothingChanged(err error) error {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return err
+}
+
+// Away says why PostgreSQL cannot be used now, where waiting may help: it does not answer, it starts, or it takes no
+// writes. It is "" for what waiting does not change, such as a wrong password.
+func Away(err error) (reason string) {
+	var resolving *net.DNSError
+	older, replaced := errors.AsType[*WrongPrimaryError](err)
+	refused, answered := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, ErrReadOnly):
+		return "PostgreSQL takes no writes: the server is a standby, or read-only"
+	case replaced && older.Reason == metrics.OldTimeline:
+		return "the server was the primary before a failover, and the new one does not answer"
+	case answered && slices.Contains([]string{"57P01", "57P02", "57P03"}, refused.Code):
+		return "PostgreSQL starts or stops"
+	case answered && refused.Code == "53300":
+		return "PostgreSQL has no free connection"
+	case replaced || answered:
+		return ""
+	case errors.As(err, &resolving):
+		return "the name of PostgreSQL's host is not known"
+	case pgconn.Timeout(err) || errors.Is(err, context.DeadlineExceeded) || isConnectionLost(err) || errors.Is(err, ErrOverloaded):
+		return "PostgreSQL does not answer"
+	}
+	return ""
 }
 
 // LockTimedOut says that a lock was not free in time.

@@ -17,6 +17,8 @@ var (
 	ErrOverloaded = errors.New("store: overloaded")
 	// ErrUnavailable: PostgreSQL cannot be reached; nothing was done.
 	ErrUnavailable = errors.New("store: database unavailable")
+	// ErrReadOnly: PostgreSQL answers, and takes no writes: a standby, or default_transaction_read_only.
+	ErrReadOnly = errors.New("store: database read-only")
 	// ErrOutcomeUnknown: the connection was lost before PostgreSQL's answer came.
 	ErrOutcomeUnknown = errors.New("store: outcome unknown")
 	// ErrElsewhere: another cell has the tenant, or is about to have it; nothing was done.

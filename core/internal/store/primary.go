@@ -30,16 +30,32 @@ import (
 // It is checked when the connection is made, again each time it is taken from the pool, and
 // WatchPrimary asks every host of the URL every few seconds: sessions on a primary that was replaced
 // while it lived (a partition) are closed then. A core that starts asks all hosts first.
+//
+// A session may also be read-only although its server is no standby: by default_transaction_read_only of the
+// database or the role, which the session keeps when it is taken back, or because a server was demoted without
+// ending its sessions. Such a session is used for reads, and for a second only; the first write that is refused
+// where they were accepted closes all older sessions.
 
 const (
 	// surveyEvery is how often WatchPrimary asks all hosts.
 	surveyEvery = 5 * time.Second
 	// surveyTime bounds one survey; a host that is gone does not answer.
 	surveyTime = 3 * time.Second
+	// readOnlyTime is how long a session that takes no writes is used.
+	readOnlyTime = time.Second
 )
 
-// primaryKey is where a connection keeps its place.
-const primaryKey = "forgequeue/place"
+// readOnlyCode is the SQLSTATE of a write that a read-only session refuses.
+const readOnlyCode = "25006"
+
+// sessionKey is where a connection keeps its session.
+const sessionKey = "forgequeue/session"
+
+// session is what is known of a connection of the pool. One goroutine at a time has the connection.
+type session struct {
+	place
+	made time.Time
+}
 
 // place is what a server says of itself.
 type place struct {
@@ -48,6 +64,8 @@ type place struct {
 	system string
 	// timeline is 0 where the server does not tell.
 	timeline uint32
+	// readOnly says that the session takes no writes.
+	readOnly bool
 }
 
 // placeSQL: pg_control_checkpoint() would tell a promoted server's old timeline until its next
@@ -56,7 +74,8 @@ const placeSQL = `
 SELECT pg_is_in_recovery(), (SELECT system_identifier FROM pg_control_system()),
        CASE WHEN pg_is_in_recovery()
             THEN (SELECT GREATEST(c.timeline_id, r.min_recovery_end_timeline) FROM pg_control_checkpoint() AS c, pg_control_recovery() AS r)::text
-            ELSE 'x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END`
+            ELSE 'x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END,
+       current_setting('transaction_read_only')`
 
 // askPlace asks a server. One that lacks the functions, as some that only speak PostgreSQL's
 // protocol, has the timeline 0.
@@ -68,7 +87,7 @@ func askPlace(ctx context.Context, conn *pgconn.PgConn) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	if len(results) != 1 || len(results[0].Rows) != 1 || len(results[0].Rows[0]) != 3 {
+	if len(results) != 1 || len(results[0].Rows) != 1 || len(results[0].Rows[0]) != 4 {
 		return place{}, errors.New("store: the server's timeline: not one row")
 	}
 	row := results[0].Rows[0]
@@ -80,11 +99,11 @@ func askPlace(ctx context.Context, conn *pgconn.PgConn) (place, error) {
 	if err != nil {
 		return place{}, fmt.Errorf("store: the server's timeline: %w", err)
 	}
-	return place{standby: string(row[0]) == "t", system: string(row[1]), timeline: uint32(timeline)}, nil
+	return place{standby: string(row[0]) == "t", system: string(row[1]), timeline: uint32(timeline), readOnly: string(row[3]) == "on"}, nil
 }
 
 // errStandby refuses a server that cannot be written to.
-var errStandby = errors.New("it is a standby: it follows another server and takes no writes")
+var errStandby = fmt.Errorf("%w: it is a standby: it follows another server and takes no writes", ErrReadOnly)
 
 // WrongPrimaryError refuses a server that takes writes and must not get any.
 type WrongPrimaryError struct {
@@ -107,6 +126,8 @@ type primary struct {
 	timeline uint32
 	// host is the primary by the last survey that found it, as host:port: connections are tried there first.
 	host string
+	// doubted is when a session that took writes refused one: older sessions are not used any more.
+	doubted time.Time
 	// onNew is called before the first connection on a higher timeline is used; nil for nothing.
 	onNew func()
 	// refused counts refusals by reason; told are those already logged.
@@ -178,11 +199,6 @@ func (p *primary) primaryFirst(_ context.Context, config *pgx.ConnConfig) error 
 // pgx try the next host.
 func (p *primary) validate(given pgconn.ValidateConnectFunc) pgconn.ValidateConnectFunc {
 	return func(ctx context.Context, conn *pgconn.PgConn) error {
-		if given != nil {
-			if err := given(ctx, conn); err != nil {
-				return err
-			}
-		}
 		found, err := askPlace(ctx, conn)
 		if err != nil {
 			return err
@@ -190,12 +206,39 @@ func (p *primary) validate(given pgconn.ValidateConnectFunc) pgconn.ValidateConn
 		if found.standby {
 			return errStandby
 		}
+		if given != nil {
+			if err := given(ctx, conn); err != nil {
+				if found.readOnly { // target_session_attrs=read-write
+					return fmt.Errorf("%w: %w", ErrReadOnly, err)
+				}
+				return err
+			}
+		}
 		if err := p.accept(ctx, found, conn.Conn().RemoteAddr().String()); err != nil {
 			return err
 		}
-		conn.CustomData()[primaryKey] = found
+		conn.CustomData()[sessionKey] = &session{place: found, made: time.Now()}
 		return nil
 	}
+}
+
+// onError notices a session that refuses a write; given then says whether the connection stays.
+func (p *primary) onError(given pgconn.PgErrorHandler) pgconn.PgErrorHandler {
+	return func(conn *pgconn.PgConn, refused *pgconn.PgError) bool {
+		if one, ok := conn.CustomData()[sessionKey].(*session); ok && refused.Code == readOnlyCode && !one.readOnly {
+			one.readOnly = true
+			p.doubt()
+		}
+		return given(conn, refused)
+	}
+}
+
+// doubt is called when a session that took writes refuses one: the others may be to the same server.
+func (p *primary) doubt() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.doubted = time.Now()
+	p.log.Warn("PostgreSQL has become read-only; connections are made anew")
 }
 
 // accept decides about a server that takes writes, and remembers a higher timeline.
@@ -256,16 +299,20 @@ func (p *primary) judge(ctx context.Context, found place, address string) error 
 	return refusal
 }
 
-// current says whether a connection of the pool is still to the newest primary; the pool closes one
-// that is not.
+// current says whether a connection of the pool is still to the newest primary, and takes writes as far as that
+// is known; the pool closes one that is not.
 func (p *primary) current(_ context.Context, conn *pgx.Conn) (bool, error) {
-	found, ok := conn.PgConn().CustomData()[primaryKey].(place)
-	if !ok || found.timeline == 0 {
+	one, ok := conn.PgConn().CustomData()[sessionKey].(*session)
+	if !ok {
 		return true, nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return found.timeline >= p.timeline, nil
+	switch {
+	case one.made.Before(p.doubted), one.readOnly && time.Since(one.made) > readOnlyTime:
+		return false, nil
+	}
+	return one.timeline == 0 || one.timeline >= p.timeline, nil
 }
 
 // survey asks all hosts at once, and remembers the highest timeline. A host that cannot be asked says

@@ -136,12 +136,15 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		config.ConnConfig.ConnectTimeout = connectTime
 	}
 	known := newPrimary(config.ConnConfig, options.Logger)
+	config.ConnConfig.OnPgError = known.onError(config.ConnConfig.OnPgError)
 	if len(known.hosts) > 1 {
 		known.survey(ctx)
 		config.BeforeConnect = known.primaryFirst
 	}
 	config.ConnConfig.ValidateConnect = known.validate(config.ConnConfig.ValidateConnect)
-	config.PrepareConn = known.current
+	if !options.ReadOnly {
+		config.PrepareConn = known.current
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("store: open: %w", err)
@@ -204,15 +207,19 @@ func PlaintextHosts(databaseURL string) []string {
 	return hosts
 }
 
-// Ping says whether PostgreSQL answers.
-func (s *Store) Ping(ctx context.Context) error {
+// Writable says whether PostgreSQL answers and takes writes; ErrReadOnly says that it only answers.
+func (s *Store) Writable(ctx context.Context) error {
 	conn, err := s.Acquire(WithClass(ctx, ClassOutcomes))
 	if err != nil {
-		return fmt.Errorf("store: ping: %w", err)
+		return fmt.Errorf("store: writable: %w", err)
 	}
 	defer conn.Release()
-	if err := conn.Ping(ctx); err != nil {
-		return fmt.Errorf("store: ping: %w", Classify(err))
+	var readOnly string
+	if err := conn.QueryRow(ctx, `SHOW transaction_read_only`).Scan(&readOnly); err != nil {
+		return fmt.Errorf("store: writable: %w", Classify(err))
+	}
+	if readOnly == "on" {
+		return ErrReadOnly
 	}
 	return nil
 }
