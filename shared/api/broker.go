@@ -1,8 +1,10 @@
 package api
 
 import (
+	"maps"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -110,7 +112,8 @@ func (b *Broker) place() (wrong string) {
 		return "has a % that is not followed by two hexadecimal digits"
 	}
 	option := map[string]string{SchemeAMQP: "vhost", SchemeAMQPS: "vhost", SchemeKafka: "sasl", SchemeKafkaTLS: "sasl"}[b.URL.Scheme]
-	for name, values := range query {
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		values := query[name]
 		if option == "" || name != option || len(values) != 1 {
 			return "has the query parameter " + name + ": " + map[string]string{
 				"vhost": "only vhost may be there, once", "sasl": "only sasl may be there, once", "": "none may be there",

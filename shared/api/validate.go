@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -86,7 +87,8 @@ func (r *refusals) tags(tags []string, field string) {
 
 func (r *refusals) metadata(metadata map[string]string) {
 	r.check(len(metadata) <= MaxMetadata, "metadata", "must have at most %d entries", MaxMetadata)
-	for key, value := range metadata {
+	for _, key := range slices.Sorted(maps.Keys(metadata)) {
+		value := metadata[key]
 		if !ValidName(key) {
 			r.add("metadata", "the key %q %s", key, nameRule)
 		}
@@ -289,7 +291,8 @@ func (t *TenantPatch) Validate() []problem.FieldError {
 	r.weight(t.Weight)
 	if t.Overrides != nil {
 		r.limits(&t.Overrides.Limits, "overrides.")
-		for user, limits := range t.Overrides.Users {
+		for _, user := range slices.Sorted(maps.Keys(t.Overrides.Users)) {
+			limits := t.Overrides.Users[user]
 			r.check(ValidLabel(user), "overrides.users", "the user %q %s", user, labelRule)
 			r.limits(&limits, "overrides.users."+user+".")
 		}
@@ -310,20 +313,26 @@ func (p *PlanRequest) Validate() []problem.FieldError {
 }
 
 func (r *refusals) limits(l *Limits, prefix string) {
-	for name, rate := range map[string]*float64{
-		"requests_per_second": l.RequestsPerSecond, "jobs_per_second": l.JobsPerSecond,
-		"user_requests_per_second": l.UserRequestsPerSecond, "user_jobs_per_second": l.UserJobsPerSecond,
+	for _, one := range []struct {
+		name string
+		rate *float64
+	}{
+		{"requests_per_second", l.RequestsPerSecond}, {"jobs_per_second", l.JobsPerSecond},
+		{"user_requests_per_second", l.UserRequestsPerSecond}, {"user_jobs_per_second", l.UserJobsPerSecond},
 	} {
-		if rate != nil && (math.IsNaN(*rate) || *rate <= 0 || *rate > 1e6) {
-			r.add(prefix+name, "must be above 0 and at most 1000000")
+		if rate := one.rate; rate != nil && (math.IsNaN(*rate) || *rate <= 0 || *rate > 1e6) {
+			r.add(prefix+one.name, "must be above 0 and at most 1000000")
 		}
 	}
-	for name, count := range map[string]*int64{
-		"request_burst": l.RequestBurst, "job_burst": l.JobBurst, "max_active": l.MaxActive, "max_running": l.MaxRunning,
-		"user_request_burst": l.UserRequestBurst, "user_job_burst": l.UserJobBurst,
-		"user_max_active": l.UserMaxActive, "user_max_running": l.UserMaxRunning,
+	for _, one := range []struct {
+		name  string
+		count *int64
+	}{
+		{"request_burst", l.RequestBurst}, {"job_burst", l.JobBurst}, {"max_active", l.MaxActive}, {"max_running", l.MaxRunning},
+		{"user_request_burst", l.UserRequestBurst}, {"user_job_burst", l.UserJobBurst},
+		{"user_max_active", l.UserMaxActive}, {"user_max_running", l.UserMaxRunning},
 	} {
-		r.between(count, 0, 1e9, prefix+name)
+		r.between(one.count, 0, 1e9, prefix+one.name)
 	}
 }
 

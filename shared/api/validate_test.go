@@ -3,6 +3,7 @@ package api_test
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 func TestSubmitValidate(t *testing.T) {
@@ -165,6 +167,39 @@ func TestValidName(t *testing.T) {
 	for _, name := range names {
 		if got := api.ValidName(name); got != pattern.MatchString(name) {
 			t.Errorf("%q: %v", name, got)
+		}
+	}
+}
+
+// The same request has the same errors in the same order, always.
+func TestErrorsHaveOneOrder(t *testing.T) {
+	t.Parallel()
+	bad, negative := 0.0, int64(-1)
+	metadata, users := map[string]string{}, map[string]api.Limits{}
+	for _, letter := range "abcdefghijklmnopqrstuvwxyz" {
+		metadata["-"+string(letter)] = "\x00"
+		users["é"+string(letter)] = api.Limits{RequestsPerSecond: &bad}
+	}
+	all := api.Limits{
+		RequestsPerSecond: &bad, JobsPerSecond: &bad, UserRequestsPerSecond: &bad, UserJobsPerSecond: &bad,
+		RequestBurst: &negative, JobBurst: &negative, MaxActive: &negative, MaxRunning: &negative,
+		UserRequestBurst: &negative, UserJobBurst: &negative, UserMaxActive: &negative, UserMaxRunning: &negative,
+	}
+	for name, validate := range map[string]func() []problem.FieldError{
+		"a submit": func() []problem.FieldError {
+			return (&api.SubmitRequest{Type: "t", Metadata: metadata}).Validate("", time.Now())
+		},
+		"a plan":   (&api.PlanRequest{Limits: all}).Validate,
+		"a tenant": (&api.TenantPatch{Overrides: &api.Overrides{Limits: all, Users: users}}).Validate,
+	} {
+		first := validate()
+		if len(first) < 12 {
+			t.Errorf("%s: %d errors", name, len(first))
+		}
+		for range 20 {
+			if again := validate(); !slices.Equal(first, again) {
+				t.Fatalf("%s: %v, then %v", name, first, again)
+			}
 		}
 	}
 }

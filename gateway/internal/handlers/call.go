@@ -41,7 +41,7 @@ type Call struct {
 // Principal is on whose behalf core is asked.
 func (c *Call) Principal() api.Principal { return c.Caller.Principal }
 
-// The answers to malformed, unknown and foreign ids alike.
+// The answers to malformed, unknown and foreign ids alike, and to unknown workers.
 var (
 	ErrNoSuchID     = problem.New(problem.NotFound, "There is no resource with this id, or the API key has no access to it.")
 	errNoSuchWorker = problem.New(problem.WorkerUnknown, "The worker is not registered, or is DEAD; register it again.")
@@ -57,12 +57,29 @@ func (c *Call) id() (string, error) {
 }
 
 // name gives the path's {name}, which must be one that a queue or a schedule can have.
-func (c *Call) name() (string, error) {
-	name := c.Params["name"]
-	if !api.ValidName(name) {
-		return "", ErrNoSuchID
+func (c *Call) name() (string, error) { return c.named("name", api.ValidName) }
+
+// worker gives the path's {worker_id}.
+func (c *Call) worker() (string, error) { return c.named("worker_id", api.ValidLabel) }
+
+func (c *Call) named(param string, valid func(string) bool) (string, error) {
+	value := c.Params[param]
+	if !valid(value) {
+		return "", Malformed(param)
 	}
-	return name, nil
+	return value, nil
+}
+
+// Malformed refuses a parameter of a path. Users choose names: a malformed one is a mistake that they are told, and not
+// something that does not exist, as an id is.
+func Malformed(param string) error {
+	switch param {
+	case "name", "type":
+		return problem.Invalid(problem.FieldError{Field: param, Message: request.NameRule})
+	case "worker_id":
+		return problem.Invalid(problem.FieldError{Field: param, Message: request.LabelRule})
+	}
+	return ErrNoSuchID
 }
 
 // Sign sets the request's instance and id in a problem.

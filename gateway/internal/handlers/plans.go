@@ -20,9 +20,9 @@ import (
 //	@x-access    "operator"
 //	@Router      /v1/admin/plans/{name} [get]
 func (h *Handlers) GetPlan(ctx context.Context, c *Call, _ None) (Response[api.Plan], error) {
-	name := c.Params["name"]
-	if !api.ValidName(name) {
-		return Response[api.Plan]{}, ErrNoSuchID
+	name, err := c.name()
+	if err != nil {
+		return Response[api.Plan]{}, err
 	}
 	return send[api.HopPlanGetRequest, api.Plan](ctx, h, c, coreclient.Read(api.HopPlanGet), api.HopPlanGetRequest{Name: name})
 }
@@ -61,9 +61,9 @@ func (h *Handlers) ListPlans(ctx context.Context, c *Call, _ None) (Response[api
 //	@x-example-small {"limits": {"requests_per_second": 50, "request_burst": 100, "jobs_per_second": 20, "job_burst": 200, "max_active": 10000, "user_max_active": 1000}, "visibility_timeout_ms_max": 3600000}
 //	@Router      /v1/admin/plans/{name} [put]
 func (h *Handlers) PutPlan(ctx context.Context, c *Call, r api.PlanRequest) (Response[api.Plan], error) {
-	name := c.Params["name"]
-	if !api.ValidName(name) {
-		return Response[api.Plan]{}, ErrNoSuchID
+	name, err := c.name()
+	if err != nil {
+		return Response[api.Plan]{}, err
 	}
 	if fields := r.Validate(); len(fields) > 0 {
 		return Response[api.Plan]{}, problem.Invalid(fields...)

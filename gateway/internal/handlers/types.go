@@ -171,10 +171,4 @@ func (h *Handlers) GetOpenAPI(ctx context.Context, c *Call, _ None) (Response[js
 }
 
 // typeName gives the path's {type}.
-func (c *Call) typeName() (string, error) {
-	name := c.Params["type"]
-	if !api.ValidName(name) {
-		return "", ErrNoSuchID
-	}
-	return name, nil
-}
+func (c *Call) typeName() (string, error) { return c.named("type", api.ValidName) }

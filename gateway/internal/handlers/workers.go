@@ -54,9 +54,9 @@ func (h *Handlers) Heartbeat(ctx context.Context, c *Call, r api.HeartbeatReques
 	if err := h.limiter.Charge(ctx, &c.Account, admission.Reports(len(r.Leases))); err != nil {
 		return nothing, err
 	}
-	worker := c.Params["worker_id"]
-	if !api.ValidLabel(worker) {
-		return nothing, errNoSuchWorker
+	worker, err := c.worker()
+	if err != nil {
+		return nothing, err
 	}
 	if fields := r.Validate(); len(fields) > 0 {
 		return nothing, problem.Invalid(fields...)
@@ -102,11 +102,11 @@ func (h *Handlers) Heartbeat(ctx context.Context, c *Call, r api.HeartbeatReques
 //	@Router      /v1/workers/{worker_id} [delete]
 func (h *Handlers) RemoveWorker(ctx context.Context, c *Call, _ None) (Response[None], error) {
 	gone := Response[None]{Status: http.StatusNoContent}
-	worker := c.Params["worker_id"]
-	if !api.ValidLabel(worker) { // no worker has this name
-		return gone, nil
+	worker, err := c.worker()
+	if err != nil {
+		return gone, err
 	}
-	_, err := send[api.HopLeaveRequest, None](ctx, h, c, coreclient.Repeatable(api.HopLeave), api.HopLeaveRequest{WorkerID: worker})
+	_, err = send[api.HopLeaveRequest, None](ctx, h, c, coreclient.Repeatable(api.HopLeave), api.HopLeaveRequest{WorkerID: worker})
 	return gone, err
 }
 

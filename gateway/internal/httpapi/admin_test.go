@@ -153,11 +153,7 @@ func TestPlans(t *testing.T) {
 	if page := last[api.HopPageRequest](d, api.HopPlanList); page.PageSize != 7 || page.PageToken != "abc" {
 		t.Errorf("core got %+v", page)
 	}
-	unknown := d.do("GET", "/v1/admin/plans/none", operatorKey, "").refused(t, 404, problem.NotFound)
-	malformed := d.do("GET", "/v1/admin/plans/a%20b", operatorKey, "").refused(t, 404, problem.NotFound)
-	if unknown.Detail != malformed.Detail {
-		t.Errorf("unknown %q, malformed %q", unknown.Detail, malformed.Detail)
-	}
+	d.do("GET", "/v1/admin/plans/none", operatorKey, "").refused(t, 404, problem.NotFound)
 	d.do("PUT", "/v1/admin/plans/pro", operatorKey, `{"limits":{"requests_per_second":0}}`).refused(t, 400, problem.InvalidRequest)
 }
 

@@ -75,7 +75,7 @@ func (s *Server) open(g *gin.Context, c *call, r route) error {
 	for _, param := range g.Params {
 		value, err := url.PathUnescape(param.Value)
 		if err != nil || !request.Storable(value) {
-			return handlers.ErrNoSuchID
+			return handlers.Malformed(param.Key)
 		}
 		c.Params[param.Key] = value
 	}

@@ -73,17 +73,6 @@ func TestQueuesRefuse(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	manage := d.key("manage", "read")
-	refuse := func(coretest.Item) coretest.Result { return coretest.Refuse(problem.NotFound, "core's words") }
-	d.core.On(api.HopQueueGet, refuse)
-	unknown := d.do("GET", "/v1/queues/unknown", manage, "").refused(t, 404, problem.NotFound)
-	for _, name := range []string{"-", "a%20b", "%C3%A9", "%00", "a%2Fb", strings.Repeat("x", 129)} {
-		for _, route := range []struct{ method, verb, body string }{{"GET", "", ""}, {"PUT", "", "{}"}, {"POST", "/pause", ""}, {"POST", "/resume", ""}} {
-			p := d.do(route.method, "/v1/queues/"+name+route.verb, manage, route.body).refused(t, 404, problem.NotFound)
-			if p.Detail != unknown.Detail {
-				t.Errorf("%s %s tells of its form: %s", route.method, name, p.Detail)
-			}
-		}
-	}
 	for body, want := range map[string]struct {
 		code  problem.Code
 		field string
@@ -138,7 +127,6 @@ func TestDeleteQueue(t *testing.T) {
 	if got := d.do("DELETE", "/v1/queues/q", key, ""); got.status != 204 || len(got.body) != 0 || last[api.HopQueueRequest](d, api.HopQueueDelete).Name != "q" {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	d.do("DELETE", "/v1/queues/a%20b", key, "").refused(t, 404, problem.NotFound)
 	d.core.On(api.HopQueueDelete, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.QueueNotEmpty, "1 queued.") })
 	d.do("DELETE", "/v1/queues/q", key, "").refused(t, 409, problem.QueueNotEmpty)
 }

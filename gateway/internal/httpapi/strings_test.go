@@ -140,7 +140,11 @@ func TestStringsThatCannotBeStored(t *testing.T) {
 						odd := strings.NewReplacer("{"+p.Name+"}", value).Replace(path)
 						odd = strings.NewReplacer("{id}", value, "{worker_id}", value, "{name}", value).Replace(odd)
 						if odd != path {
-							d.do(method, odd, who, "").refusedAs(t, method+" "+odd, 404)
+							status := 404
+							if !strings.Contains(path, "{id}") && !strings.Contains(path, "{key_id}") { // it has a name
+								status = 400
+							}
+							d.do(method, odd, who, "").refusedAs(t, method+" "+odd, status)
 						}
 					}
 				}

@@ -256,7 +256,7 @@ func TestTypesOverHTTP(t *testing.T) {
 		{"PUT", "/v1/types/mail", `{"check_results":true}`, "check_results", 400},
 		{"PUT", "/v1/types/mail", `{"defaults":{"queue":"a b"}}`, "defaults.queue", 400},
 		{"PUT", "/v1/types/mail", `{"schema":{}}`, "schema", 400},
-		{"PUT", "/v1/types/a%20b", `{}`, "", 404},
+		{"PUT", "/v1/types/a%20b", `{}`, "", 400},
 		{"GET", "/v1/types/mail?version=0", "", "version", 400},
 		{"GET", "/v1/types/mail?version=x", "", "version", 400},
 		{"GET", "/v1/types/none", "", "", 404},

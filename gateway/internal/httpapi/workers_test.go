@@ -147,11 +147,7 @@ func TestHeartbeat(t *testing.T) {
 			t.Errorf("worker %q became %s", id, sent)
 		}
 	}
-	unknown := d.do("POST", "/v1/workers/unknown/heartbeat", key, "").refused(t, 404, problem.WorkerUnknown)
-	malformed := d.do("POST", "/v1/workers/%C3%A9/heartbeat", key, "").refused(t, 404, problem.WorkerUnknown)
-	if unknown.Detail != malformed.Detail {
-		t.Errorf("unknown %q, malformed %q", unknown.Detail, malformed.Detail)
-	}
+	d.do("POST", "/v1/workers/unknown/heartbeat", key, "").refused(t, 404, problem.WorkerUnknown)
 	d.do("POST", "/v1/workers/w1/heartbeat", key, `{"leases":[{"job_id":"x"}]}`).refused(t, 400, problem.InvalidRequest)
 }
 
@@ -243,9 +239,7 @@ func TestAWorkerSaysGoodbye(t *testing.T) {
 		}
 	}
 	before := len(d.core.Requests(api.HopLeave))
-	if got := d.do("DELETE", "/v1/workers/%C3%A9", d.key("work"), ""); got.status != 204 { // no worker has this name
-		t.Errorf("malformed: %d %s", got.status, got.body)
-	}
+	d.do("DELETE", "/v1/workers/%C3%A9", d.key("work"), "").refused(t, 400, problem.InvalidRequest)
 	d.do("DELETE", "/v1/workers/w1?force=1", d.key("work"), "").refused(t, 400, problem.InvalidRequest)
 	d.do("DELETE", "/v1/workers/w1", d.key("read"), "").refused(t, 403, problem.Forbidden)
 	if after := len(d.core.Requests(api.HopLeave)); after != before {

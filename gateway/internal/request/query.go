@@ -46,10 +46,14 @@ func ParseQuery(raw string, names []string) (url.Values, error) {
 	return values, nil
 }
 
+// What names and labels have to be.
 const (
-	nameRule  = "must be 1 to 128 of A-Z a-z 0-9 . _ : - and start with a letter or digit"
-	labelRule = "must be 1 to 128 printable ASCII characters"
-	timeRule  = "must be an RFC 3339 time between the years 1970 and 2500, such as 2026-11-20T12:00:00Z; in a URL a + is written %2B"
+	NameRule  = "must be 1 to 128 of A-Z a-z 0-9 . _ : - and start with a letter or digit"
+	LabelRule = "must be 1 to 128 printable ASCII characters"
+)
+
+const (
+	timeRule = "must be an RFC 3339 time between the years 1970 and 2500, such as 2026-11-20T12:00:00Z; in a URL a + is written %2B"
 	// maxPageToken bounds a token, in bytes; core's tokens are far shorter.
 	maxPageToken = 1024
 )
@@ -92,13 +96,13 @@ func (q *Query) Text(name, rule string, valid func(string) bool) string {
 }
 
 // Queue reads the name of a queue, one of the system included.
-func (q *Query) Queue(name string) string { return q.Text(name, nameRule, api.ValidQueueToRead) }
+func (q *Query) Queue(name string) string { return q.Text(name, NameRule, api.ValidQueueToRead) }
 
 // Name reads the name of a queue, a type or a tag.
-func (q *Query) Name(name string) string { return q.Text(name, nameRule, api.ValidName) }
+func (q *Query) Name(name string) string { return q.Text(name, NameRule, api.ValidName) }
 
 // Label reads a label, which allows more characters than a name, such as a user.
-func (q *Query) Label(name string) string { return q.Text(name, labelRule, api.ValidLabel) }
+func (q *Query) Label(name string) string { return q.Text(name, LabelRule, api.ValidLabel) }
 
 // OneOf reads one of some words.
 func (q *Query) OneOf(name string, words ...string) string {
@@ -154,7 +158,7 @@ func (q *Query) Metadata() map[string]string {
 		value := q.values.Get(name)
 		switch {
 		case !api.ValidName(key):
-			q.refuse(name, "the key "+nameRule)
+			q.refuse(name, "the key "+NameRule)
 		case len(value) > api.MaxMetadataValue || !utf8.ValidString(value) || strings.ContainsRune(value, 0):
 			q.refuse(name, fmt.Sprintf("must be UTF-8 text of at most %d bytes, without NUL characters", api.MaxMetadataValue))
 		case metadata == nil:
