@@ -132,6 +132,7 @@ func requestLimits() map[string]limit {
 		"user": pattern(labelPattern), "worker_id": pattern(labelPattern), "dedupe_key": pattern(labelPattern),
 		"priority":            otherwise(api.DefaultPriority, between(0, api.MaxPriority)),
 		"delay_ms":            ms(0, api.MaxDelay),
+		"expires_after_ms":    ms(1000, api.MaxAhead),
 		"timeout_ms":          ms(1, api.MaxTimeout),
 		"max_attempts":        otherwise(api.DefaultMaxAttempts, between(1, api.MaxAttempts)),
 		"base_ms":             otherwise(api.DefaultRetryBase.Milliseconds(), ms(1, api.MaxBackoff)),
@@ -171,7 +172,7 @@ func requestLimits() map[string]limit {
 		"catch_up":     otherwise(api.CatchUpNone, words(api.CatchUpNone, api.CatchUpLatest, api.CatchUpAll)),
 		"catch_up_max": otherwise(api.DefaultCatchUpMax, between(1, api.MaxCatchUp)),
 
-		"ScheduleJob.expires_after_ms": ms(1000, api.MaxAhead), "ScheduleJob.max_attempts": between(1, api.MaxAttempts),
+		"ScheduleJob.max_attempts": between(1, api.MaxAttempts),
 
 		"CanaryRequest.count": between(1, api.MaxCanaryCount), "CanaryRequest.success": aboveZero(1),
 		"CanaryRequest.timeout_seconds": otherwise(api.DefaultCanaryTimeout, between(1, api.MaxCanaryTimeout)),

@@ -30,6 +30,9 @@ type SubmitRequest struct {
 	// Deadline is when the job is of no use any more, at most ten years ahead; it is then
 	// dead-lettered.
 	Deadline *Time `json:"deadline,omitzero" swaggertype:"string" format:"date-time"`
+	// ExpiresAfterMS makes the deadline: so long after the job is stored, in milliseconds, at least 1000. Not with
+	// Deadline.
+	ExpiresAfterMS *int64 `json:"expires_after_ms,omitzero"`
 	// MaxWaitMS refuses the job (would_wait) if its turn is likely to come later than so many milliseconds from now. A job
 	// for which that is not known, or that waits for its time or for others first, is accepted.
 	MaxWaitMS *int64 `json:"max_wait_ms,omitzero"`

@@ -112,6 +112,8 @@ func (s *SubmitRequest) Validate(prefix string, now time.Time) []problem.FieldEr
 	r.check(s.Priority == nil || (*s.Priority >= 0 && *s.Priority <= MaxPriority), "priority", "must be between 0 and %d", MaxPriority)
 	r.check(s.RunAt == nil || s.DelayMS == nil, "run_at", "cannot be combined with delay_ms; use one of them")
 	r.between(s.DelayMS, 0, MaxDelay.Milliseconds(), "delay_ms")
+	r.check(s.Deadline == nil || s.ExpiresAfterMS == nil, "deadline", "cannot be combined with expires_after_ms; use one of them")
+	r.between(s.ExpiresAfterMS, MinInterval.Milliseconds(), MaxAhead.Milliseconds(), "expires_after_ms")
 	r.between(s.MaxWaitMS, 0, MaxDelay.Milliseconds(), "max_wait_ms")
 	r.check(s.MaxAttempts == nil || (*s.MaxAttempts >= 1 && *s.MaxAttempts <= MaxAttempts), "max_attempts", "must be between 1 and %d", MaxAttempts)
 	r.between(s.TimeoutMS, 1, MaxTimeout.Milliseconds(), "timeout_ms")

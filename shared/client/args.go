@@ -50,6 +50,9 @@ type JobOptions struct {
 	Delay time.Duration
 	// Deadline is when the job is of no use any more; it is then a dead letter.
 	Deadline time.Time
+	// ExpiresAfter is the same as a duration from when the job is stored, at least a second. The later option of the two
+	// counts.
+	ExpiresAfter time.Duration
 	// MaxAttempts is how many executions may be spent on it, 1 to 1000; 3 if 0.
 	MaxAttempts int
 	// Timeout bounds one execution.
@@ -165,8 +168,8 @@ func (o JobOptions) with(more JobOptions) JobOptions {
 	replace(&o.Timeout, more.Timeout)
 	replace(&o.MaxWait, more.MaxWait)
 	replace(&o.User, more.User)
-	if !more.Deadline.IsZero() {
-		o.Deadline = more.Deadline
+	if !more.Deadline.IsZero() || more.ExpiresAfter != 0 {
+		o.Deadline, o.ExpiresAfter = more.Deadline, more.ExpiresAfter
 	}
 	if more.Tags != nil {
 		o.Tags = more.Tags
@@ -201,7 +204,7 @@ func (o JobOptions) request() api.SubmitRequest {
 		Queue: o.Queue, Priority: o.Priority, MaxAttempts: orNil(o.MaxAttempts), Tags: o.Tags, User: orNil(o.User),
 		Metadata: o.Metadata, DedupeKey: orNil(o.DedupeKey), After: o.After,
 		DelayMS: orNil(milliseconds(o.Delay)), TimeoutMS: orNil(milliseconds(o.Timeout)), MaxWaitMS: orNil(milliseconds(o.MaxWait)),
-		RunAt: timeOrNil(o.RunAt), Deadline: timeOrNil(o.Deadline),
+		RunAt: timeOrNil(o.RunAt), Deadline: timeOrNil(o.Deadline), ExpiresAfterMS: orNil(milliseconds(o.ExpiresAfter)),
 	}
 	if o.Retry != (Retry{}) {
 		request.Retry = &api.RetryRequest{

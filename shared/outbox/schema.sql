@@ -119,6 +119,10 @@ BEGIN
     job := job - 'delay_ms' || jsonb_build_object('run_at',
       to_char((clock_timestamp() + (job ->> 'delay_ms')::bigint * interval '1 millisecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'));
   END IF;
+  IF job ->> 'expires_after_ms' IS NOT NULL THEN
+    job := job - 'expires_after_ms' || jsonb_build_object('deadline',
+      to_char((clock_timestamp() + (job ->> 'expires_after_ms')::bigint * interval '1 millisecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'));
+  END IF;
   INSERT INTO forgequeue_outbox (job, ordering_key, bytes) VALUES (job, ordering_key, octet_length(job::text)) RETURNING id INTO stored;
   RETURN stored;
 END $$;
@@ -148,7 +152,7 @@ BEGIN
         IF entry.kind <> 'string' OR entry.txt COLLATE "C" !~ '^[ -~]{1,128}$' THEN
           RETURN entry.key || ': must be 1 to 128 printable ASCII characters';
         END IF;
-      WHEN entry.key IN ('priority', 'max_attempts', 'timeout_ms', 'delay_ms') THEN
+      WHEN entry.key IN ('priority', 'max_attempts', 'timeout_ms', 'delay_ms', 'expires_after_ms') THEN
         IF entry.kind <> 'number' OR entry.txt !~ '^-?[0-9]{1,18}$' THEN
           RETURN entry.key || ': must be a whole number';
         END IF;
@@ -163,6 +167,10 @@ BEGIN
           RETURN 'delay: must be between 0 and 366 days';
         ELSIF entry.key = 'delay_ms' AND job ->> 'run_at' IS NOT NULL THEN
           RETURN 'run_at: cannot be combined with delay_ms; use one of them';
+        ELSIF entry.key = 'expires_after_ms' AND number NOT BETWEEN 1000 AND 3653 * day_ms THEN
+          RETURN 'expires_after_ms: must be between 1000 and ' || 3653 * day_ms;
+        ELSIF entry.key = 'expires_after_ms' AND job ->> 'deadline' IS NOT NULL THEN
+          RETURN 'deadline: cannot be combined with expires_after_ms; use one of them';
         END IF;
       WHEN entry.key IN ('run_at', 'deadline') THEN
         BEGIN

@@ -24,7 +24,7 @@ type choices struct {
 	key *string
 }
 
-// With gives the job options, as client.Submit takes them. Delay counts from the insert. MaxWait is refused: nobody
+// With gives the job options, as client.Submit takes them. Delay and ExpiresAfter count from the insert. MaxWait is refused: nobody
 // would hear of the refusal.
 func With(options client.JobOptions) Option { return func(c *choices) { c.job = options } }
 

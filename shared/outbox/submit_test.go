@@ -206,6 +206,11 @@ func TestSQLFunctionAccepts(t *testing.T) {
 	} {
 		value[int64](f, "SELECT forgequeue_enqueue("+arguments+")")
 	}
+	value[int64](f, `SELECT forgequeue_enqueue_job('{"type": "x", "delay_ms": 1000, "expires_after_ms": 60000}')`)
+	if lives := value[float64](f, `SELECT extract(epoch FROM (job ->> 'deadline')::timestamptz - (job ->> 'run_at')::timestamptz)::float8
+		FROM forgequeue_outbox WHERE job ? 'deadline' AND job ->> 'type' = 'x' AND job - 'expires_after_ms' = job ORDER BY id DESC LIMIT 1`); lives < 58.9 || lives > 59.1 {
+		t.Errorf("it lives for %v s after it may start", lives)
+	}
 	rows, err := f.pool.Query(t.Context(), "SELECT job::text FROM forgequeue_outbox")
 	if err != nil {
 		t.Fatal(err)
@@ -225,7 +230,7 @@ func TestSQLFunctionAccepts(t *testing.T) {
 			t.Errorf("%s: %v", text[:min(len(text), 300)], faults)
 		}
 	}
-	if len(jobs) != 10 {
+	if len(jobs) != 11 {
 		t.Errorf("%d rows", len(jobs))
 	}
 }

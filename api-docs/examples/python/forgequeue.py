@@ -118,6 +118,7 @@ class SubmitRequest(_Type, total=False):
     run_at: str
     delay_ms: int
     deadline: str
+    expires_after_ms: int
     max_wait_ms: int
     max_attempts: int
     timeout_ms: int

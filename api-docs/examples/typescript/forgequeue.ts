@@ -62,6 +62,7 @@ export interface SubmitRequest<Payload = unknown> {
   run_at?: string;
   delay_ms?: number;
   deadline?: string;
+  expires_after_ms?: number;
   max_wait_ms?: number;
   max_attempts?: number;
   timeout_ms?: number;

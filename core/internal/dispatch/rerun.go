@@ -57,7 +57,7 @@ func (d *Dispatcher) likeEnded(ctx context.Context, of *api.Job, again api.Submi
 	if again.RunAt == nil && again.DelayMS == nil && of.Attempt == 0 {
 		again.RunAt = of.RunAt // a past one is now
 	}
-	if again.Deadline == nil && of.Deadline != nil {
+	if again.Deadline == nil && again.ExpiresAfterMS == nil && of.Deadline != nil {
 		now, err := d.store.Now(ctx)
 		if err != nil {
 			return again, err

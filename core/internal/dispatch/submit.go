@@ -178,8 +178,9 @@ func (d *Dispatcher) newJob(call *SubmitCall, i int, lane directory.LaneID) subm
 		MaxAttempts: null.Or(request.MaxAttempts, null.Or(settings.MaxAttempts, api.DefaultMaxAttempts)),
 		Retry:       settings.Retry(), TimeoutMS: request.TimeoutMS, DedupeKey: request.DedupeKey,
 		CorrelationID: null.Text(call.CorrelationID), Traceparent: null.Text(call.Traceparent),
-		Delay: time.Duration(null.Or(request.DelayMS, 0)) * time.Millisecond,
-		Caps:  d.activeCaps(call.Tenant, name, request.User),
+		Delay:          time.Duration(null.Or(request.DelayMS, 0)) * time.Millisecond,
+		ExpiresAfterMS: request.ExpiresAfterMS,
+		Caps:           d.activeCaps(call.Tenant, name, request.User),
 	}
 	if len(made.Payload) == 0 {
 		made.Payload = []byte("null")

@@ -41,9 +41,11 @@ type NewJob struct {
 	CorrelationID *string
 	Traceparent   *string
 	// RunAt is when it may start; if nil, Delay from now.
-	RunAt    *time.Time
-	Delay    time.Duration
-	Deadline *time.Time
+	RunAt *time.Time
+	Delay time.Duration
+	// Deadline is when it dies; if nil, ExpiresAfterMS from now, and if that is nil too, never.
+	Deadline       *time.Time
+	ExpiresAfterMS *int64
 	// After are the jobs that must have ended before it can start.
 	After []After
 	// Caps are the caps on active jobs that count this one.
@@ -148,7 +150,7 @@ const (
 // inputSQL are the jobs as rows. unnest keeps each array's elements in a store of its own, so a
 // column with one value for all jobs travels as an array of that: it fills up with NULL.
 const inputSQL = `
-  SELECT i.id, i.place, i.user_id, i.payload, i.timeout_ms, i.dedupe_key, i.traceparent, i.deadline,
+  SELECT i.id, i.place, i.user_id, i.payload, i.timeout_ms, i.dedupe_key, i.traceparent,
          COALESCE(i.tenant_id, (@tenants::uuid[])[1])            AS tenant_id,
          COALESCE(i.lane_id, (@lanes::bigint[])[1])             AS lane_id,
          COALESCE(i.queue, (@queues::text[])[1])                 AS queue,
@@ -169,18 +171,19 @@ const inputSQL = `
          -- a time in the past is now; every instant is the statement's, never a client's
          GREATEST(COALESCE(i.asked_at, statement_timestamp() +
                            COALESCE(i.delay_ms, (@delays::bigint[])[1]) * interval '1 millisecond'),
-                  statement_timestamp()) AS start_at
+                  statement_timestamp()) AS start_at,
+         COALESCE(i.deadline, statement_timestamp() + i.expires_after_ms * interval '1 millisecond') AS deadline
   FROM unnest(@ids::uuid[], @tenants::uuid[], @lanes::bigint[], @queues::text[], @types::text[],
               @users::text[], @priorities::smallint[], @payloads::text[], @tags::text[], @metadata::text[],
               @max_attempts::integer[], @bases::bigint[], @caps::bigint[], @jitters::float8[], @curves::text[], @timeouts::bigint[],
               @dedupe_keys::text[], @correlation_ids::text[], @traceparents::text[],
-              @run_ats::timestamptz[], @delays::bigint[], @deadlines::timestamptz[], @counted::smallint[])
+              @run_ats::timestamptz[], @delays::bigint[], @deadlines::timestamptz[], @expiries::bigint[], @counted::smallint[])
        WITH ORDINALITY AS i(id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata, max_attempts,
             retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent,
-            asked_at, delay_ms, deadline, counted, place)`
+            asked_at, delay_ms, deadline, expires_after_ms, counted, place)`
 
 const insertedSQL = `
-RETURNING id, state, created_at, run_at`
+RETURNING id, state, created_at, run_at, deadline`
 
 // inserted is what PostgreSQL decided about a new job.
 type inserted struct {
@@ -188,10 +191,11 @@ type inserted struct {
 	State     string
 	CreatedAt time.Time
 	RunAt     time.Time
+	Deadline  *time.Time
 }
 
 func scanInserted(row pgx.CollectableRow) (made inserted, err error) {
-	err = row.Scan(&made.ID, &made.State, &made.CreatedAt, &made.RunAt)
+	err = row.Scan(&made.ID, &made.State, &made.CreatedAt, &made.RunAt, &made.Deadline)
 	return made, err
 }
 
@@ -381,7 +385,7 @@ func newRow(submission *Submission, n *NewJob, made inserted) *queue.JobRow {
 		RetryBaseMs: n.Retry.Base.Milliseconds(), RetryCapMs: n.Retry.Cap.Milliseconds(), RetryJitter: n.Retry.Jitter,
 		RetryCurve: string(n.Retry.Curve.OrDefault()),
 		TimeoutMs:  n.TimeoutMS, DedupeKey: n.DedupeKey, CorrelationID: n.CorrelationID, Traceparent: n.Traceparent,
-		CreatedAt: made.CreatedAt, RunAt: made.RunAt, Deadline: n.Deadline, State: made.State, RerunOf: submission.RerunOf,
+		CreatedAt: made.CreatedAt, RunAt: made.RunAt, Deadline: made.Deadline, State: made.State, RerunOf: submission.RerunOf,
 	}
 }
 
@@ -398,7 +402,7 @@ func insertArgs(submissions []Submission, places []place) store.Args {
 		counted                                         []int16
 		bases, caps, delays                             []int64
 		jitters                                         []float64
-		timeouts                                        []*int64
+		timeouts, expiries                              []*int64
 		runAts, deadlines                               []*time.Time
 	}{}
 	c.ids, c.payloads = make([]uuid.UUID, 0, n), make([]string, 0, n)
@@ -417,6 +421,7 @@ func insertArgs(submissions []Submission, places []place) store.Args {
 		c.dedupeKeys, c.correlationIDs = append(c.dedupeKeys, j.DedupeKey), append(c.correlationIDs, j.CorrelationID)
 		c.traceparents, c.runAts = append(c.traceparents, j.Traceparent), append(c.runAts, j.RunAt)
 		c.delays, c.deadlines = append(c.delays, j.Delay.Milliseconds()), append(c.deadlines, j.Deadline)
+		c.expiries = append(c.expiries, j.ExpiresAfterMS)
 		c.counted = append(c.counted, int16(usage.BitsOf(j.Caps)))
 	}
 	return store.Args{
@@ -425,7 +430,7 @@ func insertArgs(submissions []Submission, places []place) store.Args {
 		"metadata": oneOrAll(c.metadata), "max_attempts": oneOrAll(c.maxAttempts), "bases": oneOrAll(c.bases), "caps": oneOrAll(c.caps),
 		"jitters": oneOrAll(c.jitters), "curves": oneOrAll(c.curves), "timeouts": unlessNone(c.timeouts),
 		"dedupe_keys": unlessNone(c.dedupeKeys), "correlation_ids": unlessEqual(c.correlationIDs), "traceparents": unlessNone(c.traceparents),
-		"run_ats": unlessNone(c.runAts), "delays": oneOrAll(c.delays), "deadlines": unlessNone(c.deadlines), "counted": oneOrAll(c.counted),
+		"run_ats": unlessNone(c.runAts), "delays": oneOrAll(c.delays), "deadlines": unlessNone(c.deadlines), "expiries": unlessNone(c.expiries), "counted": oneOrAll(c.counted),
 	}
 }
 

@@ -101,6 +101,44 @@ func TestOneKeyTwiceInOneFlush(t *testing.T) {
 	}
 }
 
+// A time to live counts from when the job is stored, by PostgreSQL's clock, whichever way it is stored.
+func TestATimeToLiveMakesTheDeadline(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ms, deadline := int64(90_000), time.Now().Add(time.Hour).Truncate(time.Microsecond)
+	lives := func(j *submit.NewJob) { j.ExpiresAfterMS = &ms }
+	plain := submit.Submission{Tenant: f.Tenant, Batch: true, Jobs: []submit.NewJob{
+		f.Job(), f.Job(lives), f.Job(func(j *submit.NewJob) { j.Deadline = &deadline }), f.Job(lives, func(j *submit.NewJob) { j.Delay = time.Minute }),
+	}}
+	for name, submission := range map[string]submit.Submission{
+		"plain": plain, "with a key": f.Single(celltest.Keyed("k", "a"), lives),
+		"with a dedupe_key": f.Single(nil, lives, func(j *submit.NewJob) { j.DedupeKey = new("d") }),
+		"under a cap":       f.Single(nil, lives, celltest.Under(f.ActiveCap(10))),
+	} {
+		answer := f.TrySubmit(submission)[0]
+		for i := range submission.Jobs {
+			job := submission.Jobs[i]
+			row := answer.Jobs[i].Row
+			if row == nil {
+				t.Fatalf("%s: %+v", name, answer)
+			}
+			stored := f.Get(job.ID)
+			switch {
+			case job.ExpiresAfterMS != nil:
+				if want := row.CreatedAt.Add(90 * time.Second); row.Deadline == nil || !row.Deadline.Equal(want) || !stored.Deadline.Equal(want) {
+					t.Errorf("%s, job %d: deadline %v, stored %v, want %v", name, i, row.Deadline, stored.Deadline, want)
+				}
+			case job.Deadline != nil:
+				if !row.Deadline.Equal(deadline) || !stored.Deadline.Equal(deadline) {
+					t.Errorf("%s, job %d: deadline %v, stored %v, want %v", name, i, row.Deadline, stored.Deadline, deadline)
+				}
+			case row.Deadline != nil || stored.Deadline != nil:
+				t.Errorf("%s, job %d: a deadline %v, %v", name, i, row.Deadline, stored.Deadline)
+			}
+		}
+	}
+}
+
 func TestRefusalLeavesNoKeyBehind(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -32,6 +32,8 @@ import (
 //	@Description
 //	@Description With `after`, a list of other jobs, the job is `blocked` until they have ended. Each entry is an id, or an object with `on_failed`, which applies if the other job became a dead letter or was cancelled: `cancel` (the default) cancels this job, `run` runs it anyway, `hold` waits for a redrive. An unknown id is 400.
 //	@Description
+//	@Description With `deadline`, or `expires_after_ms` from when it is stored, a job that has not ended by then becomes a dead letter. Both are 400.
+//	@Description
 //	@Description With `max_wait_ms`, a job whose turn is likely to come later than that is refused (429 `would_wait`); `policies` has the estimate. A job for which it is not known is accepted.
 //	@Description
 //	@Description `Prefer: wait=n` delays the answer for up to n seconds (at most 25): 200 with the whole job and its result if it has ended by then, otherwise 202.

@@ -67,6 +67,9 @@ func (s *setting) asSubmitted(args client.JobArgs, jobType string) error {
 	}
 	s.job.Queue = cmp.Or(request.Queue, s.job.Queue)
 	s.job.User, s.job.TimeoutMS, s.job.Deadline = request.User, request.TimeoutMS, request.Deadline
+	if after := request.ExpiresAfterMS; after != nil {
+		s.job.Deadline = &api.Time{Time: time.Now().Add(time.Duration(*after) * time.Millisecond)}
+	}
 	if request.Priority != nil {
 		s.job.Priority = *request.Priority
 	}

@@ -20,7 +20,7 @@ type submission struct {
 	file                           string
 	priority, attempts, batch      int
 	delay, timeout, waitTimeout    time.Duration
-	maxWait                        time.Duration
+	maxWait, expires               time.Duration
 	runAt, deadline                cli.Instant
 	tags, metadata, after          []string
 	wait                           bool
@@ -68,6 +68,7 @@ shown the key. -o jsonl shows the id of each line's job.`,
 	flags.DurationVar(&f.maxWait, "max-wait", 0, "refuse the job if its turn is likely to come later than after this long")
 	flags.Var(&f.runAt, "run-at", "start no sooner than at this time, or after this long")
 	flags.Var(&f.deadline, "deadline", "of no use after this time, or after this long; it then becomes a dead letter")
+	flags.DurationVar(&f.expires, "expires-after", 0, "the same as --deadline, counted from when the server stores the job, such as 1h")
 	flags.StringVar(&f.key, "key", "", "Idempotency-Key: the same key and job again get the first answer again")
 	flags.StringVar(&f.dedupe, "dedupe-key", "", "answer with the live job that has the same key, if there is one")
 	flags.StringVar(&f.user, "user", "", "your own end user for whom the job runs")
@@ -138,7 +139,7 @@ func (f *submission) request(s *cli.Session, jobType string) (api.SubmitRequest,
 	command := s.Command
 	request := api.SubmitRequest{
 		Type: jobType, Queue: f.queue, Priority: cli.Given(command, "priority", f.priority),
-		RunAt: f.runAt.At, DelayMS: cli.GivenMS(command, "delay", f.delay), Deadline: f.deadline.At,
+		RunAt: f.runAt.At, DelayMS: cli.GivenMS(command, "delay", f.delay), Deadline: f.deadline.At, ExpiresAfterMS: cli.GivenMS(command, "expires-after", f.expires),
 		MaxAttempts: cli.Given(command, "max-attempts", f.attempts), TimeoutMS: cli.GivenMS(command, "timeout", f.timeout), MaxWaitMS: cli.GivenMS(command, "max-wait", f.maxWait),
 		Tags: f.tags, User: cli.Given(command, "user", f.user), DedupeKey: cli.Given(command, "dedupe-key", f.dedupe),
 	}

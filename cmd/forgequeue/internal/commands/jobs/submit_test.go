@@ -29,6 +29,10 @@ func TestSubmitSaysAllThatItIsTold(t *testing.T) {
 	if ahead := time.Until(job.Deadline.Time); ahead < 110*time.Minute || ahead > 130*time.Minute {
 		t.Errorf("deadline in %v", ahead)
 	}
+	expiring := commandtest.Decode[api.Job](f, f.Must("job", "get", f.Submitted("mail", "--queue", q, "--expires-after", "90m"), "-o", "json"))
+	if lives := expiring.Deadline.Sub(expiring.CreatedAt.Time); lives != 90*time.Minute {
+		t.Errorf("it lives for %v", lives)
+	}
 	f.Want(0, []string{"was there already: " + id}, "submit", "mail", "-q", q, "--user", "ada", "--dedupe-key", "one-"+q)
 
 	r := f.RunWith(t.Context(), `{"from":"stdin"}`, "submit", "mail", "-q", q, "--data", "-", "--key", "k-"+q, "-o", "json")
