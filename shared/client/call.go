@@ -19,7 +19,8 @@ const (
 	// tryTimeout bounds one try. It is above api.MaxWait, for which a gateway may
 	// hold a request whose Idempotency-Key is still in flight.
 	tryTimeout = 30 * time.Second
-	// maxAnswer bounds an answer in bytes: a batch of a thousand refusals fits.
+	// maxAnswer bounds an answer in bytes: a batch of a thousand refusals fits, and so does the largest claim, of
+	// api.MaxClaimBytes and the names and ids of a thousand jobs.
 	maxAnswer = 16 << 20
 )
 

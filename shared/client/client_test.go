@@ -314,6 +314,11 @@ func TestAnswersAreBounded(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "too large") || len(s.all()) != 1 {
 			t.Errorf("%d tries, error %v", len(s.all()), err)
 		}
+		// The largest claim is smaller, however many jobs are asked for.
+		_, err = s.client.Claim(t.Context(), api.ClaimRequest{WorkerID: "w", Queues: []string{"q"}, Max: new(api.MaxClaim)})
+		if err == nil || !strings.Contains(err.Error(), "too large") {
+			t.Errorf("a claim: %v", err)
+		}
 	})
 }
 

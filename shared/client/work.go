@@ -10,10 +10,6 @@ import (
 
 // These are a worker's calls; package worker runs them in a loop.
 
-// maxClaimedJob is how large one claimed job can be in an answer, in bytes: its
-// payload, and metadata and tags with every character escaped.
-const maxClaimedJob = api.MaxPayload + 6*api.MaxMetadata*(api.MaxMetadataValue+128) + 64<<10
-
 // Register makes the worker known, or updates it; a DEAD one lives again.
 func (c *Client) Register(ctx context.Context, worker api.WorkerRequest) (api.Worker, error) {
 	var answer api.Worker
@@ -45,17 +41,14 @@ func (c *Client) RemoveWorker(ctx context.Context, workerID string) error {
 // again only when the connection could not be made: jobs in a lost answer stay
 // leased.
 func (c *Client) Claim(ctx context.Context, claim api.ClaimRequest) (api.ClaimResponse, error) {
-	most, wait := 1, time.Duration(0)
-	if claim.Max != nil {
-		most = *claim.Max
-	}
+	wait := time.Duration(0)
 	if claim.WaitMS != nil {
 		wait = time.Duration(*claim.WaitMS) * time.Millisecond
 	}
 	var answer api.ClaimResponse
 	err := c.do(ctx, call{
 		method: http.MethodPost, path: []string{"v1", "claims"}, body: claim, answer: &answer,
-		timeout: wait + tryTimeout, maxAnswer: maxAnswer + int64(most)*maxClaimedJob,
+		timeout: wait + tryTimeout,
 	})
 	return answer, err
 }

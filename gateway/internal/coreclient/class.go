@@ -48,7 +48,7 @@ func classOf(path string, e effect) class {
 	case api.HopClaim, api.HopRegister, api.HopLeave:
 		return classClaim
 	case api.HopList, api.HopAttempts, api.HopDeadLetters, api.HopWorkflowList, api.HopWorkflowGet, api.HopWorkers, api.HopQueues, api.HopTenantList, api.HopPlanList, api.HopKeyList,
-		api.HopScheduleList, api.HopScheduleRuns, api.HopStats, api.HopLimitStats, api.HopTenantStats, api.HopLimitUses, api.HopProcess, api.HopUsage, api.HopTypeList, api.HopTypeVersions, api.HopTypeTexts, api.HopInstallation:
+		api.HopScheduleList, api.HopScheduleRuns, api.HopStats, api.HopLimitStats, api.HopTenantStats, api.HopUsage, api.HopTypeList, api.HopTypeVersions, api.HopTypeTexts, api.HopInstallation:
 		return classList
 	case api.HopReady:
 		return classProbe

@@ -13,7 +13,8 @@ import (
 func limitHeaders(g *gin.Context) {
 	if len(g.Request.TransferEncoding) > 0 {
 		// There may have been a Content-Length too, which net/http has dropped: the
-		// connection must not be reused (RFC 9112, section 6.1).
+		// connection must not be reused (RFC 9112, section 6.1). So each chunked request
+		// costs its client a new connection; clients.md says so.
 		g.Header("Connection", "close")
 	}
 	size := len(g.Request.RequestURI) + len(g.Request.Host)
