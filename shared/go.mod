@@ -3,6 +3,7 @@ module github.com/forgequeue/forgequeue/shared
 go 1.26.0
 
 require (
+	github.com/caarlos0/env/v11 v11.4.2 // settings from the environment
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // job types: values to be checked, in half of encoding/json's time
 	github.com/google/jsonschema-go v0.4.3 // job types: JSON Schemas of Go types, for package jobschema alone
 	github.com/prometheus/client_golang v1.25.0 // metrics registry and exposition of both services

@@ -6,7 +6,6 @@ require (
 	github.com/alicebob/miniredis/v2 v2.40.0 // up: a Redis where none is installed
 	github.com/aws/aws-sdk-go-v2/config v1.33.18 // forgequeue-bridge: credentials and region, as other programs find them
 	github.com/aws/aws-sdk-go-v2/service/sqs v1.53.0 // forgequeue-bridge: SQS
-	github.com/caarlos0/env/v11 v11.4.2 // settings of relay from the environment
 	github.com/forgequeue/forgequeue/cmd/bench v0.0.0 // forgequeue-bench
 	github.com/forgequeue/forgequeue/cmd/supervisor v0.0.0 // up: PostgreSQL and Redis as children
 	github.com/forgequeue/forgequeue/core v0.0.0
@@ -51,6 +50,7 @@ require (
 	github.com/bytedance/gopkg v0.1.3 // indirect
 	github.com/bytedance/sonic v1.15.0 // indirect
 	github.com/bytedance/sonic/loader v0.5.0 // indirect
+	github.com/caarlos0/env/v11 v11.4.2 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/cloudwego/base64x v0.1.6 // indirect

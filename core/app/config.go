@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"reflect"
 	"time"
 
 	"github.com/caarlos0/env/v11"
@@ -21,6 +20,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/identity"
 	"github.com/forgequeue/forgequeue/shared/redisurl"
 	"github.com/forgequeue/forgequeue/shared/secret"
+	"github.com/forgequeue/forgequeue/shared/settings"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
@@ -76,39 +76,10 @@ func FromEnv() (Config, error) { return Parse(env.ToMap(os.Environ())) }
 
 // Parse reads settings by the names of their environment variables; others have their default, and
 // a secret may be in a file that its NAME_FILE names. The error has every problem.
-func Parse(settings map[string]string) (Config, error) {
+func Parse(environment map[string]string) (Config, error) {
 	var cfg Config
-	// The defaults first, so that an unreadable setting has a valid value and is reported once.
-	if err := env.ParseWithOptions(&cfg, env.Options{Environment: map[string]string{}}); err != nil {
-		return cfg, err
-	}
-	settings, err := secret.WithFiles(settings, reflect.TypeFor[Config]())
-	problems := []error{err}
-	if err := env.ParseWithOptions(&cfg, env.Options{Environment: settings}); err != nil {
-		problems = append(problems, byVariable(err))
-	}
-	problems = append(problems, cfg.check())
-	return cfg, errors.Join(problems...)
-}
-
-// byVariable names unreadable settings by their variables: the library names the struct's fields.
-func byVariable(err error) error {
-	all, ok := errors.AsType[env.AggregateError](err)
-	if !ok {
-		return err
-	}
-	problems := make([]error, len(all.Errors))
-	for i, one := range all.Errors {
-		problems[i] = one
-		unreadable, ok := errors.AsType[env.ParseError](one)
-		if !ok {
-			continue
-		}
-		if field, ok := reflect.TypeFor[Config]().FieldByName(unreadable.Name); ok {
-			problems[i] = fmt.Errorf("%s: %w", field.Tag.Get("env"), unreadable.Err)
-		}
-	}
-	return errors.Join(problems...)
+	err := settings.Read(&cfg, environment)
+	return cfg, errors.Join(err, cfg.check())
 }
 
 // check checks the settings; the error names each invalid one by its variable, and never contains a

@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/caarlos0/env/v11"
-
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cells"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/diagnosis"
+	"github.com/forgequeue/forgequeue/shared/settings"
 )
 
 // diagnosisTime bounds the diagnosis, connecting included.
@@ -22,11 +21,11 @@ type doctor struct{ diagnosis.Diagnosis }
 
 // Diagnose checks the PostgreSQL in the settings as core would use it. It changes nothing. Of the
 // settings, by the names of their variables, it reads only those about the database.
-func Diagnose(ctx context.Context, settings map[string]string) diagnosis.Diagnosis {
+func Diagnose(ctx context.Context, environment map[string]string) diagnosis.Diagnosis {
 	ctx, cancel := context.WithTimeout(ctx, diagnosisTime)
 	defer cancel()
 	var d doctor
-	cfg, err := databaseConfig(settings)
+	cfg, err := databaseConfig(environment)
 	if err != nil {
 		d.Add(diagnosis.LevelFail, "PostgreSQL settings", err.Error(), "set it as api-docs/config.md says")
 		if cfg.DatabaseURL == "" {
@@ -80,25 +79,19 @@ func (d *doctor) database(ctx context.Context, cfg Config, as *cells.Config) {
 
 // databaseConfig reads the settings about the database; the others have their defaults, and are not
 // checked.
-func databaseConfig(settings map[string]string) (Config, error) {
-	var cfg Config
-	if err := env.ParseWithOptions(&cfg, env.Options{Environment: map[string]string{}}); err != nil {
-		return cfg, err
-	}
+func databaseConfig(environment map[string]string) (Config, error) {
 	known := map[string]string{}
 	for _, name := range []string{
 		"DATABASE_URL", "FORGEQUEUE_CELLS", "FORGEQUEUE_DATABASE_CONNS", "FORGEQUEUE_DATABASE_WAIT",
 		"FORGEQUEUE_ALLOW_LOSSY_DATABASE", "FORGEQUEUE_ALLOW_PLAINTEXT_DATABASE",
 	} {
-		if value, ok := settings[name]; ok {
+		if value, ok := environment[name]; ok {
 			known[name] = value
 		}
 	}
-	var unreadable error
-	if err := env.ParseWithOptions(&cfg, env.Options{Environment: known}); err != nil {
-		unreadable = byVariable(err)
-	}
-	return cfg, errors.Join(unreadable, cfg.checkDatabase())
+	var cfg Config
+	err := settings.Read(&cfg, known)
+	return cfg, errors.Join(err, cfg.checkDatabase())
 }
 
 func (d *doctor) server(info store.ServerInfo) {

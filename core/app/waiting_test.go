@@ -65,6 +65,7 @@ func away(t *testing.T, databaseURL string) (through string, come func()) {
 	query.Set("host", folder)
 	query.Set("port", "5432")
 	u.Host, u.RawQuery = "", query.Encode()
+	network, address := pgconn.NetworkAddress(given.Host, given.Port)
 	return u.String(), func() {
 		t.Helper()
 		socket, err := net.Listen("unix", filepath.Join(folder, ".s.PGSQL.5432"))
@@ -78,7 +79,7 @@ func away(t *testing.T, databaseURL string) (through string, come func()) {
 				if err != nil {
 					return
 				}
-				server, err := net.Dial(pgconn.NetworkAddress(given.Host, given.Port))
+				server, err := net.Dial(network, address)
 				if err != nil {
 					_ = client.Close()
 					continue

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"reflect"
 	"time"
 
 	"github.com/caarlos0/env/v11"
@@ -25,6 +24,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/identity"
 	"github.com/forgequeue/forgequeue/shared/memory"
 	"github.com/forgequeue/forgequeue/shared/secret"
+	"github.com/forgequeue/forgequeue/shared/settings"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
@@ -99,20 +99,10 @@ func FromEnv() (Config, error) { return Parse(env.ToMap(os.Environ())) }
 // Parse reads settings by the names of their environment variables; what is not
 // given has its default, and a secret may be in a file that its NAME_FILE names. The
 // error has every problem.
-func Parse(settings map[string]string) (Config, error) {
+func Parse(environment map[string]string) (Config, error) {
 	var cfg Config
-	// The defaults first, so that a setting that cannot be parsed keeps a valid value
-	// and is reported once.
-	if err := env.ParseWithOptions(&cfg, env.Options{Environment: map[string]string{}}); err != nil {
-		return cfg, err
-	}
-	settings, err := secret.WithFiles(settings, reflect.TypeFor[Config]())
-	problems := []error{err}
-	if err := env.ParseWithOptions(&cfg, env.Options{Environment: settings}); err != nil {
-		problems = append(problems, err)
-	}
-	problems = append(problems, cfg.check())
-	return cfg, errors.Join(problems...)
+	err := settings.Read(&cfg, environment)
+	return cfg, errors.Join(err, cfg.check())
 }
 
 // check validates the settings together; the error names each that is wrong by its

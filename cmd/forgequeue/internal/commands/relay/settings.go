@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caarlos0/env/v11"
 	"github.com/spf13/cobra"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/shared/httpserver"
 	"github.com/forgequeue/forgequeue/shared/secret"
+	"github.com/forgequeue/forgequeue/shared/settings"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
@@ -48,8 +48,8 @@ func parse(a *cli.App, command *cobra.Command) (Settings, error) {
 		}
 	}
 	var problems []error
-	if err := env.ParseWithOptions(&s, env.Options{Environment: given}); err != nil {
-		problems = append(problems, byVariable(err))
+	if err := settings.Read(&s, given); err != nil {
+		problems = append(problems, err)
 	}
 	if s.MetricsListen != "" && !httpserver.ValidAddress(s.MetricsListen) {
 		problems = append(problems, fmt.Errorf("FORGEQUEUE_RELAY_METRICS_LISTEN %q: must be host:port", s.MetricsListen))
@@ -65,26 +65,6 @@ func parse(a *cli.App, command *cobra.Command) (Settings, error) {
 		return s, cli.Environment(errors.Join(problems...))
 	}
 	return s, nil
-}
-
-// byVariable names unreadable settings by their variables: the library names the struct's fields.
-func byVariable(err error) error {
-	all, ok := errors.AsType[env.AggregateError](err)
-	if !ok {
-		return err
-	}
-	problems := make([]error, len(all.Errors))
-	for i, one := range all.Errors {
-		problems[i] = one
-		unreadable, ok := errors.AsType[env.ParseError](one)
-		if !ok {
-			continue
-		}
-		if field, ok := reflect.TypeFor[Settings]().FieldByName(unreadable.Name); ok {
-			problems[i] = fmt.Errorf("%s: %w", field.Tag.Get("env"), unreadable.Err)
-		}
-	}
-	return errors.Join(problems...)
 }
 
 // flags are the settings as flags; their values are read as the variables' are.
