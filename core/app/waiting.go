@@ -35,7 +35,7 @@ func whenThere(ctx context.Context, log *slog.Logger, public net.Listener, open 
 			return nil // stopped meanwhile
 		}
 		if err = open(ctx); err != nil && ctx.Err() != nil {
-			return nil //nolint:nilerr // stopped meanwhile
+			return nil // stopped meanwhile
 		}
 		reason = store.Away(err)
 		why.Store(&reason)

@@ -208,7 +208,7 @@ func (p *primary) validate(given pgconn.ValidateConnectFunc) pgconn.ValidateConn
 		}
 		if given != nil {
 			if err := given(ctx, conn); err != nil {
-				if found.readOnly { // target_session_attrs=read-write
+				if found.readOnly { // the URL asks for a session that takes writes
 					return fmt.Errorf("%w: %w", ErrReadOnly, err)
 				}
 				return err

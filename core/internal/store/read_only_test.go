@@ -32,12 +32,18 @@ func open(t *testing.T, databaseURL string, conns int32) *store.Store {
 // eachConn runs a statement on each connection of a pool, at the same time.
 func eachConn(t *testing.T, s *store.Store, conns int, sql string) {
 	t.Helper()
+	held := make([]*store.Conn, 0, conns)
+	defer func() {
+		for _, conn := range held {
+			conn.Release()
+		}
+	}()
 	for range conns {
 		conn, err := s.Acquire(store.WithClass(t.Context(), store.ClassOutcomes))
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Release()
+		held = append(held, conn)
 		if _, err := conn.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
