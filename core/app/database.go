@@ -67,6 +67,10 @@ func verifyStore(ctx context.Context, store *cell.Cell) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	collation, err := store.ChangedCollation(ctx)
+	if err != nil {
+		return nil, err
+	}
 	waits, err := store.VerifyDependencies(ctx)
 	if err != nil {
 		return nil, err
@@ -77,6 +81,9 @@ func verifyStore(ctx context.Context, store *cell.Cell) ([]string, error) {
 	}
 	for _, name := range invalid {
 		lines = append(lines, "index: "+name+" is not valid, as after an interrupted `core migrate`; run it again")
+	}
+	if collation != "" {
+		lines = append(lines, "collation: "+collation)
 	}
 	lines = append(lines, waits...)
 	return lines, store.NoteVerified(ctx, len(lines))

@@ -108,6 +108,11 @@ func (d *doctor) server(info store.ServerInfo) {
 		d.Add(diagnosis.LevelFail, "PostgreSQL writes", "the server or the role only allows reading",
 			"connect to the primary: name all hosts, and add target_session_attrs=read-write to DATABASE_URL")
 	}
+	if info.Collation != "" && info.Collation != info.CollationNow {
+		d.Add(diagnosis.LevelWarn, "PostgreSQL collation", fmt.Sprintf("the database was made with version %s of its collation, the server has %q: "+
+			"indexes of other programs' text may be wrong; those of ForgeQueue sort by bytes", info.Collation, info.CollationNow),
+			"REINDEX DATABASE, then ALTER DATABASE … REFRESH COLLATION VERSION")
+	}
 	if info.Autovacuum == "off" {
 		d.Add(diagnosis.LevelWarn, "PostgreSQL autovacuum", "autovacuum is off: the table of live jobs will bloat", "ALTER SYSTEM SET autovacuum = on")
 	}

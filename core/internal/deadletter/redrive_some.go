@@ -45,7 +45,7 @@ SELECT id, tenant_id, lane_id, queue, type, user_id, 'queued', priority, payload
          + CASE WHEN linked THEN @parent_size::integer * COALESCE(links.n, 0) ELSE 0 END
 FROM redriven JOIN unnest(@ids::uuid[], @counted::smallint[]) AS named(id, counted) USING (id) LEFT JOIN links USING (id)
 -- in the order of every insert into jobs, so that two never deadlock
-ORDER BY tenant_id, COALESCE(user_id, ''), dedupe_key NULLS FIRST, id
+ORDER BY tenant_id, COALESCE(user_id, '') COLLATE "C", dedupe_key COLLATE "C" NULLS FIRST, id
 RETURNING ` + queue.BriefColumns + `
 )
 SELECT * FROM queued`

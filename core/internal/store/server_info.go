@@ -29,7 +29,10 @@ type serverSettings struct {
 	Standby                                                     bool
 	MaxConnections, Reserved, InUse, Ours, RoleLimit, BaseLimit int32
 	Schema                                                      string
-	MayCreate, Migrated                                         bool
+	// Collation and CollationNow are the versions of the database's collation when it was made, and now; empty for one
+	// without versions.
+	Collation, CollationNow string
+	MayCreate, Migrated     bool
 }
 
 // reserved_connections exists since 16. A role may see only the existence of others' sessions,
@@ -52,6 +55,8 @@ SELECT current_setting('server_version_num')::integer      AS version,
        (SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user)               AS role_limit,
        (SELECT datconnlimit FROM pg_database WHERE datname = current_database())      AS base_limit,
        coalesce(current_schema(), '')                                                 AS schema,
+       (SELECT coalesce(datcollversion, '') FROM pg_database WHERE datname = current_database())     AS collation,
+       (SELECT coalesce(pg_database_collation_actual_version(oid), '') FROM pg_database WHERE datname = current_database()) AS collation_now,
        coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)              AS may_create,
        to_regclass('goose_db_version') IS NOT NULL                                    AS migrated`
 

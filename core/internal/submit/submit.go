@@ -124,7 +124,7 @@ FROM units AS input
 WHERE unit NOT IN (SELECT unit FROM late)
 -- the order of the unique index jobs_dedupe, for every core: two batches with the same dedupe_keys wait for
 -- each other, never in a circle
-ORDER BY tenant_id, COALESCE(user_id, ''), dedupe_key NULLS FIRST, id
+ORDER BY tenant_id, COALESCE(user_id, '') COLLATE "C", dedupe_key COLLATE "C" NULLS FIRST, id
 ON CONFLICT DO NOTHING` + insertedSQL
 
 const newColumns = `id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, max_attempts,
