@@ -137,7 +137,7 @@ func TestEveryFormSavedUnchangedChangesNothing(t *testing.T) {
 	const seed = 45
 	d := draws{rand.New(rand.NewPCG(seed, seed))}
 	saved := map[string]int{}
-	for range 60 {
+	for range 20 {
 		s := d.all()
 		made, err := console.New(console.Options{Secret: []byte(strings.Repeat("s", 32)), Now: func() time.Time { return noon }})
 		if err != nil {
