@@ -35,7 +35,7 @@ type Client struct {
 
 // library is the library's client. A package that uses Client compiles what its fields, its methods' types and the
 // methods that are inlined lead to: with the library's types these were 8,000 symbols each time.
-func library(c *Client) redis.UniversalClient { return c.inner.(redis.UniversalClient) }
+func library(c *Client) redis.UniversalClient { return c.inner.(redis.UniversalClient) } //nolint:forcetypeassert // by Open
 
 // Open makes a client; it does not dial yet. Package redisurl has the forms of a URL. Replies are checked before the
 // library reads them.
