@@ -279,3 +279,42 @@ func TestAnUnknownWorkerRegistersAgain(t *testing.T) {
 		b.finish(t)
 	})
 }
+
+// A heartbeat extends a lease from when the server answers, which is after it was sent: the worker counts from the
+// sending, so that it never believes in a lease for longer than the server does.
+func TestALeaseCountsFromTheSendingOfItsHeartbeat(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := newBed(t)
+		b.visibility = 30 * time.Second
+		answered := false
+		b.spoilWith(func(route string, w http.ResponseWriter, r *http.Request) bool {
+			switch {
+			case !strings.HasSuffix(route, "/heartbeat"):
+				return false
+			case answered:
+				problem.New(problem.CoreUnavailable, "later").Write(w)
+			default:
+				answered = true
+				b.heartbeat(w, r)
+				<-time.After(5 * time.Second)
+			}
+			return true
+		})
+		var ended time.Time
+		worker.Handle(b.worker, "long", func(ctx context.Context, job *worker.RawJob) (any, error) {
+			<-ctx.Done()
+			if job.Epoch == 1 {
+				ended = time.Now()
+			}
+			return nil, ctx.Err()
+		})
+		b.submit("long", `1`)
+		b.run(t)
+		pass(2 * time.Minute)
+		sent := b.allBeats()[0].at
+		if held := ended.Sub(sent); ended.IsZero() || held > 30*time.Second || held < 25*time.Second {
+			t.Errorf("the handler was told after %v that its lease of 30 s had ended", held)
+		}
+		b.finish(t)
+	})
+}

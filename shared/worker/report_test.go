@@ -245,3 +245,49 @@ func TestReportsWithoutAWorker(t *testing.T) {
 		t.Errorf("%v %v", found, err)
 	}
 }
+
+// A heartbeat that is slow to arrive has an older checkpoint than the last report: the newer one is stored last.
+func TestAnOlderCheckpointOverwritesNoNewerOne(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := newBed(t)
+		slow := true
+		b.spoilWith(func(route string, _ http.ResponseWriter, r *http.Request) bool {
+			body := readAgain(t, r)
+			switch {
+			case strings.HasPrefix(route, "POST /v1/jobs/"), strings.HasSuffix(route, "/outcomes"):
+				rest(8 * time.Second) // the job is still running when the slow heartbeat arrives
+			case slow && strings.HasSuffix(route, "/heartbeat") && strings.Contains(body, "checkpoint"):
+				slow = false
+				rest(4 * time.Second)
+			}
+			return false
+		})
+		worker.Handle(b.worker, "pages", func(_ context.Context, job *worker.RawJob) (any, error) {
+			if err := job.Checkpoint(1); err != nil {
+				return nil, err
+			}
+			rest(1500 * time.Millisecond) // the heartbeat is under way
+			if err := job.Checkpoint(2); err != nil {
+				return nil, err
+			}
+			return nil, errors.New("once")
+		})
+		id := b.submit("pages", `1`)
+		b.run(t)
+		pass(time.Minute)
+		b.finish(t)
+		if kept := string(b.find(id).Checkpoint); slow || kept != "2" {
+			t.Errorf("the next attempt would get %s, want 2; a heartbeat was slow: %t", kept, !slow)
+		}
+	})
+}
+
+func readAgain(t *testing.T, r *http.Request) string {
+	t.Helper()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return string(body)
+}
