@@ -24,11 +24,14 @@ import (
 func (s *Server) installation(ctx context.Context, _ api.Item[struct{}]) (api.Installation, error) {
 	found := api.Installation{At: api.At(clock.Now()), Checks: map[string]string{}, Cells: []api.CellState{}}
 	var err error
-	if found.Postgres, found.Statements, err = s.Store.ServerState(ctx); err != nil {
+	var sinceYesterday bool
+	if found.Postgres, found.Statements, sinceYesterday, err = s.Store.ServerState(ctx); err != nil {
 		return api.Installation{}, err
 	}
-	if found.Postgres.LedgerHeld, err = s.Store.LedgerHeld(ctx); err != nil {
-		return api.Installation{}, err
+	if sinceYesterday { // what began on this day keeps none from being closed
+		if found.Postgres.LedgerHeld, err = s.Store.LedgerHeld(ctx); err != nil {
+			return api.Installation{}, err
+		}
 	}
 	processes, checked, err := s.Store.ReadRegistry(ctx)
 	if err != nil {

@@ -20,6 +20,9 @@ SELECT current_setting('server_version')                                        
        current_setting('max_connections')::bigint                                                         AS max_connections,
        oldest.ms                                                                                          AS oldest_transaction_ms,
        oldest.name                                                                                        AS oldest_transaction_of,
+       COALESCE((SELECT min(xact_start) FROM pg_stat_activity
+                 WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend')
+                < date_trunc('day', statement_timestamp() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC', false)  AS since_yesterday,
        COALESCE(live.rows, 0)                                                                             AS live_rows,
        COALESCE(live.dead, 0)                                                                             AS dead_rows,
        (SELECT COALESCE(json_agg(json_build_object('name', application_name, 'state', COALESCE(state, ''), 'sync', COALESCE(sync_state, ''),
@@ -51,16 +54,18 @@ type serverStateRow struct {
 	Connections, CoreConnections, MaxConnections int64
 	OldestTransactionMS                          *int64  `db:"oldest_transaction_ms"`
 	OldestTransactionOf                          *string `db:"oldest_transaction_of"`
+	SinceYesterday                               bool
 	LiveRows, DeadRows                           int64
 	Replicas                                     []api.Replica
 }
 
-// ServerState reads how the server is, and which statements of cores have run for more than a second.
-func (s *Store) ServerState(ctx context.Context) (api.PostgresState, []api.RunningStatement, error) {
+// ServerState reads how the server is, and which statements of cores have run for more than a second. sinceYesterday says
+// that a client's transaction began before this day, in UTC.
+func (s *Store) ServerState(ctx context.Context) (_ api.PostgresState, _ []api.RunningStatement, sinceYesterday bool, _ error) {
 	ctx = WithClass(ctx, ClassLists)
 	rows, err := Query(ctx, s, pgx.RowToStructByName[serverStateRow], serverStateSQL, Args{})
 	if err != nil {
-		return api.PostgresState{}, nil, fmt.Errorf("store: the server's state: %w", NothingChanged(err))
+		return api.PostgresState{}, nil, false, fmt.Errorf("store: the server's state: %w", NothingChanged(err))
 	}
 	running, err := Query(ctx, s, func(row pgx.CollectableRow) (api.RunningStatement, error) {
 		var one api.RunningStatement
@@ -68,7 +73,7 @@ func (s *Store) ServerState(ctx context.Context) (api.PostgresState, []api.Runni
 		return one, err
 	}, runningStatementsSQL, Args{})
 	if err != nil {
-		return api.PostgresState{}, nil, fmt.Errorf("store: running statements: %w", NothingChanged(err))
+		return api.PostgresState{}, nil, false, fmt.Errorf("store: running statements: %w", NothingChanged(err))
 	}
 	r := &rows[0]
 	return api.PostgresState{
@@ -76,5 +81,5 @@ func (s *Store) ServerState(ctx context.Context) (api.PostgresState, []api.Runni
 		Connections: r.Connections, CoreConnections: r.CoreConnections, MaxConnections: r.MaxConnections,
 		OldestTransactionMS: r.OldestTransactionMS, OldestTransactionOf: r.OldestTransactionOf,
 		LiveRows: r.LiveRows, DeadRows: r.DeadRows, Replicas: r.Replicas,
-	}, running, nil
+	}, running, r.SinceYesterday, nil
 }
