@@ -20,10 +20,10 @@ import (
 const jobsEnv = "FORGEQUEUE_CONSOLE_JOBS"
 
 const fillSQL = `
-INSERT INTO jobs (id, tenant_id, lane_id, queue, type, state, priority, payload, tags, metadata, max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at)
+INSERT INTO jobs (id, tenant_id, lane_id, queue, type, state, priority, payload, tags, metadata, max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at, size)
 SELECT gen_random_uuid(), l.tenant_id, l.id, l.queue, 'backlog', CASE WHEN n % 4 = 0 THEN 'scheduled' ELSE 'queued' END, n % 10, '{}', '{}', '{}', 3, 1000, 1000, 0,
-       now(), now() + CASE WHEN n % 4 = 0 THEN interval '1 day' ELSE interval '0' END, CASE WHEN n % 4 > 0 THEN now() END
-FROM generate_series(1, $1::bigint) AS n JOIN (SELECT id, tenant_id, queue, row_number() OVER () AS nth FROM typed_lanes) AS l ON l.nth = 1 + n % $2`
+       now(), now() + CASE WHEN n % 4 = 0 THEN interval '1 day' ELSE interval '0' END, CASE WHEN n % 4 > 0 THEN now() END, 6
+FROM generate_series(1, $1::bigint) AS n JOIN (SELECT id, tenant_id, queue, row_number() OVER () AS nth FROM lanes) AS l ON l.nth = 1 + n % $2`
 
 // What a page takes with a long backlog in 20 queues: milliseconds, and transactions of PostgreSQL, nearly all of one
 // statement.

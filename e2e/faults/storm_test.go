@@ -18,10 +18,10 @@ import (
 // one moment.
 const stormSQL = `
 INSERT INTO jobs (id, tenant_id, lane_id, queue, type, state, priority, payload, tags, metadata, attempt, max_attempts, epoch, retry_base_ms,
-                  retry_cap_ms, retry_jitter, created_at, run_at, started_at, worker_id, worker_owner, lease_id, lease_expires_at, visibility_timeout_ms)
+                  retry_cap_ms, retry_jitter, created_at, run_at, started_at, worker_id, worker_owner, lease_id, lease_expires_at, visibility_timeout_ms, size)
 SELECT gen_random_uuid(), tenant_id, lane_id, queue, type, 'running', priority, payload, tags, metadata, 1, 3, 1, retry_base_ms,
        retry_cap_ms, retry_jitter, created_at, run_at, statement_timestamp(), 'gone', tenant_id, gen_random_uuid(),
-       statement_timestamp() + $2::interval, 3000
+       statement_timestamp() + $2::interval, 3000, size
 FROM jobs, generate_series(1, $1) WHERE queue = 'storm' AND state = 'queued'`
 
 // claimLoop claims and completes one job after another, and notes how long each claim

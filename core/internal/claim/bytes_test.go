@@ -25,19 +25,15 @@ func (f *fixture) large() submit.NewJob {
 func TestAClaimIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		capped, unmeasured bool
+		capped bool
 	}{
-		"plain":             {},
-		"under a cap":       {capped: true},
-		"of an older store": {unmeasured: true},
+		"plain":       {},
+		"under a cap": {capped: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			ids := f.Submit(f.large(), f.large(), f.large(), f.large(), f.large())
-			if c.unmeasured {
-				f.Exec(`UPDATE jobs SET size = NULL`)
-			}
 			request := claim.Request{
 				Workers: []claim.Worker{{ID: "a", Max: 1}, {ID: "b", Max: 1000}}, Owner: f.Tenant,
 				Lanes: []claim.Lane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute}},

@@ -34,10 +34,7 @@ CROSS JOIN LATERAL (
               (@list_ats::timestamptz[])[share.first:share.last], (@list_ids::uuid[])[share.first:share.last])
        AS list(lane_id, priority, at, id)
   CROSS JOIN LATERAL (
-    SELECT j.id, j.ready_at, j.user_id,
-           -- computed only where it is not stored with the job: that reads the payload
-           COALESCE(j.size, octet_length(j.payload::text) + COALESCE(octet_length(j.checkpoint::text), 0)
-             + octet_length(j.metadata::text) + octet_length(j.tags::text)) AS size
+    SELECT j.id, j.ready_at, j.user_id, j.size
     FROM jobs j
     WHERE j.state = 'queued' AND j.lane_id = list.lane_id AND j.priority = list.priority
       AND (j.ready_at, j.id) > (list.at, list.id)

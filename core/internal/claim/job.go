@@ -13,7 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// sizeElse is a job's size in an answer without payload, metadata and tags.
+// sizeElse is a job's size in an answer without what jobs.size counts.
 const sizeElse = 1 << 10
 
 // Job is a job that is now leased.
@@ -41,9 +41,8 @@ type Job struct {
 	StartedAt      time.Time
 	// Linked: it comes after others, or is one of a workflow.
 	Linked bool
-	// Stored is the size that is stored with the job, its parents' included; nil where an older binary has
-	// stored it.
-	Stored *int32
+	// Stored is the size that is stored with the job, its parents' included.
+	Stored int32
 	// Checkpoint is what the attempt before has left; nil for nothing.
 	Checkpoint []byte
 	// Place is the job's position in its claim, from 1: it determines the worker.
@@ -69,16 +68,7 @@ func (c Job) Lease() job.Lease {
 }
 
 // Size is about the job's size in an answer, in bytes.
-func (c Job) Size() int {
-	size := sizeElse + len(c.Payload) + len(c.Checkpoint) + len(c.Metadata)
-	for _, tag := range c.Tags {
-		size += len(tag) + len(`,`)
-	}
-	if c.Stored != nil {
-		return max(size, sizeElse+int(*c.Stored))
-	}
-	return size
-}
+func (c Job) Size() int { return sizeElse + int(c.Stored) }
 
 // Wire is the job as its worker gets it.
 func (c Job) Wire() api.ClaimedJob {

@@ -20,9 +20,7 @@ counting AS MATERIALIZED (
   -- the queues share what may be counted together, where that is bounded
   SELECT GREATEST(LEAST(@most::bigint, NULLIF(@together::bigint, 0) / NULLIF(count(*), 0)), 1) AS most FROM asked),
 lane_of AS MATERIALIZED (
-  SELECT queue, id FROM typed_lanes WHERE tenant_id = @tenant_id AND queue = ANY(ARRAY(SELECT name FROM asked))
-  UNION ALL
-  SELECT queue, id FROM lanes WHERE tenant_id = @tenant_id AND queue = ANY(ARRAY(SELECT name FROM asked))), -- those of the version before
+  SELECT queue, id FROM lanes WHERE tenant_id = @tenant_id AND queue = ANY(ARRAY(SELECT name FROM asked))),
 lanes_of AS MATERIALIZED (
   SELECT queue, array_agg(id) AS ids FROM lane_of GROUP BY queue),
 held AS MATERIALIZED (
@@ -63,7 +61,7 @@ const depthColumns = `
      FROM unnest(waiting.ids) AS l(id) CROSS JOIN LATERAL
        (SELECT waiting_since FROM jobs WHERE state = 'queued' AND waiting_since IS NOT NULL AND lane_id = l.id
         ORDER BY waiting_since LIMIT 1) AS j))) * 1000)::bigint AS oldest_ms,
-  (SELECT json_agg(json_build_object('type', t.type, 'tags', t.tags)) FROM unnest(waiting.ids) AS l(id) JOIN typed_lanes t ON t.id = l.id) AS ready,
+  (SELECT json_agg(json_build_object('type', t.type, 'tags', t.tags)) FROM unnest(waiting.ids) AS l(id) JOIN lanes t ON t.id = l.id) AS ready,
   CASE WHEN asked.name = (SELECT name FROM asked ORDER BY name LIMIT 1) THEN
     (SELECT json_agg(json_build_object('queues', s.queues, 'types', s.types, 'tags', s.tags, 'workers', s.workers)) FROM serving AS s) END AS workers
 FROM asked CROSS JOIN counting

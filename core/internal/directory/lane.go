@@ -77,9 +77,9 @@ type LaneRow struct {
 }
 
 const lanesAfterSQL = `
-SELECT id, tenant_id, queue, type, tags, capped_user, retired_at FROM typed_lanes WHERE id > @after
+SELECT id, tenant_id, queue, type, tags, capped_user, retired_at FROM lanes WHERE id > @after
 UNION ALL
-SELECT id, tenant_id, queue, type, tags, capped_user, retired_at FROM typed_lanes WHERE retired_at > @retired AND id <= @after
+SELECT id, tenant_id, queue, type, tags, capped_user, retired_at FROM lanes WHERE retired_at > @retired AND id <= @after
 ORDER BY id`
 
 // LanesAfter gives every tenant's lanes with an id above after, and those that were retired after a

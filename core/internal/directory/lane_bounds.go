@@ -139,7 +139,7 @@ func (r *laneUse) take(ask LaneAsk) (newQueue bool, full LaneBound) {
 const (
 	countLanesSQL = `
 SELECT CASE WHEN made_for = ANY(@makers::text[]) THEN made_for END AS maker, made_for <> '' AS users, count(*) AS n
-FROM typed_lanes WHERE tenant_id = @tenant_id
+FROM lanes WHERE tenant_id = @tenant_id
 GROUP BY 1, 2`
 	countQueuesSQL = `
 SELECT CASE WHEN made_for = ANY(@makers::text[]) THEN made_for END AS maker, made_for <> '' AS users, count(*) AS n

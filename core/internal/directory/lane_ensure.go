@@ -30,7 +30,7 @@ const knownLanesSQL = `
 SELECT asked.place::integer - 1 AS place, lane.id, lane.retired_at IS NOT NULL AS retired, lane.made_for
 FROM unnest(@queues::text[], @types::text[], @tags::text[], @users::text[]) WITH ORDINALITY AS asked(queue, type, tags, capped_user, place)
 CROSS JOIN LATERAL (
-  SELECT l.id, l.retired_at, l.made_for FROM typed_lanes l
+  SELECT l.id, l.retired_at, l.made_for FROM lanes l
   WHERE l.tenant_id = @tenant_id AND l.queue = asked.queue AND l.type = asked.type AND l.tags = asked.tags::text[] AND l.capped_user = asked.capped_user
   LIMIT 1
 ) AS lane`
@@ -53,15 +53,14 @@ WHERE queues.deleted_at = queues.updated_at`
 // reviveLanesSQL puts retired lanes into use again. It waits for one that is being deleted, which
 // is then not returned.
 const reviveLanesSQL = `
-UPDATE typed_lanes AS lanes SET retired_at = NULL, used_at = statement_timestamp(), made_for = asked.made_for
+UPDATE lanes SET retired_at = NULL, used_at = statement_timestamp(), made_for = asked.made_for
 FROM unnest(@ids::bigint[], @makers::text[]) AS asked(id, made_for)
 WHERE lanes.id = asked.id
 RETURNING lanes.id`
 
-// createLanesSQL stores new lanes. The tenant's lock serialises it, except with a core of an older
-// version.
+// createLanesSQL stores new lanes. The tenant's lock serialises it.
 const createLanesSQL = `
-INSERT INTO typed_lanes (tenant_id, queue, type, tags, capped_user, made_for, created_at, used_at)
+INSERT INTO lanes (tenant_id, queue, type, tags, capped_user, made_for, created_at, used_at)
 SELECT @tenant_id, asked.queue, asked.type, asked.tags::text[], asked.capped_user, asked.made_for, statement_timestamp(), statement_timestamp()
 FROM unnest(@queues::text[], @types::text[], @tags::text[], @users::text[], @makers::text[]) AS asked(queue, type, tags, capped_user, made_for)
 ON CONFLICT (tenant_id, queue, type, tags, capped_user) DO NOTHING

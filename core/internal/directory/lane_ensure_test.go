@@ -51,8 +51,8 @@ func TestLanesAreMadeOnceAndBounded(t *testing.T) {
 	if other := f.NewLane(f.Tenant, "q", "a", "b"); one != other {
 		t.Errorf("%+v and %+v are one lane", one, other)
 	}
-	f.Exec(`INSERT INTO typed_lanes (tenant_id, queue, type, tags, created_at) SELECT $1, 'x' || n, 'test', '{}', statement_timestamp() FROM generate_series(1, $2) n`,
-		f.Tenant, directory.MaxLanes-f.Count("typed_lanes")-1)
+	f.Exec(`INSERT INTO lanes (tenant_id, queue, type, tags, created_at) SELECT $1, 'x' || n, 'test', '{}', statement_timestamp() FROM generate_series(1, $2) n`,
+		f.Tenant, directory.MaxLanes-f.Count("lanes")-1)
 	made := f.ask("", append(f.tagged("new", 3), one.LaneKey)...)
 	if got := refusedLanes(made); len(got) != 1 || got[directory.TenantLanes] != 2 || made[3].Lane != one {
 		t.Errorf("of three new lanes, with one below the bound, and a known one: %v, %+v", got, made)
@@ -80,7 +80,7 @@ func TestAUserTakesAShareOfTheLanes(t *testing.T) {
 	if got := refusedLanes(f.ask("eve", queues...)); len(got) != 1 || got[directory.UserQueues] != 5 {
 		t.Errorf("one user's queues: %v", got)
 	}
-	f.Exec(`INSERT INTO typed_lanes (tenant_id, queue, type, tags, made_for, created_at) SELECT $1, 'x' || n, 'test', '{}', 'u' || n, statement_timestamp() FROM generate_series(1, 7900) n`, f.Tenant)
+	f.Exec(`INSERT INTO lanes (tenant_id, queue, type, tags, made_for, created_at) SELECT $1, 'x' || n, 'test', '{}', 'u' || n, statement_timestamp() FROM generate_series(1, 7900) n`, f.Tenant)
 	if got := refusedLanes(f.ask("bob", f.tagged("late", 1)...)); got[directory.UsersLanes] != 1 {
 		t.Errorf("users together: %v", got)
 	}

@@ -43,13 +43,13 @@ const busyLanes = `running AS MATERIALIZED (
 // used now. It skips locked rows.
 const retireLanesSQL = `
 WITH picked AS MATERIALIZED (
-  SELECT id FROM typed_lanes
+  SELECT id FROM lanes
   WHERE retired_at IS NULL AND used_at < statement_timestamp() - @idle::interval
   ORDER BY used_at
   LIMIT @most
   FOR UPDATE SKIP LOCKED
 ), ` + busyLanes + `
-UPDATE typed_lanes
+UPDATE lanes
 SET used_at = statement_timestamp(),
     retired_at = (SELECT CASE WHEN id IN (SELECT id FROM busy) THEN NULL ELSE statement_timestamp() END)
 WHERE id = ANY(ARRAY(SELECT id FROM picked))
@@ -73,17 +73,17 @@ func (s *Directory) RetireLanes(ctx context.Context, most int) (seen, retired in
 // again. A concurrent revival waits for the row, and then finds it deleted.
 const deleteLanesSQL = `
 WITH picked AS MATERIALIZED (
-  SELECT id FROM typed_lanes
+  SELECT id FROM lanes
   WHERE retired_at < statement_timestamp() - @retired::interval
   ORDER BY retired_at
   LIMIT @most
   FOR UPDATE SKIP LOCKED
 ), ` + busyLanes + `, revived AS (
-  UPDATE typed_lanes SET used_at = statement_timestamp(), retired_at = NULL
+  UPDATE lanes SET used_at = statement_timestamp(), retired_at = NULL
   WHERE id = ANY(ARRAY(SELECT id FROM busy))
   RETURNING id
 ), deleted AS (
-  DELETE FROM typed_lanes WHERE id = ANY(ARRAY(SELECT id FROM picked EXCEPT SELECT id FROM busy))
+  DELETE FROM lanes WHERE id = ANY(ARRAY(SELECT id FROM picked EXCEPT SELECT id FROM busy))
   RETURNING id
 )
 SELECT (SELECT count(*) FROM picked) AS seen, (SELECT count(*) FROM deleted) AS deleted`
@@ -110,7 +110,7 @@ WITH RECURSIVE place AS (
 ), scanned AS MATERIALIZED (
   SELECT id FROM place LIMIT @most
 )
-SELECT id, NOT EXISTS (SELECT FROM typed_lanes l WHERE l.id = scanned.id) AS gone
+SELECT id, NOT EXISTS (SELECT FROM lanes l WHERE l.id = scanned.id) AS gone
 FROM scanned WHERE id IS NOT NULL`
 
 // nextLane is the first lane after place.id with queued, blocked or scheduled jobs.
@@ -171,7 +171,7 @@ func (s *Directory) JobsOfLane(ctx context.Context, lane LaneID, most int) ([]Or
 
 const orphanedSQL = `
 SELECT id FROM unnest(@ids::bigint[]) AS asked(id)
-WHERE NOT EXISTS (SELECT FROM typed_lanes l WHERE l.id = asked.id)`
+WHERE NOT EXISTS (SELECT FROM lanes l WHERE l.id = asked.id)`
 
 // Orphaned gives the lanes that have no row.
 func (s *Directory) Orphaned(ctx context.Context, lanes []LaneID) ([]LaneID, error) {

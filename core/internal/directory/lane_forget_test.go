@@ -13,7 +13,7 @@ import (
 // idle makes lanes unused for a while.
 func (f *fixture) idle() {
 	f.Helper()
-	f.Exec(`UPDATE typed_lanes SET used_at = used_at - interval '1 day', retired_at = retired_at - interval '1 day'`)
+	f.Exec(`UPDATE lanes SET used_at = used_at - interval '1 day', retired_at = retired_at - interval '1 day'`)
 }
 
 // forget runs both steps of the duty once, of which each finds what the other left a day
@@ -66,7 +66,7 @@ func TestLanesAreForgotten(t *testing.T) {
 	if retired, deleted := f.forget(); retired != 2 || deleted != 2 {
 		t.Errorf("%d retired, %d deleted, want the two without jobs", retired, deleted)
 	}
-	if n := f.Count("typed_lanes"); n != 3 {
+	if n := f.Count("lanes"); n != 3 {
 		t.Errorf("%d lanes, want those with jobs", n)
 	}
 	if orphans, last, err := f.Store.OrphanLanes(t.Context(), 0, 100); len(orphans) != 0 || last != 0 || err != nil {
@@ -88,7 +88,7 @@ func TestARetiredLaneThatGotAJob(t *testing.T) {
 	if seen, deleted, err := f.Store.DeleteLanes(t.Context(), 1000); seen != 1 || deleted != 0 || err != nil {
 		t.Errorf("%d of %d deleted (%v)", deleted, seen, err)
 	}
-	if n := f.Count("typed_lanes WHERE retired_at IS NULL"); n != 1 {
+	if n := f.Count("lanes WHERE retired_at IS NULL"); n != 1 {
 		t.Error("the lane is not in use again")
 	}
 	f.ClaimOne()
@@ -105,7 +105,7 @@ func TestOrphansAreFound(t *testing.T) {
 		in := func(j *submit.NewJob) { j.Lane, j.Queue = lane.ID, name }
 		ids := f.Submit(f.Job(in), f.Job(in, func(j *submit.NewJob) { j.Delay = time.Hour }))
 		if name != "b" {
-			f.Exec(`DELETE FROM typed_lanes WHERE id = $1`, lane.ID)
+			f.Exec(`DELETE FROM lanes WHERE id = $1`, lane.ID)
 			lost = append(lost, ids...)
 		}
 	}

@@ -13,8 +13,8 @@ func TestRetiredLanesAreBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	const most = 50
-	f.Exec(`INSERT INTO typed_lanes (tenant_id, queue, type, tags, created_at) SELECT $1, 'kept', 't' || n, '{}', statement_timestamp() FROM generate_series(1, $2) n`,
-		f.Tenant, directory.MaxLanes-most-f.Count("typed_lanes"))
+	f.Exec(`INSERT INTO lanes (tenant_id, queue, type, tags, created_at) SELECT $1, 'kept', 't' || n, '{}', statement_timestamp() FROM generate_series(1, $2) n`,
+		f.Tenant, directory.MaxLanes-most-f.Count("lanes"))
 	in := func(queue string) []directory.LaneKey {
 		keys := f.tagged(queue, most)
 		for i := range keys {
@@ -34,7 +34,7 @@ func TestRetiredLanesAreBounded(t *testing.T) {
 	if got := refusedLanes(f.ask("", in("gone")[:5]...)); len(got) != 0 {
 		t.Errorf("the retired lanes themselves: %v", got)
 	}
-	f.Exec(`UPDATE typed_lanes SET retired_at = statement_timestamp() - $1::interval WHERE retired_at IS NOT NULL`, 2*directory.LaneRetired)
+	f.Exec(`UPDATE lanes SET retired_at = statement_timestamp() - $1::interval WHERE retired_at IS NOT NULL`, 2*directory.LaneRetired)
 	if _, deleted, err := f.Store.DeleteLanes(t.Context(), 1000); err != nil || deleted != most-5 {
 		t.Errorf("%d lanes are deleted (%v)", deleted, err)
 	}
@@ -47,7 +47,7 @@ func TestRetiredLanesAreBounded(t *testing.T) {
 func TestLaneIDsBeyondAnInteger(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Exec(`SELECT setval(pg_get_serial_sequence('typed_lanes', 'id'), 2147483646)`)
+	f.Exec(`SELECT setval(pg_get_serial_sequence('lanes', 'id'), 2147483646)`)
 	for _, key := range f.tagged("late", 3) {
 		lane := f.ask("", key)[0].Lane
 		job := f.Job()

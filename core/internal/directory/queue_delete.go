@@ -36,7 +36,7 @@ const queueThere = `deleted_at IS DISTINCT FROM updated_at`
 
 const (
 	retireQueueSQL = `
-UPDATE typed_lanes SET retired_at = statement_timestamp() WHERE tenant_id = @tenant_id AND queue = @name AND retired_at IS NULL`
+UPDATE lanes SET retired_at = statement_timestamp() WHERE tenant_id = @tenant_id AND queue = @name AND retired_at IS NULL`
 	// A new row has the default of every setting.
 	removeQueueSQL = `
 DELETE FROM queues WHERE tenant_id = @tenant_id AND name = @name AND ` + queueThere
@@ -123,7 +123,7 @@ WITH picked AS MATERIALIZED (
   SELECT tenant_id, name FROM picked
   WHERE EXISTS (SELECT FROM dead_letters d WHERE d.tenant_id = picked.tenant_id AND d.queue = picked.name)
      OR EXISTS (
-       SELECT FROM (SELECT id, tenant_id, queue FROM typed_lanes UNION ALL SELECT id, tenant_id, queue FROM lanes) l
+       SELECT FROM lanes l
        WHERE l.tenant_id = picked.tenant_id AND l.queue = picked.name
          AND (EXISTS (SELECT FROM jobs j WHERE j.state = 'queued' AND j.lane_id = l.id)
            OR EXISTS (SELECT FROM jobs j WHERE j.state IN ('blocked', 'scheduled') AND j.lane_id = l.id)

@@ -187,9 +187,9 @@ func (r *cursorRun) connect() (conn *pgx.Conn, done func()) {
 
 const insertReadySQL = `
 INSERT INTO jobs (id, tenant_id, lane_id, queue, type, state, priority, payload, tags, metadata, max_attempts,
-                  retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at)
+                  retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at, size)
 VALUES ($1, $2, $3, $4, 'test', 'queued', $5, '{}', '{}', '{}', 3, 1000, 1000, 0,
-        statement_timestamp(), statement_timestamp(), statement_timestamp() - $6::interval)`
+        statement_timestamp(), statement_timestamp(), statement_timestamp() - $6::interval, 6)`
 
 // lateCommit stores a job whose ready_at lies before its commit, without a notification.
 func (r *cursorRun) lateCommit(lane directory.Lane, priority int, hold time.Duration) {

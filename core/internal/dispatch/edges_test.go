@@ -23,7 +23,7 @@ func TestMisroutedWithoutALane(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.submit(request("bob"), request("bob"), request(""), request(""))
-	if _, err := f.direct.Exec(t.Context(), `INSERT INTO typed_lanes (tenant_id, queue, type, tags, capped_user, created_at)
+	if _, err := f.direct.Exec(t.Context(), `INSERT INTO lanes (tenant_id, queue, type, tags, capped_user, created_at)
 SELECT $1, 'default', 'test', '{}', 'u' || n, now() FROM generate_series(1, $2::integer) n`, f.tenant, directory.MaxUserLanes); err != nil {
 		t.Fatal(err)
 	}

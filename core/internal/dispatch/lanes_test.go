@@ -121,7 +121,7 @@ func (*inserts) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBat
 }
 
 func (s *inserts) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
-	if strings.Contains(data.SQL, "INSERT INTO typed_lanes") {
+	if strings.Contains(data.SQL, "INSERT INTO lanes") {
 		s.n.Add(1)
 	}
 }
@@ -148,7 +148,7 @@ func TestLanesAreMadeTogether(t *testing.T) {
 	if n := counted.n.Load(); n != 1 {
 		t.Errorf("%d statements made lanes", n)
 	}
-	f.exec(`INSERT INTO typed_lanes (tenant_id, queue, type, tags, created_at) SELECT $1, 'x' || n, 'test', '{}', statement_timestamp() FROM generate_series(1, $2) n`,
+	f.exec(`INSERT INTO lanes (tenant_id, queue, type, tags, created_at) SELECT $1, 'x' || n, 'test', '{}', statement_timestamp() FROM generate_series(1, $2) n`,
 		f.tenant, directory.MaxLanes-len(jobs))
 	calls := make([]dispatch.SubmitCall, 100)
 	for i := range calls {
@@ -182,24 +182,24 @@ func TestForgottenLanes(t *testing.T) {
 	f := newFixture(t)
 	first := f.submit(plain())[0]
 	lane := f.count(`SELECT lane_id FROM jobs WHERE id = $1`, first)
-	f.exec(`UPDATE typed_lanes SET retired_at = statement_timestamp()`)
+	f.exec(`UPDATE lanes SET retired_at = statement_timestamp()`)
 	f.refresh()
 	f.submit(plain())
-	if n := f.count(`SELECT count(*) FROM typed_lanes WHERE id = $1 AND retired_at IS NULL`, lane); n != 1 {
+	if n := f.count(`SELECT count(*) FROM lanes WHERE id = $1 AND retired_at IS NULL`, lane); n != 1 {
 		t.Error("a job was stored in a retired lane")
 	}
 	if jobs := f.claim(f.claimCall()); len(jobs) != 2 {
 		t.Fatalf("claimed %d", len(jobs))
 	}
 	f.exec(`DELETE FROM jobs`)
-	f.exec(`DELETE FROM typed_lanes`)
+	f.exec(`DELETE FROM lanes`)
 	f.d.ReadAllLanes()
 	f.refresh()
 	if n := f.d.KnownLists(); n != 0 {
 		t.Errorf("lists of %d lanes are remembered", n)
 	}
 	f.submit(plain())
-	if n := f.count(`SELECT count(*) FROM typed_lanes WHERE id > $1`, lane); n != 1 {
+	if n := f.count(`SELECT count(*) FROM lanes WHERE id > $1`, lane); n != 1 {
 		t.Error("a job was stored in a lane that is gone")
 	}
 	if jobs := f.claim(f.claimCall()); len(jobs) != 1 {
@@ -214,7 +214,7 @@ func TestJobsOfForgottenLanes(t *testing.T) {
 	f := newFixture(t)
 	lost := f.submit(plain(), tagged("x"))
 	f.refresh()
-	f.exec(`DELETE FROM typed_lanes`) // which is not known here
+	f.exec(`DELETE FROM lanes`) // which is not known here
 	if moved, err := f.d.MoveOrphans(t.Context(), time.Minute); moved != 2 || err != nil {
 		t.Fatalf("moved %d (%v)", moved, err)
 	}
@@ -228,7 +228,7 @@ func TestJobsOfForgottenLanes(t *testing.T) {
 	if ended[0].Err != nil {
 		t.Fatal(ended[0].Err)
 	}
-	f.exec(`DELETE FROM typed_lanes`)
+	f.exec(`DELETE FROM lanes`)
 	f.d.ReadAllLanes()
 	f.refresh()
 	for _, redriven := range f.d.Redrive(t.Context(), f.tenant, "", []uuid.UUID{lost[0]}) {
@@ -258,7 +258,7 @@ func TestLimitsChangeWhileALaneIsMade(t *testing.T) {
 	f.refresh()
 	unlock()
 	f.accepted(<-held)
-	if n := f.count(`SELECT count(*) FROM jobs WHERE lane_id NOT IN (SELECT id FROM typed_lanes)`); n != 0 {
+	if n := f.count(`SELECT count(*) FROM jobs WHERE lane_id NOT IN (SELECT id FROM lanes)`); n != 0 {
 		t.Errorf("%d jobs are in no lane", n)
 	}
 }
@@ -272,7 +272,7 @@ func TestJobsWithoutALaneAreFound(t *testing.T) {
 	if moved, err := f.d.MoveOrphans(t.Context(), time.Minute); moved != 1 || err != nil {
 		t.Fatalf("moved %d (%v)", moved, err)
 	}
-	if n := f.count(`SELECT count(*) FROM jobs WHERE lane_id IN (SELECT id FROM typed_lanes)`); n != 1 {
+	if n := f.count(`SELECT count(*) FROM jobs WHERE lane_id IN (SELECT id FROM lanes)`); n != 1 {
 		t.Error("the job is still in no lane")
 	}
 }
@@ -282,7 +282,7 @@ func TestAChangeOfAQueueForgetsLanes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.submit(plain())
-	f.exec(`DELETE FROM typed_lanes`)
+	f.exec(`DELETE FROM lanes`)
 	f.d.ReadAllLanes()
 	if _, err := f.d.PauseQueue(t.Context(), f.tenant, "another", true); err != nil {
 		t.Fatal(err)
@@ -299,10 +299,10 @@ func TestLanesOfAnotherPrimary(t *testing.T) {
 	f := newFixture(t)
 	f.submit(plain())
 	f.exec(`DELETE FROM jobs`)
-	f.exec(`UPDATE typed_lanes SET queue = 'of-another'`)
+	f.exec(`UPDATE lanes SET queue = 'of-another'`)
 	f.d.NewPrimary()
 	stored := f.submit(plain())[0]
-	if n := f.count(`SELECT count(*) FROM jobs j JOIN typed_lanes l ON l.id = j.lane_id WHERE l.queue = j.queue`); n != 1 {
+	if n := f.count(`SELECT count(*) FROM jobs j JOIN lanes l ON l.id = j.lane_id WHERE l.queue = j.queue`); n != 1 {
 		t.Error("the job is in a lane of another queue")
 	}
 	if jobs := f.claim(f.claimCall()); len(jobs) != 1 || jobs[0].ID != stored {

@@ -24,7 +24,7 @@ const (
 
 // MoveOrphans moves waiting jobs of deleted lanes to existing ones: no claim would find them. It
 // gives how many it moved. It ends when none is left, or after about within: jobs may come back as
-// fast as they are moved, as beside a core of the version before (decision 36).
+// fast as they are moved.
 func (d *Dispatcher) MoveOrphans(ctx context.Context, within time.Duration) (moved int, err error) {
 	for until := time.Now().Add(within); ; {
 		n, left, err := d.moveOrphansOnce(ctx, until, within/10)

@@ -100,7 +100,7 @@ func TestSubmitWarnsOfWhatKeepsAJobWaiting(t *testing.T) {
 func TestTooManyLanesRefuseTheJobNotTheBatch(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.exec(`INSERT INTO typed_lanes (tenant_id, queue, type, tags, created_at)
+	f.exec(`INSERT INTO lanes (tenant_id, queue, type, tags, created_at)
 		SELECT $1, 'full', 'test', ARRAY['t' || n], statement_timestamp() FROM generate_series(1, $2::integer) AS n`, f.tenant, directory.MaxLanes-1)
 	f.lane(plain()) // the last one; which of several new ones would get it is open
 	batch := f.call(plain(), tagged("new"), plain())

@@ -143,35 +143,6 @@ func TestTheTypesOfAWorker(t *testing.T) {
 	}
 }
 
-// Jobs that a core of the version before has stored, of several types in one lane, are moved into
-// lanes by type. The ids of both tables differ.
-func TestJobsOfTheVersionBefore(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	made := f.submit(ofType("a"), ofType("b"), ofType("a"), api.SubmitRequest{Type: "a", DelayMS: new(int64(3_600_000))})
-	f.exec(`INSERT INTO lanes (tenant_id, queue, tags, created_at) VALUES ($1, 'default', '{}', statement_timestamp())`, f.tenant)
-	f.exec(`UPDATE jobs SET lane_id = (SELECT id FROM lanes)`)
-	if n := f.count(`SELECT count(*) FROM typed_lanes JOIN lanes USING (id)`); n != 0 {
-		t.Fatal("an id is in both tables")
-	}
-	if got := f.claim(f.typedCall(9, "a")); len(got) != 0 {
-		t.Fatalf("claimed %d jobs from a lane without a type", len(got))
-	}
-	if moved, err := f.d.MoveOrphans(t.Context(), time.Minute); moved != 4 || err != nil {
-		t.Fatalf("moved %d (%v)", moved, err)
-	}
-	got := f.claim(f.typedCall(9, "a"))
-	if len(got) != 2 || !ids(got)[made[0]] || !ids(got)[made[2]] {
-		t.Errorf("the type's claim took %+v", got)
-	}
-	if got := f.claim(f.typedCall(9, "b")); len(got) != 1 || got[0].ID != made[1] {
-		t.Errorf("the other type's claim took %+v", got)
-	}
-	if n := f.count(`SELECT count(*) FROM jobs j JOIN typed_lanes l ON l.id = j.lane_id AND l.type = j.type`); n != 4 {
-		t.Errorf("%d of 4 jobs are in a lane of their type", n)
-	}
-}
-
 // putTypes sets limits by type of the default queue.
 func (f *fixture) putTypes(limits api.TypeLimits) {
 	f.Helper()
@@ -268,7 +239,7 @@ func TestTypesTakeTurns(t *testing.T) {
 	}
 }
 
-// A lane whose jobs come back as fast as they are moved, as beside a core of the version before, does not
+// A lane whose jobs come back as fast as they are moved does not
 // keep the jobs of another one waiting, nor the duty from its end.
 func TestJobsThatComeBackToTheirLane(t *testing.T) {
 	t.Parallel()

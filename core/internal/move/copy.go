@@ -135,18 +135,18 @@ func (b between) copyInto(ctx context.Context, name, into, condition string, cha
 }
 
 const (
-	// lanesSQL: jobs of a lane that is gone, or of the version before, are moved by a duty from any lane without a row.
+	// lanesSQL: jobs of a lane that is gone are moved by a duty from any lane without a row.
 	lanesSQL = `
-SELECT id, queue, type, tags::text AS tags, capped_user, made_for, created_at FROM typed_lanes WHERE tenant_id = @tenant_id ORDER BY id`
+SELECT id, queue, type, tags::text AS tags, capped_user, made_for, created_at FROM lanes WHERE tenant_id = @tenant_id ORDER BY id`
 	drawLanesSQL = `
-INSERT INTO typed_lanes (tenant_id, queue, type, tags, capped_user, made_for, created_at, used_at)
+INSERT INTO lanes (tenant_id, queue, type, tags, capped_user, made_for, created_at, used_at)
 SELECT @tenant_id, l.queue, l.type, l.tags::text[], l.capped_user, l.made_for, l.created_at, statement_timestamp()
 FROM unnest(@queues::text[], @types::text[], @tags::text[], @users::text[], @makers::text[], @made::timestamptz[])
   AS l(queue, type, tags, capped_user, made_for, created_at)
 ON CONFLICT (tenant_id, queue, type, tags, capped_user) DO UPDATE SET used_at = EXCLUDED.used_at, retired_at = NULL
 RETURNING id, queue, type, tags::text AS tags, capped_user`
 	noLaneSQL = `
-SELECT nextval(pg_get_serial_sequence('typed_lanes', 'id'))`
+SELECT nextval(pg_get_serial_sequence('lanes', 'id'))`
 	movedLanesSQL = `
 CREATE TEMP TABLE moved_lanes ON COMMIT DROP AS
 SELECT * FROM unnest(@old::bigint[], @new::bigint[]) AS lanes(old, new)`

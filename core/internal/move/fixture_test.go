@@ -43,7 +43,7 @@ func newFixture(t *testing.T) *fixture {
 	f.there.Store, f.there.Direct = celltest.OpenURL(t, f.there.URL), celltest.Connect(t, f.there.URL)
 	// ids of lanes differ, as do ids of transactions
 	f.there.NewLane(f.there.NewTenant(), "default")
-	f.there.Exec(`SELECT setval('typed_lanes_id_seq', 5000000)`)
+	f.there.Exec(`SELECT setval('lanes_id_seq', 5000000)`)
 	return f
 }
 
@@ -117,7 +117,7 @@ func contents(f *celltest.Fixture, owner tenant.ID) map[string][]string {
 		found[table] = rowsOf(f, table, which, owner)
 	}
 	for _, table := range move.TableNames() {
-		if _, done := found[table]; !done && !slices.Contains([]string{"lanes", "usage_log", "usage_credits"}, table) {
+		if _, done := found[table]; !done && !slices.Contains([]string{"usage_log", "usage_credits"}, table) {
 			found[table] = rowsOf(f, table, "tenant_id = $1", owner)
 		}
 	}
@@ -132,7 +132,7 @@ func rowsOf(f *celltest.Fixture, table, which string, owner tenant.ID) []string 
 		without += ` - 'updated_at'`
 	case "follow_ups":
 		without += ` - 'id'`
-	case "typed_lanes":
+	case "lanes":
 		without = `- '{id,used_at}'::text[]`
 	case "audit_log":
 		which += " AND action <> 'tenant.create' AND action <> 'tenant.patch' AND action NOT LIKE 'key.%'"

@@ -23,8 +23,6 @@ const (
 	counted
 	// afterwards: when the target serves already.
 	afterwards
-	// notMoved: the target creates it when it needs it.
-	notMoved
 )
 
 // table is a table with rows of tenants.
@@ -112,8 +110,7 @@ func tables() []table {
 		{name: "usage_counts", owner: "tenant_id", rules: allowDelete + skipAll},
 		{name: "usage_log", owner: "tenant_id", way: counted, rules: allowDelete + skipAll},
 		{name: "usage_credits", owner: "tenant_id", way: counted, rules: allowDelete + skipAll},
-		{name: "typed_lanes", owner: "tenant_id", way: lanes, rules: laneRules},
-		{name: "lanes", owner: "tenant_id", way: notMoved, rules: skipDelete},
+		{name: "lanes", owner: "tenant_id", way: lanes, rules: laneRules},
 	}
 }
 

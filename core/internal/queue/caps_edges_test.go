@@ -171,8 +171,8 @@ func TestDeadlockTwoRounds(t *testing.T) {
 	// the plain flush of the same tenant (another core): holds "a", then wants "b"
 	other := celltest.Connect(t, f.URL)
 	tx, _ := other.Begin(t.Context())
-	ins := `INSERT INTO jobs (id, tenant_id, lane_id, queue, type, state, priority, payload, tags, metadata, max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at, dedupe_key)
-SELECT gen_random_uuid(), $1, $2, 'default', 'test', 'queued', 5, 'null', '{}', '{}', 3, 1, 1, 0, now(), now(), now(), $3 ON CONFLICT DO NOTHING`
+	ins := `INSERT INTO jobs (id, tenant_id, lane_id, queue, type, state, priority, payload, tags, metadata, max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at, dedupe_key, size)
+SELECT gen_random_uuid(), $1, $2, 'default', 'test', 'queued', 5, 'null', '{}', '{}', 3, 1, 1, 0, now(), now(), now(), $3, 8 ON CONFLICT DO NOTHING`
 	if _, err := tx.Exec(t.Context(), ins, f.Tenant, f.Lane.ID, "a"); err != nil {
 		t.Fatal(err)
 	}

@@ -33,18 +33,18 @@ import (
 // fillSQL makes 150,000 jobs: of a hundred tenants' lanes, of all priorities, most
 // of them queued, some scheduled, some leased; and history.
 var fillSQL = []string{
-	`INSERT INTO typed_lanes (tenant_id, queue, type, tags, created_at)
+	`INSERT INTO lanes (tenant_id, queue, type, tags, created_at)
 	 SELECT ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'default', 'test', '{}', now() FROM generate_series(1, 100) n`,
 	`INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, max_attempts, attempt, epoch,
 	                   retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at, deadline, dedupe_key,
-	                   lease_id, lease_expires_at, visibility_timeout_ms, started_at, worker_id, worker_owner)
+	                   lease_id, lease_expires_at, visibility_timeout_ms, started_at, worker_id, worker_owner, size)
 	 SELECT gen_random_uuid(), l.tenant_id, l.id, 'default', 'test', CASE WHEN n % 3 = 0 THEN 'u' || n % 50 END,
 	        CASE WHEN n % 10 < 7 THEN 'queued' WHEN n % 10 < 9 THEN 'scheduled' ELSE 'running' END, n % 10, '{}', '{}', '{}', 3, (n % 10 = 9)::int, (n % 10 = 9)::int,
 	        1000, 1000, 0, now(), now() + n * interval '1 ms', CASE WHEN n % 10 < 7 THEN now() - (150000 - n) * interval '1 ms' END,
 	        CASE WHEN n % 100 = 0 THEN now() + interval '1 day' END, CASE WHEN n % 1000 = 0 THEN 'd' || n END,
 	        CASE WHEN n % 10 = 9 THEN gen_random_uuid() END, CASE WHEN n % 10 = 9 THEN now() + n * interval '1 s' END, CASE WHEN n % 10 = 9 THEN 30000 END,
-	        CASE WHEN n % 10 = 9 THEN now() END, CASE WHEN n % 10 = 9 THEN 'w' END, CASE WHEN n % 10 = 9 THEN l.tenant_id END
-	 FROM generate_series(1, 150000) n JOIN (SELECT id, tenant_id, row_number() OVER () AS nth FROM typed_lanes) l ON l.nth = 1 + n / 10 % 100`,
+	        CASE WHEN n % 10 = 9 THEN now() END, CASE WHEN n % 10 = 9 THEN 'w' END, CASE WHEN n % 10 = 9 THEN l.tenant_id END, 6
+	 FROM generate_series(1, 150000) n JOIN (SELECT id, tenant_id, row_number() OVER () AS nth FROM lanes) l ON l.nth = 1 + n / 10 % 100`,
 	`INSERT INTO finished_jobs (id, tenant_id, lane_id, queue, type, state, priority, payload, tags, metadata, attempt, max_attempts, epoch, redrives,
 	                            retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, cancel_requested, finished_at)
 	 SELECT gen_random_uuid(), tenant_id, lane_id, queue, type, 'completed', priority, payload, tags, metadata, 1, 3, 1, 0, 1, 1, 0, now(), now(), false, now()

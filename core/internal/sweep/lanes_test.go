@@ -10,14 +10,14 @@ import (
 // ageLanes makes lanes unused for a day.
 func (f *fixture) ageLanes() {
 	f.Helper()
-	if _, err := f.direct.Exec(f.Context(), `UPDATE typed_lanes SET used_at = used_at - interval '1 day', retired_at = retired_at - interval '1 day'`); err != nil {
+	if _, err := f.direct.Exec(f.Context(), `UPDATE lanes SET used_at = used_at - interval '1 day', retired_at = retired_at - interval '1 day'`); err != nil {
 		f.Fatal(err)
 	}
 }
 
 func (f *fixture) lanes() (n int) {
 	f.Helper()
-	if err := f.direct.QueryRow(f.Context(), `SELECT count(*) FROM typed_lanes`).Scan(&n); err != nil {
+	if err := f.direct.QueryRow(f.Context(), `SELECT count(*) FROM lanes`).Scan(&n); err != nil {
 		f.Fatal(err)
 	}
 	return n
@@ -27,7 +27,7 @@ func (f *fixture) lanes() (n int) {
 func (f *fixture) addLanes(n int) {
 	f.Helper()
 	if _, err := f.direct.Exec(f.Context(), `
-INSERT INTO typed_lanes (tenant_id, queue, type, tags, capped_user, made_for, created_at)
+INSERT INTO lanes (tenant_id, queue, type, tags, capped_user, made_for, created_at)
 SELECT $1, 'default', 'test', '{}', 'user-' || n, 'user-' || n, statement_timestamp() FROM generate_series(1, $2) n`, f.tenant, n); err != nil {
 		f.Fatal(err)
 	}
@@ -60,9 +60,9 @@ func BenchmarkForgetUsers(b *testing.B) {
 	f.addLanes(1_000_000)
 	if _, err := f.direct.Exec(b.Context(), `
 INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, max_attempts,
-                  retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at)
-SELECT gen_random_uuid(), tenant_id, id, queue, 'test', capped_user, 'queued', 5, 'null', '{}', '{}', 3, 1000, 1000, 0, now(), now(), now()
-FROM typed_lanes WHERE capped_user <> '' AND id % 1000 = 0`); err != nil {
+                  retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at, size)
+SELECT gen_random_uuid(), tenant_id, id, queue, 'test', capped_user, 'queued', 5, 'null', '{}', '{}', 3, 1000, 1000, 0, now(), now(), now(), 8
+FROM lanes WHERE capped_user <> '' AND id % 1000 = 0`); err != nil {
 		b.Fatal(err)
 	}
 	steps := map[string]func() (int, int, error){

@@ -121,23 +121,23 @@ func (t *Tally) EnsureRows(ctx context.Context, tx pgx.Tx) error {
 
 // startBackfillSQL gives the position of a backfill, and starts one if none is running.
 const startBackfillSQL = `
-UPDATE usage_counts SET walk_from = LEAST(walk_from, statement_timestamp())
+UPDATE usage_counts SET backfill_start = LEAST(backfill_start, statement_timestamp())
 WHERE tenant_id = @tenant_id AND counter = @counter AND name = @name AND NOT settled
-RETURNING COALESCE(walk_after, '00000000-0000-0000-0000-000000000000')`
+RETURNING COALESCE(backfill_after, '00000000-0000-0000-0000-000000000000')`
 
 // backfillProgressSQL stores the position, unless another core is further. A pass that began a minute after
 // its cap, when every core had refreshed its limits, and that missed no job, settles the count;
 // otherwise another pass begins.
 const backfillProgressSQL = `
 UPDATE usage_counts
-SET settled     = COALESCE(@ended AND NOT (walk_missed OR @missed) AND (SELECT opened_at < walk_from - interval '1 minute'), false),
-    walk_missed = NOT @ended AND (walk_missed OR @missed),
-    walk_after  = CASE WHEN NOT @ended THEN @after::uuid END,
-    walk_from   = CASE WHEN NOT @ended THEN walk_from END,
-    due_at      = (SELECT CASE WHEN @ended THEN GREATEST(opened_at + interval '61 seconds', statement_timestamp() + interval '1 second')
-                               ELSE statement_timestamp() END)
+SET settled         = COALESCE(@ended AND NOT (backfill_missed OR @missed) AND (SELECT opened_at < backfill_start - interval '1 minute'), false),
+    backfill_missed = NOT @ended AND (backfill_missed OR @missed),
+    backfill_after  = CASE WHEN NOT @ended THEN @after::uuid END,
+    backfill_start  = CASE WHEN NOT @ended THEN backfill_start END,
+    due_at          = (SELECT CASE WHEN @ended THEN GREATEST(opened_at + interval '61 seconds', statement_timestamp() + interval '1 second')
+                                   ELSE statement_timestamp() END)
 WHERE tenant_id = @tenant_id AND counter = @counter AND name = @name AND NOT settled
-  AND COALESCE(walk_after, '00000000-0000-0000-0000-000000000000') = @before`
+  AND COALESCE(backfill_after, '00000000-0000-0000-0000-000000000000') = @before`
 
 // Backfill processes one step of one count, of any tenant. It gives how many jobs it added, and
 // whether the pass continues.

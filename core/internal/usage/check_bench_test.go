@@ -32,8 +32,8 @@ func BenchmarkCheckCounts(b *testing.B) {
 	}{
 		{`SET synchronous_commit = off`, nil},
 		{`INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, max_attempts,
-		                    retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at, counted)
-		  SELECT gen_random_uuid(), $1::uuid, $2::bigint, 'default', 'test', 'u' || n % 10000, 'queued', 0, '{}', '{}', '{}', 1, 1000, 1000, 0, now(), now(), now(), $3
+		                    retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at, counted, size)
+		  SELECT gen_random_uuid(), $1::uuid, $2::bigint, 'default', 'test', 'u' || n % 10000, 'queued', 0, '{}', '{}', '{}', 1, 1000, 1000, 0, now(), now(), now(), $3, 6
 		  FROM generate_series(1, 1000000) n`, []any{owner, made[0].ID, users | tenant}},
 		{`INSERT INTO usage_counts (tenant_id, counter, name, opened_at, settled)
 		  SELECT $1::uuid, $2::smallint, 'u' || n, now(), true FROM generate_series(0, 9999) n UNION ALL SELECT $1::uuid, $3::smallint, '', now(), true`, []any{owner, users, tenant}},

@@ -21,11 +21,9 @@ SELECT count(*) FROM (SELECT FROM jobs WHERE tenant_id = @tenant_id AND ` + coun
 const trueUserActiveSQL = `
 SELECT count(*) FROM (SELECT FROM jobs WHERE tenant_id = @tenant_id AND user_id = @name LIMIT @most) AS c`
 
-// By lane, because no index has the queue; lanes are those of the version before.
+// By lane, because no index has the queue.
 const trueQueueActiveSQL = `
 WITH l AS MATERIALIZED (
-  SELECT id FROM typed_lanes WHERE tenant_id = @tenant_id AND queue = @name
-  UNION ALL
   SELECT id FROM lanes WHERE tenant_id = @tenant_id AND queue = @name
 )
 SELECT count(*) FROM (

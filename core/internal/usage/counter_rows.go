@@ -13,7 +13,7 @@ import (
 const UnsettleSQL = `
 UPDATE usage_counts
 SET settled = false, opened_at = statement_timestamp(), due_at = statement_timestamp(),
-    walk_from = NULL, walk_after = NULL, walk_missed = false
+    backfill_start = NULL, backfill_after = NULL, backfill_missed = false
 WHERE counter = ANY(@counters::smallint[])
   AND (@tenant_id::uuid IS NULL OR tenant_id = @tenant_id)
   AND (@queue::text IS NULL OR name = @queue OR counter = 128 AND split_part(name, '/', 1) = @queue)
@@ -22,7 +22,7 @@ WHERE counter = ANY(@counters::smallint[])
 const reopenSQL = `
 UPDATE usage_counts
 SET settled = false, opened_at = statement_timestamp(), due_at = statement_timestamp(),
-    walk_from = NULL, walk_after = NULL, walk_missed = false
+    backfill_start = NULL, backfill_after = NULL, backfill_missed = false
 WHERE tenant_id = @tenant_id AND counter = @counter AND name = @name AND settled`
 
 // Reopen has a settled count backfilled again, from now on and until it is settled again: it lacks jobs. A core that stalled

@@ -77,7 +77,7 @@ GROUP BY tenant_id, counted & 248`
 const wrongLaneSQL = `
 SELECT 'lane' AS check, j.tenant_id, 0::smallint AS counter, j.queue AS name, 0::bigint AS stored, count(*) AS found
 FROM jobs j
-WHERE NOT EXISTS (SELECT FROM typed_lanes l WHERE l.id = j.lane_id AND l.tenant_id = j.tenant_id AND l.queue = j.queue AND l.type = j.type
+WHERE NOT EXISTS (SELECT FROM lanes l WHERE l.id = j.lane_id AND l.tenant_id = j.tenant_id AND l.queue = j.queue AND l.type = j.type
                     AND l.capped_user IN ('', COALESCE(j.user_id, '')))
 GROUP BY j.tenant_id, j.queue`
 

@@ -26,7 +26,7 @@ SELECT w.name, q.push_url AS url, w.events, w.queue, w.type, w.tag, q.paused, q.
 FROM webhooks AS w
 JOIN queues AS q ON q.tenant_id = w.tenant_id AND q.name = @prefix || w.name
 CROSS JOIN LATERAL (
-  SELECT ARRAY(SELECT id FROM typed_lanes WHERE typed_lanes.tenant_id = w.tenant_id AND typed_lanes.queue = q.name) AS lanes
+  SELECT ARRAY(SELECT id FROM lanes WHERE lanes.tenant_id = w.tenant_id AND lanes.queue = q.name) AS lanes
 ) AS l
 WHERE w.tenant_id = @tenant_id AND w.deleted_at IS NULL AND w.name > @after AND (@only::text = '' OR w.name = @only)
 ORDER BY w.name

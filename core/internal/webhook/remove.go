@@ -31,7 +31,7 @@ func (h *Hooks) DeletedWebhooks(ctx context.Context, most int) ([]Deleted, error
 }
 
 const lanesSQL = `
-SELECT id FROM typed_lanes WHERE tenant_id = @tenant_id AND queue = @system_queue`
+SELECT id FROM lanes WHERE tenant_id = @tenant_id AND queue = @system_queue`
 
 // removeSQL are the statements that remove a batch of a webhook's deliveries. One has nothing to do before the
 // next begins. Holders of running deliveries lose their lease. Events without a delivery are left: they are

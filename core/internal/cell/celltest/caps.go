@@ -64,8 +64,8 @@ func (f *Fixture) Jobs(n int, change ...func(*submit.NewJob)) []submit.NewJob {
 // Fill stores n jobs with SQL, without the store.
 func (f *Fixture) Fill(n int, user string) {
 	f.Helper()
-	f.Exec(`INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at)
-SELECT gen_random_uuid(), $1, $2, 'default', 'test', NULLIF($4,''), 'queued', 5, 'null', '{}', '{}', 3, 1, 1, 0, now(), now(), now() FROM generate_series(1, $3)`, f.Tenant, f.Lane.ID, n, user)
+	f.Exec(`INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at, size)
+SELECT gen_random_uuid(), $1, $2, 'default', 'test', NULLIF($4,''), 'queued', 5, 'null', '{}', '{}', 3, 1, 1, 0, now(), now(), now(), 8 FROM generate_series(1, $3)`, f.Tenant, f.Lane.ID, n, user)
 }
 
 // CountOf is what a query counts.

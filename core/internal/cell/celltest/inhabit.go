@@ -27,7 +27,6 @@ func (f *Fixture) Inhabit(owner tenant.ID) {
 	}
 	in := &Fixture{T: f.T, URL: f.URL, Store: f.Store, Tenant: owner, Direct: f.Direct}
 	in.Lane = in.NewLane(owner, "default")
-	in.Exec(`INSERT INTO lanes (tenant_id, queue, tags, created_at) VALUES ($1, 'old', '{}', statement_timestamp())`, owner) // of the version before
 	must(f.Store.PutQueue(ctx, owner, "default", api.QueueRequest{MaxRunning: new(int64(9))}))
 	capped := func(j *submit.NewJob) { j.Caps = []usage.Cap{in.ActiveCap(1000)} }
 	in.Submit(in.Jobs(6, capped)...)
