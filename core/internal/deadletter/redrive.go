@@ -23,12 +23,8 @@ import (
 const redriveColumns = `id, tenant_id, user_id, action, filter, rate_per_second, state, matched, matched_capped, done, refused, cursor,
   waiting, error, canary, created_at, updated_at, ended_at`
 
-// unfinished is the condition of redrives that go on; stateCanary is the state until the sample has
-// passed. Callers see "running".
-const (
-	unfinished  = `state IN ('canary', 'running')`
-	stateCanary = "canary"
-)
+// unfinished is the condition of redrives that go on.
+const unfinished = `state = 'running'`
 
 type redriveRow struct {
 	ID            uuid.UUID
@@ -74,13 +70,15 @@ func (r *redriveRow) canary() *api.Canary {
 	return canary
 }
 
+// sampling says that the redrive goes on with a sample that has not passed yet.
+func (r *redriveRow) sampling() bool {
+	canary := r.canary()
+	return canary != nil && (canary.State == api.CanarySampling || canary.State == api.CanaryWaiting)
+}
+
 func (r *redriveRow) wire() api.Redrive {
-	state := r.State
-	if state == stateCanary {
-		state = api.RedriveRunning
-	}
 	return api.Redrive{
-		ID: r.ID.String(), Action: r.Action, Filter: r.filter(), RatePerSecond: r.RatePerSecond, State: state, Canary: r.canary(),
+		ID: r.ID.String(), Action: r.Action, Filter: r.filter(), RatePerSecond: r.RatePerSecond, State: r.State, Canary: r.canary(),
 		Matched: r.Matched, MatchedCapped: r.MatchedCapped, Done: r.Done, Refused: r.Refused, Waiting: r.Waiting, Error: r.Error,
 		CreatedAt: api.At(r.CreatedAt), UpdatedAt: api.At(r.UpdatedAt), EndedAt: api.AtOrNil(r.EndedAt),
 	}
@@ -96,8 +94,8 @@ WITH open AS MATERIALIZED (
   SELECT count(*) AS n, count(*) FILTER (WHERE user_id = @user_id) AS own FROM redrives WHERE tenant_id = @tenant_id AND ` + unfinished + `
 ), created AS (
 INSERT INTO redrives (id, tenant_id, user_id, action, filter, rate_per_second, canary, state, matched, matched_capped, next_at, created_at, updated_at)
-SELECT @id, @tenant_id, @user_id, @action, @filter, @rate, @canary::json, CASE WHEN @canary::json IS NULL THEN 'running' ELSE 'canary' END,
-       @matched, @capped, statement_timestamp(), statement_timestamp(), statement_timestamp()
+SELECT @id, @tenant_id, @user_id, @action, @filter, @rate, @canary::json, 'running', @matched, @capped,
+       statement_timestamp(), statement_timestamp(), statement_timestamp()
 WHERE (SELECT n FROM open) < @most AND (SELECT own FROM open) < @user_most
 RETURNING ` + redriveColumns + `
 )

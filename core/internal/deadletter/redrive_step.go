@@ -132,12 +132,12 @@ func (r *RedriveStep) progress(random float64) store.Args {
 		args["canary"], args["paced"] = string(store.JSON(r.canary)), !r.waiting && r.done > 0
 		switch r.canary.State {
 		case api.CanarySampling, api.CanaryWaiting:
-			state, pause = stateCanary, max(pause, r.pause)
+			pause = max(pause, r.pause)
 		case api.CanaryFailed:
 			state = api.RedriveStopped
 		}
 	}
-	args["state"], args["ended"] = state, state != api.RedriveRunning && state != stateCanary
+	args["state"], args["ended"] = state, state != api.RedriveRunning
 	args["pause"] = time.Duration((0.5 + random) * float64(pause))
 	return args
 }
@@ -202,7 +202,7 @@ func (s *Letters) stepIn(ctx context.Context, tx pgx.Tx, id uuid.UUID, capsOf Ca
 		return RedriveStep{}, err
 	}
 	step := RedriveStep{Worked: true, row: held[0], cursor: held[0].Cursor}
-	if step.row.State == stateCanary {
+	if step.row.sampling() {
 		return step, s.canaryStep(ctx, tx, &step, capsOf)
 	}
 	ids, err := step.nextBatch(ctx, tx)

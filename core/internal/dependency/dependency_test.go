@@ -388,36 +388,31 @@ func TestAnUnknownParentIsRefused(t *testing.T) {
 	}
 }
 
-func TestABinaryWithoutFollowUpsIsMadeUpFor(t *testing.T) {
+// A job waits for ever if its parent has ended and no follow-up says so. One that a dead letter holds waits as it should.
+func TestVerifyFindsAnEndWithoutAFollowUp(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	done, dead, cancelled := f.one(), f.one(), f.one()
-	released := f.one(after(job.CancelChild, done))
-	failed, held := f.one(after(job.CancelChild, dead)), f.one(after(job.HoldChild, dead))
-	ran := f.one(after(job.RunChild, cancelled))
+	f.one(after(job.CancelChild, done))
+	f.one(after(job.CancelChild, dead))
+	held := f.one(after(job.HoldChild, dead))
+	f.one(after(job.RunChild, cancelled))
 	f.complete(done)
 	f.kill(dead)
 	f.cancel(cancelled)
+	if lines, err := f.Store.VerifyDependencies(t.Context()); err != nil || len(lines) != 0 {
+		t.Errorf("with follow-ups: %q, %v", lines, err)
+	}
 	f.Exec(`DELETE FROM follow_ups`)
-	var last uuid.UUID
-	for range 3 {
-		missed, err := f.Store.AppendMissed(t.Context(), last, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if last = uuid.Nil; missed.Last != nil {
-			last = *missed.Last
+	lines, err := f.Store.VerifyDependencies(t.Context())
+	if err != nil || len(lines) != 3 {
+		t.Fatalf("verify: %q, %v", lines, err)
+	}
+	for _, line := range lines {
+		if !strings.HasSuffix(line, ", which has ended") || strings.Contains(line, held.String()) {
+			t.Error(line)
 		}
 	}
-	f.followUp()
-	f.wantState(released, api.StateQueued)
-	f.wantState(failed, api.StateCancelled)
-	f.wantState(held, api.StateBlocked)
-	f.wantState(ran, api.StateQueued)
-	if missed, err := f.Store.AppendMissed(t.Context(), uuid.Nil, 100); err != nil || missed.Appended != 0 {
-		t.Errorf("nothing is missed any more: %+v, %v", missed, err)
-	}
-	f.verify()
 }
 
 func TestVerifyFindsWhatMustNotBe(t *testing.T) {

@@ -63,11 +63,10 @@ const createLanesSQL = `
 INSERT INTO lanes (tenant_id, queue, type, tags, capped_user, made_for, created_at, used_at)
 SELECT @tenant_id, asked.queue, asked.type, asked.tags::text[], asked.capped_user, asked.made_for, statement_timestamp(), statement_timestamp()
 FROM unnest(@queues::text[], @types::text[], @tags::text[], @users::text[], @makers::text[]) AS asked(queue, type, tags, capped_user, made_for)
-ON CONFLICT (tenant_id, queue, type, tags, capped_user) DO NOTHING
 RETURNING id, queue, type, tags, capped_user`
 
-// errLaneChanged says that a lane was deleted, or created, by a concurrent transaction.
-var errLaneChanged = errors.New("directory: a concurrent transaction changed a lane")
+// errLaneChanged says that a lane was deleted by a concurrent transaction.
+var errLaneChanged = errors.New("directory: a concurrent transaction deleted a lane")
 
 // EnsureLanes gives lanes of one tenant, and creates those that do not exist, and their queues. It
 // commits before it returns: a lane exists before the first job in it. A bound that is reached is

@@ -186,6 +186,6 @@ func submitLockKey(id tenant.ID) int64 { return lockKey("submit", id) }
 func claimLockKey(id tenant.ID) int64 { return lockKey("claim", id) }
 
 func lockKey(class string, id tenant.ID) int64 {
-	sum := sha256.Sum256(append([]byte("forgequeue/"+class+"/"), id[:]...))
+	sum := sha256.Sum256(append([]byte("forgequeue//"+class+"/"), id[:]...))
 	return int64(binary.BigEndian.Uint64(sum[:8]))
 }

@@ -96,7 +96,7 @@ DELETE FROM ledger_entries WHERE day <= @day::date`
 )
 
 // CloseDay closes the first day that is not closed, if it can be, and gives it: Over and no Holder says that it was closed
-// now. One core at a time does; the others get nil, as does every core before there is a ledger.
+// now. One core at a time does; the others get nil.
 func (l *Ledger) CloseDay(ctx context.Context) (*Day, error) {
 	var next *Day
 	err := l.InTx(store.WithClass(ctx, store.ClassLists), func(tx pgx.Tx) error {

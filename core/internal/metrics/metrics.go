@@ -32,7 +32,6 @@ type Jobs struct {
 	Discarded       prometheus.Counter
 	Promoted        prometheus.Counter
 	Unblocked       prometheus.Counter
-	MissedFollowUps prometheus.Counter
 	FollowUpAge     prometheus.Gauge
 	WebhookEvents   prometheus.Counter
 	WebhookEventAge prometheus.Gauge
@@ -62,12 +61,10 @@ func NewJobs(registry prometheus.Registerer) *Jobs {
 			"exhausted", "permanent", "worker_lost", "deadline"),
 		Requeued: m.counters("jobs_requeued_total", "Jobs that became queued or scheduled again, by reason.", "reason",
 			api.KindFail, api.KindSnooze, api.KindRelease, "lease_expired", "timeout", WorkerDead, Undelivered, Redrive),
-		Cancelled: m.counter("jobs_cancelled_total", "Jobs that ended by a cancel."),
-		Discarded: m.counter("jobs_discarded_total", "Dead letters deleted by a discard."),
-		Promoted:  m.counter("jobs_promoted_total", "Scheduled jobs that were queued because they were due."),
-		Unblocked: m.counter("jobs_unblocked_total", "Blocked jobs whose last parent was resolved."),
-		MissedFollowUps: m.counter("follow_ups_missed_total",
-			"Parents that ended without a follow-up, because an older version ended them; their children were released later."),
+		Cancelled:       m.counter("jobs_cancelled_total", "Jobs that ended by a cancel."),
+		Discarded:       m.counter("jobs_discarded_total", "Dead letters deleted by a discard."),
+		Promoted:        m.counter("jobs_promoted_total", "Scheduled jobs that were queued because they were due."),
+		Unblocked:       m.counter("jobs_unblocked_total", "Blocked jobs whose last parent was resolved."),
 		FollowUpAge:     m.gauge("follow_up_age_seconds", "Age of the oldest follow-up: how late blocked jobs are released after a parent has ended."),
 		WebhookEvents:   m.counter("webhook_events_total", "Events of webhooks that were worked off: a delivery was submitted for each of a job, and for each end of a workflow."),
 		WebhookEventAge: m.gauge("webhook_event_age_seconds", "Age of the oldest event of a webhook without a delivery: how late deliveries are submitted."),

@@ -152,10 +152,9 @@ func linkedPath(run *fixture) {
 	run.TrySubmit(flow)
 	run.TrySubmit(more)
 	workflowPath(run, flow.Workflow.ID, children[0].ID)
-	_, missedErr := store.AppendMissed(ctx, uuid.Nil, 100)
 	_, oldestErr := store.WaitingTenants(ctx)
 	_, forgetErr := store.ForgetEdges(ctx, time.Hour, dependency.EdgePlace{}, 100)
-	if err := errors.Join(missedErr, oldestErr, forgetErr); err != nil {
+	if err := errors.Join(oldestErr, forgetErr); err != nil {
 		run.Fatal(err)
 	}
 }
@@ -431,5 +430,5 @@ const walksRunning = "worker_owner = @owner AND worker_id = @worker_id"
 
 // ordered are indexes that are read from their head, in order and up to a LIMIT.
 func ordered(index string) bool {
-	return slices.Contains([]string{"jobs_scheduled", "jobs_ready", "jobs_waiting", "jobs_running", "dead_letters_by_age", "follow_ups_by_tenant", "dependencies_unresolved"}, index)
+	return slices.Contains([]string{"jobs_scheduled", "jobs_ready", "jobs_waiting", "jobs_running", "dead_letters_by_age", "follow_ups_by_tenant"}, index)
 }

@@ -39,16 +39,14 @@ func (s *Jobs) Promote(ctx context.Context, lookback time.Duration, batch int) (
 	return jobs, nil
 }
 
-// nextDueSQL bounds its result: an interval of more than 292 years is no time.Duration, and older
-// versions accepted any run_at up to the year 2500.
 const nextDueSQL = `
-SELECT LEAST(run_at - statement_timestamp(), interval '1 day') FROM jobs
+SELECT run_at - statement_timestamp() FROM jobs
 WHERE state = 'scheduled' AND run_at >= statement_timestamp() - @lookback::interval
 ORDER BY run_at, id
 LIMIT 1`
 
-// NextDue gives the time until the next scheduled job of any tenant is due, by PostgreSQL's clock,
-// at most a day; false if there is none. Jobs that were due longer ago than lookback are left out.
+// NextDue gives the time until the next scheduled job of any tenant is due, by PostgreSQL's clock;
+// false if there is none. Jobs that were due longer ago than lookback are left out.
 func (s *Jobs) NextDue(ctx context.Context, lookback time.Duration) (time.Duration, bool, error) {
 	waits, err := store.Query(ctx, s.Store, pgx.RowTo[time.Duration], nextDueSQL, store.Args{"lookback": lookback})
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// unreadPause is how long a schedule is left alone whose times cannot be read: until a core of
-// another version looks at it.
+// unreadPause is how long a schedule is left alone whose time zone this core does not know: another
+// core may have another time zone database.
 const unreadPause = time.Minute
 
 // moved are the rows of moveSchedulesSQL.

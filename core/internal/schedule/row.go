@@ -46,7 +46,7 @@ func (r *scheduleRow) request() *api.ScheduleRequest {
 	}
 }
 
-// timing cannot fail but for a zone that a newer version no longer has: the row was made by PutSchedule.
+// timing fails only for a time zone that this core does not know: the row was made by PutSchedule.
 func (r *scheduleRow) timing() (*Timing, error) { return newTiming(r.request(), r.CreatedAt) }
 
 func (r *scheduleRow) job() (job api.ScheduleJob) {

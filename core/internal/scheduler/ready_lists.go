@@ -91,7 +91,7 @@ func (l *ReadyLists) Notify(ready []queue.Ready) {
 			continue
 		}
 		if one.Priority < 0 || one.Priority > api.MaxPriority {
-			continue // sent by another version
+			continue // sent over Redis, where others may write
 		}
 		known := l.of(one.Lane)
 		b := &known.by[one.Priority]

@@ -27,14 +27,10 @@ const (
 )
 
 // LockKey is the 64-bit key of an advisory lock. A collision costs a wait, nothing else. Advisory
-// locks are of a database, and cells may be schemas of one: the keys of a cell that is not home have
-// its name. Those of a home cell and of the only database are the same as before there were cells.
+// locks are of a database, and cells may be schemas of one: the keys have the cell's name, which is
+// empty for the home cell and for the only database.
 func (s *Store) LockKey(class LockClass, id tenant.ID) int64 {
-	space := "forgequeue/"
-	if s.cell != "" {
-		space = "forgequeue/cell/" + s.cell + "/"
-	}
-	sum := sha256.Sum256(append([]byte(space+string(class)+"/"), id[:]...))
+	sum := sha256.Sum256(append([]byte("forgequeue/"+s.cell+"/"+string(class)+"/"), id[:]...))
 	return int64(binary.BigEndian.Uint64(sum[:8])) //nolint:gosec // any 64 bits will do
 }
 

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
@@ -26,8 +24,8 @@ const (
 	followRounds = 200
 	// followLockWait bounds the wait for a job that another transaction has locked: other tenants wait too.
 	followLockWait = 500 * time.Millisecond
-	missedPeriod   = 30 * time.Second
-	missedBatch    = 1000
+	// followAgePeriod is how often the age of the oldest follow-up is measured.
+	followAgePeriod = 30 * time.Second
 )
 
 // FollowUps works off what the ends of jobs ask for: it unblocks or cancels the jobs that come after
@@ -36,8 +34,6 @@ type FollowUps struct {
 	store      *cell.Cell
 	dispatcher *dispatch.Dispatcher
 	kicked
-	// missedAfter is where the search for missed follow-ups continues.
-	missedAfter uuid.UUID
 }
 
 // NewFollowUps makes the duty.
@@ -48,7 +44,7 @@ func NewFollowUps(store *cell.Cell, d *dispatch.Dispatcher, m *metrics.Jobs, log
 // Run works off follow-ups until ctx ends.
 func (f *FollowUps) Run(ctx context.Context) error {
 	var group sync.WaitGroup
-	group.Go(func() { every(ctx, missedPeriod, "follow_up", f.metrics, f.log, f.AppendMissed) })
+	group.Go(func() { every(ctx, followAgePeriod, "follow_up", f.metrics, f.log, f.measure) })
 	f.run(ctx, func(ctx context.Context) (time.Duration, error) { return followPoll, f.RunOnce(ctx) })
 	group.Wait()
 	return nil
@@ -102,25 +98,11 @@ func (f *FollowUps) Round(ctx context.Context, failed map[tenant.ID]bool) (worke
 	return worked, errors.Join(problems...)
 }
 
-// AppendMissed looks at the next parents that a job waits for, and appends the follow-ups that are
-// missing.
-func (f *FollowUps) AppendMissed(ctx context.Context) error {
-	missed, err := f.store.AppendMissed(ctx, f.missedAfter, missedBatch)
-	if err != nil {
-		return err
-	}
+// measure sets the metric of how late follow-ups are.
+func (f *FollowUps) measure(ctx context.Context) error {
 	age, err := f.store.OldestFollowUp(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		f.metrics.FollowUpAge.Set(age.Seconds())
 	}
-	f.metrics.FollowUpAge.Set(age.Seconds())
-	f.missedAfter = uuid.Nil
-	if missed.Last != nil && *missed.Read == missedBatch {
-		f.missedAfter = *missed.Last
-	}
-	if missed.Appended > 0 {
-		f.metrics.MissedFollowUps.Add(float64(missed.Appended))
-		f.log.WarnContext(ctx, "jobs waited for others that had ended without a follow-up, and are now told", "parents", missed.Appended)
-	}
-	return nil
+	return err
 }

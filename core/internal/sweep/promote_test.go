@@ -128,18 +128,3 @@ func TestThePromoterOutlivesAnError(t *testing.T) {
 	f.submit(1, 10*time.Millisecond)
 	f.awaitWakeUp(2*net + slack)
 }
-
-// Rows of older versions may be due in centuries: no duration of Go is that long, and
-// the Promoter must not take the overflow for "now".
-func TestDueInCenturies(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	p := sweep.NewPromoter(f.store, f.d, counted(), quiet())
-	f.submit(1, time.Hour)
-	for _, year := range []string{"2320", "2400", "2500"} {
-		f.exec(`UPDATE jobs SET run_at = ($1 || '-06-01')::timestamptz`, year)
-		if sleep, err := p.RunOnce(t.Context()); err != nil || sleep != net {
-			t.Errorf("%s: sleeps for %v, %v", year, sleep, err)
-		}
-	}
-}

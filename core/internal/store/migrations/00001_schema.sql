@@ -496,8 +496,8 @@ CREATE TABLE redrives (
   filter          json        NOT NULL,
   -- null: a default pace that leaves capacity to others
   rate_per_second float8      CHECK (rate_per_second > 0),
-  -- 'canary' until the sample has passed; 'stopped': the sample did not pass
-  state           text        NOT NULL CHECK (state IN ('canary', 'running', 'done', 'stopped', 'cancelled', 'failed')),
+  -- stopped: the canary's sample did not pass
+  state           text        NOT NULL CHECK (state IN ('running', 'done', 'stopped', 'cancelled', 'failed')),
   -- how many dead letters matched; capped: counting stopped, there may be more
   matched         bigint      NOT NULL, matched_capped boolean NOT NULL,
   done            bigint      NOT NULL DEFAULT 0, refused bigint NOT NULL DEFAULT 0,
@@ -513,10 +513,10 @@ CREATE TABLE redrives (
   next_at         timestamptz NOT NULL,
   -- dead letters that are newer are not part of it: a job that dies again is not redriven for ever
   created_at      timestamptz NOT NULL, updated_at timestamptz NOT NULL, ended_at timestamptz,
-  CHECK ((state IN ('canary', 'running')) = (ended_at IS NULL))
+  CHECK ((state = 'running') = (ended_at IS NULL))
 );
-CREATE INDEX redrives_next       ON redrives (next_at)   WHERE state IN ('canary', 'running');
-CREATE INDEX redrives_unfinished ON redrives (tenant_id) WHERE state IN ('canary', 'running');
+CREATE INDEX redrives_next       ON redrives (next_at)   WHERE state = 'running';
+CREATE INDEX redrives_unfinished ON redrives (tenant_id) WHERE state = 'running';
 CREATE INDEX redrives_by_tenant  ON redrives (tenant_id, uuid_send(id));
 CREATE INDEX redrives_by_end     ON redrives (ended_at)  WHERE ended_at IS NOT NULL;
 
