@@ -63,10 +63,6 @@ func verifyStore(ctx context.Context, store *cell.Cell) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	invalid, err := store.InvalidIndexes(ctx)
-	if err != nil {
-		return nil, err
-	}
 	collation, err := store.ChangedCollation(ctx)
 	if err != nil {
 		return nil, err
@@ -75,12 +71,9 @@ func verifyStore(ctx context.Context, store *cell.Cell) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	lines := make([]string, 0, len(drifts)+len(invalid)+len(waits))
+	lines := make([]string, 0, len(drifts)+len(waits))
 	for _, drift := range drifts {
 		lines = append(lines, drift.String())
-	}
-	for _, name := range invalid {
-		lines = append(lines, "index: "+name+" is not valid, as after an interrupted `core migrate`; run it again")
 	}
 	if collation != "" {
 		lines = append(lines, "collation: "+collation)

@@ -16,8 +16,8 @@ import (
 var migrations embed.FS
 
 // Migrate brings the schema to this binary's version. It holds a session lock, so that concurrent
-// runs are serialised. It rebuilds indexes of interrupted builds. It returns the versions that it
-// applied. It makes the schema that search_path names first.
+// runs are serialised. It returns the versions that it applied. It makes the schema that search_path
+// names first.
 func (s *Store) Migrate(ctx context.Context) ([]int64, error) {
 	if err := s.makeSchema(ctx); err != nil {
 		return nil, fmt.Errorf("store: migrate: %w", err)
@@ -44,11 +44,7 @@ func (s *Store) Migrate(ctx context.Context) ([]int64, error) {
 	for _, result := range results {
 		applied = append(applied, result.Source.Version)
 	}
-	err = s.distribute(ctx, db, locker)
-	if err == nil {
-		err = s.repairIndexes(ctx, db, locker)
-	}
-	if err != nil {
+	if err := s.distribute(ctx, db, locker); err != nil {
 		return applied, fmt.Errorf("store: migrate: %w", err)
 	}
 	return applied, nil

@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"errors"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -229,58 +228,4 @@ func TestIsolationIsTheStoresOwn(t *testing.T) {
 		group.Wait()
 	}
 	f.NoDrift()
-}
-
-// A migration that ends while it builds an index leaves one that nothing reads: verify
-// names it, and the next migrate builds it.
-func TestMigrateRepairsAnInterruptedBuild(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	var build string
-	if err := f.Direct.QueryRow(t.Context(), `SELECT replace(pg_get_indexdef('jobs_by_user_id'::regclass), 'INDEX', 'INDEX CONCURRENTLY')`).Scan(&build); err != nil {
-		t.Fatal(err)
-	}
-	f.Exec(`DROP INDEX jobs_by_user_id; CREATE TABLE theirs (a integer)`)
-	writer := celltest.Connect(t, f.URL)
-	tx, err := writer.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The build waits for writers.
-	if _, err := tx.Exec(t.Context(), `LOCK TABLE jobs, theirs, lanes IN ROW EXCLUSIVE MODE`); err != nil {
-		t.Fatal(err)
-	}
-	var group sync.WaitGroup
-	for _, sql := range []string{build, `CREATE INDEX CONCURRENTLY theirs_a ON theirs (a)`, `REINDEX INDEX CONCURRENTLY lanes_pkey`} {
-		builder := celltest.Connect(t, f.URL)
-		group.Go(func() {
-			if _, err := builder.Exec(t.Context(), sql); err == nil {
-				t.Error("it was not interrupted")
-			}
-		})
-	}
-	const building = `pg_stat_progress_create_index WHERE datname = current_database() AND phase LIKE 'waiting%'`
-	celltest.Eventually(t, "the builds wait", func() bool { return f.Count(building) == 3 })
-	f.Exec(`SELECT pg_terminate_backend(pid) FROM ` + building)
-	group.Wait()
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-
-	want := []string{"jobs_by_user_id", "lanes_pkey_ccnew"}
-	if invalid, err := f.Store.InvalidIndexes(t.Context()); err != nil || !slices.Equal(invalid, want) {
-		t.Fatalf("invalid: %q (%v), want %q", invalid, err, want)
-	}
-	if _, err := f.Store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if invalid, err := f.Store.InvalidIndexes(t.Context()); err != nil || len(invalid) != 0 {
-		t.Errorf("still invalid: %q (%v)", invalid, err)
-	}
-	if n := f.Count(`pg_index WHERE indexrelid = 'jobs_by_user_id'::regclass AND indisvalid`); n != 1 {
-		t.Error("the index is not there")
-	}
-	if n := f.Count(`pg_class WHERE relname = 'theirs_a'`); n != 1 {
-		t.Error("another owner's index is gone")
-	}
 }
