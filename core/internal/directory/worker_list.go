@@ -52,7 +52,8 @@ const (
 	ForgetAfter = 24 * time.Hour
 )
 
-// A worker turns stale, then dead, by PostgreSQL's clock. Dead ones stay visible for a day.
+// A worker turns stale, then dead, by PostgreSQL's clock. Dead ones stay visible for a day. It reads all
+// workers: an index by the time of the heartbeat would be written by each.
 const ageWorkersSQL = `
 WITH aged AS (
   UPDATE workers

@@ -11,6 +11,9 @@
 --   COLLATE "C"  a column of text that an index has is sorted by its bytes, whatever the collation of the database, which
 --                changes with the operating system
 --   ''           in a column that is part of a key: no user, no queue; a key has no null
+--   WITH (…)     autovacuum of tables whose rows soon die: scans of an index from its start walk over the dead entries,
+--                so a twentieth or less of dead rows (PostgreSQL's default: a fifth) is enough for a vacuum. A table of
+--                few live rows is vacuumed without pauses (cost_delay = 0): it is short
 --
 -- A migration that has landed does not change: see checksums.txt. The next change is a file of its own.
 
@@ -120,10 +123,9 @@ CREATE TABLE queues (
   push_credentials           bytea,
   -- what ends a job that was sent to a broker: the broker's confirm (default), or the consumer
   push_settle                text        CHECK (push_settle IN ('confirm', 'worker')),
-  breaker_calls              integer     CHECK (breaker_calls >= 1),
+  breaker_calls              integer     CHECK (breaker_calls >= 1), breaker_half_open integer CHECK (breaker_half_open >= 1),
   breaker_failure_ratio      float8      CHECK (breaker_failure_ratio > 0 AND breaker_failure_ratio <= 1),
   breaker_open_ms            bigint      CHECK (breaker_open_ms >= 1),
-  breaker_half_open          integer     CHECK (breaker_half_open >= 1),
   -- how often a probe of the destination was requested: a core that reads a new number makes its breaker half-open
   probes                     bigint      NOT NULL DEFAULT 0,
   -- the user whose job created the queue; '' for none
@@ -160,27 +162,29 @@ CREATE TABLE lanes (
 CREATE INDEX lanes_by_use  ON lanes (used_at)    WHERE retired_at IS NULL;
 CREATE INDEX lanes_retired ON lanes (retired_at) WHERE retired_at IS NOT NULL;
 
+-- No index has the time of the heartbeat, and each page has room for new versions of its rows: so a heartbeat is a HOT
+-- update, which writes no index. What looks for silent workers reads the table.
 CREATE TABLE workers (
   -- the tenant, or the nil uuid for a worker with a platform key
   owner             uuid        NOT NULL,
   worker_id         text COLLATE "C" NOT NULL,
   status            text        NOT NULL CHECK (status IN ('ACTIVE', 'STALE', 'DEAD')),
   -- what the worker claims; types null: all types
-  queues            text[]      NOT NULL,
-  types             text[],
-  tags              text[]      NOT NULL,
+  queues            text[]      NOT NULL, types text[], tags text[] NOT NULL,
   concurrency       integer     NOT NULL CHECK (concurrency >= 1),
   metadata          json        NOT NULL,
-  registered_at     timestamptz NOT NULL,
-  last_heartbeat_at timestamptz NOT NULL,
+  registered_at     timestamptz NOT NULL, last_heartbeat_at timestamptz NOT NULL,
   PRIMARY KEY (owner, worker_id)
-);
-CREATE INDEX workers_by_heartbeat ON workers (last_heartbeat_at);
+) WITH (fillfactor = 50);
 
 -- ---- Jobs
 
 -- Live jobs. The statement that ends a job moves it to finished_jobs or dead_letters. The columns are in two parts: first
 -- those by which jobs are scheduled and leased, then what a job carries.
+--
+-- Each job leaves at least two dead rows: of the claim and of the end. A vacuum may write five times as much in a second
+-- as by default, which busy queues need, but does not use all of the disk beside a long backlog. The default fillfactor:
+-- an update changes an indexed column, so room in the same page would not save the writes of indexes.
 CREATE TABLE jobs (
   id                    uuid PRIMARY KEY,
   tenant_id             uuid        NOT NULL,
@@ -209,6 +213,9 @@ CREATE TABLE jobs (
   -- when the job was first returned without using an attempt because its destination was unavailable: for a day
   -- that is free, then attempts are used
   deferred_since        timestamptz,
+  -- bytes of payload, checkpoint, metadata, tags and parents in a claim's answer: claims are bounded in bytes without
+  -- reading payloads
+  size                  integer     NOT NULL,
   cancel_requested      boolean     NOT NULL DEFAULT false,
   -- bits: the counts of caps that include the job (usage.Counter). What ends the job, or its lease, removes it from
   -- exactly these. 0 for a tenant without caps
@@ -218,9 +225,7 @@ CREATE TABLE jobs (
   -- the job has parents, or is part of a workflow: reads look for them
   linked                boolean     NOT NULL DEFAULT false,
   -- when the current or last attempt started, by which worker; the worker's owner is as in workers
-  started_at            timestamptz,
-  worker_id             text,
-  worker_owner          uuid,
+  started_at            timestamptz, worker_id text, worker_owner uuid,
   -- the lease: all three, or none
   lease_id              uuid, lease_expires_at timestamptz, visibility_timeout_ms bigint,
   -- the last outcome, so that a repeat of it gets the same answer until the job is claimed again
@@ -233,9 +238,6 @@ CREATE TABLE jobs (
   tags                  text[]      NOT NULL,
   metadata              json        NOT NULL,
   payload               json        NOT NULL,
-  -- bytes of payload, checkpoint, metadata, tags and parents in a claim's answer: claims are bounded in bytes without
-  -- reading payloads
-  size                  integer     NOT NULL,
   -- reported by the worker: {"percent", "message", "epoch"}; a value that the next attempt gets
   progress              json, checkpoint json,
   last_error            json,
@@ -245,7 +247,7 @@ CREATE TABLE jobs (
   CHECK (state <> 'running' OR (started_at IS NOT NULL AND worker_id IS NOT NULL AND attempt >= 1 AND epoch >= 1)),
   CHECK (state <> 'queued' OR ready_at IS NOT NULL),
   CHECK (attempt <= max_attempts)
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_limit = 1000);
 -- Each predicate is one state: a job is in at most one of these three.
 CREATE INDEX jobs_ready     ON jobs (lane_id, priority, ready_at, id) WHERE state = 'queued';
 CREATE INDEX jobs_scheduled ON jobs (run_at, id)                      WHERE state = 'scheduled';
@@ -302,8 +304,7 @@ DROP TABLE ended_job;
 
 -- A row for each attempt that did not succeed, by day of ended_at.
 CREATE TABLE attempts (
-  job_id        uuid        NOT NULL,
-  epoch         bigint      NOT NULL,
+  job_id        uuid        NOT NULL, epoch bigint NOT NULL,
   tenant_id     uuid        NOT NULL,
   attempt       integer     NOT NULL,
   kind          text        NOT NULL CHECK (kind IN ('failed', 'lease_expired', 'timeout', 'cancelled')),
@@ -325,11 +326,10 @@ CREATE TABLE idempotency_keys (
   -- hash of the request: the same key with another request is an error
   fingerprint bytea       NOT NULL CHECK (length(fingerprint) = 32),
   job_ids     uuid[]      NOT NULL,
-  status      smallint    NOT NULL,
-  answer      json        NOT NULL,
+  status      smallint    NOT NULL, answer json NOT NULL,
   created_at  timestamptz NOT NULL,
   PRIMARY KEY (tenant_id, user_id, operation, key)
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
 
 -- ---- Dependencies, workflows, schedules
@@ -358,7 +358,7 @@ CREATE TABLE follow_ups (
   state     text        NOT NULL CHECK (state IN ('completed', 'cancelled', 'dead_letter', 'removed')),
   redrives  integer     NOT NULL,
   ended_at  timestamptz NOT NULL
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX follow_ups_by_tenant ON follow_ups (tenant_id, id);
 CREATE INDEX follow_ups_by_job    ON follow_ups (job_id, id);
 
@@ -480,7 +480,7 @@ CREATE TABLE webhook_events (
   CHECK ((webhook IS NULL) = (kind = 'workflow.ended')),
   CHECK ((id IS NULL) = (kind = 'workflow.ended')),
   CHECK ((workflow_id IS NOT NULL) = (kind = 'workflow.ended'))
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX webhook_events_by_tenant ON webhook_events (tenant_id, event_id);
 
 -- ---- Redrives, audit log
@@ -540,9 +540,7 @@ CREATE TABLE audit_log (
   -- null for a change that concerns no tenant
   tenant_id  uuid,
   actor_kind text        NOT NULL, key_id text, user_id text,
-  action     text        NOT NULL,
-  object     text,
-  detail     json        NOT NULL,
+  action     text        NOT NULL, object text, detail json NOT NULL,
   at         timestamptz NOT NULL
 );
 CREATE INDEX audit_log_by_tenant ON audit_log (tenant_id, uuid_send(id));
@@ -584,7 +582,7 @@ CREATE TABLE usage_log (
   young      bigint      NOT NULL DEFAULT 0, seen pg_snapshot,
   written_at timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (tenant_id, counter, name, seq)
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 -- What left a count (n is negative), and in which transaction. Appended without a lock.
 CREATE TABLE usage_credits (
@@ -593,7 +591,7 @@ CREATE TABLE usage_credits (
   name      text COLLATE "C" NOT NULL,
   n         bigint   NOT NULL,
   xid       xid8     NOT NULL
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX usage_credits_by_key ON usage_credits (tenant_id, counter, name, xid);
 
 -- Credits of transactions below this can be folded into a count: all of those have ended. PostgreSQL inlines it. Where
@@ -610,7 +608,7 @@ CREATE TABLE rate_log (
   seq       bigint      NOT NULL,
   due       timestamptz NOT NULL,
   PRIMARY KEY (tenant_id, queue, seq)
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 -- ---- Statistics, ledger
 
@@ -625,7 +623,7 @@ CREATE TABLE job_stats (
   at        timestamptz NOT NULL,
   submitted bigint NOT NULL, started bigint NOT NULL, completed bigint NOT NULL, failed_attempts bigint NOT NULL,
   dead_letter bigint NOT NULL, cancelled bigint NOT NULL, waiting_ms bigint NOT NULL, running_ms bigint NOT NULL
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX job_stats_by_queue   ON job_stats (tenant_id, queue, at);
 -- For the roll-up, which reads the oldest rows of a grain.
 CREATE INDEX job_stats_by_age     ON job_stats (grain, at);
@@ -645,7 +643,7 @@ CREATE TABLE limit_stats (
   at         timestamptz NOT NULL,
   -- the largest use and the largest limit in that time
   used       bigint      NOT NULL, allowed bigint NOT NULL, refused bigint NOT NULL
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX limit_stats_by_name ON limit_stats (tenant_id, name, at);
 -- For who was refused, which is rarely anybody.
 CREATE INDEX limit_stats_refused ON limit_stats (tenant_id, at) WHERE refused > 0;
@@ -715,8 +713,7 @@ CREATE TABLE tenant_moves (
   tenant_id   uuid PRIMARY KEY,
   source      text        NOT NULL, target text NOT NULL,
   phase       text        NOT NULL CHECK (phase IN ('preparing', 'history', 'changes', 'fenced', 'switched', 'removing', 'aborting')),
-  started_at  timestamptz NOT NULL,
-  switched_at timestamptz
+  started_at  timestamptz NOT NULL, switched_at timestamptz
 );
 
 -- Whether a cell accepts writes of a tenant that is, or was, moved; the triggers that a move creates read it. A tenant
