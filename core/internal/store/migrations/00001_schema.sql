@@ -19,8 +19,7 @@
 
 -- +goose Up
 
--- ---- Tenants and keys
-
+-- ======== Tenants and keys ========
 -- A set of limits that many tenants share. limits is an api.Limits; a limit that is absent does not apply.
 CREATE TABLE plans (
   name                      text COLLATE "C" PRIMARY KEY,
@@ -35,6 +34,7 @@ INSERT INTO plans (name, limits) VALUES
   ('standard',  '{"requests_per_second": 1000, "request_burst": 2000, "jobs_per_second": 1000, "job_burst": 5000}'),
   ('unlimited', '{}');
 
+-- A tenant. Its data is in the tables that have its id.
 CREATE TABLE tenants (
   id             uuid PRIMARY KEY,
   name           text        NOT NULL,
@@ -58,6 +58,7 @@ CREATE TABLE tenants (
 CREATE INDEX tenants_by_change ON tenants (updated_at);
 CREATE INDEX tenants_deleting  ON tenants (deleting_at) WHERE deleting_at IS NOT NULL AND deleted_at IS NULL;
 
+-- Keys of tenants, and of the platform, whose workers serve all tenants.
 CREATE TABLE api_keys (
   key_id         text COLLATE "C" PRIMARY KEY,
   kind           text        NOT NULL CHECK (kind IN ('tenant', 'platform')),
@@ -95,8 +96,7 @@ CREATE TABLE job_types (
 );
 CREATE UNIQUE INDEX job_types_newest ON job_types (tenant_id, type) WHERE newest;
 
--- ---- Queues, lanes, workers
-
+-- ======== Queues, lanes, workers ========
 -- Settings of a queue. The first job creates the queue; a null setting is the default.
 CREATE TABLE queues (
   tenant_id                  uuid        NOT NULL,
@@ -177,8 +177,7 @@ CREATE TABLE workers (
   PRIMARY KEY (owner, worker_id)
 ) WITH (fillfactor = 50);
 
--- ---- Jobs
-
+-- ======== Jobs ========
 -- Live jobs. The statement that ends a job moves it to finished_jobs or dead_letters. The columns are in two parts: first
 -- those by which jobs are scheduled and leased, then what a job carries.
 --
@@ -332,8 +331,7 @@ CREATE TABLE idempotency_keys (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
 
--- ---- Dependencies, workflows, schedules
-
+-- ======== Dependencies, workflows, schedules ========
 -- An edge: the child waits for the end of the parent.
 CREATE TABLE dependencies (
   tenant_id   uuid        NOT NULL,
@@ -376,6 +374,7 @@ CREATE TABLE workflows (
 );
 CREATE INDEX workflows_by_tenant ON workflows (tenant_id, uuid_send(id));
 
+-- Which jobs a workflow has.
 CREATE TABLE workflow_jobs (
   workflow_id uuid NOT NULL,
   -- the job's name in its workflow
@@ -442,8 +441,7 @@ CREATE TABLE schedule_runs (
 -- Not plain (at): the planner would use it for a look-up by the key, and all schedules may have a run at one time.
 CREATE INDEX schedule_runs_by_age ON schedule_runs ((at AT TIME ZONE 'UTC'));
 
--- ---- Webhooks
-
+-- ======== Webhooks ========
 -- A subscription to the ends of jobs and workflows. A delivery is a job of the system queue _webhook.NAME, which is in
 -- push mode: the URL, the secret and whether it is paused are settings of that queue.
 CREATE TABLE webhooks (
@@ -483,8 +481,7 @@ CREATE TABLE webhook_events (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX webhook_events_by_tenant ON webhook_events (tenant_id, event_id);
 
--- ---- Redrives, audit log
-
+-- ======== Redrives, audit log ========
 -- A redrive or a discard of dead letters by filter. A core that processes one holds the row's lock, moves a batch and
 -- stores the progress in one transaction; another core continues after a crash.
 CREATE TABLE redrives (
@@ -546,8 +543,7 @@ CREATE TABLE audit_log (
 CREATE INDEX audit_log_by_tenant ON audit_log (tenant_id, uuid_send(id));
 CREATE INDEX audit_log_by_age    ON audit_log (at);
 
--- ---- Counts of caps, rates (package usage)
-
+-- ======== Counts of caps, rates (package usage) ========
 -- The counts that are kept: those that have a cap. The jobs that existed before the cap are added by a backfill.
 CREATE TABLE usage_counts (
   tenant_id       uuid        NOT NULL,
@@ -610,8 +606,7 @@ CREATE TABLE rate_log (
   PRIMARY KEY (tenant_id, queue, seq)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
--- ---- Statistics, ledger
-
+-- ======== Statistics, ledger ========
 -- What jobs did, by tenant, queue and time, for charts. Rows are appended, never updated; reads sum them.
 CREATE TABLE job_stats (
   tenant_id uuid        NOT NULL,
@@ -695,8 +690,7 @@ CREATE TABLE ledger_entries (
 );
 CREATE INDEX ledger_entries_by_tenant ON ledger_entries (tenant_id, day);
 
--- ---- The installation: cells, moves, processes
-
+-- ======== The installation: cells, moves, processes ========
 -- Which cell this database is, so that a wrong connection string is refused: one row, or none where there is one
 -- database.
 CREATE TABLE this_cell (
