@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -77,10 +78,8 @@ func (d *Deliveries) Round(ctx context.Context, failed map[tenant.ID]bool) (work
 	var problems []error
 	var group sync.WaitGroup
 	places := make(chan struct{}, deliveriesAtOnce)
-	for _, one := range tenants {
-		if failed[one.TenantID] {
-			continue
-		}
+	// before the steps, which write to it
+	for _, one := range slices.DeleteFunc(tenants, func(one webhook.EventTenant) bool { return failed[one.TenantID] }) {
 		places <- struct{}{}
 		group.Go(func() {
 			defer func() { <-places }()
