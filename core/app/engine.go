@@ -49,16 +49,16 @@ func newEngine(ctx context.Context, o engineOptions) (*engine, error) {
 	store, log, notifier := o.store, o.log, o.notifier
 	var dispatcher *dispatch.Dispatcher
 	meters := newMeters(o.registry, store.Connections, func() metrics.Flushes { return dispatcher.Flushes() })
-	// The promoter wakes claims, and returned jobs may have to be promoted.
-	var promoter *sweep.Promoter
-	var ticker *sweep.Ticker
+	// The dispatcher kicks these two duties, which are made with the dispatcher.
+	var promote, schedules *sweep.Duty
+	scheduled := func() { promote.Kick() }
 	dispatcher = dispatch.New(dispatch.Options{
 		Store: store, Metrics: meters.jobs, Logger: log, Publish: notifier.Ready, PublishEnded: notifier.Ended, PublishSettings: notifier.Settings, PublishLeft: notifier.Left,
-		Scheduled: func() { promoter.Kick() }, ScheduleChanged: func() { ticker.Kick() }, MaxRunning: o.cfg.MaxRunning, Tracer: o.tracing.Tracer(),
+		Scheduled: scheduled, ScheduleChanged: func() { schedules.Kick() }, MaxRunning: o.cfg.MaxRunning, Tracer: o.tracing.Tracer(),
 	})
 	store.OnNewPrimary(dispatcher.NewPrimary)
-	ticker = sweep.NewTicker(store, dispatcher, meters.jobs, log)
-	promoter = sweep.NewPromoter(store, dispatcher, meters.jobs, log)
+	duties := sweep.New(store, dispatcher, scheduled, meters.jobs, log)
+	promote, schedules = duties.Promote(), duties.Schedules()
 	// Before the first call: core may have been down for longer than daysAhead.
 	if err := store.MakePartitions(ctx); err != nil {
 		log.WarnContext(ctx, "partitions could not be made yet", "error", err)
@@ -78,23 +78,28 @@ func newEngine(ctx context.Context, o engineOptions) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	stats := sweep.NewStats(store, dispatcher, meters.jobs, log)
-	last := []func(context.Context) error{stats.Append}
-	duties := append(sweeps(store, dispatcher, promoter, meters, log),
-		stats.Run,
+	stats, rollUp := duties.Stats()
+	table := append(dutyTable(duties, store, meters.depths), promote, schedules, stats, rollUp)
+	last := []func(context.Context) error{func(ctx context.Context) error {
+		_, err := stats.RunOnce(ctx)
+		return err
+	}}
+	if o.public != nil {
+		report := installation.Report{ID: rand.Text(), Address: httpserver.HostPort(o.public), Version: build.This().Version}
+		table = append(table, duties.Process(report))
+		last = append(last, func(ctx context.Context) error { return store.ForgetProcess(ctx, report.ID) })
+	}
+	runs := []func(context.Context) error{
 		store.WatchPrimary,
 		dispatcher.Run,
-		promoter.Run,
-		ticker.Run,
 		func(ctx context.Context) error {
 			return notifier.Run(ctx, listener(dispatcher))
 		},
-	)
-	if o.public != nil {
-		process := sweep.NewProcess(store, installation.Report{ID: rand.Text(), Address: httpserver.HostPort(o.public), Version: build.This().Version}, meters.jobs, log)
-		duties, last = append(duties, process.Run), append(last, process.Forget)
 	}
-	return &engine{dispatcher: dispatcher, server: server, duties: duties, push: pusher, last: func(ctx context.Context) {
+	for _, duty := range table {
+		runs = append(runs, duty.Run)
+	}
+	return &engine{dispatcher: dispatcher, server: server, duties: runs, push: pusher, last: func(ctx context.Context) {
 		for _, do := range last {
 			if err := do(ctx); err != nil {
 				log.WarnContext(ctx, "the last reports of this core are lost", "error", err)
@@ -108,25 +113,27 @@ func listener(d *dispatch.Dispatcher) hints.Listener {
 	return hints.Listener{Ready: d.WakeHere, Settings: d.RefreshSoon, Ended: func(ids []uuid.UUID) { d.Changed(ids...) }, Left: d.WorkerLeft}
 }
 
-// sweeps are the background duties, without the promoter.
-func sweeps(store *cell.Cell, dispatcher *dispatch.Dispatcher, promoter *sweep.Promoter, meters meters, log *slog.Logger) []func(context.Context) error {
-	followUps := sweep.NewFollowUps(store, dispatcher, meters.jobs, log)
+// dutyTable lists the background duties that nothing else of the engine knows.
+func dutyTable(d sweep.Duties, store *cell.Cell, depths *metrics.Depths) []*sweep.Duty {
+	followUps, deliveries := d.FollowUps(), d.Deliveries()
 	store.OnFollowUp(followUps.Kick)
-	deliveries := sweep.NewDeliveries(store, dispatcher, meters.jobs, log)
 	store.OnEvent(deliveries.Kick)
-	return []func(context.Context) error{
-		followUps.Run,
-		deliveries.Run,
-		sweep.NewReaper(store, dispatcher, promoter.Kick, meters.jobs, log).Run,
-		sweep.NewDeadlines(store, dispatcher, meters.jobs, log).Run,
-		sweep.NewWorkers(store, dispatcher, promoter.Kick, meters.jobs, log).Run,
-		sweep.NewPartitions(store, meters.jobs, log).Run,
-		sweep.NewForgetter(store, meters.jobs, log).Run,
-		sweep.NewLedger(store, meters.jobs, log).Run,
-		sweep.NewLanes(store, dispatcher, meters.jobs, log).Run,
-		sweep.NewTenants(store, meters.jobs, log).Run,
-		sweep.NewRedriver(store, dispatcher, meters.jobs, log).Run,
-		sweep.NewUsage(store, dispatcher, meters.jobs, log).Run,
-		sweep.NewDepths(store, dispatcher, meters.depths, meters.jobs, log).Run,
-	}
+	reap, contact := d.Reap()
+	return append(d.Retention(),
+		followUps,
+		d.FollowUpAge(),
+		deliveries,
+		d.Removals(),
+		reap,
+		contact,
+		d.Deadlines(),
+		d.Workers(),
+		d.Partitions(),
+		d.Ledger(),
+		d.Lanes(),
+		d.Tenants(),
+		d.Redrives(),
+		d.Usage(),
+		d.Depths(depths),
+	)
 }

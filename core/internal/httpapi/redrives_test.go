@@ -54,12 +54,12 @@ func TestRedriveByFilter(t *testing.T) {
 			t.Errorf("%+v: %+v", test.who, groups)
 		}
 	}
-	redriver := sweep.NewRedriver(f.store, f.d, metrics.NewJobs(prometheus.NewRegistry()), f.logger)
+	redriver := sweep.New(f.store, f.d, nil, metrics.NewJobs(prometheus.NewRegistry()), f.logger).Redrives()
 	bobs := decode[api.Redrive](f, byFilter(f, bob, api.HopDeadLetterRedrive, false))
 	all := decode[api.Redrive](f, byFilter(f, key, api.HopDeadLetterDiscard, false))
 	for _, made := range []api.Redrive{bobs, all} {
 		celltest.Eventually(f, "the end of a redrive", func() bool {
-			if err := redriver.RunOnce(t.Context()); err != nil {
+			if _, err := redriver.RunOnce(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			return one[api.Redrive](f, api.HopRedriveGet, key, api.HopRedriveRequest{ID: made.ID}).State == api.RedriveDone
@@ -121,10 +121,10 @@ func TestRedriveWithACanary(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	redriver := sweep.NewRedriver(f.store, f.d, metrics.NewJobs(prometheus.NewRegistry()), f.logger)
+	redriver := sweep.New(f.store, f.d, nil, metrics.NewJobs(prometheus.NewRegistry()), f.logger).Redrives()
 	made := decode[api.Redrive](f, one[json.RawMessage](f, api.HopDeadLetterRedrive, f.tenant, request(1, 1)))
 	celltest.Eventually(f, "the sample to be queued", func() bool {
-		if err := redriver.RunOnce(t.Context()); err != nil {
+		if _, err := redriver.RunOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		now := one[api.Redrive](f, api.HopRedriveGet, f.tenant, api.HopRedriveRequest{ID: made.ID})

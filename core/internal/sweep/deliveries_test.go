@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/forgequeue/forgequeue/core/internal/sweep"
 )
 
 // A round whose steps fail while others begin: each tenant's step fails once in a run. The race detector looks at what
@@ -17,8 +15,9 @@ func TestDeliveriesOfManyTenantsFail(t *testing.T) {
 	f.exec(`INSERT INTO webhook_events (tenant_id, webhook, kind, id, finished_at)
 	        SELECT gen_random_uuid(), 'hook', 'job.completed', gen_random_uuid(), now() FROM generate_series(1, $1)`, tenants)
 	f.exec(`ALTER TABLE webhooks RENAME TO away`)
-	duty := sweep.NewDeliveries(f.store, f.d, counted(), quiet())
-	if n := strings.Count(fmt.Sprint(duty.RunOnce(t.Context())), `"webhooks" does not exist`); n != tenants {
+	duty := f.duties().Deliveries()
+	_, err := duty.RunOnce(t.Context())
+	if n := strings.Count(fmt.Sprint(err), `"webhooks" does not exist`); n != tenants {
 		t.Errorf("%d steps failed, want one of each of %d tenants", n, tenants)
 	}
 }

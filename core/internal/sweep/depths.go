@@ -2,11 +2,8 @@ package sweep
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/cell"
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -14,38 +11,22 @@ import (
 
 const (
 	depthPeriod = 15 * time.Second
-	// depthMost is the limit of each count, as for the depths of one queue (decision 9).
-	depthMost = 10_000
+	// maxDepth is the limit of each count, as for the depths of one queue (decision 9).
+	maxDepth = 10_000
 	// depthTime bounds one run. A run that fails leaves the previous values and their timestamp.
 	depthTime = 20 * time.Second
 )
 
 // Depths measures the numbers of jobs and workers, and the age of the oldest ready job. Every core
 // measures: another may have lost its connection.
-type Depths struct {
-	store      *cell.Cell
-	dispatcher *dispatch.Dispatcher
-	depths     *metrics.Depths
-	metrics    *metrics.Jobs
-	log        *slog.Logger
+func (d Duties) Depths(depths *metrics.Depths) *Duty {
+	return d.every(depthPeriod, "depths", func(ctx context.Context) error { return d.measureDepths(ctx, depths) })
 }
 
-// NewDepths makes the duty.
-func NewDepths(store *cell.Cell, d *dispatch.Dispatcher, depths *metrics.Depths, m *metrics.Jobs, log *slog.Logger) *Depths {
-	return &Depths{store: store, dispatcher: d, depths: depths, metrics: m, log: log}
-}
-
-// Run measures until ctx ends.
-func (d *Depths) Run(ctx context.Context) error {
-	every(ctx, depthPeriod, "depths", d.metrics, d.log, d.RunOnce)
-	return nil
-}
-
-// RunOnce measures once.
-func (d *Depths) RunOnce(ctx context.Context) error {
+func (d Duties) measureDepths(ctx context.Context, depths *metrics.Depths) error {
 	ctx, cancel := context.WithTimeout(ctx, depthTime)
 	defer cancel()
-	totals, err := d.store.Totals(ctx, depthMost)
+	totals, err := d.store.Totals(ctx, maxDepth)
 	if err != nil {
 		return err
 	}
@@ -53,10 +34,10 @@ func (d *Depths) RunOnce(ctx context.Context) error {
 		job.Blocked: totals.Blocked, job.Scheduled: totals.Scheduled, job.Queued: totals.Queued,
 		job.Running: totals.Running, job.DeadLetter: totals.DeadLetter,
 	} {
-		d.depths.Jobs(string(state), total.N, total.Capped)
+		depths.Jobs(string(state), total.N, total.Capped)
 	}
 	for status, n := range map[string]int64{"active": totals.Active, "stale": totals.Stale, "dead": totals.Dead} {
-		d.depths.Workers(status, n)
+		depths.Workers(status, n)
 	}
 	oldest, err := d.dispatcher.OldestReady(ctx)
 	if err != nil {
@@ -66,6 +47,6 @@ func (d *Depths) RunOnce(ctx context.Context) error {
 	if !oldest.IsZero() {
 		age = max(totals.Now.Sub(oldest), 0)
 	}
-	d.depths.Measured(age)
+	depths.Measured(age)
 	return nil
 }

@@ -54,12 +54,12 @@ func TestDepths(t *testing.T) {
 	f := newFixture(t)
 	registry := prometheus.NewRegistry()
 	depths, counted := metrics.NewDepths(registry), metrics.NewJobs(registry)
-	var duty *sweep.Depths
+	var duty *sweep.Duty
 	measure := func() {
 		t.Helper()
 		// as a core without a recent measurement: a measurement is relied on for a while
-		duty = sweep.NewDepths(f.store, f.dispatcher(f.wake), depths, counted, quiet())
-		if err := duty.RunOnce(t.Context()); err != nil {
+		duty = sweep.New(f.store, f.dispatcher(f.wake), f.kick, counted, quiet()).Depths(depths)
+		if _, err := duty.RunOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,7 +96,7 @@ func TestDepths(t *testing.T) {
 	// A failed run leaves the time of the last one.
 	before := scrape(t, registry)
 	f.store.Close()
-	if err := duty.RunOnce(t.Context()); err == nil {
+	if _, err := duty.RunOnce(t.Context()); err == nil {
 		t.Fatal("no error without a database")
 	}
 	expect(t, registry, map[string]float64{"depth_updated_timestamp_seconds": before["depth_updated_timestamp_seconds"], "jobs queued": 3})
@@ -109,7 +109,7 @@ func TestWorkersAreCounted(t *testing.T) {
 	f := newFixture(t)
 	registry := prometheus.NewRegistry()
 	counted := metrics.NewJobs(registry)
-	duty := sweep.NewWorkers(f.store, f.d, f.kick, counted, quiet())
+	duty := sweep.NewWorkers(f.duties(counted))
 	duty.Answered(f.now(), f.now().Add(-time.Hour))
 	wasOutage := func(span string) {
 		t.Helper()
@@ -130,6 +130,16 @@ func TestWorkersAreCounted(t *testing.T) {
 	})
 	wasOutage("25 hours")
 	expect(t, registry, map[string]float64{"workers_lost_total": 1, "workers_pruned_total": 1})
+}
+
+// forgetOnce runs all duties of retention.
+func (f *fixture) forgetOnce(m ...*metrics.Jobs) {
+	f.Helper()
+	for _, duty := range f.duties(m...).Retention() {
+		if _, err := duty.RunOnce(f.Context()); err != nil {
+			f.Fatal(err)
+		}
+	}
 }
 
 // What retention removes is counted by kind.
@@ -161,9 +171,8 @@ func TestWhatIsForgottenIsCounted(t *testing.T) {
 	f.exec(`ANALYZE finished_jobs_20200101`)
 	f.exec(`ALTER TABLE finished_jobs ATTACH PARTITION finished_jobs_20200101 FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00')`)
 	registry := prometheus.NewRegistry()
-	if err := sweep.NewForgetter(store, metrics.NewJobs(registry), quiet()).RunOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	f.store = store
+	f.forgetOnce(metrics.NewJobs(registry))
 	expect(t, registry, map[string]float64{
 		"jobs_cleaned_total dead_letter": 2, "jobs_cleaned_total audit": 1, "jobs_cleaned_total redrive": 1,
 		"jobs_cleaned_total idempotency_key": 3, "jobs_cleaned_total finished": 5, "jobs_cleaned_total attempt": 0,

@@ -20,6 +20,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
+	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -91,6 +92,11 @@ func (f *fixture) wakeUps() int {
 func counted() *metrics.Jobs { return metrics.NewJobs(prometheus.NewRegistry()) }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// duties makes duties with these metrics, or else with metrics of their own.
+func (f *fixture) duties(m ...*metrics.Jobs) sweep.Duties {
+	return sweep.New(f.store, f.d, f.kick, append(m, counted())[0], quiet())
+}
 
 // run runs a duty until stop is called or the test ends.
 func (f *fixture) run(duty func(context.Context) error) (stop func()) {

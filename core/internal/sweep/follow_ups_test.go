@@ -10,8 +10,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
-	"github.com/forgequeue/forgequeue/core/internal/sweep"
-	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -27,7 +25,7 @@ func after(parents ...uuid.UUID) func(*submit.NewJob) {
 func TestACancelTravelsDownAChain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	duty := sweep.NewFollowUps(f.store, f.d, counted(), quiet())
+	duty := f.duties().FollowUps()
 	f.store.OnFollowUp(duty.Kick)
 	f.run(duty.Run)
 	const length = 1000
@@ -57,7 +55,7 @@ func TestTenantsTakeTurnsInFollowUps(t *testing.T) {
 	const width = 1000
 	root := f.submit(1, 0)[0]
 	f.submit(width, 0, after(root))
-	duty := sweep.NewFollowUps(f.store, f.d, counted(), quiet())
+	duty := f.duties().FollowUps()
 	if _, _, err := f.store.Cancel(t.Context(), f.tenant, "", root); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +65,7 @@ func TestTenantsTakeTurnsInFollowUps(t *testing.T) {
 	if _, _, err := f.store.Cancel(t.Context(), other.tenant, "", single); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := duty.Round(t.Context(), map[tenant.ID]bool{}); err != nil {
+	if err := f.duties().FollowUpRound(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := other.get(child); got.State != api.StateCancelled {
@@ -76,7 +74,7 @@ func TestTenantsTakeTurnsInFollowUps(t *testing.T) {
 	if n := f.count(`SELECT count(*) FROM finished_jobs WHERE tenant_id = $1`, f.tenant); n <= 1 || n > width/2 {
 		t.Errorf("after one round %d jobs of the fan-out are cancelled", n)
 	}
-	if err := duty.RunOnce(t.Context()); err != nil {
+	if _, err := duty.RunOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := f.count(`SELECT count(*) FROM jobs`); n != 0 {
@@ -88,7 +86,7 @@ func TestTenantsTakeTurnsInFollowUps(t *testing.T) {
 func TestALockedChildDelaysNoOtherTenant(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	duty := sweep.NewFollowUps(f.store, f.d, counted(), quiet())
+	duty := f.duties().FollowUps()
 	other := newFixtureOn(f)
 	children := map[*fixture]uuid.UUID{}
 	for _, one := range []*fixture{f, other} {
@@ -105,7 +103,7 @@ func TestALockedChildDelaysNoOtherTenant(t *testing.T) {
 	if _, err := holder.Exec(t.Context(), `SELECT FROM jobs WHERE id = $1 FOR UPDATE`, children[f]); err != nil {
 		t.Fatal(err)
 	}
-	if err := duty.RunOnce(t.Context()); !store.LockTimedOut(err) {
+	if _, err := duty.RunOnce(t.Context()); !store.LockTimedOut(err) {
 		t.Errorf("with a locked child: %v", err)
 	}
 	if got := other.get(children[other]); got.State != api.StateCancelled {
@@ -114,7 +112,7 @@ func TestALockedChildDelaysNoOtherTenant(t *testing.T) {
 	if err := holder.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := duty.RunOnce(t.Context()); err != nil || f.get(children[f]).State != api.StateCancelled {
+	if _, err := duty.RunOnce(t.Context()); err != nil || f.get(children[f]).State != api.StateCancelled {
 		t.Errorf("once it is free: %v, %s", err, f.get(children[f]).State)
 	}
 }
@@ -128,8 +126,7 @@ func TestFollowUpsThatNobodyKicked(t *testing.T) {
 	if _, _, err := f.store.Cancel(t.Context(), f.tenant, "", parent); err != nil {
 		t.Fatal(err)
 	}
-	duty := sweep.NewFollowUps(f.store, f.d, counted(), quiet())
-	f.run(duty.Run)
+	f.run(f.duties().FollowUps().Run)
 	celltest.Eventually(t, "the child is cancelled", func() bool { return f.get(child).State == api.StateCancelled })
 }
 

@@ -3,8 +3,6 @@ package sweep_test
 import (
 	"testing"
 	"time"
-
-	"github.com/forgequeue/forgequeue/core/internal/sweep"
 )
 
 // ageLanes makes lanes unused for a day.
@@ -39,10 +37,10 @@ func TestUnusedLanesGo(t *testing.T) {
 	f := newFixture(t)
 	f.submit(1, time.Hour)
 	f.addLanes(2500)
-	duty := sweep.NewLanes(f.store, f.d, counted(), quiet())
+	duty := f.duties().Lanes()
 	for range 2 { // retired, then deleted
 		f.ageLanes()
-		if err := duty.RunOnce(t.Context()); err != nil {
+		if _, err := duty.RunOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

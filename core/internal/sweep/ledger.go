@@ -2,11 +2,7 @@ package sweep
 
 import (
 	"context"
-	"log/slog"
 	"time"
-
-	"github.com/forgequeue/forgequeue/core/internal/cell"
-	"github.com/forgequeue/forgequeue/core/internal/metrics"
 )
 
 const (
@@ -20,48 +16,39 @@ const (
 )
 
 // Ledger closes days.
-type Ledger struct {
-	store   *cell.Cell
-	metrics *metrics.Jobs
-	log     *slog.Logger
-	// next is when it asks again.
-	next time.Time
+func (d Duties) Ledger() *Duty {
+	var next time.Time
+	return d.every(ledgerPeriod, "ledger", func(ctx context.Context) error {
+		if time.Now().Before(next) {
+			return nil
+		}
+		rest, err := d.closeDays(ctx)
+		if rest {
+			next = time.Now().Add(ledgerRest)
+		}
+		return err
+	})
 }
 
-// NewLedger makes the duty.
-func NewLedger(store *cell.Cell, m *metrics.Jobs, log *slog.Logger) *Ledger {
-	return &Ledger{store: store, metrics: m, log: log}
-}
-
-// Run closes days until ctx ends.
-func (l *Ledger) Run(ctx context.Context) error {
-	every(ctx, ledgerPeriod, "ledger", l.metrics, l.log, l.RunOnce)
-	return nil
-}
-
-// RunOnce closes every day that can be closed.
-func (l *Ledger) RunOnce(ctx context.Context) error {
-	if time.Now().Before(l.next) {
-		return nil
-	}
+// closeDays closes every day that can be closed. rest says that the next one has not ended.
+func (d Duties) closeDays(ctx context.Context) (rest bool, err error) {
 	for {
 		limited, cancel := context.WithTimeout(ctx, closeTime)
-		day, err := l.store.CloseDay(limited)
+		day, err := d.store.CloseDay(limited)
 		cancel()
 		if err != nil || day == nil {
-			return err
+			return false, err
 		}
 		if !day.Over {
-			l.next = time.Now().Add(ledgerRest)
-			return nil
+			return true, nil
 		}
 		if by := day.Holder; by != nil {
-			if now, err := l.store.Now(ctx); err == nil && now.Sub(day.To) > heldFor {
-				l.log.WarnContext(ctx, "a day of the ledger cannot be closed: a transaction that began on it is still open", "day", day.Day.Format(time.DateOnly),
+			if now, err := d.store.Now(ctx); err == nil && now.Sub(day.To) > heldFor {
+				d.log.WarnContext(ctx, "a day of the ledger cannot be closed: a transaction that began on it is still open", "day", day.Day.Format(time.DateOnly),
 					"pid", by.PID, "application", by.Application, "role", by.Role, "since", by.Since)
 			}
-			return nil
+			return false, nil
 		}
-		l.log.InfoContext(ctx, "a day of the ledger is closed", "day", day.Day.Format(time.DateOnly))
+		d.log.InfoContext(ctx, "a day of the ledger is closed", "day", day.Day.Format(time.DateOnly))
 	}
 }

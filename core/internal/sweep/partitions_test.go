@@ -13,13 +13,13 @@ const partitionsSQL = `SELECT count(*) FROM pg_inherits WHERE inhparent IN ('fin
 func TestPartitionsAreMadeOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	p := sweep.NewPartitions(f.store, counted(), quiet())
+	p := f.duties().Partitions()
 	before := f.count(partitionsSQL)
 	if before < 2*8 {
 		t.Fatalf("%d partitions after the migration", before)
 	}
 	for range 2 {
-		if err := p.RunOnce(t.Context()); err != nil {
+		if _, err := p.RunOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -38,9 +38,9 @@ func TestManyMakePartitionsAtOnce(t *testing.T) {
 		LOOP EXECUTE 'DROP TABLE ' || name; END LOOP; END $$`)
 	var group sync.WaitGroup
 	for range 4 {
-		p := sweep.NewPartitions(celltest.OpenURL(t, f.url), counted(), quiet())
+		p := sweep.New(celltest.OpenURL(t, f.url), f.d, f.kick, counted(), quiet()).Partitions()
 		group.Go(func() {
-			if err := p.RunOnce(t.Context()); err != nil {
+			if _, err := p.RunOnce(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})

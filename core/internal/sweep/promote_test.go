@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -27,7 +26,7 @@ func (f *fixture) awaitWakeUp(within time.Duration) (took time.Duration) {
 func TestPromoteOnTime(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	p := sweep.NewPromoter(f.store, f.d, counted(), quiet())
+	p := f.duties().Promote()
 	id := f.submit(1, 300*time.Millisecond)[0]
 	f.run(p.Run)
 	f.awaitWakeUp(net + slack)
@@ -45,7 +44,7 @@ func TestPromoteOnTime(t *testing.T) {
 func TestKickForAnEarlierJob(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	p := sweep.NewPromoter(f.store, f.d, counted(), quiet())
+	p := f.duties().Promote()
 	f.submit(1, time.Hour) // what it sleeps for otherwise
 	f.run(p.Run)
 	const rounds = 20
@@ -67,7 +66,7 @@ func TestKickForAnEarlierJob(t *testing.T) {
 func TestPromoteFindsJobsWithoutAKick(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	p := sweep.NewPromoter(f.store, f.d, counted(), quiet())
+	p := f.duties().Promote()
 	f.submit(1, time.Hour)
 	f.run(p.Run)
 	for range 2 {
@@ -79,7 +78,7 @@ func TestPromoteFindsJobsWithoutAKick(t *testing.T) {
 func TestHowLongThePromoterSleeps(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	p := sweep.NewPromoter(f.store, f.d, counted(), quiet())
+	p := f.duties().Promote()
 	sleep := func() time.Duration {
 		t.Helper()
 		next, err := p.RunOnce(t.Context())
@@ -106,7 +105,7 @@ func TestPromoteMoreThanABatch(t *testing.T) {
 	f := newFixture(t)
 	f.submit(2500, time.Minute)
 	f.exec(`UPDATE jobs SET run_at = statement_timestamp()`)
-	p := sweep.NewPromoter(f.store, f.d, counted(), quiet())
+	p := f.duties().Promote()
 	if _, err := p.RunOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +117,7 @@ func TestPromoteMoreThanABatch(t *testing.T) {
 func TestThePromoterOutlivesAnError(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	p := sweep.NewPromoter(f.store, f.d, counted(), quiet())
+	p := f.duties().Promote()
 	f.exec(`ALTER TABLE jobs RENAME TO away`)
 	if next, err := p.RunOnce(t.Context()); err == nil || next != net {
 		t.Errorf("RunOnce = %v, %v", next, err)

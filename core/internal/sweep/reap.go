@@ -2,13 +2,9 @@ package sweep
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/cell"
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
@@ -24,14 +20,11 @@ const (
 	contactEvery = 250 * time.Millisecond
 )
 
-// Reaper reaps expired leases.
-type Reaper struct {
-	store      *cell.Cell
-	dispatcher *dispatch.Dispatcher
-	kick       func()
-	metrics    *metrics.Jobs
-	log        *slog.Logger
-	lookback   lookback
+// reaper reaps expired leases.
+type reaper struct {
+	Duties
+
+	window window
 
 	mu sync.Mutex
 	// contact is when PostgreSQL answered: after an outage holders have a grace period.
@@ -42,34 +35,22 @@ type Reaper struct {
 	reaped time.Time
 }
 
-// NewReaper makes a Reaper. kick is called when a job becomes scheduled.
-func NewReaper(store *cell.Cell, d *dispatch.Dispatcher, kick func(), m *metrics.Jobs, log *slog.Logger) *Reaper {
-	return &Reaper{store: store, dispatcher: d, kick: kick, metrics: m, log: log}
-}
-
-// Run reaps until ctx ends.
-func (r *Reaper) Run(ctx context.Context) error {
-	var listening sync.WaitGroup
-	listening.Go(func() { r.watchContact(ctx) })
-	defer listening.Wait()
-	every(ctx, ReapPeriod, "reap", r.metrics, r.log, r.RunOnce)
-	return nil
+// Reap reaps expired leases. contact runs at the same time, so that reap knows of an outage of PostgreSQL.
+func (d Duties) Reap() (reap, contact *Duty) {
+	r := &reaper{Duties: d}
+	return d.every(ReapPeriod, "reap", r.reapExpired), d.duty("reap", r.watchContact)
 }
 
 // watchContact queries PostgreSQL's time, so that an outage is detected.
-func (r *Reaper) watchContact(ctx context.Context) {
-	pause := time.Duration(0)
-	for wait.For(ctx, pause) == nil {
-		pause = contactEvery - time.Since(r.lastAsked())
-		if pause > 0 { // a reap has asked since
-			continue
-		}
-		pause = contactEvery
-		_, _ = r.checkContact(ctx) // the duty logs its own errors
+func (r *reaper) watchContact(ctx context.Context) (time.Duration, error) {
+	if sleep := contactEvery - time.Since(r.lastAsked()); sleep > 0 { // a reap has asked since
+		return sleep, nil
 	}
+	_, _ = r.checkContact(ctx) // reap logs its own errors
+	return contactEvery, nil
 }
 
-func (r *Reaper) checkContact(ctx context.Context) (wasOutage bool, err error) {
+func (r *reaper) checkContact(ctx context.Context) (wasOutage bool, err error) {
 	asked := time.Now()
 	now, err := r.store.Now(ctx)
 	if err != nil {
@@ -81,13 +62,13 @@ func (r *Reaper) checkContact(ctx context.Context) (wasOutage bool, err error) {
 	return r.contact.Answered(now), nil
 }
 
-func (r *Reaper) lastAsked() time.Time {
+func (r *reaper) lastAsked() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.asked
 }
 
-func (r *Reaper) snapshot() *queue.Contact {
+func (r *reaper) snapshot() *queue.Contact {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	contact := r.contact
@@ -95,7 +76,7 @@ func (r *Reaper) snapshot() *queue.Contact {
 }
 
 // succeeded records that a reap succeeded that knew of this contact.
-func (r *Reaper) succeeded(contact *queue.Contact) {
+func (r *reaper) succeeded(contact *queue.Contact) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reaped = contact.Last
@@ -104,20 +85,20 @@ func (r *Reaper) succeeded(contact *queue.Contact) {
 // failed records that leases could not be reaped: although PostgreSQL answered, heartbeats may have
 // been refused since the last successful reap. The next answer ends an outage of that length, and
 // no longer one: repeated errors must not extend the grace period of every lease.
-func (r *Reaper) failed() {
+func (r *reaper) failed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.contact.Last = r.reaped
 }
 
-// RunOnce reaps every lease that has expired by now, except those in a grace period.
-func (r *Reaper) RunOnce(ctx context.Context) error {
+// reapExpired reaps every lease that has expired by now, except those in a grace period.
+func (r *reaper) reapExpired(ctx context.Context) error {
 	if _, err := r.checkContact(ctx); err != nil {
 		return err // the next answer ends an outage
 	}
 	// A reap whose contact did not include the outage is repeated with it.
 	for range 5 {
-		if err := r.reap(ctx); err != nil {
+		if err := r.window.run(func(lookback time.Duration) error { return r.reap(ctx, lookback) }); err != nil {
 			return err
 		}
 		if wasOutage, err := r.checkContact(ctx); err != nil || !wasOutage {
@@ -127,29 +108,38 @@ func (r *Reaper) RunOnce(ctx context.Context) error {
 	return nil
 }
 
-func (r *Reaper) reap(ctx context.Context) error {
-	back, done := r.lookback.next()
+func (r *reaper) reap(ctx context.Context, lookback time.Duration) error {
 	var place queue.ReapPlace
-	for {
+	return r.inReapBatches(ctx, byEvent, func() ([]queue.Reaped, error) {
 		contact := r.snapshot()
-		reaped, next, err := r.store.ReapAfter(ctx, contact, back, place, reapBatch, random)
+		reaped, next, err := r.store.ReapAfter(ctx, contact, lookback, place, reapBatch, random)
 		if err != nil {
 			r.failed()
-			return err
+			return nil, err
 		}
 		r.succeeded(contact)
+		place = next
 		for _, one := range reaped {
 			r.metrics.ReapDelay.Observe(one.Late.Seconds())
 		}
 		if len(reaped) > 0 {
 			r.log.InfoContext(ctx, "leases reaped", "count", len(reaped))
 		}
-		publish(ctx, r.dispatcher, r.metrics, reaped, byEvent, r.kick)
+		return reaped, nil
+	})
+}
+
+// inReapBatches publishes batches of reaped jobs, until one is not full, with a pause between two.
+func (d Duties) inReapBatches(ctx context.Context, reason func(queue.Reaped) string, batch func() ([]queue.Reaped, error)) error {
+	for {
+		reaped, err := batch()
+		if err != nil {
+			return err
+		}
+		d.publish(ctx, reaped, reason)
 		if len(reaped) < reapBatch {
-			done()
 			return nil
 		}
-		place = next
 		if err := wait.About(ctx, reapPause); err != nil {
 			return err
 		}

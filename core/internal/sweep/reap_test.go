@@ -16,8 +16,11 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-func (f *fixture) reaper() *sweep.Reaper {
-	return sweep.NewReaper(f.store, f.d, f.kick, counted(), quiet())
+func (f *fixture) reaper() *sweep.Duty { return reaper(f.duties()) }
+
+func reaper(d sweep.Duties) *sweep.Duty {
+	reap, _ := d.Reap()
+	return reap
 }
 
 // hurried gives every running job so short a visibility timeout that a third of
@@ -36,7 +39,7 @@ func TestReapTakesBackAndWakes(t *testing.T) {
 	f.claimAndExpire(3)
 	f.exec(`UPDATE jobs SET started_at = started_at - interval '1 minute'`)
 	f.hurried()
-	if err := f.reaper().RunOnce(t.Context()); err != nil {
+	if _, err := f.reaper().RunOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if job := f.get(again); job.State != api.StateQueued || job.Attempt != 1 || job.LastError.Type != "lease_expired" {
@@ -86,7 +89,7 @@ func TestReapReleasesCapacity(t *testing.T) {
 			f.exec(`UPDATE jobs SET cancel_requested = true WHERE id = $1`, id)
 		}
 		released = 0
-		if err := f.reaper().RunOnce(t.Context()); err != nil {
+		if _, err := f.reaper().RunOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if job := f.get(id); job.State != want || released != 1 {
@@ -102,7 +105,7 @@ func TestReapAMassExpiry(t *testing.T) {
 	f.submit(jobs, 0)
 	f.claimAndExpire(jobs)
 	f.hurried()
-	if err := f.reaper().RunOnce(t.Context()); err != nil {
+	if _, err := f.reaper().RunOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := f.count(`SELECT count(*) FROM jobs WHERE state = 'queued' AND attempt = 1`); n != jobs || f.wakeUps() != jobs {
@@ -123,13 +126,13 @@ func TestTwoReapersNeverSettleTwice(t *testing.T) {
 	f.submit(jobs, 0)
 	f.claimAndExpire(jobs)
 	f.hurried()
-	other := sweep.NewReaper(celltest.OpenURL(t, f.url), f.d, f.kick, counted(), quiet())
+	other := reaper(sweep.New(celltest.OpenURL(t, f.url), f.d, f.kick, counted(), quiet()))
 	var group sync.WaitGroup
-	for _, r := range []*sweep.Reaper{f.reaper(), other} {
+	for _, r := range []*sweep.Duty{f.reaper(), other} {
 		group.Go(func() {
 			// a batch may be cut short by the other's locks: the next period goes on
 			for range 5 {
-				if err := r.RunOnce(t.Context()); err != nil {
+				if _, err := r.RunOnce(t.Context()); err != nil {
 					t.Error(err)
 				}
 			}
@@ -157,7 +160,7 @@ func TestReapGivesHoldersTheirTimeFirst(t *testing.T) {
 	r := f.reaper()
 	reap := func(want string) {
 		t.Helper()
-		if err := r.RunOnce(t.Context()); err != nil {
+		if _, err := r.RunOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if job := f.get(id); job.State != want {
@@ -168,7 +171,7 @@ func TestReapGivesHoldersTheirTimeFirst(t *testing.T) {
 	reap(api.StateRunning)
 	wait(1)
 	celltest.Eventually(t, "the job to be taken back", func() bool {
-		if err := r.RunOnce(t.Context()); err != nil {
+		if _, err := r.RunOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return f.get(id).State == api.StateQueued
@@ -177,7 +180,7 @@ func TestReapGivesHoldersTheirTimeFirst(t *testing.T) {
 	f.claimAndExpire(1)
 	f.exec(`ALTER TABLE jobs RENAME TO away`)
 	for range 2 {
-		if err := r.RunOnce(t.Context()); err == nil {
+		if _, err := r.RunOnce(t.Context()); err == nil {
 			t.Fatal("RunOnce without its table succeeds")
 		}
 		<-time.After(1500 * time.Millisecond)
@@ -186,7 +189,7 @@ func TestReapGivesHoldersTheirTimeFirst(t *testing.T) {
 	wait(1000) // less than has passed since it went well, more than since the outage is known
 	reap(api.StateRunning)
 	celltest.Eventually(t, "the job to be taken back", func() bool {
-		if err := r.RunOnce(t.Context()); err != nil {
+		if _, err := r.RunOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return f.get(id).State == api.StateQueued
@@ -197,9 +200,9 @@ func TestReapRunsUntilItIsCancelled(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	m := counted()
-	r := sweep.NewReaper(f.store, f.d, f.kick, m, quiet())
+	reap, contact := f.duties(m).Reap()
 	f.exec(`ALTER TABLE jobs RENAME TO away`)
-	stop := f.run(r.Run)
+	stopReap, stopContact := f.run(reap.Run), f.run(contact.Run)
 	celltest.Eventually(t, "an error to be counted", func() bool {
 		return testutil.ToFloat64(m.SweepErrors.WithLabelValues("reap")) > 0
 	})
@@ -208,7 +211,8 @@ func TestReapRunsUntilItIsCancelled(t *testing.T) {
 	f.claimAndExpire(1)
 	f.hurried()
 	f.awaitWakeUp(2*sweep.ReapPeriod + slack)
-	stop()
+	stopReap()
+	stopContact()
 }
 
 func TestReapStopsAmidAMassExpiry(t *testing.T) {
@@ -218,8 +222,8 @@ func TestReapStopsAmidAMassExpiry(t *testing.T) {
 	f.claimAndExpire(1500)
 	f.hurried()
 	ctx, cancel := context.WithCancel(t.Context())
-	r := sweep.NewReaper(f.store, f.dispatcher(func(lanes []queue.Waiting) { f.wake(lanes); cancel() }), f.kick, counted(), quiet())
-	if err := r.RunOnce(ctx); !errors.Is(err, context.Canceled) {
+	r := reaper(sweep.New(f.store, f.dispatcher(func(lanes []queue.Waiting) { f.wake(lanes); cancel() }), f.kick, counted(), quiet()))
+	if _, err := r.RunOnce(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("RunOnce = %v", err)
 	}
 	if n := f.count(`SELECT count(*) FROM jobs WHERE state = 'running'`); n != 1000 {
@@ -234,20 +238,20 @@ func TestReapGivesHoldersTimeAfterAStandstill(t *testing.T) {
 	f := newFixture(t)
 	id := f.submit(1, 0)[0]
 	r := f.reaper()
-	if err := r.RunOnce(t.Context()); err != nil {
+	if _, err := r.RunOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	<-time.After(3 * time.Second) // it runs each second, and listens more often
 	f.claimAndExpire(1)
 	f.exec(`UPDATE jobs SET visibility_timeout_ms = 6000`)
-	if err := r.RunOnce(t.Context()); err != nil {
+	if _, err := r.RunOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if job := f.get(id); job.State != api.StateRunning {
 		t.Fatalf("job is %s, want running", job.State)
 	}
 	celltest.Eventually(t, "the job to be taken back", func() bool {
-		if err := r.RunOnce(t.Context()); err != nil {
+		if _, err := r.RunOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return f.get(id).State == api.StateQueued
@@ -262,7 +266,7 @@ func TestReapGoesOnAfterAnError(t *testing.T) {
 	r := f.reaper()
 	reap := func(fails bool) {
 		t.Helper()
-		if err := r.RunOnce(t.Context()); (err != nil) != fails {
+		if _, err := r.RunOnce(t.Context()); (err != nil) != fails {
 			t.Fatal(err)
 		}
 	}
@@ -279,7 +283,7 @@ func TestReapGoesOnAfterAnError(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := r.RunOnce(gone); err == nil {
+	if _, err := r.RunOnce(gone); err == nil {
 		t.Fatal("RunOnce without a context succeeds")
 	}
 	f.claimAndExpire(1)

@@ -30,10 +30,10 @@ type recount struct {
 	pause  time.Duration
 }
 
-// Recount compares some counts with their jobs, and sets a metric to the number of wrong ones in
+// recountSome compares some counts with their jobs, and sets a metric to the number of wrong ones in
 // the last round, and notes it for the operator at the round's end. A
 // count that lacks jobs is backfilled. A count with too many jobs is skipped, after a pause; `core verify` checks those.
-func (u *Usage) Recount(ctx context.Context) error {
+func (u *counts) recountSome(ctx context.Context) error {
 	r := &u.recount
 	if r.to == (usage.CountKey{}) && r.begun.IsZero() {
 		r.begun, r.drifts = time.Now(), 0
@@ -58,13 +58,11 @@ func (u *Usage) Recount(ctx context.Context) error {
 	}
 	switch {
 	case errors.Is(err, usage.ErrCheckTime):
-		r.pause = min(max(2*r.pause, recountPause), recountRest)
-		r.next = time.Now().Add(r.pause)
+		r.wait()
 		u.log.WarnContext(ctx, "a count is too large to be recounted", "tenant", keys[checked].Tenant, "counter", keys[checked].Counter.String(), "pause", r.pause)
 		checked++
 	case err != nil:
-		r.pause = min(max(2*r.pause, recountPause), recountRest)
-		r.next = time.Now().Add(r.pause)
+		r.wait()
 		return err
 	}
 	if checked > 0 {
@@ -79,6 +77,12 @@ func (u *Usage) Recount(ctx context.Context) error {
 		u.metrics.UsageDrift.Set(float64(r.drifts))
 	}
 	return nil
+}
+
+// wait makes a pause.
+func (r *recount) wait() {
+	r.pause = min(max(2*r.pause, recountPause), recountRest)
+	r.next = time.Now().Add(r.pause)
 }
 
 // end begins the next round a period after this one began.

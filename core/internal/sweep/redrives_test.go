@@ -9,7 +9,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
-	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -48,7 +47,7 @@ func TestRedriverKeepsTheRate(t *testing.T) {
 	begun := time.Now()
 	id := f.redrive(&rate)
 	for range 2 {
-		f.run(sweep.NewRedriver(f.store, f.d, counted(), quiet()).Run)
+		f.run(f.duties().Redrives().Run)
 	}
 	celltest.Eventually(t, "the redrive to end", func() bool {
 		now := f.redriveNow(id)
@@ -76,7 +75,7 @@ func TestRedriverGoesOn(t *testing.T) {
 	f.exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not this one'; END $$`)
 	f.exec(`CREATE TRIGGER refuse BEFORE UPDATE OF done ON redrives FOR EACH ROW WHEN (OLD.id = '` + broken.String() + `') EXECUTE FUNCTION refuse()`)
 	good := f.redrive(nil)
-	f.run(sweep.NewRedriver(f.store, f.d, counted(), quiet()).Run)
+	f.run(f.duties().Redrives().Run)
 	celltest.Eventually(t, "the good redrive to end", func() bool { return f.redriveNow(good).State == api.RedriveDone })
 	if now := f.redriveNow(broken); now.State != api.RedriveRunning || now.Done != 0 {
 		t.Errorf("the broken one: %+v", now)
@@ -100,7 +99,7 @@ func TestRedriverWaitsUnderTheTenantsCap(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := f.redrive(nil)
-	f.run(sweep.NewRedriver(f.store, f.d, counted(), quiet()).Run)
+	f.run(f.duties().Redrives().Run)
 	for want := int64(2); want <= 6; want += 2 {
 		celltest.Eventually(t, "two more to rise", func() bool {
 			now := f.redriveNow(id)

@@ -7,13 +7,11 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
-	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -85,10 +83,13 @@ func TestDutiesReadRunningJobsForAReason(t *testing.T) {
 	}
 	lease("well", 1)
 	seen := f.watch()
-	workers := sweep.NewWorkers(f.store, f.d, f.kick, metrics.NewJobs(prometheus.NewRegistry()), quiet())
+	workers := sweep.NewWorkers(f.duties())
 	runs := []func() error{
 		func() error { return workers.RunOnce(t.Context()) },
-		func() error { return sweep.NewLanes(f.store, f.d, counted(), quiet()).RunOnce(t.Context()) },
+		func() error {
+			_, err := f.duties().Lanes().RunOnce(t.Context())
+			return err
+		},
 	}
 	all := func() {
 		t.Helper()

@@ -3,17 +3,13 @@ package sweep
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/cell"
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/schedule"
 )
 
 const (
-	// schedulePoll is the longest sleep of the Ticker while there are schedules: the maximum delay
+	// schedulePoll is the longest sleep of the duty while there are schedules: the maximum delay
 	// of one that another core made, and died. idlePoll is that without any. A core that has met
 	// another one at the same ticks sleeps schedulePoll on average: so long they wait if that one dies.
 	schedulePoll = time.Second
@@ -28,31 +24,25 @@ const (
 	rewindBatch = 1000
 )
 
-// Ticker works off the ticks of schedules. It sleeps until the next one is due.
-type Ticker struct {
-	store      *cell.Cell
-	dispatcher *dispatch.Dispatcher
-	kicked
+// ticker works off the ticks of schedules.
+type ticker struct {
+	Duties
+
 	// seen is PostgreSQL's clock as of the last run; zero at the start, when another core may have
 	// seen a later one.
 	seen time.Time
 }
 
-// NewTicker makes the duty.
-func NewTicker(store *cell.Cell, d *dispatch.Dispatcher, m *metrics.Jobs, log *slog.Logger) *Ticker {
-	return &Ticker{store: store, dispatcher: d, kicked: newKicked("schedules", m, log)}
+// Schedules works off the ticks of schedules. It sleeps until the next one is due.
+func (d Duties) Schedules() *Duty {
+	t := &ticker{Duties: d}
+	return d.duty("schedules", t.runDue)
 }
 
-// Run works off ticks until ctx ends.
-func (t *Ticker) Run(ctx context.Context) error {
-	t.run(ctx, t.RunOnce)
-	return nil
-}
-
-// RunOnce works off every due tick, and gives how long to sleep.
-func (t *Ticker) RunOnce(ctx context.Context) (time.Duration, error) {
+// runDue works off every due tick, and returns how long to sleep.
+func (t *ticker) runDue(ctx context.Context) (time.Duration, error) {
 	var failed error
-	for most := scheduleProbe; ; most = scheduleBatch {
+	for batch := scheduleProbe; ; batch = scheduleBatch {
 		next, err := t.store.NextSchedule(ctx)
 		if err != nil {
 			return schedulePoll, errors.Join(failed, err)
@@ -69,18 +59,18 @@ func (t *Ticker) RunOnce(ctx context.Context) (time.Duration, error) {
 		case *next.Until > 0:
 			return min(*next.Until, schedulePoll), failed
 		}
-		run, err := t.dispatcher.RunSchedules(ctx, most)
+		run, err := t.dispatcher.RunSchedules(ctx, batch)
 		if err != nil {
 			failed = err // of some; others go on
 		}
 		if run.Contended || err != nil && run.Worked == 0 {
-			return time.Duration((0.5 + random()) * float64(schedulePoll)), failed
+			return jittered(schedulePoll, 0.5), failed
 		}
 	}
 }
 
 // rewind looks at all schedules, for those that were worked off in what is the future again.
-func (t *Ticker) rewind(ctx context.Context) error {
+func (t *ticker) rewind(ctx context.Context) error {
 	for place := (schedule.Place{}); ; {
 		rewound, next, err := t.store.RewindSchedules(ctx, place, rewindBatch)
 		if err != nil {

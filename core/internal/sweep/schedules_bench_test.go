@@ -25,10 +25,10 @@ func BenchmarkTenThousandSchedules(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			f := newFixture(b)
 			f.manySchedules(20, 500)
-			var tickers []*sweep.Ticker
+			var tickers []*sweep.Duty
 			for range cores {
 				store := celltest.OpenURL(b, f.url)
-				tickers = append(tickers, sweep.NewTicker(store, f.d, counted(), quiet()))
+				tickers = append(tickers, sweep.New(store, f.d, f.kick, counted(), quiet()).Schedules())
 			}
 			for _, ticker := range tickers {
 				f.pending(ticker) // none is due; what a core does once at its start is done
@@ -70,7 +70,7 @@ func p99(all []time.Duration) float64 {
 }
 
 // pending works off what is due, and says whether something still is.
-func (f *fixture) pending(ticker *sweep.Ticker) bool {
+func (f *fixture) pending(ticker *sweep.Duty) bool {
 	sleep, err := ticker.RunOnce(f.Context())
 	if err != nil {
 		f.Error(err)

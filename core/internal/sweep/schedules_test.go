@@ -17,9 +17,9 @@ import (
 func TestTickerSleepsUntilTheNextTick(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	var ticker *sweep.Ticker
+	var ticker *sweep.Duty
 	core := dispatch.New(dispatch.Options{Store: f.store, Metrics: counted(), Logger: quiet(), ScheduleChanged: func() { ticker.Kick() }})
-	ticker = sweep.NewTicker(f.store, core, counted(), quiet())
+	ticker = sweep.New(f.store, core, f.kick, counted(), quiet()).Schedules()
 	f.run(ticker.Run)
 	secondly := "* * * * * *"
 	if _, err := core.PutSchedule(t.Context(), f.tenant, "", "s", api.ScheduleRequest{Cron: &secondly, Job: api.ScheduleJob{Type: "x"}}); err != nil {
@@ -35,7 +35,7 @@ func TestTickerSleepsUntilTheNextTick(t *testing.T) {
 func TestTickerSleepsLongWithoutSchedules(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	ticker := sweep.NewTicker(f.store, f.d, counted(), quiet())
+	ticker := f.duties().Schedules()
 	if next, err := ticker.RunOnce(t.Context()); err != nil || next != 5*time.Second {
 		t.Errorf("without schedules it sleeps %v, %v", next, err)
 	}
@@ -63,7 +63,7 @@ func TestTickerAfterAClockWasSetBack(t *testing.T) {
 	f.exec(`UPDATE schedules SET next_at = next_at + interval '1 year', due_at = due_at + interval '1 year', ticked_at = now() + interval '1 year' WHERE name = 'ahead'`)
 	// The next tick was made when the clock was ahead.
 	f.exec(`INSERT INTO schedule_runs SELECT tenant_id, name, created_at + interval '1 minute', gen_random_uuid() FROM schedules WHERE name = 'ahead'`)
-	ticker := sweep.NewTicker(f.store, f.d, counted(), quiet())
+	ticker := f.duties().Schedules()
 	if _, err := ticker.RunOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -104,9 +104,8 @@ func TestRunsAreForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	if err := sweep.NewForgetter(store, counted(), quiet()).RunOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	f.store = store
+	f.forgetOnce()
 	if n := f.count(`SELECT count(*) FROM schedule_runs`); n != 7 {
 		t.Errorf("%d runs are left of ten days, want those of seven", n)
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -15,7 +14,7 @@ import (
 func TestStatsAreAppendedAndRolledUp(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	duty := sweep.NewStats(f.store, f.d, counted(), quiet())
+	appending, rollUp := f.duties().Stats()
 	rows := func(where string) (n int) {
 		t.Helper()
 		if err := f.direct.QueryRow(t.Context(), `SELECT count(*) FROM job_stats WHERE `+where).Scan(&n); err != nil {
@@ -23,7 +22,7 @@ func TestStatsAreAppendedAndRolledUp(t *testing.T) {
 		}
 		return n
 	}
-	if err := duty.Append(t.Context()); err != nil || rows("true") != 0 {
+	if _, err := appending.RunOnce(t.Context()); err != nil || rows("true") != 0 {
 		t.Fatal(rows("true"), err)
 	}
 	answers := f.d.Submit(t.Context(), []dispatch.SubmitCall{{
@@ -33,19 +32,19 @@ func TestStatsAreAppendedAndRolledUp(t *testing.T) {
 		t.Fatalf("%+v", answers[0])
 	}
 	for range 2 {
-		if err := duty.Append(t.Context()); err != nil || rows("grain = 0 AND submitted = 1") != 2 {
+		if _, err := appending.RunOnce(t.Context()); err != nil || rows("grain = 0 AND submitted = 1") != 2 {
 			t.Fatal(rows("true"), err)
 		}
 	}
-	if err := duty.RollUp(t.Context()); err != nil || rows("grain = 0") != 2 {
+	if _, err := rollUp.RunOnce(t.Context()); err != nil || rows("grain = 0") != 2 {
 		t.Errorf("a minute that goes on was rolled up: %d, %v", rows("grain = 0"), err)
 	}
 	if _, err := f.direct.Exec(t.Context(), `UPDATE job_stats SET at = at - interval '3 days'`); err != nil {
 		t.Fatal(err)
 	}
-	again := sweep.NewStats(f.store, f.d, counted(), quiet()) // another core, at its first run
+	_, again := f.duties().Stats() // another core, at its first run
 	for range 2 {
-		if err := again.RollUp(t.Context()); err != nil || rows("grain = 2 AND submitted = 1") != 2 || rows("true") != 2 {
+		if _, err := again.RunOnce(t.Context()); err != nil || rows("grain = 2 AND submitted = 1") != 2 || rows("true") != 2 {
 			t.Errorf("%d hours of %d rows, %v", rows("grain = 2"), rows("true"), err)
 		}
 	}
@@ -59,7 +58,7 @@ func TestDaysAreClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := sweep.NewLedger(f.store, counted(), quiet()).RunOnce(t.Context()); err != nil {
+		if _, err := f.duties().Ledger().RunOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

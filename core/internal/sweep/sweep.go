@@ -1,20 +1,34 @@
-// Package sweep holds the background duties, one file each. Every duty may run in all cores at
+// Package sweep has the background duties, one file each. Every duty may run in all cores at
 // once, and none resets anything at start.
 package sweep
 
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 )
+
+// Duties makes the duties of a core, from what they share.
+type Duties struct {
+	store      *cell.Cell
+	dispatcher *dispatch.Dispatcher
+	scheduled  func()
+	metrics    *metrics.Jobs
+	log        *slog.Logger
+}
+
+// New makes a Duties. scheduled is called when a duty has made a job scheduled.
+func New(store *cell.Cell, d *dispatch.Dispatcher, scheduled func(), m *metrics.Jobs, log *slog.Logger) Duties {
+	return Duties{store: store, dispatcher: d, scheduled: scheduled, metrics: m, log: log}
+}
 
 const (
 	// shortLookback is the lookback of most runs, fullEvery the period of runs without a bound,
@@ -23,73 +37,75 @@ const (
 	fullEvery     = 10 * time.Second
 )
 
-// lookback decides the lookback of a run.
-type lookback struct{ full time.Time }
+// window decides how far back a run looks. full is when the last complete run without a bound began.
+type window struct{ full time.Time }
 
-// next gives the lookback, and what to call after a complete run.
-func (r *lookback) next() (back time.Duration, done func()) {
-	if begun := time.Now(); time.Since(r.full) > fullEvery {
-		return queue.AllTime, func() { r.full = begun }
+// run runs with a lookback.
+func (w *window) run(do func(lookback time.Duration) error) error {
+	begun := time.Now()
+	if begun.Sub(w.full) <= fullEvery {
+		return do(shortLookback)
 	}
-	return shortLookback, func() {}
+	err := do(queue.AllTime)
+	if err == nil {
+		w.full = begun
+	}
+	return err
 }
 
-// byEvent counts each job by its event.
-const byEvent = ""
+// maxBatches bounds one run: the rest is left to the next.
+const maxBatches = 50
 
-// publish publishes the results of all duties: lanes in which jobs became ready, jobs that changed,
-// jobs that ended. because is the reason of the requeue for the metric, or byEvent.
-func publish(ctx context.Context, d *dispatch.Dispatcher, m *metrics.Jobs, reaped []queue.Reaped, because string, kick func()) {
+// inBatches calls step until a batch is smaller than size.
+func inBatches(size int, step func() (n int, err error)) error {
+	for range maxBatches {
+		if n, err := step(); err != nil || n < size {
+			return err
+		}
+	}
+	return nil
+}
+
+// forget deletes in batches what some deletes, and counts it by kind.
+func (d Duties) forget(ctx context.Context, kind string, size int, some func(ctx context.Context, batch int) (int, error)) error {
+	return inBatches(size, func() (int, error) {
+		n, err := some(ctx, size)
+		d.metrics.Cleaned.WithLabelValues(kind).Add(float64(n))
+		return n, err
+	})
+}
+
+// byEvent is a requeue's reason, for the metric, that is its event.
+func byEvent(one queue.Reaped) string { return string(one.Event) }
+
+// publish publishes what a duty did to jobs: lanes in which jobs became ready, jobs that changed,
+// jobs that ended. reason is that of a requeue, for the metric.
+func (d Duties) publish(ctx context.Context, reaped []queue.Reaped, reason func(queue.Reaped) string) {
 	var ready []queue.Ready
-	var over []uuid.UUID
+	var ended []uuid.UUID
 	scheduled := false
 	for _, one := range reaped {
-		ready = d.Released(ready, one.Ready.Lane) // whether it was running is not known
-		reason := because
-		if reason == byEvent {
-			reason = string(one.Event)
-		}
+		ready = d.dispatcher.Released(ready, one.Ready.Lane) // whether it was running is not known
 		switch one.Verdict.State {
 		case job.Queued:
 			ready = append(ready, one.Ready)
-			m.Requeued.WithLabelValues(reason).Inc()
+			d.metrics.Requeued.WithLabelValues(reason(one)).Inc()
 		case job.Scheduled:
 			scheduled = true
-			m.Requeued.WithLabelValues(reason).Inc()
+			d.metrics.Requeued.WithLabelValues(reason(one)).Inc()
 		case job.DeadLetter:
-			over = append(over, one.ID)
-			m.DeadLettered.WithLabelValues(string(one.Verdict.Reason)).Inc()
+			ended = append(ended, one.ID)
+			d.metrics.DeadLettered.WithLabelValues(string(one.Verdict.Reason)).Inc()
 		default:
-			over = append(over, one.ID)
-			m.Cancelled.Inc()
+			ended = append(ended, one.ID)
+			d.metrics.Cancelled.Inc()
 		}
 	}
-	d.Reaped(ctx, reaped)
-	d.Changed(queue.IDs(reaped)...)
-	d.Ended(over...)
-	d.Wake(ready)
+	d.dispatcher.Reaped(ctx, reaped)
+	d.dispatcher.Changed(queue.IDs(reaped)...)
+	d.dispatcher.Ended(ended...)
+	d.dispatcher.Wake(ready)
 	if scheduled {
-		kick()
-	}
-}
-
-// random draws a jitter, uniform in [0, 1).
-func random() float64 { return rand.Float64() } //nolint:gosec // spreads load, guards nothing
-
-// every runs duty until ctx ends, waiting about period between the end of one run
-// and the start of the next. An error is logged, counted and tried again.
-func every(ctx context.Context, period time.Duration, name string, m *metrics.Jobs, log *slog.Logger, duty func(context.Context) error) {
-	for {
-		if err := duty(ctx); err != nil && ctx.Err() == nil {
-			m.SweepErrors.WithLabelValues(name).Inc()
-			log.WarnContext(ctx, "a background duty failed and will be tried again", "duty", name, "error", err)
-		}
-		// ± 10 %, so that cores that started together drift apart
-		wait := time.Duration(float64(period) * (0.9 + 0.2*random()))
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
+		d.scheduled()
 	}
 }

@@ -3,12 +3,9 @@ package sweep
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
-	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -21,38 +18,27 @@ const (
 )
 
 // Tenants removes the data of deleted tenants.
-type Tenants struct {
-	store   *cell.Cell
-	metrics *metrics.Jobs
-	log     *slog.Logger
-	// places are where the removals of tenants go on.
-	places map[tenant.ID]directory.RemovalPlace
-}
-
-// NewTenants makes the duty.
-func NewTenants(store *cell.Cell, m *metrics.Jobs, log *slog.Logger) *Tenants {
-	return &Tenants{store: store, metrics: m, log: log}
-}
-
-// Run removes until ctx ends.
-func (t *Tenants) Run(ctx context.Context) error {
-	every(ctx, tenantPeriod, "tenants", t.metrics, t.log, t.RunOnce)
-	return nil
-}
-
-// RunOnce removes some of the data of tenants that are being deleted, in bounded batches. A failure with one
-// does not stop the others.
-func (t *Tenants) RunOnce(ctx context.Context) error {
-	ids, err := t.store.DeletingTenants(ctx, tenantsPerRun)
-	if err != nil {
+func (d Duties) Tenants() *Duty {
+	var places map[tenant.ID]directory.RemovalPlace
+	return d.every(tenantPeriod, "tenants", func(ctx context.Context) (err error) {
+		places, err = d.removeTenants(ctx, places)
 		return err
+	})
+}
+
+// removeTenants removes some of the data of tenants that are being deleted, in bounded batches, each from its place on.
+// It returns where the removals continue. A failure with one tenant does not stop the others.
+func (d Duties) removeTenants(ctx context.Context, from map[tenant.ID]directory.RemovalPlace) (map[tenant.ID]directory.RemovalPlace, error) {
+	ids, err := d.store.DeletingTenants(ctx, tenantsPerRun)
+	if err != nil {
+		return from, err
 	}
 	var problems []error
 	places := make(map[tenant.ID]directory.RemovalPlace, len(ids))
 	for _, id := range ids {
-		place := t.places[id]
+		place := from[id]
 		for range tenantBatches {
-			n, next, err := t.store.RemoveTenantData(ctx, id, place, tenantBatch)
+			n, next, err := d.store.RemoveTenantData(ctx, id, place, tenantBatch)
 			place, problems = next, append(problems, err)
 			if err != nil || n == 0 {
 				break
@@ -60,6 +46,5 @@ func (t *Tenants) RunOnce(ctx context.Context) error {
 		}
 		places[id] = place
 	}
-	t.places = places
-	return errors.Join(problems...)
+	return places, errors.Join(problems...)
 }

@@ -3,12 +3,8 @@ package sweep
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/cell"
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
@@ -26,32 +22,26 @@ const (
 	pruneTime = time.Second
 )
 
-// Usage maintains the counts of caps: it backfills jobs, deletes counts without a cap, prunes the
-// log, and recounts.
-type Usage struct {
-	store      *cell.Cell
-	dispatcher *dispatch.Dispatcher
-	metrics    *metrics.Jobs
-	log        *slog.Logger
-	pruned     time.Time
+// counts maintains the counts of caps.
+type counts struct {
+	Duties
+
+	pruned time.Time
 	// prunedTo and uncappedTo are the positions of the scans through all counts.
 	prunedTo, uncappedTo usage.CountKey
 	recount              recount
 }
 
-// NewUsage makes the duty.
-func NewUsage(store *cell.Cell, d *dispatch.Dispatcher, m *metrics.Jobs, log *slog.Logger) *Usage {
-	return &Usage{store: store, dispatcher: d, metrics: m, log: log, recount: recount{next: time.Now().Add(recountPeriod)}}
+func (d Duties) counts() *counts {
+	return &counts{Duties: d, recount: recount{next: time.Now().Add(recountPeriod)}}
 }
 
-// Run maintains the counts until ctx ends.
-func (u *Usage) Run(ctx context.Context) error {
-	every(ctx, usagePeriod, "usage", u.metrics, u.log, u.RunOnce)
-	return nil
-}
+// Usage maintains the counts of caps: it backfills jobs, deletes counts without a cap, prunes the
+// log, and recounts.
+func (d Duties) Usage() *Duty { return d.every(usagePeriod, "usage", d.counts().maintain) }
 
-// RunOnce runs a bounded step of each part of the duty. A failure of one does not stop the others.
-func (u *Usage) RunOnce(ctx context.Context) error {
+// maintain runs a bounded step of each part of the duty. A failure of one does not stop the others.
+func (u *counts) maintain(ctx context.Context) error {
 	var errs []error
 	if time.Since(u.pruned) >= prunePeriod {
 		errs = append(errs, u.prune(ctx))
@@ -63,13 +53,13 @@ func (u *Usage) RunOnce(ctx context.Context) error {
 	}
 	errs = append(errs, u.backfill(ctx), u.dropUncapped(ctx))
 	if time.Now().After(u.recount.next) {
-		errs = append(errs, u.Recount(ctx))
+		errs = append(errs, u.recountSome(ctx))
 	}
 	return errors.Join(errs...)
 }
 
 // prune prunes within pruneTime. With few counts each run covers all.
-func (u *Usage) prune(ctx context.Context) error {
+func (u *counts) prune(ctx context.Context) error {
 	for begun := time.Now(); time.Since(begun) < pruneTime; {
 		_, next, err := u.store.PruneUsage(ctx, u.prunedTo)
 		if err != nil {
@@ -84,7 +74,7 @@ func (u *Usage) prune(ctx context.Context) error {
 }
 
 // backfill backfills counts that are not settled, each by some steps.
-func (u *Usage) backfill(ctx context.Context) error {
+func (u *counts) backfill(ctx context.Context) error {
 	due, err := u.store.DueCounts(ctx, backfillKeys)
 	if err != nil {
 		return err
@@ -98,7 +88,7 @@ func (u *Usage) backfill(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (u *Usage) backfillCount(ctx context.Context, key usage.CountKey) error {
+func (u *counts) backfillCount(ctx context.Context, key usage.CountKey) error {
 	for range backfillSteps {
 		limited, cancel := context.WithTimeout(ctx, backfillTime)
 		added, more, err := u.store.Backfill(limited, key)
@@ -112,7 +102,7 @@ func (u *Usage) backfillCount(ctx context.Context, key usage.CountKey) error {
 }
 
 // dropUncapped deletes counts without a cap, and those that were never used.
-func (u *Usage) dropUncapped(ctx context.Context) error {
+func (u *counts) dropUncapped(ctx context.Context) error {
 	stored, err := u.store.StoredCounts(ctx, u.uncappedTo, uncappedKeys)
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ func TestOneTenantStopsTheSweep(t *testing.T) {
 	}
 	limit := int64(10)
 	f.capActive(&limit)
-	duty := sweep.NewUsage(f.store, f.d, counted(), quiet())
+	duty := sweep.NewCounts(f.duties())
 	key := usage.CountKey{Tenant: f.tenant, Counter: usage.ActiveTenant}
 	f.submit(1, 0, func(j *submit.NewJob) { j.Caps = []usage.Cap{{CountKey: key, Limit: limit}} })
 	// a count of another tenant whose cap is gone: it ought to be dropped

@@ -38,7 +38,7 @@ func TestUsageBackfillsAndEnds(t *testing.T) {
 	limit := int64(10)
 	f.capActive(&limit)
 	counter := counted()
-	duty := sweep.NewUsage(f.store, f.d, counter, quiet())
+	duty := sweep.NewCounts(f.duties(counter))
 	run := func() {
 		t.Helper()
 		if err := duty.RunOnce(t.Context()); err != nil {
@@ -77,7 +77,7 @@ func TestAJobStoredTooLateIsCounted(t *testing.T) {
 	}
 	limit := int64(10)
 	f.capActive(&limit)
-	duty := sweep.NewUsage(f.store, f.d, counted(), quiet())
+	duty := sweep.NewCounts(f.duties())
 	key := usage.CountKey{Tenant: f.tenant, Counter: usage.ActiveTenant}
 	settle := func() {
 		t.Helper()
@@ -114,7 +114,7 @@ func TestRecountShowsDrift(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	counter := counted()
-	duty := sweep.NewUsage(f.store, f.d, counter, quiet())
+	duty := sweep.NewCounts(f.duties(counter))
 	key := usage.CountKey{Tenant: f.tenant, Counter: usage.ActiveTenant}
 	f.submit(2, 0, func(j *submit.NewJob) { j.Caps = []usage.Cap{{CountKey: key, Limit: 10}} })
 	f.exec(`UPDATE usage_log SET count = count + 1`)

@@ -4,10 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/forgequeue/forgequeue/core/internal/directory"
-	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -34,7 +31,7 @@ func TestWorkersSpeakFirstAfterASilence(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - interval '121 seconds'`)
-			duty := sweep.NewWorkers(f.store, f.d, f.kick, metrics.NewJobs(prometheus.NewRegistry()), quiet())
+			duty := sweep.NewWorkers(f.duties())
 			if outage.answered != 0 {
 				duty.Answered(f.now().Add(-outage.answered), f.now().Add(-outage.since))
 			}

@@ -1,0 +1,68 @@
+package sweep
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
+)
+
+// Duty is work that a core repeats in the background.
+type Duty struct {
+	name    string // the label of the metric, and in the log
+	once    func(context.Context) (sleep time.Duration, err error)
+	kicks   chan struct{}
+	metrics *metrics.Jobs
+	log     *slog.Logger
+}
+
+// duty makes a duty. once returns how long to sleep, also with an error.
+func (d Duties) duty(name string, once func(context.Context) (sleep time.Duration, err error)) *Duty {
+	return &Duty{name: name, once: once, kicks: make(chan struct{}, 1), metrics: d.metrics, log: d.log}
+}
+
+// every makes a duty that sleeps for period ± 10 %, so that cores that started together drift apart.
+func (d Duties) every(period time.Duration, name string, once func(context.Context) error) *Duty {
+	return d.duty(name, func(ctx context.Context) (time.Duration, error) {
+		err := once(ctx)
+		return jittered(period, 0.1), err
+	})
+}
+
+// Run runs the duty until ctx ends, each time after its sleep or a Kick. An error is logged, counted and tried again.
+func (d *Duty) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		sleep, err := d.once(ctx)
+		if err != nil && ctx.Err() == nil {
+			d.metrics.SweepErrors.WithLabelValues(d.name).Inc()
+			d.log.WarnContext(ctx, "a background duty failed and will be tried again", "duty", d.name, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-d.kicks:
+		case <-time.After(sleep):
+		}
+	}
+	return nil
+}
+
+// RunOnce runs the duty once, and returns how long it would sleep.
+func (d *Duty) RunOnce(ctx context.Context) (sleep time.Duration, err error) { return d.once(ctx) }
+
+// Kick ends the sleep of the duty. It never blocks.
+func (d *Duty) Kick() {
+	select {
+	case d.kicks <- struct{}{}:
+	default:
+	}
+}
+
+// random draws a jitter, uniform in [0, 1).
+func random() float64 { return rand.Float64() } //nolint:gosec // spreads load, guards nothing
+
+// jittered draws a duration that differs from mean by at most a part of it.
+func jittered(mean time.Duration, part float64) time.Duration {
+	return time.Duration((1 - part + 2*part*random()) * float64(mean))
+}
