@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -119,14 +118,10 @@ func (s *Directory) GetTenant(ctx context.Context, id tenant.ID) (api.Tenant, er
 	return rows[0].wire(), nil
 }
 
-// ListTenants lists every tenant that is not deleted, newest id first; before is the last id of the previous page.
-func (s *Directory) ListTenants(ctx context.Context, before *tenant.ID, size int) ([]api.Tenant, error) {
+// ListTenants lists every tenant that is not deleted, newest id first; before is the last id of the previous page, or uuid.Max.
+func (s *Directory) ListTenants(ctx context.Context, before tenant.ID, size int) ([]api.Tenant, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	last := uuid.Max
-	if before != nil {
-		last = *before
-	}
-	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[tenantRow], listTenantsSQL, store.Args{"before": last, "size": size})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[tenantRow], listTenantsSQL, store.Args{"before": before, "size": size})
 	if err != nil {
 		return nil, fmt.Errorf("directory: list tenants: %w", store.NothingChanged(err))
 	}

@@ -28,8 +28,9 @@ func (s *Server) listAudit(ctx context.Context, item api.Item[api.HopAuditReques
 	if err != nil {
 		return api.Page[api.AuditEntry]{}, err
 	}
-	return paged(s, listingOf(api.HopAudit, item.Principal, filter), item.Request.PageToken, func(place string) (api.Page[api.AuditEntry], error) {
-		return s.Store.Audit(ctx, owner, filter, pageSize(item.Request.PageSize), place)
+	of := listingOf(api.HopAudit, item.Principal, filter, item.Request.PageSize, item.Request.PageToken)
+	return paged(s, of, func(cursor string, size int) (api.Page[api.AuditEntry], error) {
+		return s.Store.Audit(ctx, owner, filter, size, cursor)
 	})
 }
 

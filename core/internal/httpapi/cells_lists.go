@@ -173,8 +173,8 @@ func (d *Divider) listAudit(ctx context.Context, item api.Item[api.HopAuditReque
 			among = append(among, cell)
 		}
 	}
-	size := pageSize(item.Request.PageSize)
-	return paged(d.home(), listingOf(api.HopAudit, item.Principal, filter), item.Request.PageToken, func(place string) (api.Page[api.AuditEntry], error) {
+	of := listingOf(api.HopAudit, item.Principal, filter, item.Request.PageSize, item.Request.PageToken)
+	return paged(d.home(), of, func(place string, size int) (api.Page[api.AuditEntry], error) {
 		return mergeList(ctx, d, among, size, place, func(ctx context.Context, s *Server, place string) (api.Page[api.AuditEntry], error) {
 			return s.Store.Audit(ctx, owner, filter, size, place)
 		}, func(a, b api.AuditEntry) int { return cmp.Compare(b.ID, a.ID) }, func(entry api.AuditEntry) string { return entry.ID })
@@ -194,17 +194,16 @@ func (d *Divider) listWorkers(ctx context.Context, item api.Item[api.HopPageRequ
 		}
 		return *answer.Value, nil
 	}
-	size := pageSize(item.Request.PageSize)
 	owner, err := ofWorker(item.Principal)
 	if err != nil {
 		return api.Page[api.Worker]{}, err
 	}
-	byID := func(w api.Worker) string { return w.WorkerID }
-	return paged(d.home(), listingOf(api.HopWorkers, item.Principal, nil), item.Request.PageToken, func(place string) (api.Page[api.Worker], error) {
+	of := listingOf(api.HopWorkers, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+	return paged(d.home(), of, func(place string, size int) (api.Page[api.Worker], error) {
 		return mergeList(ctx, d, d.allCells(), size, place, func(ctx context.Context, s *Server, place string) (api.Page[api.Worker], error) {
 			workers, err := s.Store.ListWorkers(ctx, owner, place, size+1)
-			return page(workers, size, byID), err
-		}, func(a, b api.Worker) int { return cmp.Compare(a.WorkerID, b.WorkerID) }, byID)
+			return page(workers, size, workerID), err
+		}, func(a, b api.Worker) int { return cmp.Compare(a.WorkerID, b.WorkerID) }, workerID)
 	})
 }
 

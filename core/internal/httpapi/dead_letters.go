@@ -27,9 +27,9 @@ import (
 //	@x-example-exhausted {"filter": {"reason": "exhausted"}, "page_size": 50}
 //	@Router      /internal/v1/dead-letter-lists [post]
 func (s *Server) listDeadLetters(ctx context.Context, owner tenant.ID, item api.Item[api.HopDeadLettersRequest]) (api.Page[api.DeadLetter], error) {
-	filter := item.Request.Filter
-	return paged(s, listingOf(api.HopDeadLetters, item.Principal, filter), item.Request.PageToken, func(place string) (api.Page[api.DeadLetter], error) {
-		return s.Store.DeadLetters(ctx, owner, item.Principal.User, filter, pageSize(item.Request.PageSize), place)
+	of := listingOf(api.HopDeadLetters, item.Principal, item.Request.Filter, item.Request.PageSize, item.Request.PageToken)
+	return paged(s, of, func(cursor string, size int) (api.Page[api.DeadLetter], error) {
+		return s.Store.DeadLetters(ctx, owner, item.Principal.User, item.Request.Filter, size, cursor)
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/watch"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -51,8 +50,9 @@ func (s *Server) listJobs(ctx context.Context, owner tenant.ID, item api.Item[ap
 		}
 		filter.User = bound
 	}
-	return paged(s, listingOf(api.HopList, item.Principal, filter), item.Request.PageToken, func(place string) (api.Page[api.JobSummary], error) {
-		return s.Store.List(ctx, owner, filter, pageSize(item.Request.PageSize), place)
+	of := listingOf(api.HopList, item.Principal, filter, item.Request.PageSize, item.Request.PageToken)
+	return paged(s, of, func(cursor string, size int) (api.Page[api.JobSummary], error) {
+		return s.Store.List(ctx, owner, filter, size, cursor)
 	})
 }
 
@@ -73,16 +73,10 @@ func (s *Server) listAttempts(ctx context.Context, owner tenant.ID, item api.Ite
 	if err != nil {
 		return api.Page[api.Attempt]{}, err
 	}
-	return paged(s, listingOf(api.HopAttempts, item.Principal, id), item.Request.PageToken, func(place string) (api.Page[api.Attempt], error) {
-		var after int64
-		if place != "" {
-			if after, err = strconv.ParseInt(place, 10, 64); err != nil {
-				return api.Page[api.Attempt]{}, store.ErrPageToken
-			}
-		}
-		size := pageSize(item.Request.PageSize)
-		attempts, err := s.Store.Attempts(ctx, owner, item.Principal.User, id, after, size+1)
-		return page(attempts, size, func(a api.Attempt) string { return strconv.FormatInt(a.Epoch, 10) }), err
+	of := listingOf(api.HopAttempts, item.Principal, id, item.Request.PageSize, item.Request.PageToken)
+	key := func(a api.Attempt) string { return strconv.FormatInt(a.Epoch, 10) }
+	return listed(s, of, byNumber, key, func(after int64, limit int) ([]api.Attempt, error) {
+		return s.Store.Attempts(ctx, owner, item.Principal.User, id, after, limit)
 	})
 }
 

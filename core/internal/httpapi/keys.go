@@ -96,9 +96,9 @@ func (s *Server) listKeys(ctx context.Context, item api.Item[api.HopPageRequest]
 	if err != nil {
 		return api.Page[api.Key]{}, err
 	}
-	return paged(s, listingOf(api.HopKeyList, item.Principal, owner), item.Request.PageToken, func(place string) (api.Page[api.Key], error) {
-		keys, err := s.Store.ListKeys(ctx, owner, place, item.Request.PageSize+1)
-		return page(keys, item.Request.PageSize, func(k api.Key) string { return k.KeyID }), err
+	of := listingOf(api.HopKeyList, item.Principal, owner, item.Request.PageSize, item.Request.PageToken)
+	return listed(s, of, byText, func(k api.Key) string { return k.KeyID }, func(after string, limit int) ([]api.Key, error) {
+		return s.Store.ListKeys(ctx, owner, after, limit)
 	})
 }
 

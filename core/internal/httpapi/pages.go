@@ -4,51 +4,33 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// listing is what a page token belongs to. With another list, tenant, user or filter the
-// place in it would mean something else, or reveal what the caller may not see.
+// listing is a page that is asked for. Its fields in JSON are what the page token belongs to: with
+// another list, tenant, user or filter its cursor would mean something else, or reveal what the caller
+// may not see.
 type listing struct {
 	List   string `json:"list"`
 	Kind   string `json:"kind"`
 	Tenant string `json:"tenant"`
 	User   string `json:"user"`
 	Filter any    `json:"filter"`
+
+	size  int
+	token string
 }
 
-func listingOf(list string, p api.Principal, filter any) listing {
-	return listing{List: list, Kind: p.Kind, Tenant: p.Tenant, User: p.User, Filter: filter}
-}
-
-// paged reads a page of a list. read takes and returns a place in the list; the page token is
-// that place, sealed: encrypted, because it may be the id of a job that the caller may not
-// see, and authenticated. A token that was changed, or is another listing's, is refused.
-func paged[T any](s *Server, of listing, token string, read func(place string) (api.Page[T], error)) (api.Page[T], error) {
-	where, err := json.Marshal(of)
-	if err != nil {
-		return api.Page[T]{}, fmt.Errorf("page token: %w", err)
-	}
-	place := ""
-	if token != "" {
-		sealed, err := base64.RawURLEncoding.Strict().DecodeString(token)
-		if err != nil {
-			return api.Page[T]{}, store.ErrPageToken
-		}
-		opened, _, err := s.Pages.Open(sealed, "page "+string(where))
-		if err != nil {
-			return api.Page[T]{}, store.ErrPageToken
-		}
-		place = string(opened)
-	}
-	page, err := read(place)
-	if err == nil && page.NextPageToken != nil {
-		next := base64.RawURLEncoding.EncodeToString(s.Pages.Seal([]byte(*page.NextPageToken), "page "+string(where)))
-		page.NextPageToken = &next
-	}
-	return page, err
+// listingOf takes the page size within its bounds.
+func listingOf(list string, p api.Principal, filter any, size int, token string) listing {
+	return listing{List: list, Kind: p.Kind, Tenant: p.Tenant, User: p.User, Filter: filter, size: pageSize(size), token: token}
 }
 
 // pageSize is the size of a page: the size asked for, within its bounds.
@@ -59,16 +41,79 @@ func pageSize(asked int) int {
 	return min(asked, api.MaxPageSize)
 }
 
-// page makes a page of a list that was read with one item more than size: the extra item
-// says that there is a next page.
-func page[T any](found []T, size int, token func(T) string) api.Page[T] {
+// paged reads a page of a list. read takes a cursor, empty for the first page, and returns the next
+// page's as its token. The page token is the cursor, sealed: encrypted, because it may be the id of a
+// job that the caller may not see, and authenticated. A token that was changed, or is another
+// listing's, is refused.
+func paged[T any](s *Server, of listing, read func(cursor string, size int) (api.Page[T], error)) (api.Page[T], error) {
+	where, err := json.Marshal(of)
+	if err != nil {
+		return api.Page[T]{}, fmt.Errorf("page token: %w", err)
+	}
+	cursor := ""
+	if of.token != "" {
+		sealed, err := base64.RawURLEncoding.Strict().DecodeString(of.token)
+		if err != nil {
+			return api.Page[T]{}, store.ErrPageToken
+		}
+		opened, _, err := s.Pages.Open(sealed, "page "+string(where))
+		if err != nil {
+			return api.Page[T]{}, store.ErrPageToken
+		}
+		cursor = string(opened)
+	}
+	page, err := read(cursor, of.size)
+	if err == nil && page.NextPageToken != nil {
+		next := base64.RawURLEncoding.EncodeToString(s.Pages.Seal([]byte(*page.NextPageToken), "page "+string(where)))
+		page.NextPageToken = &next
+	}
+	return page, err
+}
+
+// order is how the cursors of a list are written: start is before its first item, and parse reads
+// what listed's key writes.
+type order[P any] struct {
+	start P
+	parse func(string) (P, error)
+}
+
+// The orders of lists.
+var (
+	byText     = order[string]{parse: func(text string) (string, error) { return text, nil }}
+	newestID   = order[uuid.UUID]{start: uuid.Max, parse: uuid.Parse}
+	byNumber   = order[int64]{parse: func(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }}
+	newestInt  = order[int]{start: math.MaxInt32, parse: strconv.Atoi}
+	newestTime = order[*time.Time]{parse: func(text string) (*time.Time, error) {
+		micros, err := strconv.ParseInt(text, 10, 64)
+		return new(time.UnixMicro(micros)), err
+	}}
+)
+
+// listed reads a page of a list that is read by a limit: one item more than the page says that there is
+// a next page. key is the cursor of an item.
+func listed[T, P any](s *Server, of listing, by order[P], key func(T) string, read func(after P, limit int) ([]T, error)) (api.Page[T], error) {
+	return paged(s, of, func(cursor string, size int) (api.Page[T], error) {
+		after := by.start
+		if cursor != "" {
+			var err error
+			if after, err = by.parse(cursor); err != nil {
+				return api.Page[T]{}, store.ErrPageToken
+			}
+		}
+		found, err := read(after, size+1)
+		return page(found, size, key), err
+	})
+}
+
+// page makes a page of a list that was read with one item more than size.
+func page[T any](found []T, size int, key func(T) string) api.Page[T] {
 	made := api.Page[T]{Items: found}
 	if found == nil {
 		made.Items = []T{}
 	}
-	if len(found) > size && size > 0 {
+	if len(found) > size {
 		made.Items = found[:size]
-		next := token(found[size-1])
+		next := key(found[size-1])
 		made.NextPageToken = &next
 	}
 	return made

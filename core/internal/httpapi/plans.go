@@ -34,9 +34,9 @@ func (s *Server) getPlan(ctx context.Context, item api.Item[api.HopPlanGetReques
 //	@x-example-first {"page_size": 50}
 //	@Router      /internal/v1/plan-lists [post]
 func (s *Server) listPlans(ctx context.Context, item api.Item[api.HopPageRequest]) (api.Page[api.Plan], error) {
-	return paged(s, listingOf(api.HopPlanList, item.Principal, nil), item.Request.PageToken, func(place string) (api.Page[api.Plan], error) {
-		plans, err := s.Store.ListPlans(ctx, place, item.Request.PageSize+1)
-		return page(plans, item.Request.PageSize, func(p api.Plan) string { return p.Name }), err
+	of := listingOf(api.HopPlanList, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+	return listed(s, of, byText, func(p api.Plan) string { return p.Name }, func(after string, limit int) ([]api.Plan, error) {
+		return s.Store.ListPlans(ctx, after, limit)
 	})
 }
 

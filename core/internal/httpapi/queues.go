@@ -24,10 +24,9 @@ import (
 //	@x-example-first {"page_size": 50, "depth_budget": 10000}
 //	@Router      /internal/v1/queue-lists [post]
 func (s *Server) listQueues(ctx context.Context, owner tenant.ID, item api.Item[api.HopQueuesRequest]) (api.Page[api.Queue], error) {
-	return paged(s, listingOf(api.HopQueues, item.Principal, nil), item.Request.PageToken, func(place string) (api.Page[api.Queue], error) {
-		size := pageSize(item.Request.PageSize)
-		queues, err := s.Dispatcher.Queues(ctx, owner, directory.QueuePage{After: place, Size: size + 1, CountTogether: max(item.Request.DepthBudget, 0)})
-		return page(queues, size, func(q api.Queue) string { return q.Name }), err
+	of := listingOf(api.HopQueues, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+	return listed(s, of, byText, func(q api.Queue) string { return q.Name }, func(after string, limit int) ([]api.Queue, error) {
+		return s.Dispatcher.Queues(ctx, owner, directory.QueuePage{After: after, Size: limit, CountTogether: max(item.Request.DepthBudget, 0)})
 	})
 }
 

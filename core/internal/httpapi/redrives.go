@@ -7,7 +7,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
-	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -70,17 +69,9 @@ func (s *Server) getRedrive(ctx context.Context, owner tenant.ID, item api.Item[
 //	@x-example-first {"page_size": 50}
 //	@Router      /internal/v1/redrive-lists [post]
 func (s *Server) listRedrives(ctx context.Context, owner tenant.ID, item api.Item[api.HopPageRequest]) (api.Page[api.Redrive], error) {
-	return paged(s, listingOf(api.HopRedriveList, item.Principal, nil), item.Request.PageToken, func(place string) (api.Page[api.Redrive], error) {
-		before := uuid.Max
-		if place != "" {
-			var err error
-			if before, err = uuid.Parse(place); err != nil {
-				return api.Page[api.Redrive]{}, store.ErrPageToken
-			}
-		}
-		size := pageSize(item.Request.PageSize)
-		listed, err := s.Store.ListRedrives(ctx, owner, item.Principal.User, before, size+1)
-		return page(listed, size, func(r api.Redrive) string { return r.ID }), err
+	of := listingOf(api.HopRedriveList, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+	return listed(s, of, newestID, func(r api.Redrive) string { return r.ID }, func(before uuid.UUID, limit int) ([]api.Redrive, error) {
+		return s.Store.ListRedrives(ctx, owner, item.Principal.User, before, limit)
 	})
 }
 

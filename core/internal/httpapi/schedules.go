@@ -71,10 +71,9 @@ func (s *Server) getSchedule(ctx context.Context, owner tenant.ID, item api.Item
 //	@x-example-first {"page_size": 50}
 //	@Router      /internal/v1/schedule-lists [post]
 func (s *Server) listSchedules(ctx context.Context, owner tenant.ID, item api.Item[api.HopPageRequest]) (api.Page[api.Schedule], error) {
-	return paged(s, listingOf(api.HopScheduleList, item.Principal, nil), item.Request.PageToken, func(place string) (api.Page[api.Schedule], error) {
-		size := pageSize(item.Request.PageSize)
-		listed, err := s.Store.ListSchedules(ctx, owner, item.Principal.User, place, size+1)
-		return page(listed, size, func(one api.Schedule) string { return one.Name }), err
+	of := listingOf(api.HopScheduleList, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+	return listed(s, of, byText, func(one api.Schedule) string { return one.Name }, func(after string, limit int) ([]api.Schedule, error) {
+		return s.Store.ListSchedules(ctx, owner, item.Principal.User, after, limit)
 	})
 }
 
@@ -123,20 +122,10 @@ func (s *Server) pauseSchedule(ctx context.Context, owner tenant.ID, item api.It
 //	@x-example-schedule {"name": "nightly", "page_size": 50}
 //	@Router      /internal/v1/schedule-run-lists [post]
 func (s *Server) listScheduleRuns(ctx context.Context, owner tenant.ID, item api.Item[api.HopScheduleRunsRequest]) (api.Page[api.ScheduleRun], error) {
-	request := &item.Request
-	return paged(s, listingOf(api.HopScheduleRuns, item.Principal, request.Name), request.PageToken, func(place string) (api.Page[api.ScheduleRun], error) {
-		var before *time.Time
-		if place != "" {
-			micros, err := strconv.ParseInt(place, 10, 64)
-			if err != nil {
-				return api.Page[api.ScheduleRun]{}, store.ErrPageToken
-			}
-			at := time.UnixMicro(micros)
-			before = &at
-		}
-		size := pageSize(request.PageSize)
-		listed, err := s.Store.ScheduleRuns(ctx, owner, item.Principal.User, request.Name, before, size+1)
-		return page(listed, size, func(run api.ScheduleRun) string { return strconv.FormatInt(run.At.UnixMicro(), 10) }), err
+	of := listingOf(api.HopScheduleRuns, item.Principal, item.Request.Name, item.Request.PageSize, item.Request.PageToken)
+	key := func(run api.ScheduleRun) string { return strconv.FormatInt(run.At.UnixMicro(), 10) }
+	return listed(s, of, newestTime, key, func(before *time.Time, limit int) ([]api.ScheduleRun, error) {
+		return s.Store.ScheduleRuns(ctx, owner, item.Principal.User, item.Request.Name, before, limit)
 	})
 }
 

@@ -84,14 +84,14 @@ func (s *Server) readUsage(ctx context.Context, owner tenant.ID, item api.Item[a
 	request := item.Request
 	filter := api.HopUsageRequest{From: request.From, To: request.To, By: request.By}
 	var made api.Usage
-	listed, err := paged(s, listingOf(api.HopUsage, item.Principal, filter), request.PageToken, func(place string) (api.Page[api.UsageItem], error) {
-		size := pageSize(request.PageSize)
+	of := listingOf(api.HopUsage, item.Principal, filter, request.PageSize, request.PageToken)
+	items, err := paged(s, of, func(cursor string, size int) (api.Page[api.UsageItem], error) {
 		var err error
-		if made, err = s.Store.Usage(ctx, owner, request, place, size+1); err != nil || made.By == api.ByDay {
+		if made, err = s.Store.Usage(ctx, owner, request, cursor, size+1); err != nil || made.By == api.ByDay {
 			return api.Page[api.UsageItem]{Items: made.Items}, err
 		}
 		return page(made.Items, size, ledger.Place), nil
 	})
-	made.Items, made.NextPageToken = listed.Items, listed.NextPageToken
+	made.Items, made.NextPageToken = items.Items, items.NextPageToken
 	return made, err
 }

@@ -61,20 +61,13 @@ func tenantID(text string) (uuid.UUID, error) {
 //	@x-example-first {"page_size": 50}
 //	@Router      /internal/v1/tenant-lists [post]
 func (s *Server) listTenants(ctx context.Context, item api.Item[api.HopPageRequest]) (api.Page[api.Tenant], error) {
-	return paged(s, listingOf(api.HopTenantList, item.Principal, nil), item.Request.PageToken, func(place string) (api.Page[api.Tenant], error) {
-		var before *uuid.UUID
-		if place != "" {
-			id, err := uuid.Parse(place)
-			if err != nil {
-				return api.Page[api.Tenant]{}, store.ErrPageToken
-			}
-			before = &id
-		}
-		tenants, err := s.Store.ListTenants(ctx, before, item.Request.PageSize+1)
+	of := listingOf(api.HopTenantList, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+	return listed(s, of, newestID, func(t api.Tenant) string { return t.ID }, func(before uuid.UUID, limit int) ([]api.Tenant, error) {
+		tenants, err := s.Store.ListTenants(ctx, before, limit)
 		for i := range tenants {
 			tenants[i], _ = s.shown(tenants[i], nil)
 		}
-		return page(tenants, item.Request.PageSize, func(t api.Tenant) string { return t.ID }), err
+		return tenants, err
 	})
 }
 

@@ -167,10 +167,9 @@ func (s *Server) getType(ctx context.Context, owner tenant.ID, item api.Item[api
 //	@x-example-first {"page_size": 50}
 //	@Router      /internal/v1/type-lists [post]
 func (s *Server) listTypes(ctx context.Context, owner tenant.ID, item api.Item[api.HopPageRequest]) (api.Page[api.JobTypeSummary], error) {
-	return paged(s, listingOf(api.HopTypeList, item.Principal, nil), item.Request.PageToken, func(place string) (api.Page[api.JobTypeSummary], error) {
-		size := pageSize(item.Request.PageSize)
-		listed, err := s.Store.ListTypes(ctx, owner, place, size+1)
-		return page(listed, size, func(one api.JobTypeSummary) string { return one.Type }), err
+	of := listingOf(api.HopTypeList, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+	return listed(s, of, byText, func(one api.JobTypeSummary) string { return one.Type }, func(after string, limit int) ([]api.JobTypeSummary, error) {
+		return s.Store.ListTypes(ctx, owner, after, limit)
 	})
 }
 
@@ -187,14 +186,10 @@ func (s *Server) listTypes(ctx context.Context, owner tenant.ID, item api.Item[a
 //	@x-example-first {"type": "mail.send", "page_size": 50}
 //	@Router      /internal/v1/type-versions [post]
 func (s *Server) listTypeVersions(ctx context.Context, owner tenant.ID, item api.Item[api.HopTypeRequest]) (api.Page[api.JobTypeSummary], error) {
-	of := listingOf(api.HopTypeVersions, item.Principal, item.Request.Type)
-	return paged(s, of, item.Request.PageToken, func(place string) (api.Page[api.JobTypeSummary], error) {
-		before, size := 1<<30, pageSize(item.Request.PageSize)
-		if place != "" {
-			before, _ = strconv.Atoi(place) // sealed by us
-		}
-		listed, err := s.Store.TypeVersions(ctx, owner, item.Request.Type, before, size+1)
-		return page(listed, size, func(one api.JobTypeSummary) string { return strconv.Itoa(one.Version) }), err
+	of := listingOf(api.HopTypeVersions, item.Principal, item.Request.Type, item.Request.PageSize, item.Request.PageToken)
+	key := func(one api.JobTypeSummary) string { return strconv.Itoa(one.Version) }
+	return listed(s, of, newestInt, key, func(before, limit int) ([]api.JobTypeSummary, error) {
+		return s.Store.TypeVersions(ctx, owner, item.Request.Type, before, limit)
 	})
 }
 

@@ -92,10 +92,9 @@ func (s *Server) getWebhook(ctx context.Context, owner tenant.ID, item api.Item[
 //	@x-example-first {"page_size": 50}
 //	@Router      /internal/v1/webhook-lists [post]
 func (s *Server) listWebhooks(ctx context.Context, owner tenant.ID, item api.Item[api.HopPageRequest]) (api.Page[api.Webhook], error) {
-	return paged(s, listingOf(api.HopWebhookList, item.Principal, nil), item.Request.PageToken, func(place string) (api.Page[api.Webhook], error) {
-		size := pageSize(item.Request.PageSize)
-		listed, err := s.Dispatcher.Webhooks(ctx, owner, place, size+1)
-		return page(listed, size, func(one api.Webhook) string { return one.Name }), err
+	of := listingOf(api.HopWebhookList, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+	return listed(s, of, byText, func(one api.Webhook) string { return one.Name }, func(after string, limit int) ([]api.Webhook, error) {
+		return s.Dispatcher.Webhooks(ctx, owner, after, limit)
 	})
 }
 

@@ -62,9 +62,10 @@ func (s *Server) listWorkers(ctx context.Context, item api.Item[api.HopPageReque
 			return api.Page[api.Worker]{}, err
 		}
 	}
-	return paged(s, listingOf(api.HopWorkers, item.Principal, nil), item.Request.PageToken, func(place string) (api.Page[api.Worker], error) {
-		size := pageSize(item.Request.PageSize)
-		workers, err := s.Store.ListWorkers(ctx, owner, place, size+1)
-		return page(workers, size, func(w api.Worker) string { return w.WorkerID }), err
+	of := listingOf(api.HopWorkers, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+	return listed(s, of, byText, workerID, func(after string, limit int) ([]api.Worker, error) {
+		return s.Store.ListWorkers(ctx, owner, after, limit)
 	})
 }
+
+func workerID(w api.Worker) string { return w.WorkerID }

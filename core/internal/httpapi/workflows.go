@@ -79,9 +79,9 @@ func (s *Server) getWorkflow(ctx context.Context, owner tenant.ID, item api.Item
 //	@x-example-running {"filter": {"state": "running"}, "page_size": 50}
 //	@Router      /internal/v1/workflow-lists [post]
 func (s *Server) listWorkflows(ctx context.Context, owner tenant.ID, item api.Item[api.HopWorkflowListRequest]) (api.Page[api.Workflow], error) {
-	filter := item.Request.Filter
-	return paged(s, listingOf(api.HopWorkflowList, item.Principal, filter), item.Request.PageToken, func(place string) (api.Page[api.Workflow], error) {
-		return s.Store.ListWorkflows(ctx, owner, item.Principal.User, filter, pageSize(item.Request.PageSize), place)
+	of := listingOf(api.HopWorkflowList, item.Principal, item.Request.Filter, item.Request.PageSize, item.Request.PageToken)
+	return paged(s, of, func(cursor string, size int) (api.Page[api.Workflow], error) {
+		return s.Store.ListWorkflows(ctx, owner, item.Principal.User, item.Request.Filter, size, cursor)
 	})
 }
 
@@ -147,10 +147,11 @@ func (s *Server) listParents(ctx context.Context, item api.Item[api.HopParentsRe
 	if err != nil {
 		return api.Page[api.JobParent]{}, err
 	}
-	return paged(s, listingOf(api.HopParents, item.Principal, id), item.Request.PageToken, func(place string) (api.Page[api.JobParent], error) {
-		page := queue.ParentsPage{Size: pageSize(item.Request.PageSize)}
-		if place != "" {
-			if page.After, err = uuid.Parse(place); err != nil {
+	of := listingOf(api.HopParents, item.Principal, id, item.Request.PageSize, item.Request.PageToken)
+	return paged(s, of, func(cursor string, size int) (api.Page[api.JobParent], error) {
+		page := queue.ParentsPage{Size: size}
+		if cursor != "" {
+			if page.After, err = uuid.Parse(cursor); err != nil {
 				return api.Page[api.JobParent]{}, store.ErrPageToken
 			}
 		}

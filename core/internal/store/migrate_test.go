@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
@@ -133,7 +134,7 @@ func TestTenantsKeysPlans(t *testing.T) {
 	if keys, err := f.Store.ListKeys(t.Context(), f.Tenant, "", 10); err != nil || len(keys) != 1 || keys[0].KeyID != "k3" {
 		t.Errorf("%+v %v", keys, err)
 	}
-	if tenants, err := f.Store.ListTenants(t.Context(), nil, 10); err != nil || len(tenants) != 1 {
+	if tenants, err := f.Store.ListTenants(t.Context(), uuid.Max, 10); err != nil || len(tenants) != 1 {
 		t.Errorf("%+v %v", tenants, err)
 	}
 }
