@@ -44,7 +44,7 @@ func accessWords() map[string]string {
 
 // operation completes one operation. Its extensions are spent by that.
 func (c *completer) operation(path, method string, op *openapi3.Operation) error {
-	if op.Summary == "" || op.Description == "" || op.OperationID == "" || len(op.Tags) == 0 {
+	if op.Summary == "" || op.Description == "" && !c.service.internal || op.OperationID == "" || len(op.Tags) == 0 {
 		return fmt.Errorf("it needs a Summary, a Description, an ID and Tags")
 	}
 	access, _ := op.Extensions[accessExtension].(string)
@@ -111,7 +111,7 @@ func (c *completer) internalOperation(access, path string, op *openapi3.Operatio
 		names[i] = "`" + string(code) + "`"
 	}
 	slices.Sort(names)
-	op.Description += "\n\n" + sentence + " An item may be answered with " + strings.Join(slices.Compact(names), ", ") + "."
+	op.Description = strings.TrimSpace(op.Description + "\n\n" + sentence + " An item may be answered with " + strings.Join(slices.Compact(names), ", ") + ".")
 	wrap := func(example any) any {
 		return map[string]any{"items": []any{map[string]any{"principal": principal, "request": example}}}
 	}
@@ -137,6 +137,8 @@ func principalOf(access string) (principal map[string]any, sentence string, ok b
 		return tenant, "For principals of a tenant, bound to no user, and of the platform.", true
 	case "manager":
 		return tenant, "For principals of a tenant, bound to no user.", true
+	case "reader or worker":
+		return tenant, "For principals of a tenant with the scope `read`, and for those of workers: of a tenant, bound to no user, and of the platform.", true
 	case "manager or operator":
 		return tenant, "For principals of a tenant, bound to no user, and for the operator.", true
 	case "admin or operator":

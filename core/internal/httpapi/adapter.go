@@ -45,11 +45,11 @@ func withTimeout(r *http.Request, wait time.Duration) (context.Context, context.
 }
 
 // adapt serves a signed call over HTTP.
-func (s *Server) adapt(r route) gin.HandlerFunc {
+func (s *Server) adapt(path string, serve handler) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		ctx, cancel := withTimeout(c.Request, r.wait)
+		ctx, cancel := withTimeout(c.Request, waitOf(path))
 		defer cancel()
-		made, err := r.serve(s.tracing(ctx, r.path), bodyOf(ctx))
+		made, err := serve(s.tracing(ctx, path), bodyOf(ctx))
 		if err != nil {
 			s.refuse(c, asProblem(ctx, err))
 			return
@@ -65,9 +65,9 @@ func (s *Server) adapt(r route) gin.HandlerFunc {
 }
 
 // probe serves a probe over HTTP.
-func (s *Server) probe(r route) gin.HandlerFunc {
+func (s *Server) probe(serve handler) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		made, err := r.serve(c.Request.Context(), nil)
+		made, err := serve(c.Request.Context(), nil)
 		if err != nil {
 			s.refuse(c, asProblem(c.Request.Context(), err))
 			return

@@ -59,11 +59,7 @@ func (c *CellDoor) Open(server *Server, target cells.Target) {
 	if server.types == nil { // Handler makes them for the home cell only
 		server.types = server.newTypes()
 	}
-	made := &cellRoutes{server: server, serve: map[string]handler{}, target: target}
-	for _, r := range server.allRoutes() {
-		made.serve[r.path] = r.serve
-	}
-	c.routes.Store(made)
+	c.routes.Store(&cellRoutes{server: server, serve: server.routes(), target: target})
 	c.Gate.Set(true)
 }
 
@@ -74,19 +70,12 @@ const homeTime = 5 * time.Second
 // cell. The home cell's server is the door.
 func (d *Divider) Handler(registry prometheus.Registerer) http.Handler {
 	home := d.home()
-	probes := []route{
-		{"GET", "/livez", 0, 0, home.livez},
-		{"GET", "/readyz", 0, 0, d.readyz},
+	probes := map[string]handler{"/livez": home.livez, "/readyz": d.readyz}
+	routes := home.routes()
+	for path := range routes {
+		routes[path] = d.byTenant(path)
 	}
-	own := d.ownRoutes()
-	routes := home.allRoutes()
-	for i := range routes {
-		if serve, special := own[routes[i].path]; special {
-			routes[i].serve = serve
-		} else {
-			routes[i].serve = d.byTenant(routes[i].path)
-		}
-	}
+	maps.Copy(routes, d.ownRoutes())
 	return home.router(registry, probes, routes)
 }
 

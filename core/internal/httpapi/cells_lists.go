@@ -11,6 +11,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/stats"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/clock"
 )
@@ -18,7 +19,7 @@ import (
 // listRoutes serve what is read in several cells and merged.
 func (d *Divider) listRoutes() map[string]handler {
 	return map[string]handler{
-		api.HopAudit:        each(d.listAudit),
+		api.HopAudit:        each(forManagerOrOperator(d.listAudit)),
 		api.HopWorkers:      each(d.listWorkers),
 		api.HopInstallation: each(forOperator(d.installation)),
 		api.HopTenantStats:  each(forOperator(d.tenantStats)),
@@ -158,8 +159,8 @@ func (d *Divider) allCells() []int {
 
 // listAudit merges the audit log of the directory, which is in the home cell, and those of the cells:
 // a tenant's actions on its jobs and queues are recorded where these are.
-func (d *Divider) listAudit(ctx context.Context, item api.Item[api.HopAuditRequest]) (api.Page[api.AuditEntry], error) {
-	filter, owner, err := auditOf(item)
+func (d *Divider) listAudit(ctx context.Context, owner *tenant.ID, item api.Item[api.HopAuditRequest]) (api.Page[api.AuditEntry], error) {
+	filter, owner, err := auditOf(owner, item.Request.Filter)
 	if err != nil {
 		return api.Page[api.AuditEntry]{}, err
 	}
@@ -194,14 +195,10 @@ func (d *Divider) listWorkers(ctx context.Context, item api.Item[api.HopPageRequ
 		}
 		return *answer.Value, nil
 	}
-	owner, err := ofWorker(item.Principal)
-	if err != nil {
-		return api.Page[api.Worker]{}, err
-	}
 	of := listingOf(api.HopWorkers, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return paged(d.home(), of, func(place string, size int) (api.Page[api.Worker], error) {
 		return mergeList(ctx, d, d.allCells(), size, place, func(ctx context.Context, s *Server, place string) (api.Page[api.Worker], error) {
-			workers, err := s.Store.ListWorkers(ctx, owner, place, size+1)
+			workers, err := s.Store.ListWorkers(ctx, tenant.Platform, place, size+1)
 			return page(workers, size, workerID), err
 		}, func(a, b api.Worker) int { return cmp.Compare(a.WorkerID, b.WorkerID) }, workerID)
 	})

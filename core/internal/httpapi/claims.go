@@ -13,19 +13,14 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// claimJobs serves claims side by side: each may wait. Jobs that were leased for a response
-// that is not sent are released.
+// claimJobs claims jobs. Items wait side by side, each up to its `wait_ms`. Jobs that were leased for a
+// response that is not sent are released.
 //
-//	@Summary     Claim jobs
-//	@Description Items wait side by side, each up to its `wait_ms`. Jobs that were leased for an answer that is not sent are released.
-//	@ID          claims
-//	@Tags        Workers
 //	@Param       envelope body api.Envelope[api.ClaimRequest] true "The callers' requests."
 //	@Success     200 {object} api.Results[api.ClaimResponse] "An answer for each item."
 //	@x-access    "worker"
 //	@x-problems  ["rate_limited"]
 //	@x-example-one {"worker_id": "worker-1", "queues": ["default"]}
-//	@Router      /internal/v1/claims [post]
 func (s *Server) claimJobs(ctx context.Context, body []byte) (response, error) {
 	items, err := decodeItems[api.ClaimRequest](body)
 	if err != nil {

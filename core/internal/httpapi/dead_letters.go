@@ -15,17 +15,9 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// listDeadLetters reads a page of dead letters.
+// listDeadLetters lists dead letters by a filter, newest job id first.
 //
-//	@Summary     List dead letters
-//	@Description A page by a filter, newest job id first.
-//	@ID          deadLetterLists
-//	@Tags        Dead letters
-//	@Param       envelope body api.Envelope[api.HopDeadLettersRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Page[api.DeadLetter]] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-example-exhausted {"filter": {"reason": "exhausted"}, "page_size": 50}
-//	@Router      /internal/v1/dead-letter-lists [post]
 func (s *Server) listDeadLetters(ctx context.Context, owner tenant.ID, item api.Item[api.HopDeadLettersRequest]) (api.Page[api.DeadLetter], error) {
 	of := listingOf(api.HopDeadLetters, item.Principal, item.Request.Filter, item.Request.PageSize, item.Request.PageToken)
 	return paged(s, of, func(cursor string, size int) (api.Page[api.DeadLetter], error) {
@@ -33,33 +25,19 @@ func (s *Server) listDeadLetters(ctx context.Context, owner tenant.ID, item api.
 	})
 }
 
-// groupDeadLetters reads the largest groups of dead letters.
+// groupDeadLetters reads the largest groups of dead letters that match, by fingerprint and queue. At most
+// the newest 100,000 are read.
 //
-//	@Summary     Group dead letters
-//	@Description The largest groups of those that match, by fingerprint and queue. At most the newest 100,000 are read.
-//	@ID          deadLetterGroups
-//	@Tags        Dead letters
-//	@Param       envelope body api.Envelope[api.HopDeadLetterGroupsRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.DeadLetterGroups] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-example-queue {"filter": {"queue": "default"}, "size": 50}
-//	@Router      /internal/v1/dead-letter-groups [post]
 func (s *Server) groupDeadLetters(ctx context.Context, owner tenant.ID, item api.Item[api.HopDeadLetterGroupsRequest]) (api.DeadLetterGroups, error) {
 	return s.Store.DeadLetterGroups(ctx, owner, item.Principal.User, item.Request.Filter, pageSize(item.Request.Size))
 }
 
-// redriveJob redrives one dead letter.
+// redriveJob redrives one dead letter. The job is queued again under its id, and its attempts are counted
+// from 1 again.
 //
-//	@Summary     Redrive a dead letter
-//	@Description The job is queued again under its id, and its attempts are counted from 1 again.
-//	@ID          redrives
-//	@Tags        Dead letters
-//	@Param       envelope body api.Envelope[api.HopJobRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.JobSummary] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-problems  ["not_found", "not_dead", "dedupe_conflict", "active_cap_reached", "too_many_lanes"]
 //	@x-example-job {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
-//	@Router      /internal/v1/redrives [post]
 func (s *Server) redriveJob(ctx context.Context, owner tenant.ID, item api.Item[api.HopJobRequest]) (api.JobSummary, error) {
 	id, err := jobID(item.Request.JobID)
 	if err != nil {
@@ -72,23 +50,17 @@ func (s *Server) redriveJob(ctx context.Context, owner tenant.ID, item api.Item[
 	return *redriven.Job, nil
 }
 
-// redriveDeadLetters redrives dead letters by id, or begins a redrive by filter.
+// redriveDeadLetters redrives dead letters by ids, each with a status of its own, or by a filter in the
+// background, as a redrive. With `dry_run` they are only counted.
 //
-//	@Summary     Redrive dead letters
-//	@Description By ids, each with a status of its own; by a filter in the background, as a redrive; with `dry_run` only counted.
-//	@ID          deadLetterRedrives
-//	@Tags        Dead letters
-//	@Param       envelope body api.Envelope[api.DeadLetterRequest] true "The callers' requests."
 //	@Success     200 {object} api.Results[api.DeadLetterResponse] "An answer for each item."
 //	@Success     default {object} api.Results[api.Matched]
 //	@Success     202 {object} api.Results[api.Redrive] "With `filter`: the redrive has started."
-//	@x-access    "tenant"
 //	@x-problems  ["rate_limited"]
 //	@x-example-ids {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"]}
 //	@x-example-filter {"filter": {"queue": "default", "reason": "permanent"}, "rate_per_second": 50}
 //	@x-example-canary {"filter": {"queue": "default"}, "canary": {"count": 20, "success": 0.9, "timeout_seconds": 600}}
 //	@x-example-dry-run {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "dry_run": true}
-//	@Router      /internal/v1/dead-letter-redrives [post]
 func (s *Server) redriveDeadLetters(ctx context.Context, owner tenant.ID, item api.Item[api.DeadLetterRequest]) (json.RawMessage, error) {
 	ids, err := deadLetterIDs(&item.Request)
 	if err != nil {
@@ -115,21 +87,15 @@ func redriveResponse(ctx context.Context, all []deadletter.Redriven) api.DeadLet
 	return response
 }
 
-// discardDeadLetters deletes dead letters by id, or begins a discard by filter.
+// discardDeadLetters deletes dead letters by ids, each with a status of its own, or by a filter in the
+// background, as a redrive. With `dry_run` they are only counted.
 //
-//	@Summary     Discard dead letters
-//	@Description By ids, each with a status of its own; by a filter in the background, as a redrive; with `dry_run` only counted.
-//	@ID          deadLetterDiscards
-//	@Tags        Dead letters
-//	@Param       envelope body api.Envelope[api.DeadLetterRequest] true "The callers' requests."
 //	@Success     200 {object} api.Results[api.DeadLetterResponse] "An answer for each item."
 //	@Success     default {object} api.Results[api.Matched]
 //	@Success     202 {object} api.Results[api.Redrive] "With `filter`: the redrive has started."
-//	@x-access    "tenant"
 //	@x-problems  ["rate_limited"]
 //	@x-example-ids {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"]}
 //	@x-example-filter {"filter": {"queue": "default", "reason": "permanent"}, "rate_per_second": 50}
-//	@Router      /internal/v1/dead-letter-discards [post]
 func (s *Server) discardDeadLetters(ctx context.Context, owner tenant.ID, item api.Item[api.DeadLetterRequest]) (json.RawMessage, error) {
 	ids, err := deadLetterIDs(&item.Request)
 	if err != nil {

@@ -12,29 +12,19 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// livez says that the process is alive.
+// livez says that the process is alive. 200 as long as it can answer at all.
 //
-//	@Summary     Liveness
-//	@Description 200 as long as it can answer at all.
-//	@ID          livez
-//	@Tags        Health
 //	@Success     200 {object} map[string]string "Alive."
-//	@x-access    "public"
-//	@Router      /livez [get]
 func (*Server) livez(context.Context, []byte) (response, error) {
 	return response{status: http.StatusOK, value: map[string]string{"status": "ok"}}, nil
 }
 
-// readyz says whether calls should be sent to this core.
+// readyz says whether calls should be sent to this core. 200 `ok`, or 200 `degraded` if the database is
+// `down` or `read_only`; 503 `starting` with the reason until it was reached for the first time, 503
+// `draining` once core is about to stop.
 //
-//	@Summary     Should calls be sent here
-//	@Description 200 `ok`, or 200 `degraded` if the database is `down` or `read_only`; 503 `starting` with the reason until it was reached for the first time, 503 `draining` once core is about to stop.
-//	@ID          readyz
-//	@Tags        Health
 //	@Success     200 {object} api.Readiness "Ready."
 //	@Failure     503 {object} api.Readiness "It waits for its database, or is about to stop."
-//	@x-access    "public"
-//	@Router      /readyz [get]
 func (s *Server) readyz(ctx context.Context, _ []byte) (response, error) {
 	found := s.checkReadiness(ctx)
 	if found.Status == statusDraining {
@@ -43,17 +33,7 @@ func (s *Server) readyz(ctx context.Context, _ []byte) (response, error) {
 	return response{status: http.StatusOK, value: found}, nil
 }
 
-// readiness says the same to a gateway.
-//
-//	@Summary     Is core ready
-//	@Description What /readyz says, as a signed call.
-//	@ID          readiness
-//	@Tags        Health
-//	@Param       envelope body api.Envelope[any] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Readiness] "An answer for each item."
-//	@x-access    "anybody"
-//	@x-example-ask {}
-//	@Router      /internal/v1/readiness [post]
+// readiness says what /readyz says, as a signed call.
 func (s *Server) readiness(ctx context.Context, _ api.Item[struct{}]) (api.Readiness, error) {
 	return s.checkReadiness(ctx), nil
 }

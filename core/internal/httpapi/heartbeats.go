@@ -9,18 +9,11 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// heartbeat extends a worker's leases.
+// heartbeat extends a worker's leases. The worker first, then its leases, each answered in the order sent.
+// What a lease reports is stored if it is held.
 //
-//	@Summary     Keep leases alive
-//	@Description The worker first, then its leases, each answered in the order sent. What a lease reports is stored if it is held.
-//	@ID          heartbeats
-//	@Tags        Workers
-//	@Param       envelope body api.Envelope[api.HopHeartbeatRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.HeartbeatResponse] "An answer for each item."
-//	@x-access    "worker"
 //	@x-problems  ["worker_unknown"]
 //	@x-example-lease {"worker_id": "worker-1", "leases": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "lease_token": "LEASE_TOKEN"}]}
-//	@Router      /internal/v1/heartbeats [post]
 func (s *Server) heartbeat(ctx context.Context, owner tenant.ID, item api.Item[api.HopHeartbeatRequest]) (api.HeartbeatResponse, error) {
 	request := &item.Request
 	// The worker first: a dead one must register before its leases count again.

@@ -10,17 +10,10 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// installation reads how the stores are.
-//
-//	@Summary     Read the state of the installation
-//	@Description Cores and gateways, PostgreSQL as its statistics views show it, statements of cores that have run for more than a second, and the redrives by filter that go on. A few statements, whatever the backlog. `checks` has each cell's state where there are several; the gateway adds its own.
-//	@ID          installation
-//	@Tags        Tenants and keys
-//	@Param       envelope body api.Envelope[any] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Installation] "An answer for each item."
-//	@x-access    "operator"
-//	@x-example-none {}
-//	@Router      /internal/v1/installation [post]
+// installation reads the state of the installation. Cores and gateways, PostgreSQL as its statistics views
+// show it, statements of cores that have run for more than a second, and the redrives by filter that go on.
+// A few statements, whatever the backlog. `checks` has each cell's state where there are several; the
+// gateway adds its own.
 func (s *Server) installation(ctx context.Context, _ api.Item[struct{}]) (api.Installation, error) {
 	found := api.Installation{At: api.At(clock.Now()), Checks: map[string]string{}, Cells: []api.CellState{}}
 	var err error
@@ -43,17 +36,11 @@ func (s *Server) installation(ctx context.Context, _ api.Item[struct{}]) (api.In
 	return found, err
 }
 
-// reportProcess notes a gateway, or forgets one that is stopped.
+// reportProcess records that a gateway runs, or that it is stopped. A gateway reports itself every 20 s,
+// and once more when it is stopped. It is shown with the state of the installation, and nothing else
+// depends on it.
 //
-//	@Summary     Report a gateway
-//	@Description A gateway reports itself every 20 s, and once more when it is stopped. It is shown with the state of the installation, and nothing else depends on it.
-//	@ID          processes
-//	@Tags        Tenants and keys
-//	@Param       envelope body api.Envelope[api.HopProcessRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[any] "An answer for each item."
-//	@x-access    "operator"
 //	@x-example-gateway {"id": "JBSWY3DPEHPK3PXPJBSWY3DPEH", "address": "gateway-1:8080", "version": "1.0.0", "age_ms": 20000}
-//	@Router      /internal/v1/processes [post]
 func (s *Server) reportProcess(ctx context.Context, item api.Item[api.HopProcessRequest]) (struct{}, error) {
 	asked := &item.Request
 	if fields := asked.Validate(); len(fields) > 0 {

@@ -11,18 +11,10 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// getJob reads a job.
+// getJob reads a job, payload and result included.
 //
-//	@Summary     Read jobs
-//	@Description The whole job, payload and result included.
-//	@ID          gets
-//	@Tags        Jobs
-//	@Param       envelope body api.Envelope[api.HopGetRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Job] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-problems  ["not_found"]
 //	@x-example-job {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
-//	@Router      /internal/v1/gets [post]
 func (s *Server) getJob(ctx context.Context, owner tenant.ID, item api.Item[api.HopGetRequest]) (api.Job, error) {
 	id, err := jobID(item.Request.JobID)
 	if err != nil {
@@ -31,17 +23,10 @@ func (s *Server) getJob(ctx context.Context, owner tenant.ID, item api.Item[api.
 	return s.Store.Get(ctx, owner, item.Principal.User, id)
 }
 
-// listJobs reads a page of jobs; a principal that is bound to a user sees that user's only.
+// listJobs lists jobs by a filter, newest id first. A principal that is bound to a user sees that user's
+// only.
 //
-//	@Summary     List jobs
-//	@Description A page of jobs by a filter, newest id first.
-//	@ID          lists
-//	@Tags        Jobs
-//	@Param       envelope body api.Envelope[api.HopListRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Page[api.JobSummary]] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-example-queued {"filter": {"states": ["queued"]}, "page_size": 50}
-//	@Router      /internal/v1/lists [post]
 func (s *Server) listJobs(ctx context.Context, owner tenant.ID, item api.Item[api.HopListRequest]) (api.Page[api.JobSummary], error) {
 	filter := item.Request.Filter
 	if bound := item.Principal.User; bound != "" {
@@ -56,18 +41,10 @@ func (s *Server) listJobs(ctx context.Context, owner tenant.ID, item api.Item[ap
 	})
 }
 
-// listAttempts reads a page of a job's attempts.
+// listAttempts lists the executions of a job, by epoch.
 //
-//	@Summary     List attempts
-//	@Description A page of a job's executions, by epoch.
-//	@ID          attemptLists
-//	@Tags        Jobs
-//	@Param       envelope body api.Envelope[api.HopAttemptsRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Page[api.Attempt]] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-problems  ["not_found"]
 //	@x-example-job {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "page_size": 50}
-//	@Router      /internal/v1/attempt-lists [post]
 func (s *Server) listAttempts(ctx context.Context, owner tenant.ID, item api.Item[api.HopAttemptsRequest]) (api.Page[api.Attempt], error) {
 	id, err := jobID(item.Request.JobID)
 	if err != nil {
@@ -80,18 +57,11 @@ func (s *Server) listAttempts(ctx context.Context, owner tenant.ID, item api.Ite
 	})
 }
 
-// cancelJob cancels a job, or asks the worker that runs it to stop.
+// cancelJob cancels a job, or asks the worker that runs it to stop. `requested` says that the job runs, and
+// its worker will be told.
 //
-//	@Summary     Cancel jobs
-//	@Description `requested` says that the job runs, and its worker will be told.
-//	@ID          cancels
-//	@Tags        Jobs
-//	@Param       envelope body api.Envelope[api.HopJobRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.HopCancelResponse] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-problems  ["not_found", "job_terminal"]
 //	@x-example-job {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
-//	@Router      /internal/v1/cancels [post]
 func (s *Server) cancelJob(ctx context.Context, owner tenant.ID, item api.Item[api.HopJobRequest]) (api.HopCancelResponse, error) {
 	id, err := jobID(item.Request.JobID)
 	if err != nil {
@@ -101,18 +71,10 @@ func (s *Server) cancelJob(ctx context.Context, owner tenant.ID, item api.Item[a
 	return api.HopCancelResponse{Job: summary, Requested: requested}, err
 }
 
-// deleteJob forgets an ended job.
+// deleteJob deletes an ended job, with its attempts. Jobs that a dead letter holds are cancelled.
 //
-//	@Summary     Delete ended jobs
-//	@Description With its attempts. Jobs that a dead letter holds are cancelled.
-//	@ID          jobDeletions
-//	@Tags        Jobs
-//	@Param       envelope body api.Envelope[api.HopJobRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[any] "An answer for each item, without a value."
-//	@x-access    "tenant"
 //	@x-problems  ["not_found", "job_live"]
 //	@x-example-job {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
-//	@Router      /internal/v1/job-deletions [post]
 func (s *Server) deleteJob(ctx context.Context, owner tenant.ID, item api.Item[api.HopJobRequest]) (struct{}, error) {
 	id, err := jobID(item.Request.JobID)
 	if err != nil {
@@ -121,18 +83,11 @@ func (s *Server) deleteJob(ctx context.Context, owner tenant.ID, item api.Item[a
 	return struct{}{}, s.Dispatcher.DeleteJob(ctx, owner, item.Principal.User, id)
 }
 
-// waitForJob waits until a job changes.
+// waitForJob waits until a job changes. The answer after `wait_ms` (25 s at most) is the job as it is.
+// Items wait side by side.
 //
-//	@Summary     Wait for jobs
-//	@Description Answers when the job changes, or after `wait_ms` (25 s at most) with the job as it is. Items wait side by side.
-//	@ID          waits
-//	@Tags        Jobs
-//	@Param       envelope body api.Envelope[api.HopWaitRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Job] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-problems  ["not_found"]
 //	@x-example-ended {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "wait_ms": 100, "ended": true}
-//	@Router      /internal/v1/waits [post]
 func (s *Server) waitForJob(ctx context.Context, owner tenant.ID, item api.Item[api.HopWaitRequest]) (api.Job, error) {
 	id, err := jobID(item.Request.JobID)
 	if err != nil {
@@ -144,18 +99,10 @@ func (s *Server) waitForJob(ctx context.Context, owner tenant.ID, item api.Item[
 	})
 }
 
-// explainJob says why a job waits.
+// explainJob says why a job waits, or no longer does. With `details` also the job and its first attempts.
 //
-//	@Summary     Explain jobs
-//	@Description Why a job waits, or no longer does; with `details` also the job and its first attempts.
-//	@ID          explanations
-//	@Tags        Jobs
-//	@Param       envelope body api.Envelope[api.HopExplainRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Explanation] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-problems  ["not_found"]
 //	@x-example-job {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
-//	@Router      /internal/v1/explanations [post]
 func (s *Server) explainJob(ctx context.Context, owner tenant.ID, item api.Item[api.HopExplainRequest]) (api.Explanation, error) {
 	id, err := jobID(item.Request.JobID)
 	if err != nil {

@@ -7,17 +7,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// listCaps reads the caps of a tenant, and of one user of it, with what is used of them.
-//
-//	@Summary     List the caps in use
-//	@Description The caps of the principal's tenant, and of `user` where it is named.
-//	@ID          caps
-//	@Tags        Tenants and keys
-//	@Param       envelope body api.Envelope[api.HopCapsRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.HopCapsResponse] "An answer for each item."
-//	@x-access    "tenant"
-//	@x-example-tenant {}
-//	@Router      /internal/v1/caps [post]
+// listCaps lists the caps of a tenant with what is used of them, and those of `user` where it is named.
 func (s *Server) listCaps(ctx context.Context, owner tenant.ID, item api.Item[api.HopCapsRequest]) (api.HopCapsResponse, error) {
 	user := item.Request.User
 	if bound := item.Principal.User; bound != "" {

@@ -1,14 +1,15 @@
 package httpapi
 
-// The comments of the handlers become api-docs/core.json, as they do for the gateway: see
-// gateway/internal/httpapi/openapi.go. Core's own attributes:
+// The handlers' comments become api-docs/core.json. api-docs/generator takes what the code says from the code:
+// path, group and access from the table of routes, request, paging and answer from the handler's types. A
+// comment's first sentence is the summary, the others are the description. An annotation says what is left:
 //
-//   - x-access: whose principal an item must have: "tenant", "worker" (a tenant or
-//     the platform), "manager" (a tenant, not bound to a user), "manager or operator",
-//     "operator", "anybody".
 //   - x-problems: the codes that an item's answer may have beyond the usual ones.
-//   - Success default and 202: other shapes of an item's answer. The call's is 200.
-//   - x-example-NAME: one item's request, put into an envelope by the generator.
+//   - x-example-NAME: one item's request, put into an envelope. Without one it is a page of 50, or empty.
+//   - x-access: whose principal an item must have, where the handler judges that itself: "tenant", "worker" (a
+//     tenant or the platform) … TestAccessIsAsDocumented holds all of them to it.
+//   - Param: the request, where the handler decodes it itself.
+//   - Success 200, default and 202: the shapes of an item's answer, where its type does not say it. The call's is 200.
 
 // The document as a whole:
 //
@@ -27,6 +28,8 @@ package httpapi
 //	@license.url     https://www.apache.org/licenses/LICENSE-2.0
 //	@tag.name        Jobs
 //	@tag.description Submit, read, cancel, wait.
+//	@tag.name        Workflows
+//	@tag.description Jobs that run after others.
 //	@tag.name        Workers
 //	@tag.description Claims, heartbeats, outcomes.
 //	@tag.name        Queues

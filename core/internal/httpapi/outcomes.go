@@ -13,17 +13,11 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// reportOutcomes ends attempts, each with a result of its own.
+// reportOutcomes ends attempts. Up to 1000 for each item, each with a status of its own: 409 `lease_lost`,
+// 409 `outcome_conflict`, 404 `not_found` or 422 `schema_mismatch` among them. All items share commits.
 //
-//	@Summary     Report outcomes
-//	@Description Up to 1000 for each item, each with a status of its own: 409 `lease_lost`, 409 `outcome_conflict`, 404 `not_found` or 422 `schema_mismatch` among them. All items share commits.
-//	@ID          outcomes
-//	@Tags        Workers
-//	@Param       envelope body api.Envelope[api.OutcomesRequest] true "The callers' requests."
 //	@Success     200 {object} api.Results[api.OutcomesResponse] "An answer for each item."
-//	@x-access    "worker"
 //	@x-example-complete {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "complete", "lease_token": "LEASE_TOKEN", "result": {"ok": true}}]}
-//	@Router      /internal/v1/outcomes [post]
 func (s *Server) reportOutcomes(ctx context.Context, owner tenant.ID, item api.Item[api.OutcomesRequest]) (api.OutcomesResponse, error) {
 	sent := item.Request.Outcomes
 	if len(sent) == 0 || len(sent) > api.MaxOutcomes {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -29,7 +30,35 @@ func forWorker[Req, Resp any](serve ownedHandler[Req, Resp]) itemHandler[Req, Re
 	return owned(ofWorker, serve)
 }
 
-func owned[Req, Resp any](ownerOf func(api.Principal) (tenant.ID, error), serve ownedHandler[Req, Resp]) itemHandler[Req, Resp] {
+// forManagerOrPlatform serves the same, and the platform.
+func forManagerOrPlatform[Req, Resp any](serve ownedHandler[Req, Resp]) itemHandler[Req, Resp] {
+	return owned(ofManagerOrPlatform, serve)
+}
+
+// forReaderOrWorker serves a tenant's keys with the scope read, and workers.
+func forReaderOrWorker[Req, Resp any](serve ownedHandler[Req, Resp]) itemHandler[Req, Resp] {
+	return owned(ofReaderOrWorker, serve)
+}
+
+// overseenHandler serves one item of a call, for a tenant, or for the operator: then the tenant is nil.
+type overseenHandler[Req, Resp any] func(context.Context, *tenant.ID, api.Item[Req]) (Resp, error)
+
+// forManagerOrOperator serves principals of a tenant that are not bound to a user, and the operator.
+func forManagerOrOperator[Req, Resp any](serve overseenHandler[Req, Resp]) itemHandler[Req, Resp] {
+	return owned(ofManagerOrOperator, serve)
+}
+
+// forAdminOrOperator serves those of them that have the scope admin, and the operator.
+func forAdminOrOperator[Req, Resp any](serve overseenHandler[Req, Resp]) itemHandler[Req, Resp] {
+	return owned(ofAdminOrOperator, serve)
+}
+
+// forAnybody does not look at the principal.
+func forAnybody[Req, Resp any](serve itemHandler[Req, Resp]) itemHandler[Req, Resp] { return serve }
+
+func owned[Owner, Req, Resp any](
+	ownerOf func(api.Principal) (Owner, error), serve func(context.Context, Owner, api.Item[Req]) (Resp, error),
+) itemHandler[Req, Resp] {
 	return func(ctx context.Context, item api.Item[Req]) (Resp, error) {
 		owner, err := ownerOf(item.Principal)
 		if err != nil {
@@ -67,6 +96,44 @@ func ofManager(p api.Principal) (tenant.ID, error) {
 		return tenant.ID{}, problem.New(problem.Forbidden, "A key that is bound to a user has access to that user's jobs only; queues, workers and the audit log belong to the tenant.")
 	}
 	return ofTenant(p)
+}
+
+// ofManagerOrPlatform gives the owner of the workers that a principal may see.
+func ofManagerOrPlatform(p api.Principal) (tenant.ID, error) {
+	if p.Kind == api.PrincipalPlatform {
+		return tenant.Platform, nil
+	}
+	return ofManager(p)
+}
+
+// ofManagerOrOperator gives nil for the operator.
+func ofManagerOrOperator(p api.Principal) (*tenant.ID, error) {
+	if p.Kind == api.PrincipalOperator {
+		return nil, nil //nolint:nilnil // the operator has no tenant
+	}
+	owner, err := ofManager(p)
+	return &owner, err
+}
+
+// ofAdminOrOperator gives nil for the operator, and the tenant of a key with the scope admin.
+func ofAdminOrOperator(p api.Principal) (*tenant.ID, error) {
+	owner, err := ofManagerOrOperator(p)
+	if err == nil && owner != nil && !slices.Contains(p.Scopes, api.ScopeAdmin) {
+		err = problem.New(problem.Forbidden, "The key lacks the scope admin.")
+	}
+	return owner, err
+}
+
+// isReader says that a principal may read the jobs of its tenant.
+func isReader(p api.Principal) bool {
+	return p.Kind == api.PrincipalTenant && slices.Contains(p.Scopes, api.ScopeRead)
+}
+
+func ofReaderOrWorker(p api.Principal) (tenant.ID, error) {
+	if isReader(p) {
+		return ofTenant(p)
+	}
+	return ofWorker(p)
 }
 
 // ofWorker gives the owner of a worker: a tenant, or the platform. A key that is bound to

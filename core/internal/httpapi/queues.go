@@ -12,17 +12,10 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// listQueues reads a page of a tenant's queues.
+// listQueues lists a tenant's queues, by name. With `depth_budget`, so many jobs of a state are counted in
+// all of them together.
 //
-//	@Summary     List queues
-//	@Description A page of the tenant's queues, by name. With `depth_budget`, so many jobs of a state are counted in all of them together.
-//	@ID          queueLists
-//	@Tags        Queues
-//	@Param       envelope body api.Envelope[api.HopQueuesRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Page[api.Queue]] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-example-first {"page_size": 50, "depth_budget": 10000}
-//	@Router      /internal/v1/queue-lists [post]
 func (s *Server) listQueues(ctx context.Context, owner tenant.ID, item api.Item[api.HopQueuesRequest]) (api.Page[api.Queue], error) {
 	of := listingOf(api.HopQueues, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, byText, func(q api.Queue) string { return q.Name }, func(after string, limit int) ([]api.Queue, error) {
@@ -30,35 +23,20 @@ func (s *Server) listQueues(ctx context.Context, owner tenant.ID, item api.Item[
 	})
 }
 
-// getQueue reads a queue.
+// getQueue reads a queue: its settings, its depths and the number of active workers.
 //
-//	@Summary     Read a queue
-//	@Description Settings, depths and the number of active workers.
-//	@ID          queueGets
-//	@Tags        Queues
-//	@Param       envelope body api.Envelope[api.HopQueueRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Queue] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-problems  ["not_found"]
 //	@x-example-queue {"name": "default"}
-//	@Router      /internal/v1/queue-gets [post]
 func (s *Server) getQueue(ctx context.Context, owner tenant.ID, item api.Item[api.HopQueueRequest]) (api.Queue, error) {
 	return s.Dispatcher.Queue(ctx, owner, item.Request.Name)
 }
 
-// putQueue makes a queue, or replaces its settings.
+// putQueue creates a queue, or replaces all of its settings. The secret of one in push mode is in this
+// answer where the call made or replaced it, and in no other.
 //
-//	@Summary     Set a queue
-//	@Description Makes it, or replaces all of its settings. The secret of one in push mode is in this answer where the call made or replaced it, and in no other.
-//	@ID          queuePuts
-//	@Tags        Queues
-//	@Param       envelope body api.Envelope[api.HopQueuePutRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Queue] "An answer for each item."
-//	@x-access    "manager"
 //	@x-problems  ["not_found", "too_many_lanes"]
 //	@x-example-settings {"name": "default", "max_attempts": 5, "max_running": 20}
 //	@x-example-push {"name": "default", "mode": "push", "push": {"url": "https://example.com/jobs"}, "rate_per_second": 50, "retry": {"curve": "constant"}}
-//	@Router      /internal/v1/queue-puts [post]
 func (s *Server) putQueue(ctx context.Context, owner tenant.ID, item api.Item[api.HopQueuePutRequest]) (api.Queue, error) {
 	request := &item.Request
 	// Validated by the gateway too: the table refuses most of what would be wrong.
@@ -80,19 +58,11 @@ func (s *Server) putQueue(ctx context.Context, owner tenant.ID, item api.Item[ap
 	return s.storeQueue(ctx, owner, request)
 }
 
-// pauseQueue pauses or resumes a queue.
+// pauseQueue pauses or resumes a queue. A repeat changes nothing.
 //
-//	@Summary     Pause or resume a queue
-//	@Description A repeat changes nothing.
-//	@ID          queuePauses
-//	@Tags        Queues
-//	@Param       envelope body api.Envelope[api.HopQueuePauseRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Queue] "An answer for each item."
-//	@x-access    "manager"
 //	@x-problems  ["not_found", "too_many_lanes"]
 //	@x-example-pause {"name": "default", "paused": true}
 //	@x-example-resume {"name": "default", "paused": false}
-//	@Router      /internal/v1/queue-pauses [post]
 func (s *Server) pauseQueue(ctx context.Context, owner tenant.ID, item api.Item[api.HopQueuePauseRequest]) (api.Queue, error) {
 	if !api.ValidName(item.Request.Name) {
 		return api.Queue{}, store.ErrNotFound
@@ -104,18 +74,11 @@ func (s *Server) pauseQueue(ctx context.Context, owner tenant.ID, item api.Item[
 	return s.Dispatcher.PauseQueue(ctx, owner, item.Request.Name, item.Request.Paused)
 }
 
-// probeQueue has the destination of a queue in push mode tried before its breaker's time.
+// probeQueue makes the open breaker of a queue in push mode half-open, in every core. Where it is closed
+// nothing changes.
 //
-//	@Summary     Try a destination now
-//	@Description Makes the open breaker of a queue in push mode half-open, in every core. Where it is closed nothing changes.
-//	@ID          queueProbes
-//	@Tags        Queues
-//	@Param       envelope body api.Envelope[api.HopQueueRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Queue] "An answer for each item."
-//	@x-access    "manager"
 //	@x-problems  ["not_found"]
 //	@x-example-queue {"name": "default"}
-//	@Router      /internal/v1/queue-probes [post]
 func (s *Server) probeQueue(ctx context.Context, owner tenant.ID, item api.Item[api.HopQueueRequest]) (api.Queue, error) {
 	if !api.ValidName(item.Request.Name) {
 		return api.Queue{}, store.ErrNotFound
@@ -130,18 +93,10 @@ func (s *Server) probeQueue(ctx context.Context, owner tenant.ID, item api.Item[
 	return s.Dispatcher.ProbeQueue(ctx, owner, item.Request.Name)
 }
 
-// deleteQueue deletes an empty queue.
+// deleteQueue deletes an empty queue, with its settings and lanes. A repeat changes nothing.
 //
-//	@Summary     Delete an empty queue
-//	@Description Its settings and lanes. A repeat changes nothing.
-//	@ID          queueDeletions
-//	@Tags        Queues
-//	@Param       envelope body api.Envelope[api.HopQueueRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[any] "An answer for each item."
-//	@x-access    "manager"
 //	@x-problems  ["not_found", "queue_not_empty"]
 //	@x-example-queue {"name": "default"}
-//	@Router      /internal/v1/queue-deletions [post]
 func (s *Server) deleteQueue(ctx context.Context, owner tenant.ID, item api.Item[api.HopQueueRequest]) (struct{}, error) {
 	if !api.ValidName(item.Request.Name) {
 		return struct{}{}, store.ErrNotFound

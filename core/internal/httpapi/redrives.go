@@ -37,18 +37,10 @@ func (s *Server) byFilter(ctx context.Context, owner tenant.ID, item api.Item[ap
 	return json.Marshal(made)
 }
 
-// getRedrive reads a redrive.
+// getRedrive reads the progress of a redrive, or a discard, by filter.
 //
-//	@Summary     Read a redrive
-//	@Description The progress of a redrive, or a discard, by filter.
-//	@ID          redriveGets
-//	@Tags        Dead letters
-//	@Param       envelope body api.Envelope[api.HopRedriveRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Redrive] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-problems  ["not_found"]
 //	@x-example-redrive {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0003"}
-//	@Router      /internal/v1/redrive-gets [post]
 func (s *Server) getRedrive(ctx context.Context, owner tenant.ID, item api.Item[api.HopRedriveRequest]) (api.Redrive, error) {
 	id, err := jobID(item.Request.ID)
 	if err != nil {
@@ -57,17 +49,7 @@ func (s *Server) getRedrive(ctx context.Context, owner tenant.ID, item api.Item[
 	return s.Store.GetRedrive(ctx, owner, item.Principal.User, id)
 }
 
-// listRedrives reads a page of redrives.
-//
-//	@Summary     List redrives
-//	@Description A page, newest first.
-//	@ID          redriveLists
-//	@Tags        Dead letters
-//	@Param       envelope body api.Envelope[api.HopPageRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Page[api.Redrive]] "An answer for each item."
-//	@x-access    "tenant"
-//	@x-example-first {"page_size": 50}
-//	@Router      /internal/v1/redrive-lists [post]
+// listRedrives lists redrives, newest first.
 func (s *Server) listRedrives(ctx context.Context, owner tenant.ID, item api.Item[api.HopPageRequest]) (api.Page[api.Redrive], error) {
 	of := listingOf(api.HopRedriveList, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, newestID, func(r api.Redrive) string { return r.ID }, func(before uuid.UUID, limit int) ([]api.Redrive, error) {
@@ -75,18 +57,11 @@ func (s *Server) listRedrives(ctx context.Context, owner tenant.ID, item api.Ite
 	})
 }
 
-// cancelRedrive stops a redrive where it is.
+// cancelRedrive stops a redrive where it is. After the answer no core does more of it. A repeat changes
+// nothing.
 //
-//	@Summary     Cancel a redrive
-//	@Description After the answer no core does more of it. A repeat changes nothing.
-//	@ID          redriveCancels
-//	@Tags        Dead letters
-//	@Param       envelope body api.Envelope[api.HopRedriveRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Redrive] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-problems  ["not_found"]
 //	@x-example-redrive {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0003"}
-//	@Router      /internal/v1/redrive-cancels [post]
 func (s *Server) cancelRedrive(ctx context.Context, owner tenant.ID, item api.Item[api.HopRedriveRequest]) (api.Redrive, error) {
 	id, err := jobID(item.Request.ID)
 	if err != nil {

@@ -14,18 +14,13 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// rerunJobs submits a new job for each item, like an ended one.
+// rerunJobs submits new jobs like ended ones, under ids that the gateway drew (UUID v7). `job` says in what
+// a job differs. The value is the public answer, ready to be sent.
 //
-//	@Summary     Run ended jobs again
-//	@Description A new job like an ended one, under an id that the gateway drew (UUID v7). `job` says in what it differs. The value is the public answer, ready to be sent.
-//	@ID          reruns
-//	@Tags        Jobs
-//	@Param       envelope body api.Envelope[api.HopRerunRequest] true "The callers' requests."
 //	@Success     200 {object} api.Results[api.SubmitResponse] "An answer for each item."
 //	@x-access    "tenant"
 //	@x-problems  ["not_found", "job_live", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "idempotency_in_flight", "idempotency_mismatch"]
 //	@x-example-same {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0004"}
-//	@Router      /internal/v1/reruns [post]
 func (s *Server) rerunJobs(ctx context.Context, items []api.Item[api.HopRerunRequest]) []api.Result[api.HopSubmitResponse] {
 	results := make([]api.Result[api.HopSubmitResponse], len(items))
 	for i := range items {

@@ -16,18 +16,10 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// putSchedule makes a schedule, or replaces its settings.
+// putSchedule creates a schedule, or replaces all of its settings.
 //
-//	@Summary     Set a schedule
-//	@Description Makes it, or replaces all of its settings.
-//	@ID          schedulePuts
-//	@Tags        Schedules
-//	@Param       envelope body api.Envelope[api.HopSchedulePutRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Schedule] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-problems  ["not_found"]
 //	@x-example-nightly {"name": "nightly", "cron": "30 2 * * *", "timezone": "Europe/Berlin", "job": {"type": "report.daily"}}
-//	@Router      /internal/v1/schedule-puts [post]
 func (s *Server) putSchedule(ctx context.Context, owner tenant.ID, item api.Item[api.HopSchedulePutRequest]) (api.Schedule, error) {
 	request := &item.Request
 	// Validated by the gateway too, see submitCall.
@@ -43,33 +35,15 @@ func (s *Server) putSchedule(ctx context.Context, owner tenant.ID, item api.Item
 	return s.Dispatcher.PutSchedule(ctx, owner, item.Principal.User, request.Name, request.ScheduleRequest)
 }
 
-// getSchedule reads a schedule.
+// getSchedule reads a schedule: its settings, its next ticks and its last run.
 //
-//	@Summary     Read a schedule
-//	@Description Its settings, its next ticks and its last run.
-//	@ID          scheduleGets
-//	@Tags        Schedules
-//	@Param       envelope body api.Envelope[api.HopScheduleRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Schedule] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-problems  ["not_found"]
 //	@x-example-schedule {"name": "nightly"}
-//	@Router      /internal/v1/schedule-gets [post]
 func (s *Server) getSchedule(ctx context.Context, owner tenant.ID, item api.Item[api.HopScheduleRequest]) (api.Schedule, error) {
 	return s.Store.GetSchedule(ctx, owner, item.Principal.User, item.Request.Name)
 }
 
-// listSchedules reads a page of schedules; a principal that is bound to a user sees that user's only.
-//
-//	@Summary     List schedules
-//	@Description A page, by name.
-//	@ID          scheduleLists
-//	@Tags        Schedules
-//	@Param       envelope body api.Envelope[api.HopPageRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Page[api.Schedule]] "An answer for each item."
-//	@x-access    "tenant"
-//	@x-example-first {"page_size": 50}
-//	@Router      /internal/v1/schedule-lists [post]
+// listSchedules lists schedules, by name. A principal that is bound to a user sees that user's only.
 func (s *Server) listSchedules(ctx context.Context, owner tenant.ID, item api.Item[api.HopPageRequest]) (api.Page[api.Schedule], error) {
 	of := listingOf(api.HopScheduleList, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, byText, func(one api.Schedule) string { return one.Name }, func(after string, limit int) ([]api.Schedule, error) {
@@ -77,50 +51,26 @@ func (s *Server) listSchedules(ctx context.Context, owner tenant.ID, item api.It
 	})
 }
 
-// deleteSchedule forgets a schedule.
+// deleteSchedule deletes a schedule, with its runs. The jobs that it made stay.
 //
-//	@Summary     Delete a schedule
-//	@Description With its runs; the jobs that it made stay.
-//	@ID          scheduleDeletions
-//	@Tags        Schedules
-//	@Param       envelope body api.Envelope[api.HopScheduleRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[any] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-problems  ["not_found"]
 //	@x-example-schedule {"name": "nightly"}
-//	@Router      /internal/v1/schedule-deletions [post]
 func (s *Server) deleteSchedule(ctx context.Context, owner tenant.ID, item api.Item[api.HopScheduleRequest]) (struct{}, error) {
 	return struct{}{}, s.Store.DeleteSchedule(ctx, owner, item.Principal.User, item.Request.Name)
 }
 
-// pauseSchedule pauses or resumes a schedule.
+// pauseSchedule pauses or resumes a schedule. A repeat changes nothing.
 //
-//	@Summary     Pause or resume a schedule
-//	@Description A repeat changes nothing.
-//	@ID          schedulePauses
-//	@Tags        Schedules
-//	@Param       envelope body api.Envelope[api.HopSchedulePauseRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Schedule] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-problems  ["not_found"]
 //	@x-example-pause {"name": "nightly", "paused": true}
-//	@Router      /internal/v1/schedule-pauses [post]
 func (s *Server) pauseSchedule(ctx context.Context, owner tenant.ID, item api.Item[api.HopSchedulePauseRequest]) (api.Schedule, error) {
 	return s.Dispatcher.PauseSchedule(ctx, owner, item.Principal.User, item.Request.Name, item.Request.Paused)
 }
 
-// listScheduleRuns reads a page of a schedule's runs.
+// listScheduleRuns lists a schedule's runs, newest first.
 //
-//	@Summary     List a schedule's runs
-//	@Description A page, newest first.
-//	@ID          scheduleRunLists
-//	@Tags        Schedules
-//	@Param       envelope body api.Envelope[api.HopScheduleRunsRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Page[api.ScheduleRun]] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-problems  ["not_found"]
 //	@x-example-schedule {"name": "nightly", "page_size": 50}
-//	@Router      /internal/v1/schedule-run-lists [post]
 func (s *Server) listScheduleRuns(ctx context.Context, owner tenant.ID, item api.Item[api.HopScheduleRunsRequest]) (api.Page[api.ScheduleRun], error) {
 	of := listingOf(api.HopScheduleRuns, item.Principal, item.Request.Name, item.Request.PageSize, item.Request.PageToken)
 	key := func(run api.ScheduleRun) string { return strconv.FormatInt(run.At.UnixMicro(), 10) }
@@ -129,18 +79,13 @@ func (s *Server) listScheduleRuns(ctx context.Context, owner tenant.ID, item api
 	})
 }
 
-// triggerSchedules submits one job of each item's schedule.
+// triggerSchedules submits one job of a schedule now, under an id that the gateway drew (UUID v7). Its
+// ticks stay as they are. The value is the public answer, ready to be sent.
 //
-//	@Summary     Trigger schedules
-//	@Description One job of a schedule now, under an id that the gateway drew (UUID v7). Its ticks stay as they are. The value is the public answer, ready to be sent.
-//	@ID          scheduleTriggers
-//	@Tags        Schedules
-//	@Param       envelope body api.Envelope[api.HopScheduleTriggerRequest] true "The callers' requests."
 //	@Success     200 {object} api.Results[api.SubmitResponse] "An answer for each item."
 //	@x-access    "tenant"
 //	@x-problems  ["not_found", "active_cap_reached", "queue_full", "too_many_lanes", "idempotency_in_flight", "idempotency_mismatch"]
 //	@x-example-schedule {"name": "nightly", "id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
-//	@Router      /internal/v1/schedule-triggers [post]
 func (s *Server) triggerSchedules(ctx context.Context, items []api.Item[api.HopScheduleTriggerRequest]) []api.Result[api.HopSubmitResponse] {
 	results := make([]api.Result[api.HopSubmitResponse], len(items))
 	for i := range items {

@@ -56,10 +56,10 @@ type Server struct {
 
 // Handler makes the router and registers the metrics of its routes.
 func (s *Server) Handler(registry prometheus.Registerer) http.Handler {
-	return s.router(registry, s.probes(), s.allRoutes())
+	return s.router(registry, s.probes(), s.routes())
 }
 
-func (s *Server) router(registry prometheus.Registerer, probes, routes []route) http.Handler {
+func (s *Server) router(registry prometheus.Registerer, probes, routes map[string]handler) http.Handler {
 	s.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "forgequeue_core_request_duration_seconds",
 		Help: "Internal calls by route and status.", NativeHistogramBucketFactor: 1.1,
@@ -84,11 +84,11 @@ func (s *Server) router(registry prometheus.Registerer, probes, routes []route) 
 		s.refuse(c, problem.New(problem.MethodNotAllowed, "This route does not have the method "+c.Request.Method+"."))
 	})
 	router.Use(s.observe, s.recover)
-	for _, r := range probes {
-		router.Match([]string{http.MethodGet, http.MethodHead}, r.path, s.probe(r))
+	for path, serve := range probes {
+		router.Match([]string{http.MethodGet, http.MethodHead}, path, s.probe(serve))
 	}
-	for _, r := range routes {
-		router.Handle(r.method, r.path, s.verify(r.body), s.adapt(r))
+	for path, serve := range routes {
+		router.POST(path, s.verify, s.adapt(path, serve))
 	}
 	return router
 }

@@ -16,19 +16,15 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// submitJobs stores the jobs of all items in one commit.
+// submitJobs submits jobs: one job or a batch for each item, under ids that the gateway drew (UUID v7).
+// `ids`, `jobs` and, where not empty, `problems` run in parallel. All items share a commit. The value is
+// the public answer, ready to be sent.
 //
-//	@Summary     Submit jobs
-//	@Description One job or a batch for each item, under ids that the gateway drew (UUID v7); `ids`, `jobs` and, where not empty, `problems` run in parallel. All items share a commit. The value is the public answer, ready to be sent.
-//	@ID          submits
-//	@Tags        Jobs
-//	@Param       envelope body api.Envelope[api.HopSubmitRequest] true "The callers' requests."
 //	@Success     200 {object} api.Results[api.SubmitResponse] "An answer for each item."
 //	@Success     default {object} api.Results[api.BatchResponse]
 //	@x-access    "tenant"
 //	@x-problems  ["active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "idempotency_in_flight", "idempotency_mismatch"]
 //	@x-example-single {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "jobs": [{"type": "hash.sha256", "payload": {"text": "hello"}}]}
-//	@Router      /internal/v1/submits [post]
 func (s *Server) submitJobs(ctx context.Context, items []api.Item[api.HopSubmitRequest]) []api.Result[api.HopSubmitResponse] {
 	results := make([]api.Result[api.HopSubmitResponse], len(items))
 	calls := make([]dispatch.SubmitCall, 0, len(items))

@@ -10,17 +10,9 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// createTenant makes a tenant.
+// createTenant creates a tenant under an id that the gateway drew.
 //
-//	@Summary     Create a tenant
-//	@Description Under an id that the gateway drew.
-//	@ID          tenantCreations
-//	@Tags        Tenants and keys
-//	@Param       envelope body api.Envelope[api.HopTenantCreateRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Tenant] "An answer for each item."
-//	@x-access    "operator"
 //	@x-example-tenant {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002", "name": "Example Ltd"}
-//	@Router      /internal/v1/tenant-creations [post]
 func (s *Server) createTenant(ctx context.Context, item api.Item[api.HopTenantCreateRequest]) (api.Tenant, error) {
 	id, err := tenantID(item.Request.ID)
 	if err != nil {
@@ -49,17 +41,7 @@ func tenantID(text string) (uuid.UUID, error) {
 	return id, nil
 }
 
-// listTenants reads a page of tenants.
-//
-//	@Summary     List tenants
-//	@Description Newest first.
-//	@ID          tenantLists
-//	@Tags        Tenants and keys
-//	@Param       envelope body api.Envelope[api.HopPageRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Page[api.Tenant]] "An answer for each item."
-//	@x-access    "operator"
-//	@x-example-first {"page_size": 50}
-//	@Router      /internal/v1/tenant-lists [post]
+// listTenants lists tenants, newest first.
 func (s *Server) listTenants(ctx context.Context, item api.Item[api.HopPageRequest]) (api.Page[api.Tenant], error) {
 	of := listingOf(api.HopTenantList, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, newestID, func(t api.Tenant) string { return t.ID }, func(before uuid.UUID, limit int) ([]api.Tenant, error) {
@@ -71,18 +53,11 @@ func (s *Server) listTenants(ctx context.Context, item api.Item[api.HopPageReque
 	})
 }
 
-// patchTenant changes a tenant.
+// patchTenant changes a tenant. What is absent stays; overrides replace all overrides. All gateways are
+// notified.
 //
-//	@Summary     Change a tenant
-//	@Description What is absent stays; overrides replace all overrides. All gateways are notified.
-//	@ID          tenantPatches
-//	@Tags        Tenants and keys
-//	@Param       envelope body api.Envelope[api.HopTenantPatchRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Tenant] "An answer for each item."
-//	@x-access    "operator"
 //	@x-problems  ["not_found"]
 //	@x-example-weight {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002", "weight": 5}
-//	@Router      /internal/v1/tenant-patches [post]
 func (s *Server) patchTenant(ctx context.Context, item api.Item[api.HopTenantPatchRequest]) (api.Tenant, error) {
 	id, err := uuid.Parse(item.Request.ID)
 	if err != nil {
@@ -95,18 +70,10 @@ func (s *Server) patchTenant(ctx context.Context, item api.Item[api.HopTenantPat
 	return patched, err
 }
 
-// getTenant reads a tenant.
+// getTenant reads a tenant. A deleted one too: `deletion` says how far that is.
 //
-//	@Summary     Read a tenant
-//	@Description A deleted one too: `deletion` says how far that is.
-//	@ID          tenantGets
-//	@Tags        Tenants and keys
-//	@Param       envelope body api.Envelope[api.HopTenantRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Tenant] "An answer for each item."
-//	@x-access    "operator"
 //	@x-problems  ["not_found"]
 //	@x-example-tenant {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002"}
-//	@Router      /internal/v1/tenant-gets [post]
 func (s *Server) getTenant(ctx context.Context, item api.Item[api.HopTenantRequest]) (api.Tenant, error) {
 	id, err := uuid.Parse(item.Request.ID)
 	if err != nil {
@@ -115,18 +82,11 @@ func (s *Server) getTenant(ctx context.Context, item api.Item[api.HopTenantReque
 	return s.shown(s.Store.GetTenant(ctx, id))
 }
 
-// deleteTenant begins the deletion of a tenant.
+// deleteTenant begins the deletion of a tenant. It revokes the tenant's keys at once and stops its work; a
+// duty removes its data. A repeat changes nothing. All gateways are notified.
 //
-//	@Summary     Delete a tenant
-//	@Description Revokes its keys at once and stops its work; a duty removes its data. A repeat changes nothing. All gateways are notified.
-//	@ID          tenantDeletions
-//	@Tags        Tenants and keys
-//	@Param       envelope body api.Envelope[api.HopTenantRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Tenant] "An answer for each item."
-//	@x-access    "operator"
 //	@x-problems  ["not_found"]
 //	@x-example-tenant {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002"}
-//	@Router      /internal/v1/tenant-deletions [post]
 func (s *Server) deleteTenant(ctx context.Context, item api.Item[api.HopTenantRequest]) (api.Tenant, error) {
 	id, err := uuid.Parse(item.Request.ID)
 	if err != nil {

@@ -17,18 +17,12 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// putType sets a type of jobs.
+// putType sets a job type: a new version of it, as long as it differs from the newest one. Its schemas are
+// compiled, its examples are checked, and so are some of the jobs that wait, unless `force` is set. All
+// gateways are notified.
 //
-//	@Summary     Set a job type
-//	@Description A new version of it, as long as it differs from the newest one. Its schemas are compiled, its examples are checked, and so are some of the jobs that wait, unless `force` is set. All gateways are notified.
-//	@ID          typePuts
-//	@Tags        Job types
-//	@Param       envelope body api.Envelope[api.HopTypePutRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.HopTypeVersion] "An answer for each item."
-//	@x-access    "manager"
 //	@x-problems  ["schema_mismatch"]
 //	@x-example-mail {"type": "mail.send", "payload_schema": {"type": "object", "required": ["to"], "properties": {"to": {"type": "string", "format": "email"}}}}
-//	@Router      /internal/v1/type-puts [post]
 func (s *Server) putType(ctx context.Context, owner tenant.ID, item api.Item[api.HopTypePutRequest]) (api.HopTypeVersion, error) {
 	request := &item.Request
 	if !api.ValidName(request.Type) {
@@ -138,34 +132,17 @@ func (s *Server) judgeWaiting(ctx context.Context, owner tenant.ID, request *api
 	return p
 }
 
-// getType reads a version of a type.
+// getType reads a version of a job type that is kept; 0, or absent, is the newest. With its revision, which
+// no other version of the tenant's types has.
 //
-//	@Summary     Read a job type
-//	@Description A version of it that is kept; 0, or absent, is the newest. With its revision, which no other version of the tenant's types has.
-//	@ID          typeGets
-//	@Tags        Job types
-//	@Param       envelope body api.Envelope[api.HopTypeRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.HopTypeVersion] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-problems  ["not_found"]
 //	@x-example-newest {"type": "mail.send"}
-//	@Router      /internal/v1/type-gets [post]
 func (s *Server) getType(ctx context.Context, owner tenant.ID, item api.Item[api.HopTypeRequest]) (api.HopTypeVersion, error) {
 	found, revision, err := s.Store.Type(ctx, owner, item.Request.Type, item.Request.Version)
 	return api.HopTypeVersion{Revision: revision, JobType: found}, err
 }
 
-// listTypes reads a page of a tenant's types.
-//
-//	@Summary     List job types
-//	@Description A page, by name, without schemas and examples.
-//	@ID          typeLists
-//	@Tags        Job types
-//	@Param       envelope body api.Envelope[api.HopPageRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Page[api.JobTypeSummary]] "An answer for each item."
-//	@x-access    "tenant"
-//	@x-example-first {"page_size": 50}
-//	@Router      /internal/v1/type-lists [post]
+// listTypes lists a tenant's job types, by name, without schemas and examples.
 func (s *Server) listTypes(ctx context.Context, owner tenant.ID, item api.Item[api.HopPageRequest]) (api.Page[api.JobTypeSummary], error) {
 	of := listingOf(api.HopTypeList, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, byText, func(one api.JobTypeSummary) string { return one.Type }, func(after string, limit int) ([]api.JobTypeSummary, error) {
@@ -173,18 +150,10 @@ func (s *Server) listTypes(ctx context.Context, owner tenant.ID, item api.Item[a
 	})
 }
 
-// listTypeVersions reads a page of the versions of a type.
+// listTypeVersions lists the versions of a job type that are kept, newest first.
 //
-//	@Summary     List the versions of a job type
-//	@Description A page of those that are kept, newest first.
-//	@ID          typeVersions
-//	@Tags        Job types
-//	@Param       envelope body api.Envelope[api.HopTypeRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Page[api.JobTypeSummary]] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-problems  ["not_found"]
 //	@x-example-first {"type": "mail.send", "page_size": 50}
-//	@Router      /internal/v1/type-versions [post]
 func (s *Server) listTypeVersions(ctx context.Context, owner tenant.ID, item api.Item[api.HopTypeRequest]) (api.Page[api.JobTypeSummary], error) {
 	of := listingOf(api.HopTypeVersions, item.Principal, item.Request.Type, item.Request.PageSize, item.Request.PageToken)
 	key := func(one api.JobTypeSummary) string { return strconv.Itoa(one.Version) }
@@ -193,18 +162,11 @@ func (s *Server) listTypeVersions(ctx context.Context, owner tenant.ID, item api
 	})
 }
 
-// deleteType deletes a type.
+// deleteType deletes a job type, with all of its versions. All gateways are notified. The answer has the
+// version of the tenant's types since.
 //
-//	@Summary     Delete a job type
-//	@Description With all of its versions. All gateways are notified. The answer has the version of the tenant's types since.
-//	@ID          typeDeletions
-//	@Tags        Job types
-//	@Param       envelope body api.Envelope[api.HopTypeRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.TypesChanged] "An answer for each item."
-//	@x-access    "manager"
 //	@x-problems  ["not_found"]
 //	@x-example-mail {"type": "mail.send"}
-//	@Router      /internal/v1/type-deletions [post]
 func (s *Server) deleteType(ctx context.Context, owner tenant.ID, item api.Item[api.HopTypeRequest]) (api.TypesChanged, error) {
 	changed, err := s.Store.DeleteType(ctx, owner, item.Request.Type)
 	if err == nil {
@@ -213,32 +175,14 @@ func (s *Server) deleteType(ctx context.Context, owner tenant.ID, item api.Item[
 	return api.TypesChanged{Tenant: owner.String(), Version: changed}, err
 }
 
-// documentTypes reads a tenant's types for its OpenAPI document.
-//
-//	@Summary     Read a tenant's job types with their schemas
-//	@Description The newest version of each, by name, as long as they have at most 4 MiB; `left_out` counts the others.
-//	@ID          typeDocuments
-//	@Tags        Job types
-//	@Param       envelope body api.Envelope[api.HopTypeSetRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.HopTypeDocuments] "An answer for each item."
-//	@x-access    "tenant"
-//	@x-example-all {}
-//	@Router      /internal/v1/type-documents [post]
+// documentTypes reads a tenant's job types with their schemas. The newest version of each, by name, as long
+// as they have at most 4 MiB; `left_out` counts the others.
 func (s *Server) documentTypes(ctx context.Context, owner tenant.ID, _ api.Item[api.HopTypeSetRequest]) (api.HopTypeDocuments, error) {
 	return s.Store.TypeDocuments(ctx, owner)
 }
 
-// readTypes reads what gateways need to know of all types of a tenant.
-//
-//	@Summary     Read a tenant's job types
-//	@Description The newest version of each, without schemas and examples, and the version of them all. For gateways, which cache it.
-//	@ID          types
-//	@Tags        Job types
-//	@Param       envelope body api.Envelope[api.HopTypeSetRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.HopTypeSet] "An answer for each item."
-//	@x-access    "tenant"
-//	@x-example-all {}
-//	@Router      /internal/v1/types [post]
+// readTypes reads what gateways need to know of all job types of a tenant. The newest version of each,
+// without schemas and examples, and the version of them all. Gateways cache it.
 func (s *Server) readTypes(ctx context.Context, owner tenant.ID, _ api.Item[api.HopTypeSetRequest]) (api.HopTypeSet, error) {
 	return s.Store.TypeSet(ctx, owner)
 }

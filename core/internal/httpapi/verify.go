@@ -36,35 +36,33 @@ func bodyOf(ctx context.Context) []byte {
 
 // verify lets only signed requests through. The size of the body is bounded before it is
 // read, and its signature is verified before it is decoded.
-func (s *Server) verify(limit int64) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		if c.GetHeader(identity.Header) == "" { // refused without reading the body
-			s.refuse(c, problem.New(problem.Unauthenticated, "Only signed requests are answered."))
-			return
-		}
-		held := s.Bodies.Hold(c.Request.URL.Path, c.Request.URL.Path != api.HopSubmit)
-		defer held.Release()
-		body, err := held.Read(nil, http.MaxBytesReader(c.Writer, c.Request.Body, limit), c.Request.ContentLength)
-		if err != nil {
-			s.refuse(c, unread(err))
-			return
-		}
-		now := clock.Now()
-		switch err := s.Verifier.Verify(c.GetHeader(identity.Header), c.Request.Method, c.Request.URL.Path, body, now); {
-		case errors.Is(err, identity.ErrReplayed):
-			s.Logger.WarnContext(c.Request.Context(), "a signed call came twice and was refused the second time", "path", c.Request.URL.Path)
-			s.refuse(c, taken())
-		case errors.Is(err, identity.ErrExpired):
-			s.expired.Inc()
-			c.Header(identity.TimeHeader, strconv.FormatInt(now.UnixMicro(), 10)) // for the gateway, which signs again
-			s.refuse(c, problem.New(problem.AssertionExpired, "The signature's time is too far from core's; the answer carries core's."))
-		case err != nil:
-			s.refuse(c, problem.New(problem.Unauthenticated, "Only signed requests are answered."))
-		default:
-			ctx := context.WithValue(c.Request.Context(), loggerKey{}, s.Logger)
-			c.Request = c.Request.WithContext(context.WithValue(ctx, bodyKey{}, body))
-			c.Next() // here, so that the memory counts until the answer is written
-		}
+func (s *Server) verify(c *gin.Context) {
+	if c.GetHeader(identity.Header) == "" { // refused without reading the body
+		s.refuse(c, problem.New(problem.Unauthenticated, "Only signed requests are answered."))
+		return
+	}
+	held := s.Bodies.Hold(c.Request.URL.Path, c.Request.URL.Path != api.HopSubmit)
+	defer held.Release()
+	body, err := held.Read(nil, http.MaxBytesReader(c.Writer, c.Request.Body, api.MaxHopBody), c.Request.ContentLength)
+	if err != nil {
+		s.refuse(c, unread(err))
+		return
+	}
+	now := clock.Now()
+	switch err := s.Verifier.Verify(c.GetHeader(identity.Header), c.Request.Method, c.Request.URL.Path, body, now); {
+	case errors.Is(err, identity.ErrReplayed):
+		s.Logger.WarnContext(c.Request.Context(), "a signed call came twice and was refused the second time", "path", c.Request.URL.Path)
+		s.refuse(c, taken())
+	case errors.Is(err, identity.ErrExpired):
+		s.expired.Inc()
+		c.Header(identity.TimeHeader, strconv.FormatInt(now.UnixMicro(), 10)) // for the gateway, which signs again
+		s.refuse(c, problem.New(problem.AssertionExpired, "The signature's time is too far from core's; the answer carries core's."))
+	case err != nil:
+		s.refuse(c, problem.New(problem.Unauthenticated, "Only signed requests are answered."))
+	default:
+		ctx := context.WithValue(c.Request.Context(), loggerKey{}, s.Logger)
+		c.Request = c.Request.WithContext(context.WithValue(ctx, bodyKey{}, body))
+		c.Next() // here, so that the memory counts until the answer is written
 	}
 }
 

@@ -14,18 +14,11 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// putWebhook makes a webhook, or replaces its settings.
+// putWebhook creates a webhook, or replaces all of its settings but the secret. The secret is in this
+// answer where the call made the webhook.
 //
-//	@Summary     Set a webhook
-//	@Description Makes it, or replaces all of its settings but the secret. The secret is in this answer where the call made the webhook.
-//	@ID          webhookPuts
-//	@Tags        Webhooks
-//	@Param       envelope body api.Envelope[api.HopWebhookPutRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Webhook] "An answer for each item."
-//	@x-access    "manager"
 //	@x-problems  ["not_found", "queue_not_empty"]
 //	@x-example-webhook {"name": "billing", "url": "https://example.com/hooks", "events": ["job.completed", "job.dead_letter"], "filter": {"queue": "invoices"}}
-//	@Router      /internal/v1/webhook-puts [post]
 func (s *Server) putWebhook(ctx context.Context, owner tenant.ID, item api.Item[api.HopWebhookPutRequest]) (api.Webhook, error) {
 	request := &item.Request
 	// Validated by the gateway too, see submitCall.
@@ -64,33 +57,15 @@ func (s *Server) sealWebhook(owner tenant.ID, name, secret string) []byte {
 	return s.Seals.Seal([]byte(secret), tenant.QueueKey{Tenant: owner, Name: api.WebhookQueue(name)}.SecretPlace())
 }
 
-// getWebhook reads a webhook.
+// getWebhook reads a webhook: its settings and how its deliveries go.
 //
-//	@Summary     Read a webhook
-//	@Description Its settings and how its deliveries go.
-//	@ID          webhookGets
-//	@Tags        Webhooks
-//	@Param       envelope body api.Envelope[api.HopWebhookRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Webhook] "An answer for each item."
-//	@x-access    "manager"
 //	@x-problems  ["not_found"]
 //	@x-example-webhook {"name": "billing"}
-//	@Router      /internal/v1/webhook-gets [post]
 func (s *Server) getWebhook(ctx context.Context, owner tenant.ID, item api.Item[api.HopWebhookRequest]) (api.Webhook, error) {
 	return s.Dispatcher.Webhook(ctx, owner, item.Request.Name)
 }
 
-// listWebhooks reads a page of a tenant's webhooks.
-//
-//	@Summary     List webhooks
-//	@Description A page, by name.
-//	@ID          webhookLists
-//	@Tags        Webhooks
-//	@Param       envelope body api.Envelope[api.HopPageRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Page[api.Webhook]] "An answer for each item."
-//	@x-access    "manager"
-//	@x-example-first {"page_size": 50}
-//	@Router      /internal/v1/webhook-lists [post]
+// listWebhooks lists webhooks, by name.
 func (s *Server) listWebhooks(ctx context.Context, owner tenant.ID, item api.Item[api.HopPageRequest]) (api.Page[api.Webhook], error) {
 	of := listingOf(api.HopWebhookList, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, byText, func(one api.Webhook) string { return one.Name }, func(after string, limit int) ([]api.Webhook, error) {
@@ -98,34 +73,19 @@ func (s *Server) listWebhooks(ctx context.Context, owner tenant.ID, item api.Ite
 	})
 }
 
-// deleteWebhook deletes a webhook.
+// deleteWebhook deletes a webhook, with its deliveries, dead letters among them.
 //
-//	@Summary     Delete a webhook
-//	@Description With its deliveries, dead letters among them.
-//	@ID          webhookDeletions
-//	@Tags        Webhooks
-//	@Param       envelope body api.Envelope[api.HopWebhookRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[any] "An answer for each item."
-//	@x-access    "manager"
 //	@x-problems  ["not_found"]
 //	@x-example-webhook {"name": "billing"}
-//	@Router      /internal/v1/webhook-deletions [post]
 func (s *Server) deleteWebhook(ctx context.Context, owner tenant.ID, item api.Item[api.HopWebhookRequest]) (struct{}, error) {
 	return struct{}{}, s.Dispatcher.DeleteWebhook(ctx, owner, item.Request.Name)
 }
 
-// rotateWebhookSecret gives a webhook a new secret.
+// rotateWebhookSecret gives a webhook a new secret. It is in this answer, and in no other. Calls are signed
+// with both for 24 hours.
 //
-//	@Summary     Rotate a webhook's secret
-//	@Description The new secret is in this answer, and in no other. Calls are signed with both for 24 hours.
-//	@ID          webhookRotations
-//	@Tags        Webhooks
-//	@Param       envelope body api.Envelope[api.HopWebhookRotateRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Webhook] "An answer for each item."
-//	@x-access    "manager"
 //	@x-problems  ["not_found"]
 //	@x-example-webhook {"name": "billing"}
-//	@Router      /internal/v1/webhook-rotations [post]
 func (s *Server) rotateWebhookSecret(ctx context.Context, owner tenant.ID, item api.Item[api.HopWebhookRotateRequest]) (api.Webhook, error) {
 	if err := s.sealsAvailable(); err != nil {
 		return api.Webhook{}, err
@@ -152,18 +112,11 @@ func (s *Server) rotateWebhookSecret(ctx context.Context, owner tenant.ID, item 
 	return shown, err
 }
 
-// testWebhook submits a test delivery.
+// testWebhook submits a delivery of an event webhook.test, as a job under an id that the gateway drew (UUID
+// v7).
 //
-//	@Summary     Test a webhook
-//	@Description A delivery of an event webhook.test, as a job under an id that the gateway drew (UUID v7).
-//	@ID          webhookTests
-//	@Tags        Webhooks
-//	@Param       envelope body api.Envelope[api.HopWebhookTestRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.JobSummary] "An answer for each item."
-//	@x-access    "manager"
 //	@x-problems  ["not_found"]
 //	@x-example-webhook {"name": "billing", "id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
-//	@Router      /internal/v1/webhook-tests [post]
 func (s *Server) testWebhook(ctx context.Context, owner tenant.ID, item api.Item[api.HopWebhookTestRequest]) (api.JobSummary, error) {
 	id, err := uuid.Parse(item.Request.ID)
 	if err != nil {
@@ -178,18 +131,11 @@ func (s *Server) testWebhook(ctx context.Context, owner tenant.ID, item api.Item
 	return s.Dispatcher.TestWebhook(ctx, owner, item.Request.Name, id, keyed, renderSubmit)
 }
 
-// probeWebhook has a webhook's URL tried before its breaker's time.
+// probeWebhook makes the open breaker of a webhook half-open, in every core. Where it is closed nothing
+// changes.
 //
-//	@Summary     Try a webhook's URL now
-//	@Description Makes its open breaker half-open, in every core. Where it is closed nothing changes.
-//	@ID          webhookProbes
-//	@Tags        Webhooks
-//	@Param       envelope body api.Envelope[api.HopWebhookRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Webhook] "An answer for each item."
-//	@x-access    "manager"
 //	@x-problems  ["not_found"]
 //	@x-example-webhook {"name": "billing"}
-//	@Router      /internal/v1/webhook-probes [post]
 func (s *Server) probeWebhook(ctx context.Context, owner tenant.ID, item api.Item[api.HopWebhookRequest]) (api.Webhook, error) {
 	return s.Dispatcher.ProbeWebhook(ctx, owner, item.Request.Name)
 }

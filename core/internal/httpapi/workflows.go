@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -47,18 +46,10 @@ func workflowOf(call *dispatch.SubmitCall, request *api.HopSubmitRequest, now ti
 	return err
 }
 
-// getWorkflow reads a workflow with its jobs.
+// getWorkflow reads a workflow with its jobs, and what each comes after.
 //
-//	@Summary     Read a workflow
-//	@Description A workflow with its jobs, and what each comes after.
-//	@ID          workflowGets
-//	@Tags        Workflows
-//	@Param       envelope body api.Envelope[api.HopWorkflowRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.WorkflowDetail] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-problems  ["not_found"]
 //	@x-example-one {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
-//	@Router      /internal/v1/workflow-gets [post]
 func (s *Server) getWorkflow(ctx context.Context, owner tenant.ID, item api.Item[api.HopWorkflowRequest]) (api.WorkflowDetail, error) {
 	id, err := jobID(item.Request.ID)
 	if err != nil {
@@ -67,17 +58,9 @@ func (s *Server) getWorkflow(ctx context.Context, owner tenant.ID, item api.Item
 	return s.Store.WorkflowDetail(ctx, owner, item.Principal.User, id)
 }
 
-// listWorkflows reads a page of workflows.
+// listWorkflows lists workflows by a filter, newest first.
 //
-//	@Summary     List workflows
-//	@Description A page of workflows by a filter, newest first.
-//	@ID          workflowLists
-//	@Tags        Workflows
-//	@Param       envelope body api.Envelope[api.HopWorkflowListRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Page[api.Workflow]] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-example-running {"filter": {"state": "running"}, "page_size": 50}
-//	@Router      /internal/v1/workflow-lists [post]
 func (s *Server) listWorkflows(ctx context.Context, owner tenant.ID, item api.Item[api.HopWorkflowListRequest]) (api.Page[api.Workflow], error) {
 	of := listingOf(api.HopWorkflowList, item.Principal, item.Request.Filter, item.Request.PageSize, item.Request.PageToken)
 	return paged(s, of, func(cursor string, size int) (api.Page[api.Workflow], error) {
@@ -85,18 +68,11 @@ func (s *Server) listWorkflows(ctx context.Context, owner tenant.ID, item api.It
 	})
 }
 
-// cancelWorkflow cancels all jobs of a workflow.
+// cancelWorkflow cancels all jobs of a workflow. Those that wait are cancelled, the holders of those that
+// run are asked to stop. A repeat changes nothing.
 //
-//	@Summary     Cancel a workflow
-//	@Description Its jobs that wait are cancelled, the holders of those that run are asked to stop. A repeat changes nothing.
-//	@ID          workflowCancels
-//	@Tags        Workflows
-//	@Param       envelope body api.Envelope[api.HopWorkflowRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Workflow] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-problems  ["not_found"]
 //	@x-example-one {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
-//	@Router      /internal/v1/workflow-cancels [post]
 func (s *Server) cancelWorkflow(ctx context.Context, owner tenant.ID, item api.Item[api.HopWorkflowRequest]) (api.Workflow, error) {
 	id, err := jobID(item.Request.ID)
 	if err != nil {
@@ -105,18 +81,10 @@ func (s *Server) cancelWorkflow(ctx context.Context, owner tenant.ID, item api.I
 	return s.Dispatcher.CancelWorkflow(ctx, owner, item.Principal.User, id)
 }
 
-// redriveWorkflow queues the dead letters of a workflow again.
+// redriveWorkflow redrives the dead letters of a workflow, each with a status of its own.
 //
-//	@Summary     Redrive a workflow
-//	@Description Its dead letters, each with a status of its own.
-//	@ID          workflowRedrives
-//	@Tags        Workflows
-//	@Param       envelope body api.Envelope[api.HopWorkflowRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.DeadLetterResponse] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-problems  ["not_found"]
 //	@x-example-one {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
-//	@Router      /internal/v1/workflow-redrives [post]
 func (s *Server) redriveWorkflow(ctx context.Context, owner tenant.ID, item api.Item[api.HopWorkflowRequest]) (api.DeadLetterResponse, error) {
 	id, err := jobID(item.Request.ID)
 	if err != nil {
@@ -129,20 +97,12 @@ func (s *Server) redriveWorkflow(ctx context.Context, owner tenant.ID, item api.
 	return redriveResponse(ctx, redriven), nil
 }
 
-// listParents reads a page of what the jobs that one came after have given. The key may read the tenant's
-// jobs, or its worker holds the job.
+// listParents lists the jobs that a job came after and that are still kept, with their results, by id. The
+// key may read the tenant's jobs, or its worker holds the job. A page ends where the results reach 8 MiB.
 //
-//	@Summary     Read the parents of a job
-//	@Description A page of the jobs that it came after and that are still kept, with their results, by id. It ends where the results reach 8 MiB.
-//	@ID          parents
-//	@Tags        Workflows
-//	@Param       envelope body api.Envelope[api.HopParentsRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.Page[api.JobParent]] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-problems  ["not_found"]
 //	@x-example-one {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "page_size": 50}
-//	@Router      /internal/v1/parents [post]
-func (s *Server) listParents(ctx context.Context, item api.Item[api.HopParentsRequest]) (api.Page[api.JobParent], error) {
+func (s *Server) listParents(ctx context.Context, owner tenant.ID, item api.Item[api.HopParentsRequest]) (api.Page[api.JobParent], error) {
 	id, err := jobID(item.Request.JobID)
 	if err != nil {
 		return api.Page[api.JobParent]{}, err
@@ -155,21 +115,9 @@ func (s *Server) listParents(ctx context.Context, item api.Item[api.HopParentsRe
 				return api.Page[api.JobParent]{}, store.ErrPageToken
 			}
 		}
-		return s.parents(ctx, item.Principal, id, page)
-	})
-}
-
-func (s *Server) parents(ctx context.Context, who api.Principal, id uuid.UUID, page queue.ParentsPage) (api.Page[api.JobParent], error) {
-	if who.Kind == api.PrincipalTenant && slices.Contains(who.Scopes, api.ScopeRead) {
-		owner, err := ofTenant(who)
-		if err != nil {
-			return api.Page[api.JobParent]{}, err
+		if isReader(item.Principal) {
+			return s.Store.Parents(ctx, owner, item.Principal.User, id, page)
 		}
-		return s.Store.Parents(ctx, owner, who.User, id, page)
-	}
-	owner, err := ofWorker(who)
-	if err != nil {
-		return api.Page[api.JobParent]{}, err
-	}
-	return s.Store.ParentsForHolder(ctx, owner, id, page)
+		return s.Store.ParentsForHolder(ctx, owner, id, page)
+	})
 }

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	gotypes "go/types"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// accessOf is the x-access of a route whose handler is in one of these functions of
+// core/internal/httpapi/principals.go, which check the principal.
+func accessOf() map[string]string {
+	return map[string]string{
+		"forTenant":            "tenant",
+		"forManager":           "manager",
+		"forWorker":            "worker",
+		"forManagerOrPlatform": "worker",
+		"forReaderOrWorker":    "reader or worker",
+		"forManagerOrOperator": "manager or operator",
+		"forAdminOrOperator":   "admin or operator",
+		"forOperator":          "operator",
+		"forAnybody":           "anybody",
+	}
+}
+
+// route is a line of core's tables of routes. access is empty where its handler judges principals itself.
+type route struct{ path, method, tag, access string }
+
+// annotator copies core's handlers, and says in their comments what the code says already: the comment's
+// text is the summary and the description; the table of routes has the path, the group and the access,
+// and the handler's types are the request, with its paging, and the answer.
+type annotator struct {
+	root  string
+	files *token.FileSet
+	// paths are the values of constants.
+	paths  map[string]string
+	types  types
+	routes map[string]route
+}
+
+// annotate writes the handlers of folder to out, ready for swag.
+func annotate(root, folder, out string) error {
+	found, err := readTypes(root, wireFolders()...)
+	if err != nil {
+		return err
+	}
+	a := &annotator{root: root, files: token.NewFileSet(), paths: map[string]string{}, types: found, routes: map[string]route{}}
+	wire, err := a.parse("shared/api")
+	if err != nil {
+		return err
+	}
+	for _, file := range wire {
+		a.constants(file)
+	}
+	handlers, err := a.parse(folder)
+	if err != nil {
+		return err
+	}
+	for _, file := range handlers {
+		if err := a.tables(file); err != nil {
+			return err
+		}
+	}
+	for name, file := range handlers {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if text, err = a.complete(file, text); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(out, filepath.Base(name)), text, 0o600); err != nil {
+			return err
+		}
+	}
+	if len(a.routes) > 0 {
+		return fmt.Errorf("routes without a handler that has a comment: %q", slices.Sorted(maps.Keys(a.routes)))
+	}
+	return nil
+}
+
+func (a *annotator) parse(folder string) (map[string]*ast.File, error) {
+	names, err := filepath.Glob(filepath.Join(a.root, folder, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]*ast.File{}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		if files[name], err = parser.ParseFile(a.files, name, nil, parser.ParseComments|parser.SkipObjectResolution); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+func (a *annotator) constants(file *ast.File) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Values) == 1 {
+			if text, err := strconv.Unquote(gotypes.ExprString(spec.Values[0])); err == nil {
+				a.paths["api."+spec.Names[0].Name] = text
+			}
+		}
+		return true
+	})
+}
+
+// methodOf gives the method of core's server that a declaration is.
+func methodOf(d ast.Decl) *ast.FuncDecl {
+	f, ok := d.(*ast.FuncDecl)
+	if !ok || f.Recv == nil || gotypes.ExprString(f.Recv.List[0].Type) != "*Server" {
+		return nil
+	}
+	return f
+}
+
+// tables reads the tables of routes of a file.
+func (a *annotator) tables(file *ast.File) (err error) {
+	for _, d := range file.Decls {
+		f := methodOf(d)
+		if f == nil || f.Name.Name != "routes" && f.Name.Name != "probes" {
+			continue
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if line, ok := n.(*ast.KeyValueExpr); ok && err == nil {
+				err = a.line(file, f.Name.Name, line)
+			}
+			return err == nil
+		})
+	}
+	return err
+}
+
+func (a *annotator) line(file *ast.File, table string, line *ast.KeyValueExpr) error {
+	key := gotypes.ExprString(line.Key)
+	made := route{path: a.paths[key], method: "post", tag: a.heading(file, line)}
+	if table == "probes" {
+		made = route{path: strings.Trim(key, `"`), method: "get", tag: "Health", access: "public"}
+	}
+	if made.path == "" || made.tag == "" {
+		return fmt.Errorf("the route %s is no constant of shared/api, or there is no comment over its block", key)
+	}
+	handler := ""
+	ast.Inspect(line.Value, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Ident:
+			if access, ok := accessOf()[n.Name]; ok {
+				made.access = access
+			}
+		case *ast.SelectorExpr:
+			handler = n.Sel.Name
+		}
+		return true
+	})
+	a.routes[handler] = made
+	return nil
+}
+
+// heading is the last comment over a line that has its own line.
+func (a *annotator) heading(file *ast.File, line ast.Node) (text string) {
+	at := a.files.Position(line.Pos())
+	for _, group := range file.Comments {
+		if c := a.files.Position(group.Pos()); c.Line < at.Line && c.Column == at.Column {
+			text = strings.TrimSpace(group.Text())
+		}
+	}
+	return text
+}
+
+// complete puts the annotations of a file's handlers at the ends of their comments.
+func (a *annotator) complete(file *ast.File, text []byte) ([]byte, error) {
+	var out bytes.Buffer
+	from := 0
+	for _, d := range file.Decls {
+		f := methodOf(d)
+		if f == nil || f.Doc == nil {
+			continue
+		}
+		r, ok := a.routes[f.Name.Name]
+		if !ok {
+			continue
+		}
+		delete(a.routes, f.Name.Name)
+		lines, err := a.annotations(f, r)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name.Name, err)
+		}
+		end := a.files.Position(f.Doc.End()).Offset
+		out.Write(text[from:end])
+		for _, line := range lines {
+			out.WriteString("\n//\t@" + line)
+		}
+		from = end
+	}
+	out.Write(text[from:])
+	return out.Bytes(), nil
+}
+
+func (a *annotator) annotations(f *ast.FuncDecl, r route) ([]string, error) {
+	comment := f.Doc.Text()
+	said := func(annotation string) bool {
+		return slices.ContainsFunc(strings.Split(comment, "\n"), func(line string) bool {
+			return strings.HasPrefix(strings.Join(strings.Fields(line), " "), "@"+annotation)
+		})
+	}
+	summary, description := sentences(f.Name.Name, comment)
+	lines := []string{"Summary " + summary, "ID " + idOf(r.path), "Tags " + r.tag, "Router " + r.path + " [" + r.method + "]"}
+	if description != "" {
+		lines = append(lines, "Description "+description)
+	}
+	if (r.access == "") != said(accessExtension) {
+		return nil, fmt.Errorf("it needs an %s, in the table of routes or in its comment, not in both", accessExtension)
+	}
+	if r.access != "" {
+		lines = append(lines, accessExtension+" "+strconv.Quote(r.access))
+	}
+	if r.method == "get" {
+		return lines, nil
+	}
+	request, answer := signature(f)
+	if !said("Param") {
+		lines = append(lines, `Param envelope body api.Envelope[`+request+`] true "The callers' requests."`)
+	}
+	if !said("Success 200") {
+		lines = append(lines, `Success 200 {object} api.Results[`+answer+`] "An answer for each item."`)
+	}
+	if !said(examplePrefix) {
+		example := "none {}"
+		if _, pages := a.types[strings.TrimPrefix(request, "api.")]["page_size"]; pages {
+			example = `first {"page_size": 50}`
+		}
+		lines = append(lines, examplePrefix+example)
+	}
+	return lines, nil
+}
+
+// sentences gives the first sentence of a comment, and the others.
+func sentences(name, comment string) (summary, description string) {
+	text, _, _ := strings.Cut(comment, "\n\n")
+	text = strings.TrimPrefix(strings.Join(strings.Fields(text), " "), name+" ")
+	summary, description, _ = strings.Cut(text, ". ")
+	first := []rune(strings.TrimSuffix(summary, "."))
+	first[0] = unicode.ToUpper(first[0])
+	return string(first), description
+}
+
+// idOf is a path's last words: jobDeletions.
+func idOf(path string) (id string) {
+	words := strings.FieldsFunc(strings.TrimPrefix(path, "/internal/v1/"), func(r rune) bool { return r == '-' || r == '/' })
+	for i, word := range words {
+		if i > 0 {
+			word = strings.ToUpper(word[:1]) + word[1:]
+		}
+		id += word
+	}
+	return id
+}
+
+// signature gives the types of a handler's request and answer.
+func signature(f *ast.FuncDecl) (request, answer string) {
+	inner := func(e ast.Expr, generic string) string {
+		text := strings.TrimPrefix(gotypes.ExprString(e), "[]")
+		if held, ok := strings.CutPrefix(text, generic+"["); ok {
+			text = strings.TrimSuffix(held, "]")
+		}
+		if text == "struct{}" {
+			return "any"
+		}
+		return text
+	}
+	params := f.Type.Params.List
+	return inner(params[len(params)-1].Type, "api.Item"), inner(f.Type.Results.List[0].Type, "api.Result")
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// handlers are such as core's are.
+const handlers = `package httpapi
+
+func (s *Server) probes() map[string]handler { return map[string]handler{"/livez": s.livez} }
+
+func (s *Server) routes() map[string]handler {
+	return map[string]handler{
+		// Jobs
+		api.HopList: each(TABLE(s.listJobs)), // a remark
+		api.HopDrop: each(forManager(s.dropJob)),
+	}
+}
+
+// livez says that the process is alive.
+func (*Server) livez() {}
+
+// listJobs lists jobs, newest
+// first. All of them.
+//
+COMMENT
+func (s *Server) listJobs(ctx context.Context, owner tenant.ID, item api.Item[api.HopListRequest]) (api.Page[api.Job], error) {
+}
+
+// dropJob drops a job.
+func (s *Server) dropJob(ctx context.Context, owner tenant.ID, item api.Item[struct{}]) (struct{}, error) {
+}
+`
+
+const wire = `package api
+
+const HopList = "/internal/v1/limits/job-lists"
+const HopDrop = "/internal/v1/drops"
+
+type HopListRequest struct {
+	PageSize int ` + "`json:\"page_size\"`" + `
+}
+`
+
+func annotated(t *testing.T, replacements ...string) (string, error) {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"shared/api/hop.go": wire, "core/routes.go": strings.NewReplacer(replacements...).Replace(handlers), "shared/problem/p.go": "package problem", "out/x": "",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := annotate(root, "core", filepath.Join(root, "out")); err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(filepath.Join(root, "out", "routes.go"))
+	return string(text), err
+}
+
+// What the table of routes and a handler's types say is not said again beside it.
+func TestHandlersAreAnnotatedFromTheCode(t *testing.T) {
+	t.Parallel()
+	text, err := annotated(t, "TABLE", "forTenant", "COMMENT", "//\t@x-problems [\"not_found\"]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ = strings.Cut(text, "//\t@x-problems [\"not_found\"]\n")
+	list, drop, _ := strings.Cut(text, "// dropJob")
+	for _, want := range []string{
+		"Summary Lists jobs, newest first", "Description All of them.", "ID limitsJobLists", "Tags Jobs", "Router /internal/v1/limits/job-lists [post]",
+		`x-access "tenant"`, "Param envelope body api.Envelope[api.HopListRequest] true", "Success 200 {object} api.Results[api.Page[api.Job]]",
+		`x-example-first {"page_size": 50}`,
+	} {
+		if !strings.Contains(list, "//\t@"+want) {
+			t.Errorf("listJobs lacks %q:\n%s", want, list)
+		}
+	}
+	for _, want := range []string{`x-access "manager"`, "api.Envelope[any]", "api.Results[any]", "x-example-none {}", "Tags Jobs"} {
+		if !strings.Contains(drop, want) {
+			t.Errorf("dropJob lacks %q:\n%s", want, drop)
+		}
+	}
+}
+
+// Access is said once: in the table, or beside a handler that judges it itself.
+func TestAccessIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	for name, given := range map[string][]string{
+		"twice": {"TABLE", "forTenant", "COMMENT", "//\t@x-access \"operator\""},
+		"never": {"TABLE", "whatever", "COMMENT", "//"},
+	} {
+		if text, err := annotated(t, given...); err == nil || !strings.Contains(err.Error(), "listJobs: it needs an x-access") {
+			t.Errorf("%s: %v\n%s", name, err, text)
+		}
+	}
+	if _, err := annotated(t, "TABLE", "whatever", "COMMENT", "//\t@x-access \"operator\""); err != nil {
+		t.Error(err)
+	}
+}
