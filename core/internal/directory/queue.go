@@ -131,6 +131,21 @@ func queueEvent(owner tenant.ID, name string, request api.QueueRequest, secret N
 	return audit.Event{Tenant: &owner, Action: api.AuditQueuePut, Object: name, Detail: detail}
 }
 
+const queueModeSQL = `SELECT mode FROM queues WHERE tenant_id = @tenant_id AND name = @name AND ` + queueThere
+
+// QueueMode gives the mode of a queue, and ErrNotFound for one that is not there. It counts no jobs.
+func (s *Directory) QueueMode(ctx context.Context, owner tenant.ID, name string) (string, error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	modes, err := store.Query(ctx, s.Store, pgx.RowTo[string], queueModeSQL, store.Args{"tenant_id": owner, "name": name})
+	if err != nil {
+		return "", fmt.Errorf("directory: mode: %w", store.NothingChanged(err))
+	}
+	if len(modes) == 0 {
+		return "", store.ErrNotFound
+	}
+	return modes[0], nil
+}
+
 const pauseQueueSQL = `
 INSERT INTO queues (tenant_id, name, paused, created_at, updated_at)
 VALUES (@tenant_id, @name, @paused, statement_timestamp(), statement_timestamp())

@@ -39,7 +39,7 @@ func (d *Dispatcher) ProbeQueue(ctx context.Context, owner tenant.ID, name strin
 
 // ProbeWebhook does the same for a tenant's webhook.
 func (d *Dispatcher) ProbeWebhook(ctx context.Context, owner tenant.ID, name string) (api.Webhook, error) {
-	if _, err := d.store.Webhook(ctx, owner, name); err != nil {
+	if err := d.store.CheckWebhook(ctx, owner, name); err != nil {
 		return api.Webhook{}, err
 	}
 	done := audit.Event{Tenant: &owner, Action: api.AuditWebhookProbe, Object: name}

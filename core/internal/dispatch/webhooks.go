@@ -93,17 +93,16 @@ func (d *Dispatcher) webhookChanged(ctx context.Context) error {
 func (d *Dispatcher) TestWebhook(
 	ctx context.Context, owner tenant.ID, name string, id uuid.UUID, keyed *idempotency.Request, render func(*submit.Answer) (idempotency.Response, error),
 ) (api.JobSummary, error) {
-	found, err := d.store.Webhook(ctx, owner, name)
-	if err != nil {
+	if err := d.store.CheckWebhook(ctx, owner, name); err != nil {
 		return api.JobSummary{}, err
 	}
 	now, err := d.store.Now(ctx)
 	if err != nil {
 		return api.JobSummary{}, err
 	}
-	body := api.WebhookEvent{Type: api.EventWebhookTest, Timestamp: api.At(now), Data: api.WebhookEventData{Webhook: found.Name}}
-	made := delivery.Job(id, found.Name, body)
-	lane, err := d.maker.ensureOne(ctx, delivery.Lane{Webhook: found.Name, Kind: body.Type}.Key(owner))
+	body := api.WebhookEvent{Type: api.EventWebhookTest, Timestamp: api.At(now), Data: api.WebhookEventData{Webhook: name}}
+	made := delivery.Job(id, name, body)
+	lane, err := d.maker.ensureOne(ctx, delivery.Lane{Webhook: name, Kind: body.Type}.Key(owner))
 	if err != nil {
 		return api.JobSummary{}, err
 	}

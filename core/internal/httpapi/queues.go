@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"strconv"
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
@@ -68,7 +67,7 @@ func (s *Server) pauseQueue(ctx context.Context, owner tenant.ID, item api.Item[
 		return api.Queue{}, store.ErrNotFound
 	}
 	// A job or its settings make a queue; pausing does not.
-	if _, err := s.Dispatcher.Queue(ctx, owner, item.Request.Name); errors.Is(err, store.ErrNotFound) {
+	if _, err := s.Store.QueueMode(ctx, owner, item.Request.Name); err != nil {
 		return api.Queue{}, err
 	}
 	return s.Dispatcher.PauseQueue(ctx, owner, item.Request.Name, item.Request.Paused)
@@ -83,11 +82,11 @@ func (s *Server) probeQueue(ctx context.Context, owner tenant.ID, item api.Item[
 	if !api.ValidName(item.Request.Name) {
 		return api.Queue{}, store.ErrNotFound
 	}
-	shown, err := s.Dispatcher.Queue(ctx, owner, item.Request.Name)
+	mode, err := s.Store.QueueMode(ctx, owner, item.Request.Name)
 	if err != nil {
 		return api.Queue{}, err
 	}
-	if shown.Mode != api.ModePush {
+	if mode != api.ModePush {
 		return api.Queue{}, problem.New(problem.InvalidRequest, "The queue is not in push mode: workers claim its jobs, and there is no destination to try.")
 	}
 	return s.Dispatcher.ProbeQueue(ctx, owner, item.Request.Name)

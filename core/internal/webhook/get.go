@@ -71,6 +71,22 @@ func (h *Hooks) Webhooks(ctx context.Context, owner tenant.ID, after string, siz
 	return h.webhooks(store.WithClass(ctx, store.ClassLists), owner, after, "", size)
 }
 
+const webhookThereSQL = `SELECT FROM webhooks WHERE tenant_id = @tenant_id AND name = @name AND deleted_at IS NULL`
+
+// CheckWebhook gives ErrNotFound for a webhook that is not there. It counts no deliveries.
+func (h *Hooks) CheckWebhook(ctx context.Context, owner tenant.ID, name string) error {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	noColumn := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
+	found, err := store.Query(ctx, h.Store, noColumn, webhookThereSQL, store.Args{"tenant_id": owner, "name": name})
+	switch {
+	case err != nil:
+		return fmt.Errorf("webhook: check: %w", store.NothingChanged(err))
+	case len(found) == 0:
+		return store.ErrNotFound
+	}
+	return nil
+}
+
 // Webhook gives one of a tenant's webhooks; ErrNotFound where there is none.
 func (h *Hooks) Webhook(ctx context.Context, owner tenant.ID, name string) (api.Webhook, error) {
 	found, err := h.webhooks(store.WithClass(ctx, store.ClassSubmits), owner, "", name, 1)
