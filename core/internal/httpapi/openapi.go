@@ -6,8 +6,8 @@ package httpapi
 //
 //   - x-problems: the codes that an item's answer may have beyond the usual ones.
 //   - x-example-NAME: one item's request, put into an envelope. Without one it is a page of 50, or empty.
-//   - x-access: whose principal an item must have, where the handler judges that itself: "tenant", "worker" (a
-//     tenant or the platform) … TestAccessIsAsDocumented holds all of them to it.
+//   - x-access: whose principal an item must have, where the handler judges that itself: the words are in
+//     api-docs/generator (principalOf). A test sends the examples as each kind of principal.
 //   - Param: the request, where the handler decodes it itself.
 //   - Success 200, default and 202: the shapes of an item's answer, where its type does not say it. The call's is 200.
 

@@ -30,7 +30,7 @@ func forWorker[Req, Resp any](serve ownedHandler[Req, Resp]) itemHandler[Req, Re
 	return owned(ofWorker, serve)
 }
 
-// forManagerOrPlatform serves the same, and the platform.
+// forManagerOrPlatform serves those whom forManager serves, and the platform.
 func forManagerOrPlatform[Req, Resp any](serve ownedHandler[Req, Resp]) itemHandler[Req, Resp] {
 	return owned(ofManagerOrPlatform, serve)
 }
@@ -48,7 +48,7 @@ func forManagerOrOperator[Req, Resp any](serve overseenHandler[Req, Resp]) itemH
 	return owned(ofManagerOrOperator, serve)
 }
 
-// forAdminOrOperator serves those of them that have the scope admin, and the operator.
+// forAdminOrOperator serves principals of a tenant with the scope admin that are not bound to a user, and the operator.
 func forAdminOrOperator[Req, Resp any](serve overseenHandler[Req, Resp]) itemHandler[Req, Resp] {
 	return owned(ofAdminOrOperator, serve)
 }
