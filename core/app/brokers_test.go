@@ -24,7 +24,7 @@ func TestAStoredQueueNeedsABrokerThatThisProgramLacks(t *testing.T) {
 	url := celltest.URL(t)
 	store := celltest.OpenURL(t, url)
 	owner := uuid.Must(uuid.NewV7())
-	if _, err := store.CreateTenant(t.Context(), owner, api.TenantRequest{Name: "test"}); err != nil {
+	if _, err := store.Directory.CreateTenant(t.Context(), owner, api.TenantRequest{Name: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	d := dispatch.New(dispatch.Options{Store: store, Metrics: metrics.NewJobs(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler)})

@@ -21,10 +21,10 @@ func openAlone(ctx context.Context, options cell.Options) (*cell.Cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	is, err := store.ThisCell(ctx)
+	is, err := store.Directory.ThisCell(ctx)
 	others := map[string]int64{}
 	if err == nil && is != nil && is.Home {
-		others, err = store.TenantsByCell(ctx)
+		others, err = store.Directory.TenantsByCell(ctx)
 		delete(others, "")
 	}
 	switch {
@@ -55,7 +55,7 @@ func openCell(ctx context.Context, options cell.Options, config cells.Config, ho
 }
 
 func checkCell(ctx context.Context, store *cell.Cell, config cells.Config, home *cell.Cell) error {
-	is, err := store.ThisCell(ctx)
+	is, err := store.Directory.ThisCell(ctx)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func checkCell(ctx context.Context, store *cell.Cell, config cells.Config, home 
 	}
 	want := directory.ThisCell{Name: config.Name, Installation: is.Installation, Home: config.Home()}
 	if home != nil {
-		of, err := home.ThisCell(ctx)
+		of, err := home.Directory.ThisCell(ctx)
 		if err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func migrateCells(ctx context.Context, cfg Config) ([]int64, error) {
 	for i, one := range listed {
 		done, err := migrate(ctx, options[i], func(ctx context.Context, store *cell.Cell) error {
 			want := directory.ThisCell{Name: one.Name, Installation: installation, Home: one.Home()}
-			is, err := store.BecomeCell(ctx, want)
+			is, err := store.Directory.BecomeCell(ctx, want)
 			if err != nil {
 				return err
 			}

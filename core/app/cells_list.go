@@ -62,7 +62,7 @@ func Cells(ctx context.Context, cfg Config) ([]CellState, error) {
 		return nil, err
 	}
 	defer home.Close()
-	tenants, err := home.TenantsByCell(bounded)
+	tenants, err := home.Directory.TenantsByCell(bounded)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func Cells(ctx context.Context, cfg Config) ([]CellState, error) {
 
 func sizeOf(ctx context.Context, options cell.Options, config cells.Config, home *cell.Cell) (directory.CellSize, error) {
 	if config.Home() {
-		return home.CellSize(ctx)
+		return home.Directory.CellSize(ctx)
 	}
 	options.MaxConns = 2
 	store, err := openCell(ctx, options, config, home)
@@ -96,7 +96,7 @@ func sizeOf(ctx context.Context, options cell.Options, config cells.Config, home
 		return directory.CellSize{}, err
 	}
 	defer store.Close()
-	return store.CellSize(ctx)
+	return store.Directory.CellSize(ctx)
 }
 
 // WriteCells writes cells as a table. A cell's share of the sum of all cells is behind each number.

@@ -59,7 +59,7 @@ func verify(ctx context.Context, options cell.Options) ([]string, error) {
 func verifyStore(ctx context.Context, store *cell.Cell) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, usage.OperatorTime)
 	defer cancel()
-	drifts, err := store.Verify(ctx)
+	drifts, err := store.Counts.Verify(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func verifyStore(ctx context.Context, store *cell.Cell) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	waits, err := store.VerifyDependencies(ctx)
+	waits, err := store.Dependencies.VerifyDependencies(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func verifyStore(ctx context.Context, store *cell.Cell) ([]string, error) {
 		lines = append(lines, "collation: "+collation)
 	}
 	lines = append(lines, waits...)
-	return lines, store.NoteVerified(ctx, len(lines))
+	return lines, store.Processes.NoteVerified(ctx, len(lines))
 }
 
 // Recount resets the counts of caps that Verify found wrong, and gives how many jobs were counted.
@@ -109,7 +109,7 @@ func recount(ctx context.Context, options cell.Options) (int64, error) {
 		return 0, err
 	}
 	defer store.Close()
-	return store.Recount(ctx)
+	return store.Counts.Recount(ctx)
 }
 
 // unfitError says that core cannot use a database as it is: waiting does not help.
@@ -129,7 +129,7 @@ func openMigrated(ctx context.Context, options cell.Options) (*cell.Cell, error)
 	}
 	foreign := false
 	if err == nil {
-		foreign, err = store.ForeignCounters(ctx)
+		foreign, err = store.Counts.ForeignCounters(ctx)
 	}
 	if err == nil && foreign {
 		err = unfitError("core: the counts of caps were written by another server, as after the restore of a dump; " +

@@ -60,7 +60,7 @@ func newEngine(ctx context.Context, o engineOptions) (*engine, error) {
 	duties := sweep.New(store, dispatcher, scheduled, meters.jobs, log)
 	promote, schedules = duties.Promote(), duties.Schedules()
 	// Before the first call: core may have been down for longer than daysAhead.
-	if err := store.MakePartitions(ctx); err != nil {
+	if err := store.Retention.MakePartitions(ctx); err != nil {
 		log.WarnContext(ctx, "partitions could not be made yet", "error", err)
 	}
 	if err := dispatcher.Refresh(ctx); err != nil {
@@ -87,7 +87,7 @@ func newEngine(ctx context.Context, o engineOptions) (*engine, error) {
 	if o.public != nil {
 		report := installation.Report{ID: rand.Text(), Address: httpserver.HostPort(o.public), Version: build.This().Version}
 		table = append(table, duties.Process(report))
-		last = append(last, func(ctx context.Context) error { return store.ForgetProcess(ctx, report.ID) })
+		last = append(last, func(ctx context.Context) error { return store.Processes.ForgetProcess(ctx, report.ID) })
 	}
 	runs := []func(context.Context) error{
 		store.WatchPrimary,
@@ -116,8 +116,8 @@ func listener(d *dispatch.Dispatcher) hints.Listener {
 // dutyTable lists the background duties that nothing else of the engine knows.
 func dutyTable(d sweep.Duties, store *cell.Cell, depths *metrics.Depths) []*sweep.Duty {
 	followUps, deliveries := d.FollowUps(), d.Deliveries()
-	store.OnFollowUp(followUps.Kick)
-	store.OnEvent(deliveries.Kick)
+	store.Dependencies.OnFollowUp(followUps.Kick)
+	store.Webhooks.OnEvent(deliveries.Kick)
 	reap, contact := d.Reap()
 	return append(d.Retention(),
 		followUps,

@@ -294,7 +294,7 @@ func TestACoreReportsItself(t *testing.T) {
 	var found []api.Process
 	read := func() bool {
 		var err error
-		if found, _, err = f.Store.ReadRegistry(t.Context()); err != nil {
+		if found, _, err = f.Store.Processes.ReadRegistry(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return len(found) == 1

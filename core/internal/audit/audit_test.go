@@ -18,7 +18,7 @@ import (
 // they were done.
 func (f *fixture) entries(filter api.AuditFilter) (all []api.AuditEntry, actions []string) {
 	f.Helper()
-	page, err := f.Store.Audit(f.Context(), nil, filter, api.MaxPageSize, "")
+	page, err := f.Store.Audit.Audit(f.Context(), nil, filter, api.MaxPageSize, "")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -38,83 +38,83 @@ func (f *fixture) do(ctx context.Context) {
 		}
 	}
 	ids := f.deadIDs()
-	must(f.Store.Redrive(ctx, f.Tenant, "", ids[:1], nil)[0].Err)
-	_, err := f.Store.Discard(ctx, f.Tenant, "", ids[1:3])
+	must(f.Store.DeadLetters.Redrive(ctx, f.Tenant, "", ids[:1], nil)[0].Err)
+	_, err := f.Store.DeadLetters.Discard(ctx, f.Tenant, "", ids[1:3])
 	must(err)
-	made, err := f.Store.CreateRedrive(ctx, f.Tenant, "", deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive})
+	made, err := f.Store.DeadLetters.CreateRedrive(ctx, f.Tenant, "", deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive})
 	must(err)
-	_, err = f.Store.CancelRedrive(ctx, f.Tenant, "", uuid.MustParse(made.ID))
+	_, err = f.Store.DeadLetters.CancelRedrive(ctx, f.Tenant, "", uuid.MustParse(made.ID))
 	must(err)
 	flow := uuid.Must(uuid.NewV7())
 	f.Exec(`INSERT INTO workflows (id, tenant_id, name, metadata, created_at) VALUES ($1, $2, 'w', '{}', now())`, flow, f.Tenant)
-	must(f.Store.RecordCancel(ctx, f.Tenant, "", flow))
-	_, err = f.Store.DeleteJob(ctx, f.Tenant, "", ids[3])
+	must(f.Store.Workflows.RecordCancel(ctx, f.Tenant, "", flow))
+	_, err = f.Store.Jobs.DeleteJob(ctx, f.Tenant, "", ids[3])
 	must(err)
 	most := int64(7)
-	must(f.Store.PutQueue(ctx, f.Tenant, "q", api.QueueRequest{MaxActive: &most, Push: &api.PushRequest{URL: "https://example.com"}}))
-	must(f.Store.PauseQueue(ctx, f.Tenant, "q", true))
-	must(f.Store.PauseQueue(ctx, f.Tenant, "q", false))
-	_, err = f.Store.ProbeQueue(ctx, f.Tenant, "q", audit.Event{Tenant: &f.Tenant, Action: api.AuditQueueProbe, Object: "q"})
+	must(f.Store.Directory.PutQueue(ctx, f.Tenant, "q", api.QueueRequest{MaxActive: &most, Push: &api.PushRequest{URL: "https://example.com"}}))
+	must(f.Store.Directory.PauseQueue(ctx, f.Tenant, "q", true))
+	must(f.Store.Directory.PauseQueue(ctx, f.Tenant, "q", false))
+	_, err = f.Store.Directory.ProbeQueue(ctx, f.Tenant, "q", audit.Event{Tenant: &f.Tenant, Action: api.AuditQueueProbe, Object: "q"})
 	must(err)
-	must(f.Store.DeleteQueue(ctx, f.Tenant, "q"))
+	must(f.Store.Directory.DeleteQueue(ctx, f.Tenant, "q"))
 	another := uuid.Must(uuid.NewV7())
-	_, err = f.Store.CreateTenant(ctx, another, api.TenantRequest{Name: "another"})
+	_, err = f.Store.Directory.CreateTenant(ctx, another, api.TenantRequest{Name: "another"})
 	must(err)
 	weight := 3
-	_, err = f.Store.PatchTenant(ctx, f.Tenant, api.TenantPatch{Weight: &weight})
+	_, err = f.Store.Directory.PatchTenant(ctx, f.Tenant, api.TenantPatch{Weight: &weight})
 	must(err)
-	_, err = f.Store.CreateKey(ctx, api.HopKeyCreateRequest{
+	_, err = f.Store.Directory.CreateKey(ctx, api.HopKeyCreateRequest{
 		KeyID: "k1", Kind: "tenant", Tenant: f.Tenant.String(), Scopes: []string{"read"}, SecretHMAC: []byte(strings.Repeat("\x42", 32)),
 	})
 	must(err)
-	must(f.Store.EndSessions(ctx, f.Tenant, "k1"))
-	must(f.Store.RevokeKey(ctx, "k1"))
-	_, err = f.Store.PutPlan(ctx, "p", api.PlanRequest{})
+	must(f.Store.Directory.EndSessions(ctx, f.Tenant, "k1"))
+	must(f.Store.Directory.RevokeKey(ctx, "k1"))
+	_, err = f.Store.Directory.PutPlan(ctx, "p", api.PlanRequest{})
 	must(err)
 	must(f.schedules(ctx))
 	must(f.webhooks(ctx))
-	_, _, err = f.Store.PutType(ctx, f.Tenant, "t", api.JobTypeRequest{})
+	_, _, err = f.Store.JobTypes.PutType(ctx, f.Tenant, "t", api.JobTypeRequest{})
 	must(err)
-	_, err = f.Store.DeleteType(ctx, f.Tenant, "t")
+	_, err = f.Store.JobTypes.DeleteType(ctx, f.Tenant, "t")
 	must(err)
-	_, err = f.Store.DeleteTenant(ctx, another)
+	_, err = f.Store.Directory.DeleteTenant(ctx, another)
 	must(err)
 }
 
 // schedules does one of everything with a schedule.
 func (f *fixture) schedules(ctx context.Context) error {
 	every := int64(3_600_000)
-	_, err := f.Store.PutSchedule(ctx, f.Tenant, "", "s", api.ScheduleRequest{EveryMS: &every, Job: api.ScheduleJob{Type: "t"}})
+	_, err := f.Store.Schedules.PutSchedule(ctx, f.Tenant, "", "s", api.ScheduleRequest{EveryMS: &every, Job: api.ScheduleJob{Type: "t"}})
 	if err != nil {
 		return err
 	}
 	for _, paused := range []bool{true, false} {
-		if _, err := f.Store.PauseSchedule(ctx, f.Tenant, "", "s", paused); err != nil {
+		if _, err := f.Store.Schedules.PauseSchedule(ctx, f.Tenant, "", "s", paused); err != nil {
 			return err
 		}
 	}
-	candidate, err := f.Store.TriggerCandidate(ctx, f.Tenant, "", "s")
+	candidate, err := f.Store.Schedules.TriggerCandidate(ctx, f.Tenant, "", "s")
 	if err != nil {
 		return err
 	}
 	candidate.Template = f.Single(nil)
-	if _, err := f.Store.TriggerSchedule(ctx, candidate); err != nil {
+	if _, err := f.Store.Schedules.TriggerSchedule(ctx, candidate); err != nil {
 		return err
 	}
-	return f.Store.DeleteSchedule(ctx, f.Tenant, "", "s")
+	return f.Store.Schedules.DeleteSchedule(ctx, f.Tenant, "", "s")
 }
 
 // webhooks does one of everything with a webhook.
 func (f *fixture) webhooks(ctx context.Context) error {
-	_, putErr := f.Store.PutWebhook(ctx, f.Tenant, "w", api.WebhookRequest{URL: "https://example.com", Events: []string{api.EventJobCompleted}}, []byte("BBBB"))
-	err := errors.Join(putErr, f.Store.RotateSecret(ctx, f.Tenant, "w", func([]byte, []byte) ([]byte, error) { return []byte("BBBB"), nil }), f.Store.RecordTest(ctx, f.Tenant, "w", uuid.New()))
-	_, probeErr := f.Store.ProbeQueue(ctx, f.Tenant, api.WebhookQueue("w"), audit.Event{Tenant: &f.Tenant, Action: api.AuditWebhookProbe, Object: "w"})
-	return errors.Join(err, probeErr, f.Store.DeleteWebhook(ctx, f.Tenant, "w"))
+	_, putErr := f.Store.Webhooks.PutWebhook(ctx, f.Tenant, "w", api.WebhookRequest{URL: "https://example.com", Events: []string{api.EventJobCompleted}}, []byte("BBBB"))
+	err := errors.Join(putErr, f.Store.Webhooks.RotateSecret(ctx, f.Tenant, "w", func([]byte, []byte) ([]byte, error) { return []byte("BBBB"), nil }), f.Store.Webhooks.RecordTest(ctx, f.Tenant, "w", uuid.New()))
+	_, probeErr := f.Store.Directory.ProbeQueue(ctx, f.Tenant, api.WebhookQueue("w"), audit.Event{Tenant: &f.Tenant, Action: api.AuditWebhookProbe, Object: "w"})
+	return errors.Join(err, probeErr, f.Store.Webhooks.DeleteWebhook(ctx, f.Tenant, "w"))
 }
 
 func (f *fixture) deadIDs() (ids []uuid.UUID) {
 	f.Helper()
-	page, err := f.Store.DeadLetters(f.Context(), f.Tenant, "", api.DeadLetterFilter{}, 50, "")
+	page, err := f.Store.DeadLetters.DeadLetters(f.Context(), f.Tenant, "", api.DeadLetterFilter{}, 50, "")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestEveryActionIsAudited(t *testing.T) {
 		}
 	}
 	// A tenant sees its own: neither the other tenant's birth and end nor the plan.
-	own, err := f.Store.Audit(t.Context(), &f.Tenant, api.AuditFilter{}, 50, "")
+	own, err := f.Store.Audit.Audit(t.Context(), &f.Tenant, api.AuditFilter{}, 50, "")
 	if err != nil || len(own.Items) != len(all)-3 {
 		t.Errorf("%d of its own, %v", len(own.Items), err)
 	}
@@ -167,13 +167,13 @@ func TestAuditGoesPageByPage(t *testing.T) {
 	f := newFixture(t)
 	ctx := audit.WithActor(t.Context(), audit.Actor{Kind: "operator"})
 	for range 7 {
-		if err := f.Store.PauseQueue(ctx, f.Tenant, "q", true); err != nil {
+		if err := f.Store.Directory.PauseQueue(ctx, f.Tenant, "q", true); err != nil {
 			t.Fatal(err)
 		}
 	}
 	seen, token := map[string]bool{}, ""
 	for pages := 1; ; pages++ {
-		page, err := f.Store.Audit(t.Context(), &f.Tenant, api.AuditFilter{}, 3, token)
+		page, err := f.Store.Audit.Audit(t.Context(), &f.Tenant, api.AuditFilter{}, 3, token)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,27 +198,27 @@ func TestAuditIsPartOfTheAction(t *testing.T) {
 	f.AddDeadLetters(5, celltest.DeadLetterRows{})
 	ctx := audit.WithActor(t.Context(), audit.Actor{Kind: "tenant"})
 	unknown := []uuid.UUID{uuid.New()}
-	_ = f.Store.Redrive(ctx, f.Tenant, "", unknown, nil)
-	if _, err := f.Store.Discard(ctx, f.Tenant, "", unknown); err != nil {
+	_ = f.Store.DeadLetters.Redrive(ctx, f.Tenant, "", unknown, nil)
+	if _, err := f.Store.DeadLetters.Discard(ctx, f.Tenant, "", unknown); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Store.CancelRedrive(ctx, f.Tenant, "", unknown[0]); err == nil {
+	if _, err := f.Store.DeadLetters.CancelRedrive(ctx, f.Tenant, "", unknown[0]); err == nil {
 		t.Error("cancelled what is not there")
 	}
-	_ = f.Store.RevokeKey(ctx, "nobody's")
+	_ = f.Store.Directory.RevokeKey(ctx, "nobody's")
 	f.do(t.Context())
 	if n := f.Count("audit_log"); n != 0 {
 		t.Errorf("%d entries of nothing", n)
 	}
 	f.Exec(`ALTER TABLE audit_log ADD CONSTRAINT none CHECK (false)`)
 	ids := f.deadIDs()
-	if err := f.Store.Redrive(ctx, f.Tenant, "", ids[:1], nil)[0].Err; err == nil {
+	if err := f.Store.DeadLetters.Redrive(ctx, f.Tenant, "", ids[:1], nil)[0].Err; err == nil {
 		t.Error("redriven without a note")
 	}
-	if _, err := f.Store.Discard(ctx, f.Tenant, "", ids); err == nil {
+	if _, err := f.Store.DeadLetters.Discard(ctx, f.Tenant, "", ids); err == nil {
 		t.Error("discarded without a note")
 	}
-	if err := f.Store.PauseQueue(ctx, f.Tenant, "q", true); err == nil {
+	if err := f.Store.Directory.PauseQueue(ctx, f.Tenant, "q", true); err == nil {
 		t.Error("paused without a note")
 	}
 	if n := f.Count("dead_letters"); n != len(ids) || f.Count("queues WHERE paused AND name = 'q'") != 0 {

@@ -87,11 +87,11 @@ func (l *Lanes) Refresh(ctx context.Context) (created []directory.Lane, gone []d
 	if whole { // settings too: PostgreSQL's clock may have been set back
 		after, since, retired = 0, time.Time{}, time.Time{}
 	}
-	queues, err := l.store.QueuesSince(ctx, since)
+	queues, err := l.store.Directory.QueuesSince(ctx, since)
 	if err != nil {
 		return nil, nil, err
 	}
-	lanes, err := l.store.LanesAfter(ctx, after, retired)
+	lanes, err := l.store.Directory.LanesAfter(ctx, after, retired)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -41,11 +41,11 @@ func (l *Limits) Refresh(ctx context.Context) error {
 	if full { // PostgreSQL's clock may have been set back since
 		since = time.Time{}
 	}
-	plans, err := l.store.Plans(ctx)
+	plans, err := l.store.Directory.Plans(ctx)
 	if err != nil {
 		return err
 	}
-	tenants, err := l.store.TenantLimitsSince(ctx, since)
+	tenants, err := l.store.Directory.TenantLimitsSince(ctx, since)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (l *Limits) Load(ctx context.Context, owner tenant.ID) error {
 	_, planned := l.plans[known.Plan]
 	l.mu.RUnlock()
 	if !ok {
-		found, err := l.store.TenantLimitsOf(ctx, owner)
+		found, err := l.store.Directory.TenantLimitsOf(ctx, owner)
 		if err != nil {
 			return err
 		}

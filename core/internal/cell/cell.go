@@ -1,4 +1,4 @@
-// Package cell is a database with all of core's statements. Today there is one.
+// Package cell is one database of an installation, with the statements of each package.
 package cell
 
 import (
@@ -35,28 +35,29 @@ type Options struct {
 	Attempts bool
 }
 
-// Cell has the statements of all packages, as its own methods.
+// Cell is a database: Store is its connections, each field has the statements of a package.
 type Cell struct {
 	*store.Store
-	*usage.Counts
-	*directory.Directory
-	*audit.Log
-	*retention.Forgetter
-	*idempotency.Keys
-	*submit.Submitter
-	*claim.Claimer
-	*queue.Jobs
-	*deadletter.Letters
-	*dependency.Edges
-	*workflow.Workflows
-	*schedule.Schedules
-	*webhook.Hooks
-	*delivery.Deliverer
-	*drain.Reports
-	*stats.Stats
-	*ledger.Ledger
-	*jobtypes.Types
-	*installation.Registry
+
+	Directory    *directory.Directory
+	JobTypes     *jobtypes.Types
+	Audit        *audit.Log
+	Processes    *installation.Registry
+	Submits      *submit.Submitter
+	Idempotency  *idempotency.Keys
+	Claims       *claim.Claimer
+	Jobs         *queue.Jobs
+	Counts       *usage.Counts
+	DeadLetters  *deadletter.Letters
+	Dependencies *dependency.Edges
+	Workflows    *workflow.Workflows
+	Schedules    *schedule.Schedules
+	Webhooks     *webhook.Hooks
+	Deliveries   *delivery.Deliverer
+	Drain        *drain.Reports
+	Stats        *stats.Stats
+	Ledger       *ledger.Ledger
+	Retention    *retention.Forgetter
 }
 
 // Open connects, and refuses a server that is too old or can lose acknowledged work.
@@ -71,15 +72,28 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 	jobs := queue.New(db, counts, edges, hooks, options.Attempts || options.Tracing != nil)
 	submits := submit.New(db, counts, edges)
 	c := &Cell{
-		Store: db, Counts: counts, Directory: &directory.Directory{Store: db}, Log: &audit.Log{Store: db},
-		Forgetter: retention.New(db, options.Retention), Keys: &idempotency.Keys{Store: db},
-		Submitter: submits, Schedules: schedule.New(db, submits), Claimer: claim.New(db, counts), Jobs: jobs, Edges: edges, Workflows: &workflow.Workflows{Store: db},
-		Hooks: hooks, Deliverer: delivery.New(db),
-		Stats: &stats.Stats{Store: db}, Ledger: &ledger.Ledger{Store: db}, Reports: &drain.Reports{Store: db}, Types: &jobtypes.Types{Store: db},
-		Registry: &installation.Registry{Store: db},
-		Letters:  deadletter.New(db, counts, jobs, edges, options.Retention.DeadLetters),
+		Store:        db,
+		Directory:    &directory.Directory{Store: db},
+		JobTypes:     &jobtypes.Types{Store: db},
+		Audit:        &audit.Log{Store: db},
+		Processes:    &installation.Registry{Store: db},
+		Submits:      submits,
+		Idempotency:  &idempotency.Keys{Store: db},
+		Claims:       claim.New(db, counts),
+		Jobs:         jobs,
+		Counts:       counts,
+		DeadLetters:  deadletter.New(db, counts, jobs, edges, options.Retention.DeadLetters),
+		Dependencies: edges,
+		Workflows:    &workflow.Workflows{Store: db},
+		Schedules:    schedule.New(db, submits),
+		Webhooks:     hooks,
+		Deliveries:   delivery.New(db),
+		Drain:        &drain.Reports{Store: db},
+		Stats:        &stats.Stats{Store: db},
+		Ledger:       &ledger.Ledger{Store: db},
+		Retention:    retention.New(db, options.Retention),
 	}
-	db.OnMissingPartition(c.MakePartitions)
+	db.OnMissingPartition(c.Retention.MakePartitions)
 	return c, nil
 }
 
@@ -90,8 +104,8 @@ func (c *Cell) Migrate(ctx context.Context) ([]int64, error) {
 	if err != nil {
 		return applied, err
 	}
-	if err := c.MakePartitions(ctx); err != nil {
+	if err := c.Retention.MakePartitions(ctx); err != nil {
 		return applied, err
 	}
-	return applied, c.ResetForeignCounters(ctx)
+	return applied, c.Counts.ResetForeignCounters(ctx)
 }

@@ -85,7 +85,7 @@ func (c *Copier) Tenant(ctx context.Context, owner tenant.ID, to Target) error {
 func (c *Copier) Plans(ctx context.Context, to Target) error {
 	ctx, cancel := context.WithTimeout(ctx, copyTime)
 	defer cancel()
-	if err := to.Store.CopyPlans(ctx, c.home.Plans); err != nil {
+	if err := to.Store.Directory.CopyPlans(ctx, c.home.Directory.Plans); err != nil {
 		return err
 	}
 	to.Changed(ctx)
@@ -95,10 +95,10 @@ func (c *Copier) Plans(ctx context.Context, to Target) error {
 func (c *Copier) tenants(ctx context.Context, ids []tenant.ID, to Target) error {
 	ctx, cancel := context.WithTimeout(ctx, copyTime)
 	defer cancel()
-	if err := to.Store.CopyPlans(ctx, c.home.Plans); err != nil {
+	if err := to.Store.Directory.CopyPlans(ctx, c.home.Directory.Plans); err != nil {
 		return err
 	}
-	if err := to.Store.CopyTenants(ctx, ids, c.home.Tenants); err != nil {
+	if err := to.Store.Directory.CopyTenants(ctx, ids, c.home.Directory.Tenants); err != nil {
 		return err
 	}
 	to.Changed(ctx)
@@ -160,7 +160,7 @@ func (c *Copier) Compare(ctx context.Context, to Target) error {
 		}
 	}
 	err := c.eachPage(ctx, to.Name, func(own []directory.TenantCopy, asked time.Time) error {
-		differing, err := to.Store.Differing(ctx, own)
+		differing, err := to.Store.Directory.Differing(ctx, own)
 		if err != nil {
 			return err
 		}
@@ -178,11 +178,11 @@ func (c *Copier) Compare(ctx context.Context, to Target) error {
 }
 
 func (c *Copier) samePlans(ctx context.Context, to Target) (bool, error) {
-	home, err := c.home.Plans(ctx)
+	home, err := c.home.Directory.Plans(ctx)
 	if err != nil {
 		return false, err
 	}
-	found, err := to.Store.Plans(ctx)
+	found, err := to.Store.Directory.Plans(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -202,7 +202,7 @@ func (c *Copier) eachPage(ctx context.Context, cell string, do func(page []direc
 	var after tenant.ID
 	for {
 		asked := time.Now()
-		page, err := c.home.TenantPage(ctx, cell, after, comparePage)
+		page, err := c.home.Directory.TenantPage(ctx, cell, after, comparePage)
 		if err != nil {
 			return err
 		}
@@ -219,7 +219,7 @@ func (c *Copier) eachPage(ctx context.Context, cell string, do func(page []direc
 func (c *Copier) compareKeys(ctx context.Context, to Target) error {
 	after := ""
 	for {
-		page, err := c.home.KeyPage(ctx, to.Name, after, "", comparePage)
+		page, err := c.home.Directory.KeyPage(ctx, to.Name, after, "", comparePage)
 		if err != nil {
 			return err
 		}
@@ -227,15 +227,15 @@ func (c *Copier) compareKeys(ctx context.Context, to Target) error {
 		if len(page) == comparePage {
 			until = page[len(page)-1].KeyID
 		}
-		here, err := to.Store.KeyPage(ctx, "", after, until, 2*comparePage)
+		here, err := to.Store.Directory.KeyPage(ctx, "", after, until, 2*comparePage)
 		if err != nil {
 			return err
 		}
 		if !slices.Equal(page, here) {
 			from := after
 			bounded, cancel := context.WithTimeout(ctx, copyTime)
-			err := to.Store.CopyKeys(bounded, from, until, func(ctx context.Context) ([]directory.KeyCopy, error) {
-				return c.home.KeyPage(ctx, to.Name, from, until, 2*comparePage)
+			err := to.Store.Directory.CopyKeys(bounded, from, until, func(ctx context.Context) ([]directory.KeyCopy, error) {
+				return c.home.Directory.KeyPage(ctx, to.Name, from, until, 2*comparePage)
 			})
 			cancel()
 			if err != nil {

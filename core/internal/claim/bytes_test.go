@@ -48,7 +48,7 @@ func TestAClaimIsBoundedInBytes(t *testing.T) {
 			}{{250_000, 2, true}, {1, 1, true}, {0, 2, false}} {
 				request.LeaseID, request.Bytes = uuid.New(), step.bytes
 				request.Shares = []claim.Share{{Lists: []claim.ReadyList{{Lane: f.Lane.ID, Priority: 5, After: after}}, Most: 1000}}
-				got, err := f.Store.Claim(t.Context(), request)
+				got, err := f.Store.Claims.Claim(t.Context(), request)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -39,8 +38,7 @@ func (s *Claimer) Move(ctx context.Context, misrouted []MisroutedJob, to []direc
 	for i, index := range order {
 		ids[i], from[i], lanes[i] = misrouted[index].ID, misrouted[index].Lane, to[index]
 	}
-	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	if _, err := store.Query(ctx, s.Store, noRow, moveSQL, store.Args{"ids": ids, "from": from, "to": lanes}); err != nil {
+	if err := store.Exec(ctx, s.Store, moveSQL, store.Args{"ids": ids, "from": from, "to": lanes}); err != nil {
 		return fmt.Errorf("claim: move: %w", store.NothingChanged(err)) // a move with unknown outcome is repeated
 	}
 	return nil

@@ -51,7 +51,7 @@ func (f *fixture) claimShares(most int, shares ...claim.Share) claim.Result {
 			}
 		}
 	}
-	taken, err := f.Store.Claim(f.Context(), request)
+	taken, err := f.Store.Claims.Claim(f.Context(), request)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestAClaimDealsItsJobsOut(t *testing.T) {
 			if caps {
 				request.Lanes[0].Caps = []usage.Cap{f.RunningCap(5)}
 			}
-			got, err := f.Store.Claim(t.Context(), request)
+			got, err := f.Store.Claims.Claim(t.Context(), request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,7 +172,7 @@ func TestAClaimDealsItsJobsOut(t *testing.T) {
 				if job.Place != int64(i+1) {
 					t.Errorf("job %d is at place %d", i, job.Place)
 				}
-				stored, err := f.Store.Get(t.Context(), f.Tenant, "", job.ID)
+				stored, err := f.Store.Jobs.Get(t.Context(), f.Tenant, "", job.ID)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -198,7 +198,7 @@ func TestScanAndProbeFindEveryList(t *testing.T) {
 		found := map[listKey]bool{}
 		var after claim.ReadyList
 		for {
-			some, err := f.Store.Scan(t.Context(), after, slice)
+			some, err := f.Store.Claims.Scan(t.Context(), after, slice)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -214,7 +214,7 @@ func TestScanAndProbeFindEveryList(t *testing.T) {
 			t.Errorf("in slices of %d: %s", slice, diff)
 		}
 	}
-	looked, err := f.Store.Probe(t.Context(), []claim.ReadyList{{Lane: a.ID, Priority: 0}, {Lane: a.ID, Priority: 1}, {Lane: b.ID, Priority: api.DefaultPriority}}, 8)
+	looked, err := f.Store.Claims.Probe(t.Context(), []claim.ReadyList{{Lane: a.ID, Priority: 0}, {Lane: a.ID, Priority: 1}, {Lane: b.ID, Priority: api.DefaultPriority}}, 8)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,8 +43,8 @@ func TestCanaryBesideOthers(t *testing.T) {
 	f.AddDeadLetters(12, celltest.DeadLetterRows{})
 	made := f.careful(12, 0.5)
 	ids := f.sampleOf(made.ID)
-	f.Store.Redrive(ctx, f.Tenant, "", ids[:1], nil)
-	if _, err := f.Store.Discard(ctx, f.Tenant, "", ids[1:2]); err != nil {
+	f.Store.DeadLetters.Redrive(ctx, f.Tenant, "", ids[:1], nil)
+	if _, err := f.Store.DeadLetters.Discard(ctx, f.Tenant, "", ids[1:2]); err != nil {
 		t.Fatal(err)
 	}
 	f.Exec(`UPDATE dead_letters SET dedupe_key = 'twin' WHERE id = ANY($1)`, ids[2:4])
@@ -76,16 +76,16 @@ func TestCanaryBesideOthers(t *testing.T) {
 	f.stands(now, api.CanaryWaiting, 1, 0, 8)
 	f.Exec(`DELETE FROM finished_jobs`) // its retention ends: what was seen stays
 	finish(mine[1], api.KindFail)
-	f.Store.Redrive(ctx, f.Tenant, "", mine[1:2], nil)
+	f.Store.DeadLetters.Redrive(ctx, f.Tenant, "", mine[1:2], nil)
 	finish(mine[2], api.KindFail)
-	if _, err := f.Store.Discard(ctx, f.Tenant, "", mine[2:3]); err != nil {
+	if _, err := f.Store.DeadLetters.Discard(ctx, f.Tenant, "", mine[2:3]); err != nil {
 		t.Fatal(err)
 	}
 	now, _ = f.step(made.ID, nil)
 	f.stands(now, api.CanaryWaiting, 1, 2, 6)
 	// The fourth is redriven by another request and completes: it had died.
 	finish(mine[3], api.KindFail)
-	f.Store.Redrive(ctx, f.Tenant, "", mine[3:4], nil)
+	f.Store.DeadLetters.Redrive(ctx, f.Tenant, "", mine[3:4], nil)
 	for _, job := range f.Claim(20, time.Minute) {
 		f.MustEnd(queue.Ending{Lease: job.Lease(), Kind: api.KindComplete})
 	}
@@ -94,7 +94,7 @@ func TestCanaryBesideOthers(t *testing.T) {
 	f.stands(now, api.CanaryWaiting, 2, 3, 4)
 	// A cancelled job did not complete.
 	f.Exec(`UPDATE jobs SET cancel_requested = true WHERE id = $1`, mine[5])
-	if _, _, err := f.Store.Cancel(ctx, f.Tenant, "", mine[5]); err != nil {
+	if _, _, err := f.Store.Jobs.Cancel(ctx, f.Tenant, "", mine[5]); err != nil {
 		t.Fatal(err)
 	}
 	finish(mine[5], api.KindFail)
@@ -137,23 +137,23 @@ func TestCanaryIsCancelled(t *testing.T) {
 	made := f.careful(5, 1)
 	f.step(made.ID, nil)
 	id := uuid.MustParse(made.ID)
-	now, err := f.Store.CancelRedrive(t.Context(), f.Tenant, "", id)
+	now, err := f.Store.DeadLetters.CancelRedrive(t.Context(), f.Tenant, "", id)
 	if err != nil || now.State != api.RedriveCancelled || f.Count("redrive_samples") != 0 {
 		t.Errorf("%+v, %v", now, err)
 	}
 	f.stands(now, api.CanaryWaiting, 0, 0, 5)
 	f.end(5, api.KindComplete)
-	if step, err := f.Store.StepRedrive(t.Context(), id, nil, 0.5); err != nil || step.Worked || f.Count("dead_letters") != 15 {
+	if step, err := f.Store.DeadLetters.StepRedrive(t.Context(), id, nil, 0.5); err != nil || step.Worked || f.Count("dead_letters") != 15 {
 		t.Errorf("it went on: %+v, %v", step, err)
 	}
 	// Unfinished ones are bounded, with a canary and without.
 	for range api.MaxRedrives {
 		f.careful(1, 1)
 	}
-	if _, err := f.Store.CreateRedrive(t.Context(), f.Tenant, "", deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive}); err == nil {
+	if _, err := f.Store.DeadLetters.CreateRedrive(t.Context(), f.Tenant, "", deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive}); err == nil {
 		t.Error("one more than may be unfinished")
 	}
-	if running, err := f.Store.RunningRedrives(t.Context(), 50); err != nil || len(running) != api.MaxRedrives || running[0].Canary == nil {
+	if running, err := f.Store.DeadLetters.RunningRedrives(t.Context(), 50); err != nil || len(running) != api.MaxRedrives || running[0].Canary == nil {
 		t.Errorf("%d running, %v", len(running), err)
 	}
 	f.Exec(`DELETE FROM redrives`)
@@ -172,7 +172,7 @@ func TestCanaryStepIsWhole(t *testing.T) {
 	fails := func() {
 		t.Helper()
 		f.due(made.ID)
-		if _, err := f.Store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err == nil {
+		if _, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err == nil {
 			t.Error("a step whose progress could not be stored was committed")
 		}
 	}
@@ -207,7 +207,7 @@ func TestManyCoresTakeCareOfACanary(t *testing.T) {
 	for range 6 {
 		group.Go(func() {
 			for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(3 * time.Millisecond) {
-				step, err := f.Store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0)
+				step, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0)
 				if err != nil {
 					t.Error(err)
 					return
@@ -252,7 +252,7 @@ func TestCanaryOfAUser(t *testing.T) {
 	f := newFixture(t)
 	f.AddDeadLetters(3, celltest.DeadLetterRows{User: "bob"})
 	f.AddDeadLetters(30, celltest.DeadLetterRows{User: "eve", From: 100})
-	made, err := f.Store.CreateRedrive(t.Context(), f.Tenant, "bob", deadletter.NewRedrive{
+	made, err := f.Store.DeadLetters.CreateRedrive(t.Context(), f.Tenant, "bob", deadletter.NewRedrive{
 		ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive, Canary: &api.CanaryRequest{Count: 10, Success: 1},
 	})
 	if err != nil {

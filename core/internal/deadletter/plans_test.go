@@ -47,11 +47,11 @@ func (f *fixture) steps(when string) {
 		f.Logf("%s: %s took %v", when, what, time.Since(begun).Round(100*time.Microsecond))
 	}
 	timed("count", func() error {
-		_, err := f.Store.Matching(f.Context(), f.Tenant, "", api.DeadLetterFilter{})
+		_, err := f.Store.DeadLetters.Matching(f.Context(), f.Tenant, "", api.DeadLetterFilter{})
 		return err
 	})
 	timed("groups", func() error {
-		_, err := f.Store.DeadLetterGroups(f.Context(), f.Tenant, "", api.DeadLetterFilter{}, 50)
+		_, err := f.Store.DeadLetters.DeadLetterGroups(f.Context(), f.Tenant, "", api.DeadLetterFilter{}, 50)
 		return err
 	})
 	timed("the sample of a canary", func() error {
@@ -61,10 +61,10 @@ func (f *fixture) steps(when string) {
 	for what, filter := range map[string]api.DeadLetterFilter{"a step": {}, "a step that finds nothing": {Type: "none"}} {
 		made := f.Redrive(api.ActionRedrive, filter, nil)
 		timed(what, func() error {
-			_, err := f.Store.StepRedrive(f.Context(), uuid.MustParse(made.ID), nil, 0.5)
+			_, err := f.Store.DeadLetters.StepRedrive(f.Context(), uuid.MustParse(made.ID), nil, 0.5)
 			return err
 		})
-		if _, err := f.Store.CancelRedrive(f.Context(), f.Tenant, "", uuid.MustParse(made.ID)); err != nil {
+		if _, err := f.Store.DeadLetters.CancelRedrive(f.Context(), f.Tenant, "", uuid.MustParse(made.ID)); err != nil {
 			f.Fatal(err)
 		}
 	}

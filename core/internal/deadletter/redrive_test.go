@@ -25,7 +25,7 @@ func (f *fixture) finish(id string, capsOf deadletter.CapsOf) (api.Redrive, []uu
 	var redriven []uuid.UUID
 	var now api.Redrive
 	celltest.EventuallyWithin(f, time.Minute, "the redrive to end", func() bool {
-		step, err := f.Store.StepRedrive(f.Context(), uuid.MustParse(id), capsOf, 0.5)
+		step, err := f.Store.DeadLetters.StepRedrive(f.Context(), uuid.MustParse(id), capsOf, 0.5)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func (f *fixture) finish(id string, capsOf deadletter.CapsOf) (api.Redrive, []uu
 
 func (f *fixture) redriveNow(id string) api.Redrive {
 	f.Helper()
-	now, err := f.Store.GetRedrive(f.Context(), f.Tenant, "", uuid.MustParse(id))
+	now, err := f.Store.DeadLetters.GetRedrive(f.Context(), f.Tenant, "", uuid.MustParse(id))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestRedriveByFilter(t *testing.T) {
 	if gone.Done != 300 || f.Count("dead_letters") != 100 || f.Count("jobs") != 1200 {
 		t.Errorf("discard %+v, %d dead", gone, f.Count("dead_letters"))
 	}
-	if step, err := f.Store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err != nil || step.Worked {
+	if step, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err != nil || step.Worked {
 		t.Errorf("a step after the end: %+v, %v", step, err)
 	}
 }
@@ -91,7 +91,7 @@ func TestRedriveTakesEachOnce(t *testing.T) {
 	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, &rate)
 	for f.redriveNow(made.ID).State == api.RedriveRunning {
 		f.due(made.ID)
-		if _, err := f.Store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err != nil {
+		if _, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err != nil {
 			t.Fatal(err)
 		}
 		for _, job := range f.Claim(10, 30*time.Second) {
@@ -114,7 +114,7 @@ func TestRedriveStepIsWhole(t *testing.T) {
 	f.Exec(`CREATE TRIGGER refuse BEFORE UPDATE OF done ON redrives FOR EACH ROW EXECUTE FUNCTION refuse()`)
 	for range 3 {
 		f.due(made.ID)
-		if _, err := f.Store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err == nil {
+		if _, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err == nil {
 			t.Error("a step whose progress could not be stored was committed")
 		}
 	}
@@ -137,7 +137,7 @@ func TestRedriveFails(t *testing.T) {
 	steps := 0
 	for ; f.redriveNow(made.ID).State == api.RedriveRunning && steps < 50; steps++ {
 		f.due(made.ID)
-		if _, err := f.Store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err == nil {
+		if _, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err == nil {
 			t.Fatal("it did not fail")
 		}
 	}
@@ -177,16 +177,16 @@ func TestACapThatComesDuringARedrive(t *testing.T) {
 		}
 	}
 	five := f.deadIDs()[:5]
-	for i, result := range f.Store.Redrive(t.Context(), f.Tenant, "", five, after(len(five))) {
+	for i, result := range f.Store.DeadLetters.Redrive(t.Context(), f.Tenant, "", five, after(len(five))) {
 		if result.Err != nil {
 			t.Fatalf("%s: %v", five[i], result.Err)
 		}
 	}
 	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
-	if _, err := f.Store.StepRedrive(t.Context(), uuid.MustParse(made.ID), after(5), 0.5); err != nil || f.Count("jobs") != 10 {
+	if _, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), after(5), 0.5); err != nil || f.Count("jobs") != 10 {
 		t.Fatalf("%d jobs, %v", f.Count("jobs"), err)
 	}
-	if drifts, err := f.Store.Verify(t.Context()); err != nil || len(drifts) != 0 {
+	if drifts, err := f.Store.Counts.Verify(t.Context()); err != nil || len(drifts) != 0 {
 		t.Errorf("drift %v, %v", drifts, err)
 	}
 }
@@ -203,7 +203,7 @@ func TestRedriveWaitsForCapacity(t *testing.T) {
 	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
 	for want := 4; ; want = min(want+4, 10) {
 		f.due(made.ID)
-		if _, err := f.Store.StepRedrive(t.Context(), uuid.MustParse(made.ID), capsOf, 0.5); err != nil {
+		if _, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), capsOf, 0.5); err != nil {
 			t.Fatal(err)
 		}
 		now := f.redriveNow(made.ID)
@@ -223,7 +223,7 @@ func TestRedriveWaitsForCapacity(t *testing.T) {
 			f.MustEnd(queue.Ending{Lease: job.Lease(), Kind: api.KindComplete})
 		}
 	}
-	if drifts, err := f.Store.Verify(t.Context()); err != nil || len(drifts) != 0 {
+	if drifts, err := f.Store.Counts.Verify(t.Context()); err != nil || len(drifts) != 0 {
 		t.Errorf("drift %v, %v", drifts, err)
 	}
 }
@@ -235,25 +235,25 @@ func TestRedriveIsCancelled(t *testing.T) {
 	rate := 100.0
 	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, &rate)
 	id := uuid.MustParse(made.ID)
-	if step, err := f.Store.StepRedrive(t.Context(), id, nil, 0.5); err != nil || len(step.Redriven) != 10 {
+	if step, err := f.Store.DeadLetters.StepRedrive(t.Context(), id, nil, 0.5); err != nil || len(step.Redriven) != 10 {
 		t.Fatalf("%d rose: %v", len(step.Redriven), err)
 	}
 	for range 2 {
-		if now, err := f.Store.CancelRedrive(t.Context(), f.Tenant, "", id); err != nil || now.State != api.RedriveCancelled || now.Done != 10 || now.EndedAt == nil {
+		if now, err := f.Store.DeadLetters.CancelRedrive(t.Context(), f.Tenant, "", id); err != nil || now.State != api.RedriveCancelled || now.Done != 10 || now.EndedAt == nil {
 			t.Errorf("%+v, %v", now, err)
 		}
 	}
-	if step, err := f.Store.StepRedrive(t.Context(), id, nil, 0.5); err != nil || step.Worked || f.Count("dead_letters") != 90 {
+	if step, err := f.Store.DeadLetters.StepRedrive(t.Context(), id, nil, 0.5); err != nil || step.Worked || f.Count("dead_letters") != 90 {
 		t.Errorf("it went on after its cancel: %+v, %v", step, err)
 	}
 	for _, whose := range []struct {
 		tenant uuid.UUID
 		user   string
 	}{{f.NewTenant(), ""}, {f.Tenant, "bob"}} {
-		if _, err := f.Store.GetRedrive(t.Context(), whose.tenant, whose.user, id); !errors.Is(err, store.ErrNotFound) {
+		if _, err := f.Store.DeadLetters.GetRedrive(t.Context(), whose.tenant, whose.user, id); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("seen by another: %v", err)
 		}
-		if _, err := f.Store.CancelRedrive(t.Context(), whose.tenant, whose.user, id); !errors.Is(err, store.ErrNotFound) {
+		if _, err := f.Store.DeadLetters.CancelRedrive(t.Context(), whose.tenant, whose.user, id); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("cancelled by another: %v", err)
 		}
 	}
@@ -271,7 +271,7 @@ func TestManyCoresRedrive(t *testing.T) {
 	for range 6 {
 		group.Go(func() {
 			for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(3 * time.Millisecond) {
-				step, err := f.Store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0)
+				step, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0)
 				if err != nil {
 					t.Error(err)
 					return
@@ -281,7 +281,7 @@ func TestManyCoresRedrive(t *testing.T) {
 					rose[one.ID]++
 				}
 				mu.Unlock()
-				if now, err := f.Store.GetRedrive(t.Context(), f.Tenant, "", uuid.MustParse(made.ID)); err != nil || now.State != api.RedriveRunning {
+				if now, err := f.Store.DeadLetters.GetRedrive(t.Context(), f.Tenant, "", uuid.MustParse(made.ID)); err != nil || now.State != api.RedriveRunning {
 					return
 				}
 			}
@@ -308,25 +308,25 @@ func TestRedrivesAreBounded(t *testing.T) {
 		last = f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
 	}
 	another := deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive}
-	if _, err := f.Store.CreateRedrive(t.Context(), f.Tenant, "", another); !errors.Is(err, deadletter.ErrTooManyRedrives) {
+	if _, err := f.Store.DeadLetters.CreateRedrive(t.Context(), f.Tenant, "", another); !errors.Is(err, deadletter.ErrTooManyRedrives) {
 		t.Errorf("one too many: %v", err)
 	}
-	listed, err := f.Store.ListRedrives(t.Context(), f.Tenant, "", uuid.Max, 3)
+	listed, err := f.Store.DeadLetters.ListRedrives(t.Context(), f.Tenant, "", uuid.Max, 3)
 	if err != nil || len(listed) != 3 || listed[0].ID != last.ID {
 		t.Errorf("%+v, %v", listed, err)
 	}
-	if _, err := f.Store.CancelRedrive(t.Context(), f.Tenant, "", uuid.MustParse(last.ID)); err != nil {
+	if _, err := f.Store.DeadLetters.CancelRedrive(t.Context(), f.Tenant, "", uuid.MustParse(last.ID)); err != nil {
 		t.Fatal(err)
 	}
 	// One that a user's key asked for touches the user's alone.
-	made, err := f.Store.CreateRedrive(t.Context(), f.Tenant, "bob", another)
+	made, err := f.Store.DeadLetters.CreateRedrive(t.Context(), f.Tenant, "bob", another)
 	if err != nil || made.Matched != 2 {
 		t.Fatalf("%+v, %v", made, err)
 	}
 	if ended, redriven := f.finish(made.ID, nil); ended.Done != 2 || len(redriven) != 2 || f.Count("dead_letters WHERE user_id = 'eve'") != 3 {
 		t.Errorf("%+v", ended)
 	}
-	if listed, err = f.Store.ListRedrives(t.Context(), f.Tenant, "bob", uuid.Max, 50); err != nil || len(listed) != 1 {
+	if listed, err = f.Store.DeadLetters.ListRedrives(t.Context(), f.Tenant, "bob", uuid.Max, 50); err != nil || len(listed) != 1 {
 		t.Errorf("bob sees %+v, %v", listed, err)
 	}
 }
@@ -336,7 +336,7 @@ func TestAUserTakesHalfOfTheRedrives(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	create := func(user string) error {
-		_, err := f.Store.CreateRedrive(t.Context(), f.Tenant, user, deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive})
+		_, err := f.Store.DeadLetters.CreateRedrive(t.Context(), f.Tenant, user, deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive})
 		return err
 	}
 	made := 0
@@ -364,7 +364,7 @@ func TestDeadLetterGroups(t *testing.T) {
 	f.AddDeadLetters(5, celltest.DeadLetterRows{User: "bob"})
 	f.AddDeadLetters(7, celltest.DeadLetterRows{Reason: "permanent", From: 100})
 	f.AddDeadLetters(2, celltest.DeadLetterRows{Queue: "elsewhere", From: 200})
-	groups, err := f.Store.DeadLetterGroups(t.Context(), f.Tenant, "", api.DeadLetterFilter{}, 2)
+	groups, err := f.Store.DeadLetters.DeadLetterGroups(t.Context(), f.Tenant, "", api.DeadLetterFilter{}, 2)
 	if err != nil || groups.Groups != 3 || groups.Read != 14 || groups.ReadCapped || len(groups.Items) != 2 {
 		t.Fatalf("%+v, %v", groups, err)
 	}
@@ -378,9 +378,9 @@ func TestDeadLetterGroups(t *testing.T) {
 		3: {After: &first.FirstDiedAt, Before: &api.Time{Time: first.FirstDiedAt.Add(4 * time.Millisecond)}, Reason: "permanent"},
 		0: {Type: "none"},
 	} {
-		found, err := f.Store.Matching(t.Context(), f.Tenant, "", filter)
-		got, err2 := f.Store.DeadLetterGroups(t.Context(), f.Tenant, "", filter, 10)
-		page, err3 := f.Store.DeadLetters(t.Context(), f.Tenant, "", filter, 50, "")
+		found, err := f.Store.DeadLetters.Matching(t.Context(), f.Tenant, "", filter)
+		got, err2 := f.Store.DeadLetters.DeadLetterGroups(t.Context(), f.Tenant, "", filter, 10)
+		page, err3 := f.Store.DeadLetters.DeadLetters(t.Context(), f.Tenant, "", filter, 50, "")
 		sum := int64(0)
 		for _, group := range got.Items {
 			sum += group.Count
@@ -390,11 +390,11 @@ func TestDeadLetterGroups(t *testing.T) {
 		}
 	}
 	for whose, want := range map[string]int64{"bob": 5, "eve": 0} {
-		if found, err := f.Store.Matching(t.Context(), f.Tenant, whose, api.DeadLetterFilter{}); err != nil || found.Matched != want {
+		if found, err := f.Store.DeadLetters.Matching(t.Context(), f.Tenant, whose, api.DeadLetterFilter{}); err != nil || found.Matched != want {
 			t.Errorf("%s: %+v, %v", whose, found, err)
 		}
 	}
-	if got, err := f.Store.DeadLetterGroups(t.Context(), f.NewTenant(), "", api.DeadLetterFilter{}, 10); err != nil || got.Items == nil || len(got.Items) != 0 {
+	if got, err := f.Store.DeadLetters.DeadLetterGroups(t.Context(), f.NewTenant(), "", api.DeadLetterFilter{}, 10); err != nil || got.Items == nil || len(got.Items) != 0 {
 		t.Errorf("another tenant: %+v, %v", got, err)
 	}
 }
@@ -405,13 +405,13 @@ func TestDeadLetterGroupsAreBounded(t *testing.T) {
 	f := newFixture(t)
 	f.AddDeadLetters(api.MaxDeadLetterRows+1, celltest.DeadLetterRows{})
 	begun := time.Now()
-	groups, err := f.Store.DeadLetterGroups(t.Context(), f.Tenant, "", api.DeadLetterFilter{}, 10)
+	groups, err := f.Store.DeadLetters.DeadLetterGroups(t.Context(), f.Tenant, "", api.DeadLetterFilter{}, 10)
 	if err != nil || !groups.ReadCapped || groups.Read != api.MaxDeadLetterRows || !groups.Items[0].CountCapped {
 		t.Errorf("%+v, %v", groups, err)
 	}
 	t.Logf("grouped in %v", time.Since(begun))
 	begun = time.Now()
-	found, err := f.Store.Matching(t.Context(), f.Tenant, "", api.DeadLetterFilter{})
+	found, err := f.Store.DeadLetters.Matching(t.Context(), f.Tenant, "", api.DeadLetterFilter{})
 	if err != nil || !found.MatchedCapped || found.Matched < api.MaxDeadLetterRows {
 		t.Errorf("%+v, %v", found, err)
 	}

@@ -66,7 +66,7 @@ func TestARedriveOfManyIDsTakesFewStatements(t *testing.T) {
 			}
 			ids = append(ids, live)
 			before := counted.n.Load()
-			results := opened.Redrive(t.Context(), f.Tenant, "", ids, capsOf)
+			results := opened.DeadLetters.Redrive(t.Context(), f.Tenant, "", ids, capsOf)
 			if n := counted.n.Load() - before; n > most {
 				t.Errorf("%d statements, want at most %d", n, most)
 			}

@@ -35,7 +35,7 @@ func newFixture(t *testing.T) *fixture {
 func (f *fixture) put(owner tenant.ID, name string, filter api.WebhookFilter, events ...string) {
 	f.Helper()
 	request := api.WebhookRequest{URL: "https://example.com/hooks", Events: events, Filter: &filter}
-	if _, err := f.Store.PutWebhook(f.Context(), owner, name, request, []byte("sealed")); err != nil {
+	if _, err := f.Store.Webhooks.PutWebhook(f.Context(), owner, name, request, []byte("sealed")); err != nil {
 		f.Fatal(err)
 	}
 }
@@ -48,18 +48,18 @@ func allKinds() []string {
 func deliver(f *fixture, s *cell.Cell, owner tenant.ID) (done int) {
 	f.Helper()
 	for {
-		step, err := s.NextEvents(f.Context(), owner)
+		step, err := s.Deliveries.NextEvents(f.Context(), owner)
 		if err != nil {
 			f.Fatal(err)
 		}
 		for name := range step.Lanes {
-			made, err := s.EnsureLanes(f.Context(), owner, []directory.LaneAsk{{LaneKey: name.Key(owner)}})
+			made, err := s.Directory.EnsureLanes(f.Context(), owner, []directory.LaneAsk{{LaneKey: name.Key(owner)}})
 			if err != nil || made[0].Full != 0 {
 				f.Fatal(made, err)
 			}
 			step.Lanes[name] = made[0].ID
 		}
-		delivered, err := s.Deliver(f.Context(), &step)
+		delivered, err := s.Deliveries.Deliver(f.Context(), &step)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func TestEveryEndIsDelivered(t *testing.T) {
 		}},
 		"deadline": {api.EventJobDeadLetter, "deadline", func(n *submit.NewJob) { n.Deadline = new(time.Now().Add(time.Hour)) }, func(f *fixture, id uuid.UUID) {
 			f.Exec(`UPDATE jobs SET deadline = now() - interval '1 second' WHERE id = $1`, id)
-			if ended, err := f.Store.ExpireDeadlines(f.Context(), time.Hour, 10); err != nil || len(ended) != 1 {
+			if ended, err := f.Store.Jobs.ExpireDeadlines(f.Context(), time.Hour, 10); err != nil || len(ended) != 1 {
 				f.Fatal(ended, err)
 			}
 		}},
@@ -197,7 +197,7 @@ func TestEveryEndIsDelivered(t *testing.T) {
 
 func (f *fixture) cancel(id uuid.UUID) {
 	f.Helper()
-	if _, _, err := f.Store.Cancel(f.Context(), f.Tenant, "", id); err != nil {
+	if _, _, err := f.Store.Jobs.Cancel(f.Context(), f.Tenant, "", id); err != nil {
 		f.Fatal(err)
 	}
 }
@@ -275,10 +275,10 @@ func TestAnEventIsTheJobAsItEnded(t *testing.T) {
 	for range 2 {
 		f.MustEnd(f.fail(queue.Ending{Lease: f.ClaimOne().Lease(), Permanent: true}))
 	}
-	if got := f.Store.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{redriven}, nil); got[0].Err != nil {
+	if got := f.Store.DeadLetters.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{redriven}, nil); got[0].Err != nil {
 		t.Fatal(got[0].Err)
 	}
-	if _, err := f.Store.DeleteJob(t.Context(), f.Tenant, "", deleted); err != nil {
+	if _, err := f.Store.Jobs.DeleteJob(t.Context(), f.Tenant, "", deleted); err != nil {
 		t.Fatal(err)
 	}
 	made := f.delivered("all")
@@ -308,7 +308,7 @@ func TestTwoCoresDeliverOnce(t *testing.T) {
 	for _, one := range f.Claim(n, time.Minute, f.Lane) {
 		endings = append(endings, queue.Ending{Lease: one.Lease(), Kind: api.KindComplete})
 	}
-	f.Store.End(t.Context(), endings)
+	f.Store.Jobs.End(t.Context(), endings)
 	var group sync.WaitGroup
 	for _, s := range []*cell.Cell{f.Store, celltest.OpenURL(t, f.URL)} {
 		group.Go(func() { deliver(f, s, f.Tenant) })
@@ -342,14 +342,14 @@ func TestTheEndOfAWorkflowIsDelivered(t *testing.T) {
 	if got := f.delivered("ends"); len(got) != 0 {
 		t.Fatalf("it runs, and its end is delivered: %s", got[0].Raw)
 	}
-	f.Store.End(t.Context(), []queue.Ending{
+	f.Store.Jobs.End(t.Context(), []queue.Ending{
 		{Lease: claimed[1].Lease(), Kind: api.KindComplete}, {Lease: claimed[2].Lease(), Kind: api.KindComplete},
 	})
 	got := f.delivered("ends")
 	if len(got) != 1 || got[0].Event.Data.Workflow == nil || got[0].Event.Data.Workflow.ID != made.ID.String() || got[0].Event.Data.Workflow.State != api.WorkflowFailed {
 		t.Fatalf("%d deliveries: %+v", len(got), got)
 	}
-	if redriven := f.Store.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{claimed[0].ID}, nil); redriven[0].Err != nil {
+	if redriven := f.Store.DeadLetters.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{claimed[0].ID}, nil); redriven[0].Err != nil {
 		t.Fatal(redriven[0].Err)
 	}
 	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
@@ -373,7 +373,7 @@ func TestADeletedWebhookLeavesNothing(t *testing.T) {
 	if len(f.delivered("gone")) != 5 {
 		t.Fatal("no deliveries")
 	}
-	lanes, err := f.Store.EnsureLanes(t.Context(), f.Tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(f.Tenant, api.WebhookQueue("gone"), api.EventJobCompleted, nil)}})
+	lanes, err := f.Store.Directory.EnsureLanes(t.Context(), f.Tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(f.Tenant, api.WebhookQueue("gone"), api.EventJobCompleted, nil)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,18 +382,18 @@ func TestADeletedWebhookLeavesNothing(t *testing.T) {
 	f.Exec(`UPDATE jobs SET state = 'scheduled', ready_at = NULL WHERE id = (SELECT id FROM jobs WHERE state = 'queued' AND queue = '_webhook.gone' LIMIT 1)`)
 	f.Submit(f.Job())
 	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete}) // an event without a delivery
-	if err := f.Store.DeleteWebhook(t.Context(), f.Tenant, "gone"); err != nil {
+	if err := f.Store.Webhooks.DeleteWebhook(t.Context(), f.Tenant, "gone"); err != nil {
 		t.Fatal(err)
 	}
 	f.Submit(f.Job())
 	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
-	_, err = f.Store.PutWebhook(t.Context(), f.Tenant, "gone", api.WebhookRequest{URL: "https://example.com", Events: allKinds()}, nil)
+	_, err = f.Store.Webhooks.PutWebhook(t.Context(), f.Tenant, "gone", api.WebhookRequest{URL: "https://example.com", Events: allKinds()}, nil)
 	if refused, ok := errors.AsType[*problem.Problem](err); !ok || refused.Code != problem.QueueNotEmpty {
 		t.Errorf("made again while it is removed: %v", err)
 	}
 	batches := 0
 	for more := true; more; batches++ {
-		if more, err = f.Store.RemoveWebhookData(t.Context(), webhook.Deleted{TenantID: f.Tenant, Name: "gone"}, 2); err != nil || batches > 20 {
+		if more, err = f.Store.Webhooks.RemoveWebhookData(t.Context(), webhook.Deleted{TenantID: f.Tenant, Name: "gone"}, 2); err != nil || batches > 20 {
 			t.Fatal(batches, err)
 		}
 	}
@@ -430,34 +430,34 @@ func TestDeliveriesAreShownApart(t *testing.T) {
 		f.delivered("all")
 	}
 	f.Exec(`UPDATE jobs SET deadline = now() - interval '1 s'`)
-	if _, err := f.Store.ExpireDeadlines(t.Context(), time.Hour, 1); err != nil {
+	if _, err := f.Store.Jobs.ExpireDeadlines(t.Context(), time.Hour, 1); err != nil {
 		t.Fatal(err)
 	}
 	for filter, want := range map[string]int{"": 0, api.WebhookQueue("all"): 2} {
-		live, err := f.Store.List(t.Context(), f.Tenant, api.JobFilter{Queue: filter, States: []string{api.StateQueued}}, 10, "")
+		live, err := f.Store.Jobs.List(t.Context(), f.Tenant, api.JobFilter{Queue: filter, States: []string{api.StateQueued}}, 10, "")
 		if err != nil || len(live.Items) != want {
 			t.Errorf("of the queue %q: %d live jobs, want %d; %v", filter, len(live.Items), want, err)
 		}
 	}
 	for filter, want := range map[string]int{"": 3, api.WebhookQueue("all"): 1} {
-		dead, err := f.Store.DeadLetters(t.Context(), f.Tenant, "", api.DeadLetterFilter{Queue: filter}, 10, "")
+		dead, err := f.Store.DeadLetters.DeadLetters(t.Context(), f.Tenant, "", api.DeadLetterFilter{Queue: filter}, 10, "")
 		if err != nil || len(dead.Items) != want {
 			t.Errorf("of the queue %q: %d dead letters, want %d; %v", filter, len(dead.Items), want, err)
 		}
-		matched, err := f.Store.Matching(t.Context(), f.Tenant, "", api.DeadLetterFilter{Queue: filter})
+		matched, err := f.Store.DeadLetters.Matching(t.Context(), f.Tenant, "", api.DeadLetterFilter{Queue: filter})
 		if err != nil || matched.Matched != int64(want) {
 			t.Errorf("of the queue %q: %+v match, want %d; %v", filter, matched, want, err)
 		}
 	}
-	if queues, err := f.Store.QueuesOf(t.Context(), f.Tenant, directory.QueuePage{Size: 10}); err != nil || len(queues) != 1 || queues[0].Name != "default" {
+	if queues, err := f.Store.Directory.QueuesOf(t.Context(), f.Tenant, directory.QueuePage{Size: 10}); err != nil || len(queues) != 1 || queues[0].Name != "default" {
 		t.Errorf("queues %+v, %v", queues, err)
 	}
 	today, yesterday := time.Now().UTC().Format(time.DateOnly), time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly) // it may be midnight
-	counted, err := f.Store.Usage(t.Context(), f.Tenant, api.HopUsageRequest{By: api.ByType, From: yesterday, To: today}, "", 10)
+	counted, err := f.Store.Ledger.Usage(t.Context(), f.Tenant, api.HopUsageRequest{By: api.ByType, From: yesterday, To: today}, "", 10)
 	if err != nil || len(counted.Items) != 1 || counted.Items[0].Accepted != 3 || counted.Items[0].DeadLetter != 3 {
 		t.Errorf("usage %+v, %v", counted.Items, err)
 	}
-	shown, err := f.Store.Webhook(t.Context(), f.Tenant, "all")
+	shown, err := f.Store.Webhooks.Webhook(t.Context(), f.Tenant, "all")
 	if err != nil || shown.Deliveries.Waiting != 2 || shown.Deliveries.DeadLetter != 1 || shown.Queue != api.WebhookQueue("all") {
 		t.Errorf("%+v, %v", shown, err)
 	}

@@ -42,7 +42,7 @@ func TestAChildWaitsForAllOfItsParents(t *testing.T) {
 	}
 	f.complete(child)
 	f.verify()
-	page, err := f.Store.List(t.Context(), f.Tenant, api.JobFilter{}, 10, "")
+	page, err := f.Store.Jobs.List(t.Context(), f.Tenant, api.JobFilter{}, 10, "")
 	if err != nil || len(page.Items[0].After) != 2 || len(page.Items[1].After) != 0 {
 		t.Fatalf("the list shows %+v, %v", page.Items, err)
 	}
@@ -160,24 +160,24 @@ func TestADeletedDeadLetterCancelsTheChildrenThatItHolds(t *testing.T) {
 	t.Parallel()
 	for name, remove := range map[string]func(f *fixture, id uuid.UUID){
 		"discard": func(f *fixture, id uuid.UUID) {
-			if _, err := f.Store.Discard(f.Context(), f.Tenant, "", []uuid.UUID{id}); err != nil {
+			if _, err := f.Store.DeadLetters.Discard(f.Context(), f.Tenant, "", []uuid.UUID{id}); err != nil {
 				f.Fatal(err)
 			}
 		},
 		"delete": func(f *fixture, id uuid.UUID) {
-			if _, err := f.Store.DeleteJob(f.Context(), f.Tenant, "", id); err != nil {
+			if _, err := f.Store.Jobs.DeleteJob(f.Context(), f.Tenant, "", id); err != nil {
 				f.Fatal(err)
 			}
 		},
 		"discard by filter": func(f *fixture, _ uuid.UUID) {
 			made := f.Redrive(api.ActionDiscard, api.DeadLetterFilter{}, nil)
-			if _, err := f.Store.StepRedrive(f.Context(), uuid.MustParse(made.ID), nil, 0.5); err != nil {
+			if _, err := f.Store.DeadLetters.StepRedrive(f.Context(), uuid.MustParse(made.ID), nil, 0.5); err != nil {
 				f.Fatal(err)
 			}
 		},
 		"retention": func(f *fixture, _ uuid.UUID) {
 			f.Exec(`UPDATE dead_letters SET died_at = died_at - interval '40 days'`)
-			if n, err := openWithRetention(f).ForgetDead(f.Context(), 10); n != 1 || err != nil {
+			if n, err := openWithRetention(f).DeadLetters.ForgetDead(f.Context(), 10); n != 1 || err != nil {
 				f.Fatal(n, err)
 			}
 		},
@@ -280,7 +280,7 @@ func TestARedrivenChildWaitsForItsRedrivenParent(t *testing.T) {
 				if !late {
 					f.followUp()
 				}
-				for _, one := range f.Store.Redrive(f.Context(), f.Tenant, "", []uuid.UUID{child, parent}, nil) {
+				for _, one := range f.Store.DeadLetters.Redrive(f.Context(), f.Tenant, "", []uuid.UUID{child, parent}, nil) {
 					if one.Err != nil {
 						t.Fatal(one.Err)
 					}
@@ -324,7 +324,7 @@ func TestARedrivenChildOfADeadParent(t *testing.T) {
 		f, parent, child := setup(t, job.CancelChild)
 		f.redrive(child)
 		f.wantState(child, api.StateBlocked)
-		if _, err := f.Store.Discard(t.Context(), f.Tenant, "", []uuid.UUID{parent}); err != nil {
+		if _, err := f.Store.DeadLetters.Discard(t.Context(), f.Tenant, "", []uuid.UUID{parent}); err != nil {
 			t.Fatal(err)
 		}
 		f.followUp()
@@ -334,7 +334,7 @@ func TestARedrivenChildOfADeadParent(t *testing.T) {
 	t.Run("cancel, the parent was discarded before", func(t *testing.T) {
 		t.Parallel()
 		f, parent, child := setup(t, job.CancelChild)
-		if _, err := f.Store.Discard(t.Context(), f.Tenant, "", []uuid.UUID{parent}); err != nil {
+		if _, err := f.Store.DeadLetters.Discard(t.Context(), f.Tenant, "", []uuid.UUID{parent}); err != nil {
 			t.Fatal(err)
 		}
 		f.followUp()
@@ -382,7 +382,7 @@ func TestAnUnknownParentIsRefused(t *testing.T) {
 	if n := f.Count("dependencies"); n != 1 {
 		t.Errorf("%d edges are stored, want 1", n)
 	}
-	shown, err := f.Store.Get(t.Context(), f.Tenant, "", answers[2].Jobs[0].Row.ID)
+	shown, err := f.Store.Jobs.Get(t.Context(), f.Tenant, "", answers[2].Jobs[0].Row.ID)
 	if err != nil || len(shown.After) != 1 {
 		t.Fatal(shown, err)
 	}
@@ -400,11 +400,11 @@ func TestVerifyFindsAnEndWithoutAFollowUp(t *testing.T) {
 	f.complete(done)
 	f.kill(dead)
 	f.cancel(cancelled)
-	if lines, err := f.Store.VerifyDependencies(t.Context()); err != nil || len(lines) != 0 {
+	if lines, err := f.Store.Dependencies.VerifyDependencies(t.Context()); err != nil || len(lines) != 0 {
 		t.Errorf("with follow-ups: %q, %v", lines, err)
 	}
 	f.Exec(`DELETE FROM follow_ups`)
-	lines, err := f.Store.VerifyDependencies(t.Context())
+	lines, err := f.Store.Dependencies.VerifyDependencies(t.Context())
 	if err != nil || len(lines) != 3 {
 		t.Fatalf("verify: %q, %v", lines, err)
 	}
@@ -421,7 +421,7 @@ func TestVerifyFindsWhatMustNotBe(t *testing.T) {
 	f.one(after(job.CancelChild, f.one()))
 	f.Exec(`UPDATE dependencies SET resolved_at = now()`)
 	f.Exec(`INSERT INTO follow_ups (tenant_id, job_id, state, redrives, ended_at) VALUES ($1, $2, 'completed', 0, now() - interval '2 minutes')`, f.Tenant, uuid.New())
-	lines, err := f.Store.VerifyDependencies(t.Context())
+	lines, err := f.Store.Dependencies.VerifyDependencies(t.Context())
 	if err != nil || len(lines) != 2 || !strings.Contains(lines[0], "waits for no job") || !strings.Contains(lines[1], "old") {
 		t.Errorf("verify: %q, %v", lines, err)
 	}
@@ -467,7 +467,7 @@ func TestEdgesAreForgottenWithTheirJob(t *testing.T) {
 	forgotten := func(retention time.Duration) (n int) {
 		var place dependency.EdgePlace
 		for {
-			batch, err := f.Store.ForgetEdges(t.Context(), retention, place, 1)
+			batch, err := f.Store.Dependencies.ForgetEdges(t.Context(), retention, place, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -518,7 +518,7 @@ func TestFanOutAndFanIn(t *testing.T) {
 		for i := range claimed {
 			endings[i] = queue.Ending{Lease: claimed[i].Lease(), Kind: api.KindComplete}
 		}
-		f.Store.End(t.Context(), endings)
+		f.Store.Jobs.End(t.Context(), endings)
 		f.followUp()
 	}
 	finish(width)

@@ -43,7 +43,7 @@ func (f *fixture) one(change ...func(*submit.NewJob)) uuid.UUID {
 func (f *fixture) followUp() (all queue.Followed) {
 	f.Helper()
 	for {
-		step, err := f.Store.FollowUp(f.Context(), f.Tenant)
+		step, err := f.Store.Jobs.FollowUp(f.Context(), f.Tenant)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func (f *fixture) kill(id uuid.UUID) {
 
 func (f *fixture) redrive(id uuid.UUID) api.JobSummary {
 	f.Helper()
-	redriven := f.Store.Redrive(f.Context(), f.Tenant, "", []uuid.UUID{id}, nil)
+	redriven := f.Store.DeadLetters.Redrive(f.Context(), f.Tenant, "", []uuid.UUID{id}, nil)
 	if redriven[0].Err != nil {
 		f.Fatal(redriven[0].Err)
 	}
@@ -86,7 +86,7 @@ func (f *fixture) redrive(id uuid.UUID) api.JobSummary {
 
 func (f *fixture) cancel(id uuid.UUID) {
 	f.Helper()
-	if _, _, err := f.Store.Cancel(f.Context(), f.Tenant, "", id); err != nil {
+	if _, _, err := f.Store.Jobs.Cancel(f.Context(), f.Tenant, "", id); err != nil {
 		f.Fatal(err)
 	}
 }
@@ -106,7 +106,7 @@ func (f *fixture) wantState(id uuid.UUID, want string) {
 // verify fails the test where an invariant is broken.
 func (f *fixture) verify() {
 	f.Helper()
-	lines, err := f.Store.VerifyDependencies(f.Context())
+	lines, err := f.Store.Dependencies.VerifyDependencies(f.Context())
 	if err != nil || len(lines) > 0 {
 		f.Errorf("verify: %q, %v", lines, err)
 	}
@@ -118,7 +118,7 @@ func (f *fixture) verify() {
 func (f *fixture) expireDeadlines() {
 	f.Helper()
 	f.Exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 millisecond' WHERE deadline IS NOT NULL`)
-	if _, err := f.Store.ExpireDeadlines(f.Context(), queue.AllTime, 1000); err != nil {
+	if _, err := f.Store.Jobs.ExpireDeadlines(f.Context(), queue.AllTime, 1000); err != nil {
 		f.Fatal(err)
 	}
 }

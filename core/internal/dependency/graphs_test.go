@@ -108,13 +108,13 @@ func (g *graphs) submitGraph(ctx context.Context, core *cell.Cell) {
 // store submits until the jobs are known to be stored: a killed session may have stored them.
 func (g *graphs) store(ctx context.Context, core *cell.Cell, submission submit.Submission) {
 	for {
-		answers, err := core.Submit(ctx, []submit.Submission{submission})
+		answers, err := core.Submits.Submit(ctx, []submit.Submission{submission})
 		if err == nil && answers[0].Problem == nil {
 			g.succeeded.Add(1)
 			g.remember(submission.Jobs, answers[0].Jobs)
 			return
 		}
-		if got, getErr := core.Get(ctx, g.Tenant, "", submission.Jobs[0].ID); getErr == nil && got.ID != "" {
+		if got, getErr := core.Jobs.Get(ctx, g.Tenant, "", submission.Jobs[0].ID); getErr == nil && got.ID != "" {
 			g.remember(submission.Jobs, nil)
 			return
 		}
@@ -138,7 +138,7 @@ func (g *graphs) remember(jobs []submit.NewJob, results []submit.JobResult) {
 
 func (g *graphs) keepFollowing(ctx context.Context, core *cell.Cell) {
 	for ctx.Err() == nil {
-		step, err := core.FollowUp(ctx, g.Tenant)
+		step, err := core.Jobs.FollowUp(ctx, g.Tenant)
 		if err != nil || step.Done == 0 && !step.More {
 			time.Sleep(time.Millisecond)
 			continue
@@ -150,7 +150,7 @@ func (g *graphs) keepFollowing(ctx context.Context, core *cell.Cell) {
 // keepWorking claims and ends jobs: most complete, some fail for good, some leases are lost.
 func (g *graphs) keepWorking(ctx context.Context, core *cell.Cell) {
 	for ctx.Err() == nil {
-		taken, err := core.Claim(ctx, claim.Request{
+		taken, err := core.Claims.Claim(ctx, claim.Request{
 			Workers: []claim.Worker{{ID: "w", Max: 5}}, Owner: g.Tenant, LeaseID: uuid.New(),
 			Lanes: []claim.Lane{{ID: g.Lane.ID, VisibilityTimeout: time.Second}},
 		})
@@ -168,12 +168,12 @@ func (g *graphs) keepWorking(ctx context.Context, core *cell.Cell) {
 			}
 			endings = append(endings, ending)
 		}
-		for _, ended := range core.End(ctx, endings) {
+		for _, ended := range core.Jobs.End(ctx, endings) {
 			if ended.Err == nil {
 				g.succeeded.Add(1)
 			}
 		}
-		_, _ = core.Reap(ctx, time.Unix(0, 0), 100, celltest.Half)
+		_, _ = core.Jobs.Reap(ctx, time.Unix(0, 0), 100, celltest.Half)
 	}
 }
 
@@ -190,9 +190,9 @@ func (g *graphs) keepMeddling(ctx context.Context) {
 		g.mu.Unlock()
 		switch rand.IntN(4) {
 		case 0:
-			_, _, _ = g.cores[0].Cancel(ctx, g.Tenant, "", id)
+			_, _, _ = g.cores[0].Jobs.Cancel(ctx, g.Tenant, "", id)
 		default:
-			g.cores[1].Redrive(ctx, g.Tenant, "", []uuid.UUID{id}, nil)
+			g.cores[1].DeadLetters.Redrive(ctx, g.Tenant, "", []uuid.UUID{id}, nil)
 		}
 	}
 }
@@ -222,7 +222,7 @@ func (g *graphs) killSessions(ctx context.Context) (kills int) {
 // drain completes all that can run, and redrives every dead letter, until nothing lives.
 func (g *graphs) drain() {
 	for worked := 0; worked < 3; { // a session may have been killed that the pool still has
-		if _, err := g.Store.Get(g.Context(), g.Tenant, "", g.nodes[0].id); err == nil {
+		if _, err := g.Store.Jobs.Get(g.Context(), g.Tenant, "", g.nodes[0].id); err == nil {
 			worked++
 		}
 	}
@@ -236,7 +236,7 @@ func (g *graphs) drain() {
 		for i := range claimed {
 			endings[i] = queue.Ending{Lease: claimed[i].Lease(), Kind: api.KindComplete}
 		}
-		for _, ended := range g.Store.End(g.Context(), endings) {
+		for _, ended := range g.Store.Jobs.End(g.Context(), endings) {
 			if ended.Err != nil {
 				g.Fatal(ended.Err)
 			}
@@ -252,7 +252,7 @@ func (g *graphs) drain() {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		g.Store.Redrive(g.Context(), g.Tenant, "", dead, nil)
+		g.Store.DeadLetters.Redrive(g.Context(), g.Tenant, "", dead, nil)
 	}
 	if left := g.ids(`SELECT id FROM jobs`); len(left) > 0 {
 		for _, id := range left[:min(len(left), 5)] {

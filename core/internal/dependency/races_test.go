@@ -66,7 +66,7 @@ func TestTwoParentsEndAtTheSameMoment(t *testing.T) {
 	follow := func() {
 		core := celltest.OpenURL(t, f.URL)
 		group.Go(func() {
-			if _, err := core.FollowUp(f.Context(), f.Tenant); err != nil {
+			if _, err := core.Jobs.FollowUp(f.Context(), f.Tenant); err != nil {
 				f.Error(err)
 			}
 		})
@@ -105,7 +105,7 @@ func TestASubmitWaitsForAParentThatIsEnding(t *testing.T) {
 			release := f.holding(`LOCK TABLE attempts IN EXCLUSIVE MODE`)
 			var group sync.WaitGroup
 			group.Go(func() {
-				f.Store.End(f.Context(), []queue.Ending{{Lease: lease, Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "e"}}})
+				f.Store.Jobs.End(f.Context(), []queue.Ending{{Lease: lease, Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "e"}}})
 			})
 			f.untilWaiting(1)
 			var child uuid.UUID
@@ -137,7 +137,7 @@ func TestAnEndWaitsForASubmitThatFollows(t *testing.T) {
 		var group sync.WaitGroup
 		group.Go(func() { f.Submit(made) })
 		f.untilWaiting(1)
-		group.Go(func() { f.Store.End(f.Context(), []queue.Ending{{Lease: lease, Kind: api.KindComplete}}) })
+		group.Go(func() { f.Store.Jobs.End(f.Context(), []queue.Ending{{Lease: lease, Kind: api.KindComplete}}) })
 		f.untilWaiting(2)
 		release()
 		group.Wait()
@@ -158,7 +158,7 @@ func TestASessionKilledInAFollowUp(t *testing.T) {
 	var group sync.WaitGroup
 	var err error
 	core := celltest.OpenURL(t, f.URL)
-	group.Go(func() { _, err = core.FollowUp(f.Context(), f.Tenant) })
+	group.Go(func() { _, err = core.Jobs.FollowUp(f.Context(), f.Tenant) })
 	f.untilWaiting(1)
 	f.Exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
 	group.Wait()

@@ -24,7 +24,7 @@ func keyOf(id string, scopes ...string) api.HopKeyCreateRequest {
 func (f *fixture) operatorMakes(owner tenant.ID, key api.HopKeyCreateRequest) string {
 	f.Helper()
 	key.Tenant = owner.String()
-	if _, err := f.Store.CreateKey(f.Context(), key); err != nil {
+	if _, err := f.Store.Directory.CreateKey(f.Context(), key); err != nil {
 		f.Fatal(err)
 	}
 	return key.KeyID
@@ -32,7 +32,7 @@ func (f *fixture) operatorMakes(owner tenant.ID, key api.HopKeyCreateRequest) st
 
 func (f *fixture) keyIDs(owner tenant.ID) (ids []string) {
 	f.Helper()
-	keys, err := f.Store.ListKeys(f.Context(), owner, "", 1000)
+	keys, err := f.Store.Directory.ListKeys(f.Context(), owner, "", 1000)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -53,17 +53,17 @@ func TestKeysOfATenantChangeItsKeys(t *testing.T) {
 	ctx, other := audit.WithActor(t.Context(), audit.Actor{Kind: api.PrincipalTenant, KeyID: "admin"}), f.NewTenant()
 	f.operatorMakes(f.Tenant, keyOf("admin", api.ScopeAdmin))
 	foreign := f.operatorMakes(other, keyOf("foreign", api.ScopeAdmin))
-	made, err := f.Store.CreateOwnKey(ctx, f.Tenant, "admin", keyOf("made", api.Scopes()...))
+	made, err := f.Store.Directory.CreateOwnKey(ctx, f.Tenant, "admin", keyOf("made", api.Scopes()...))
 	if err != nil || *made.Tenant != f.Tenant.String() || !slices.Equal(made.Scopes, api.Scopes()) || made.CreatedAt.IsZero() {
 		t.Fatalf("%+v %v", made, err)
 	}
 	// What the request names as its tenant and kind does not count.
 	named := keyOf("named", api.ScopeRead)
 	named.Kind, named.Tenant = api.PrincipalPlatform, other.String()
-	if made, err := f.Store.CreateOwnKey(ctx, f.Tenant, "admin", named); err != nil || *made.Tenant != f.Tenant.String() {
+	if made, err := f.Store.Directory.CreateOwnKey(ctx, f.Tenant, "admin", named); err != nil || *made.Tenant != f.Tenant.String() {
 		t.Errorf("%+v %v", made, err)
 	}
-	if found, err := f.Store.LookupKey(ctx, "named"); err != nil || found.Kind != api.PrincipalTenant || found.Tenant != f.Tenant.String() || found.TenantName != "test" {
+	if found, err := f.Store.Directory.LookupKey(ctx, "named"); err != nil || found.Kind != api.PrincipalTenant || found.Tenant != f.Tenant.String() || found.TenantName != "test" {
 		t.Errorf("%+v %v", found, err)
 	}
 
@@ -72,20 +72,20 @@ func TestKeysOfATenantChangeItsKeys(t *testing.T) {
 	f.operatorMakes(f.Tenant, bound)
 	f.operatorMakes(f.Tenant, keyOf("manager", api.ScopeManage))
 	for _, by := range []string{"bound", "manager", foreign, "unknown", ""} {
-		if _, err := f.Store.CreateOwnKey(ctx, f.Tenant, by, keyOf("x", api.ScopeRead)); !errors.Is(err, directory.ErrNotAdmin) {
+		if _, err := f.Store.Directory.CreateOwnKey(ctx, f.Tenant, by, keyOf("x", api.ScopeRead)); !errors.Is(err, directory.ErrNotAdmin) {
 			t.Errorf("%q makes a key: %v", by, err)
 		}
-		if err := f.Store.RevokeOwnKey(ctx, f.Tenant, by, "made"); !errors.Is(err, directory.ErrNotAdmin) {
+		if err := f.Store.Directory.RevokeOwnKey(ctx, f.Tenant, by, "made"); !errors.Is(err, directory.ErrNotAdmin) {
 			t.Errorf("%q revokes a key: %v", by, err)
 		}
 	}
 	for id, want := range map[string]error{"admin": directory.ErrOwnKey, foreign: store.ErrNotFound, "unknown": store.ErrNotFound} {
-		if err := f.Store.RevokeOwnKey(ctx, f.Tenant, "admin", id); !errors.Is(err, want) {
+		if err := f.Store.Directory.RevokeOwnKey(ctx, f.Tenant, "admin", id); !errors.Is(err, want) {
 			t.Errorf("the revocation of %s: %v, want %v", id, err, want)
 		}
 	}
 	for range 2 {
-		if err := f.Store.RevokeOwnKey(ctx, f.Tenant, "admin", "named"); err != nil {
+		if err := f.Store.Directory.RevokeOwnKey(ctx, f.Tenant, "admin", "named"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -95,7 +95,7 @@ func TestKeysOfATenantChangeItsKeys(t *testing.T) {
 	if got := f.keyIDs(other); !slices.Equal(got, []string{foreign}) {
 		t.Errorf("the other's keys %v", got)
 	}
-	log, err := f.Store.Audit(ctx, &f.Tenant, api.AuditFilter{KeyID: "admin"}, 50, "")
+	log, err := f.Store.Audit.Audit(ctx, &f.Tenant, api.AuditFilter{KeyID: "admin"}, 50, "")
 	var actions []string
 	for _, entry := range log.Items {
 		actions = append(actions, entry.Action+" "+*entry.Object)
@@ -105,12 +105,12 @@ func TestKeysOfATenantChangeItsKeys(t *testing.T) {
 	}
 
 	// A revoked key makes no other, nor one that has expired.
-	if err := f.Store.RevokeKey(ctx, "admin"); err != nil {
+	if err := f.Store.Directory.RevokeKey(ctx, "admin"); err != nil {
 		t.Fatal(err)
 	}
 	f.Exec(`UPDATE api_keys SET expires_at = statement_timestamp() WHERE key_id = 'made'`)
 	for _, by := range []string{"admin", "made"} {
-		if _, err := f.Store.CreateOwnKey(ctx, f.Tenant, by, keyOf("late", api.ScopeRead)); !errors.Is(err, directory.ErrNotAdmin) {
+		if _, err := f.Store.Directory.CreateOwnKey(ctx, f.Tenant, by, keyOf("late", api.ScopeRead)); !errors.Is(err, directory.ErrNotAdmin) {
 			t.Errorf("%s has ended, and makes a key: %v", by, err)
 		}
 	}
@@ -131,7 +131,7 @@ func TestKeysThatRevokeEachOther(t *testing.T) {
 				continue
 			}
 			group.Go(func() {
-				if err := f.Store.RevokeOwnKey(t.Context(), f.Tenant, by, id); err != nil && !errors.Is(err, directory.ErrNotAdmin) {
+				if err := f.Store.Directory.RevokeOwnKey(t.Context(), f.Tenant, by, id); err != nil && !errors.Is(err, directory.ErrNotAdmin) {
 					t.Errorf("%s revokes %s: %v", by, id, err)
 				}
 			})
@@ -156,7 +156,7 @@ FROM generate_series(1, $4::int) AS n`
 	f.Exec(fill, f.Tenant, "valid", false, api.MaxKeys-1)
 	last := keyOf("last", api.ScopeRead)
 	for range 2 { // a repeat makes none
-		if _, err := f.Store.CreateOwnKey(t.Context(), f.Tenant, "valid1", last); err != nil {
+		if _, err := f.Store.Directory.CreateOwnKey(t.Context(), f.Tenant, "valid1", last); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -167,22 +167,22 @@ FROM generate_series(1, $4::int) AS n`
 		t.Errorf("%d of the four that ended last", n)
 	}
 	last.Tenant, last.KeyID = f.Tenant.String(), "more"
-	if _, err := f.Store.CreateKey(t.Context(), last); !errors.Is(err, directory.ErrTooManyKeys) {
+	if _, err := f.Store.Directory.CreateKey(t.Context(), last); !errors.Is(err, directory.ErrTooManyKeys) {
 		t.Errorf("one more by the operator: %v", err)
 	}
-	if _, err := f.Store.CreateOwnKey(t.Context(), f.Tenant, "valid1", last); !errors.Is(err, directory.ErrTooManyKeys) {
+	if _, err := f.Store.Directory.CreateOwnKey(t.Context(), f.Tenant, "valid1", last); !errors.Is(err, directory.ErrTooManyKeys) {
 		t.Errorf("one more: %v", err)
 	}
-	if err := f.Store.RevokeOwnKey(t.Context(), f.Tenant, "valid1", "valid2"); err != nil {
+	if err := f.Store.Directory.RevokeOwnKey(t.Context(), f.Tenant, "valid1", "valid2"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Store.CreateOwnKey(t.Context(), f.Tenant, "valid1", last); err != nil {
+	if _, err := f.Store.Directory.CreateOwnKey(t.Context(), f.Tenant, "valid1", last); err != nil {
 		t.Errorf("in the place of a revoked one: %v", err)
 	}
 	// Another tenant is not concerned, nor a tenant that is not there.
 	f.operatorMakes(f.NewTenant(), keyOf("others", api.ScopeRead))
 	last.Tenant, last.KeyID = uuid.NewString(), "nobody's"
-	if _, err := f.Store.CreateKey(t.Context(), last); !errors.Is(err, store.ErrNotFound) {
+	if _, err := f.Store.Directory.CreateKey(t.Context(), last); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("of no tenant: %v", err)
 	}
 }

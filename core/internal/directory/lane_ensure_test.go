@@ -18,7 +18,7 @@ func (f *fixture) ask(user string, keys ...directory.LaneKey) []directory.MadeLa
 	for i, key := range keys {
 		asks[i] = directory.LaneAsk{LaneKey: key, For: user}
 	}
-	made, err := f.Store.EnsureLanes(f.Context(), f.Tenant, asks)
+	made, err := f.Store.Directory.EnsureLanes(f.Context(), f.Tenant, asks)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestLanesAreMadeOnceAndBounded(t *testing.T) {
 	if got := refusedLanes(made); len(got) != 1 || got[directory.TenantLanes] != 2 || made[3].Lane != one {
 		t.Errorf("of three new lanes, with one below the bound, and a known one: %v, %+v", got, made)
 	}
-	if lanes, err := f.Store.LanesAfter(t.Context(), 0, time.Time{}); err != nil || len(lanes) != directory.MaxLanes {
+	if lanes, err := f.Store.Directory.LanesAfter(t.Context(), 0, time.Time{}); err != nil || len(lanes) != directory.MaxLanes {
 		t.Errorf("%d lanes (%v)", len(lanes), err)
 	}
 }
@@ -98,7 +98,7 @@ func TestALaneThatTwoUsersNeed(t *testing.T) {
 	f := newFixture(t)
 	f.ask("mallory", f.tagged("m", directory.MaxUserLanes)...)
 	key := f.tagged("both", 1)[0]
-	made, err := f.Store.EnsureLanes(t.Context(), f.Tenant, []directory.LaneAsk{
+	made, err := f.Store.Directory.EnsureLanes(t.Context(), f.Tenant, []directory.LaneAsk{
 		{LaneKey: key, For: "mallory"}, {LaneKey: key, For: "bob"}, {LaneKey: key, For: "carol"},
 	})
 	if err != nil || made[0].Full != directory.UserLanes || made[1].ID == 0 || made[1].Lane != made[2].Lane {
@@ -111,11 +111,11 @@ func TestQueuesAreBounded(t *testing.T) {
 	f := newFixture(t)
 	f.Exec(`INSERT INTO queues (tenant_id, name, created_at, updated_at)
 SELECT $1, 'x' || n, statement_timestamp(), statement_timestamp() FROM generate_series(1, $2) n`, f.Tenant, directory.MaxQueues-f.Count("queues"))
-	if err := f.Store.PauseQueue(t.Context(), f.Tenant, "x1", true); err != nil {
+	if err := f.Store.Directory.PauseQueue(t.Context(), f.Tenant, "x1", true); err != nil {
 		t.Errorf("a queue that is there: %v", err)
 	}
 	for what, err := range map[string]error{
-		"PUT": f.Store.PutQueue(t.Context(), f.Tenant, "one-more", api.QueueRequest{}), "pause": f.Store.PauseQueue(t.Context(), f.Tenant, "one-more", true),
+		"PUT": f.Store.Directory.PutQueue(t.Context(), f.Tenant, "one-more", api.QueueRequest{}), "pause": f.Store.Directory.PauseQueue(t.Context(), f.Tenant, "one-more", true),
 	} {
 		if !errors.Is(err, directory.ErrTooManyQueues) {
 			t.Errorf("%s: %v", what, err)
@@ -133,22 +133,22 @@ func TestWorkersAreBounded(t *testing.T) {
 	f.Exec(`INSERT INTO workers (owner, worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at)
 SELECT $1, 'x' || n, CASE WHEN n = 1 THEN 'DEAD' ELSE 'ACTIVE' END, '{}', '{}', 1, '{}', statement_timestamp(), statement_timestamp() - interval '1 minute'
 FROM generate_series(1, $2) n`, f.Tenant, directory.MaxWorkers)
-	if _, joined, err := f.Store.Register(t.Context(), f.Tenant, api.WorkerRequest{WorkerID: "last"}); err != nil || !joined {
+	if _, joined, err := f.Store.Directory.Register(t.Context(), f.Tenant, api.WorkerRequest{WorkerID: "last"}); err != nil || !joined {
 		t.Errorf("the last one: %v, %v", joined, err)
 	}
 	if n := f.CountOf(`SELECT count(*) FROM workers`); n != directory.MaxWorkers {
 		t.Errorf("%d workers, want the dead one gone", n)
 	}
-	if _, _, err := f.Store.Register(t.Context(), f.Tenant, api.WorkerRequest{WorkerID: "more"}); !errors.Is(err, directory.ErrTooManyWorkers) {
+	if _, _, err := f.Store.Directory.Register(t.Context(), f.Tenant, api.WorkerRequest{WorkerID: "more"}); !errors.Is(err, directory.ErrTooManyWorkers) {
 		t.Errorf("one more registers: %v", err)
 	}
-	if _, _, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "more", directory.Claiming{}); !errors.Is(err, directory.ErrTooManyWorkers) {
+	if _, _, err := f.Store.Directory.SeenClaiming(t.Context(), f.Tenant, "more", directory.Claiming{}); !errors.Is(err, directory.ErrTooManyWorkers) {
 		t.Errorf("one more claims: %v", err)
 	}
-	if _, joined, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "x7", directory.Claiming{}); err != nil || joined {
+	if _, joined, err := f.Store.Directory.SeenClaiming(t.Context(), f.Tenant, "x7", directory.Claiming{}); err != nil || joined {
 		t.Errorf("a known one: %v, %v", joined, err)
 	}
-	if _, _, err := f.Store.Register(t.Context(), tenant.Platform, api.WorkerRequest{WorkerID: "more"}); err != nil {
+	if _, _, err := f.Store.Directory.Register(t.Context(), tenant.Platform, api.WorkerRequest{WorkerID: "more"}); err != nil {
 		t.Errorf("another owner's: %v", err)
 	}
 }

@@ -21,12 +21,12 @@ func (f *fixture) idle() {
 func (f *fixture) forget() (retired, deleted int) {
 	f.Helper()
 	f.idle()
-	_, retired, err := f.Store.RetireLanes(f.Context(), 1000)
+	_, retired, err := f.Store.Directory.RetireLanes(f.Context(), 1000)
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.idle()
-	_, deleted, err = f.Store.DeleteLanes(f.Context(), 1000)
+	_, deleted, err = f.Store.Directory.DeleteLanes(f.Context(), 1000)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -47,17 +47,17 @@ func TestLanesAreForgotten(t *testing.T) {
 		t.Fatalf("claimed %d", n)
 	}
 	f.idle()
-	if seen, retired, err := f.Store.RetireLanes(t.Context(), 1000); seen != 5 || retired != 2 || err != nil {
+	if seen, retired, err := f.Store.Directory.RetireLanes(t.Context(), 1000); seen != 5 || retired != 2 || err != nil {
 		t.Errorf("checked %d lanes and retired %d (%v), want the empty one and the fixture's", seen, retired, err)
 	}
 	if again := f.ask("", empty.LaneKey)[0]; again.Lane != empty {
 		t.Errorf("a retired lane is asked for: %+v, want %+v", again, empty)
 	}
-	if seen, deleted, err := f.Store.DeleteLanes(t.Context(), 1000); seen != 0 || deleted != 0 || err != nil {
+	if seen, deleted, err := f.Store.Directory.DeleteLanes(t.Context(), 1000); seen != 0 || deleted != 0 || err != nil {
 		t.Errorf("at once %d of %d are deleted (%v)", deleted, seen, err)
 	}
 	f.idle()
-	if _, deleted, err := f.Store.DeleteLanes(t.Context(), 1000); deleted != 1 || err != nil {
+	if _, deleted, err := f.Store.Directory.DeleteLanes(t.Context(), 1000); deleted != 1 || err != nil {
 		t.Errorf("%d deleted (%v), want the fixture's", deleted, err)
 	}
 	if fresh := f.NewLane(f.Tenant, "default"); fresh.ID <= empty.ID {
@@ -69,7 +69,7 @@ func TestLanesAreForgotten(t *testing.T) {
 	if n := f.Count("lanes"); n != 3 {
 		t.Errorf("%d lanes, want those with jobs", n)
 	}
-	if orphans, last, err := f.Store.OrphanLanes(t.Context(), 0, 100); len(orphans) != 0 || last != 0 || err != nil {
+	if orphans, last, err := f.Store.Directory.OrphanLanes(t.Context(), 0, 100); len(orphans) != 0 || last != 0 || err != nil {
 		t.Errorf("orphans %v behind %d (%v)", orphans, last, err)
 	}
 }
@@ -80,12 +80,12 @@ func TestARetiredLaneThatGotAJob(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.idle()
-	if _, retired, err := f.Store.RetireLanes(t.Context(), 1000); retired != 1 || err != nil {
+	if _, retired, err := f.Store.Directory.RetireLanes(t.Context(), 1000); retired != 1 || err != nil {
 		t.Fatal(retired, err)
 	}
 	f.Submit(f.Job())
 	f.idle()
-	if seen, deleted, err := f.Store.DeleteLanes(t.Context(), 1000); seen != 1 || deleted != 0 || err != nil {
+	if seen, deleted, err := f.Store.Directory.DeleteLanes(t.Context(), 1000); seen != 1 || deleted != 0 || err != nil {
 		t.Errorf("%d of %d deleted (%v)", deleted, seen, err)
 	}
 	if n := f.Count("lanes WHERE retired_at IS NULL"); n != 1 {
@@ -112,12 +112,12 @@ func TestOrphansAreFound(t *testing.T) {
 	var found []uuid.UUID
 	steps := 0
 	for after := directory.LaneID(0); ; steps++ {
-		orphans, last, err := f.Store.OrphanLanes(t.Context(), after, 1)
+		orphans, last, err := f.Store.Directory.OrphanLanes(t.Context(), after, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, lane := range orphans {
-			jobs, err := f.Store.JobsOfLane(t.Context(), lane, 10)
+			jobs, err := f.Store.Directory.JobsOfLane(t.Context(), lane, 10)
 			if err != nil {
 				t.Fatal(err)
 			}

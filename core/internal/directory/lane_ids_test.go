@@ -25,7 +25,7 @@ func TestRetiredLanesAreBounded(t *testing.T) {
 	if got := refusedLanes(f.ask("", in("gone")...)); len(got) != 0 {
 		t.Fatalf("up to the bound: %v", got)
 	}
-	if err := f.Store.DeleteQueue(t.Context(), f.Tenant, "gone"); err != nil {
+	if err := f.Store.Directory.DeleteQueue(t.Context(), f.Tenant, "gone"); err != nil {
 		t.Fatal(err)
 	}
 	if got := refusedLanes(f.ask("", in("again")...)); got[directory.TenantLanes] != most {
@@ -35,7 +35,7 @@ func TestRetiredLanesAreBounded(t *testing.T) {
 		t.Errorf("the retired lanes themselves: %v", got)
 	}
 	f.Exec(`UPDATE lanes SET retired_at = statement_timestamp() - $1::interval WHERE retired_at IS NOT NULL`, 2*directory.LaneRetired)
-	if _, deleted, err := f.Store.DeleteLanes(t.Context(), 1000); err != nil || deleted != most-5 {
+	if _, deleted, err := f.Store.Directory.DeleteLanes(t.Context(), 1000); err != nil || deleted != most-5 {
 		t.Errorf("%d lanes are deleted (%v)", deleted, err)
 	}
 	if got := refusedLanes(f.ask("", in("again")...)); got[directory.TenantLanes] != 5 {

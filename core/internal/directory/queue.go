@@ -106,9 +106,8 @@ WHERE tenant_id = @tenant_id AND name = @name AND (push_secret = @from OR push_c
 // ResealSecret replaces a queue's secret, or its credentials for a broker, by the same one, sealed under a new key;
 // one that was changed since stays.
 func (s *Directory) ResealSecret(ctx context.Context, owner tenant.ID, name string, from, to []byte) error {
-	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
 	args := store.Args{"tenant_id": owner, "name": name, "from": from, "to": to}
-	if _, err := store.Query(ctx, s.Store, noRow, resealSQL, args); err != nil {
+	if err := store.Exec(ctx, s.Store, resealSQL, args); err != nil {
 		return fmt.Errorf("directory: settings: %w", err)
 	}
 	return nil

@@ -17,7 +17,7 @@ import (
 // names are the queues beside the fixture's own.
 func (f *fixture) names() string {
 	f.Helper()
-	queues, err := f.Store.QueuesOf(f.Context(), f.Tenant, directory.QueuePage{Size: 100})
+	queues, err := f.Store.Directory.QueuesOf(f.Context(), f.Tenant, directory.QueuePage{Size: 100})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func (f *fixture) names() string {
 // ensure asks for the lane of a queue, as a submit does.
 func (f *fixture) ensure(name string) directory.LaneID {
 	f.Helper()
-	made, err := f.Store.EnsureLanes(f.Context(), f.Tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(f.Tenant, name, "test", nil)}})
+	made, err := f.Store.Directory.EnsureLanes(f.Context(), f.Tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(f.Tenant, name, "test", nil)}})
 	if err != nil || made[0].ID == 0 {
 		f.Fatal(made, err)
 	}
@@ -42,7 +42,7 @@ func (f *fixture) ensure(name string) directory.LaneID {
 
 func (f *fixture) deleteQueue(name string) {
 	f.Helper()
-	if err := f.Store.DeleteQueue(f.Context(), f.Tenant, name); err != nil {
+	if err := f.Store.Directory.DeleteQueue(f.Context(), f.Tenant, name); err != nil {
 		f.Fatal(err)
 	}
 }
@@ -50,7 +50,7 @@ func (f *fixture) deleteQueue(name string) {
 // settings are what a core reads of a queue: the newest row.
 func (f *fixture) settings(name string) directory.QueueSettings {
 	f.Helper()
-	all, err := f.Store.QueuesSince(f.Context(), time.Time{})
+	all, err := f.Store.Directory.QueuesSince(f.Context(), time.Time{})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func (f *fixture) settings(name string) directory.QueueSettings {
 
 func (f *fixture) settle() directory.SettledQueues {
 	f.Helper()
-	settled, err := f.Store.SettleDeletedQueues(f.Context(), directory.DeletedQueuePlace{}, 100)
+	settled, err := f.Store.Directory.SettleDeletedQueues(f.Context(), directory.DeletedQueuePlace{}, 100)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestDeleteQueueRefusesOneWithJobs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	lane := f.ensure("q")
-	if err := f.Store.PutQueue(t.Context(), f.Tenant, "q", api.QueueRequest{MaxAttempts: new(9)}); err != nil {
+	if err := f.Store.Directory.PutQueue(t.Context(), f.Tenant, "q", api.QueueRequest{MaxAttempts: new(9)}); err != nil {
 		t.Fatal(err)
 	}
 	f.Lane = directory.Lane{ID: lane, LaneKey: directory.NewLaneKey(f.Tenant, "q", "test", nil)}
@@ -99,7 +99,7 @@ func TestDeleteQueueRefusesOneWithJobs(t *testing.T) {
 	}
 	for _, state := range states {
 		state.next()
-		err := f.Store.DeleteQueue(t.Context(), f.Tenant, "q")
+		err := f.Store.Directory.DeleteQueue(t.Context(), f.Tenant, "q")
 		if p, ok := problem.From(err); !ok || p.Code != problem.QueueNotEmpty || !strings.Contains(p.Detail, `"q" is not empty: `+state.want) {
 			t.Errorf("%s: %v", state.want, err)
 		}
@@ -107,7 +107,7 @@ func TestDeleteQueueRefusesOneWithJobs(t *testing.T) {
 			t.Errorf("%s: %+v, queues %s", state.want, got, f.names())
 		}
 	}
-	if _, err := f.Store.Discard(t.Context(), f.Tenant, "", []uuid.UUID{id}); err != nil {
+	if _, err := f.Store.DeadLetters.Discard(t.Context(), f.Tenant, "", []uuid.UUID{id}); err != nil {
 		t.Fatal(err)
 	}
 	f.deleteQueue("q")
@@ -115,7 +115,7 @@ func TestDeleteQueueRefusesOneWithJobs(t *testing.T) {
 
 func (f *fixture) expire() {
 	f.Helper()
-	if ended, err := f.Store.ExpireDeadlines(f.Context(), queue.AllTime, 10); err != nil || len(ended) != 1 {
+	if ended, err := f.Store.Jobs.ExpireDeadlines(f.Context(), queue.AllTime, 10); err != nil || len(ended) != 1 {
 		f.Fatal(ended, err)
 	}
 }
@@ -127,19 +127,21 @@ func TestADeletedQueueSpringsUpAgainWithDefaults(t *testing.T) {
 	f := newFixture(t)
 	stranger := f.NewTenant()
 	for name, again := range map[string]func(name string) error{
-		"job":      func(name string) error { f.ensure(name); return nil },
-		"settings": func(name string) error { return f.Store.PutQueue(t.Context(), f.Tenant, name, api.QueueRequest{}) },
-		"pause":    func(name string) error { return f.Store.PauseQueue(t.Context(), f.Tenant, name, false) },
+		"job": func(name string) error { f.ensure(name); return nil },
+		"settings": func(name string) error {
+			return f.Store.Directory.PutQueue(t.Context(), f.Tenant, name, api.QueueRequest{})
+		},
+		"pause": func(name string) error { return f.Store.Directory.PauseQueue(t.Context(), f.Tenant, name, false) },
 	} {
 		f.ensure(name)
 		request := api.QueueRequest{MaxActive: new(int64(7)), Push: &api.PushRequest{URL: "https://example.com"}}
-		if _, err := f.Store.PutPushQueue(t.Context(), f.Tenant, name, request, directory.NewSecret{Sealed: []byte("s")}); err != nil {
+		if _, err := f.Store.Directory.PutPushQueue(t.Context(), f.Tenant, name, request, directory.NewSecret{Sealed: []byte("s")}); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.Store.PauseQueue(t.Context(), f.Tenant, name, true); err != nil {
+		if err := f.Store.Directory.PauseQueue(t.Context(), f.Tenant, name, true); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.Store.DeleteQueue(t.Context(), stranger, name); err != nil || f.settings(name).Deleted { // it has none of this name
+		if err := f.Store.Directory.DeleteQueue(t.Context(), stranger, name); err != nil || f.settings(name).Deleted { // it has none of this name
 			t.Errorf("%s: another tenant deleted it: %v", name, err)
 		}
 		for range 2 {
@@ -198,11 +200,11 @@ func TestDeletedQueuesTakeNoPlace(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.Exec(`INSERT INTO queues (tenant_id, name, created_at, updated_at) SELECT $1, 'q' || n, now(), now() FROM generate_series(2, $2) n`, f.Tenant, directory.MaxQueues)
-	if err := f.Store.PutQueue(t.Context(), f.Tenant, "one-more", api.QueueRequest{}); err == nil {
+	if err := f.Store.Directory.PutQueue(t.Context(), f.Tenant, "one-more", api.QueueRequest{}); err == nil {
 		t.Fatal("there is no bound")
 	}
 	f.deleteQueue("q2")
-	if err := f.Store.PutQueue(t.Context(), f.Tenant, "one-more", api.QueueRequest{}); err != nil {
+	if err := f.Store.Directory.PutQueue(t.Context(), f.Tenant, "one-more", api.QueueRequest{}); err != nil {
 		t.Error(err)
 	}
 	f.deleteQueue("q3")

@@ -18,11 +18,11 @@ import (
 
 func (f *fixture) wantSound(when string) {
 	f.Helper()
-	drifts, err := f.Store.Verify(f.Context())
+	drifts, err := f.Store.Counts.Verify(f.Context())
 	if err != nil || len(drifts) > 0 {
 		f.Errorf("%s: %v, %v", when, drifts, err)
 	}
-	waits, err := f.Store.VerifyDependencies(f.Context())
+	waits, err := f.Store.Dependencies.VerifyDependencies(f.Context())
 	if err != nil || len(waits) > 0 {
 		f.Errorf("%s: %v, %v", when, waits, err)
 	}
@@ -44,26 +44,26 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 	}
 	ctx := audit.WithActor(t.Context(), audit.Actor{Kind: "operator"})
 	for range 2 {
-		shown, err := f.Store.DeleteTenant(ctx, gone)
+		shown, err := f.Store.Directory.DeleteTenant(ctx, gone)
 		if err != nil || shown.Deletion == nil || shown.Deletion.State != api.DeletionRunning {
 			t.Fatalf("%+v, %v", shown, err)
 		}
 	}
-	if _, err := f.Store.LookupKey(t.Context(), "k"+gone.String()); !errors.Is(err, store.ErrNotFound) {
+	if _, err := f.Store.Directory.LookupKey(t.Context(), "k"+gone.String()); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("its key: %v", err)
 	}
-	_, err := f.Store.CreateKey(t.Context(), api.HopKeyCreateRequest{KeyID: "late", Kind: "tenant", Tenant: gone.String(), Scopes: []string{"read"}, SecretHMAC: make([]byte, 32)})
+	_, err := f.Store.Directory.CreateKey(t.Context(), api.HopKeyCreateRequest{KeyID: "late", Kind: "tenant", Tenant: gone.String(), Scopes: []string{"read"}, SecretHMAC: make([]byte, 32)})
 	if !errors.Is(err, directory.ErrTenantDeleted) {
 		t.Errorf("a new key: %v", err)
 	}
-	if due, err := f.Store.DueSchedules(t.Context(), 10); err != nil || len(due) > 0 {
+	if due, err := f.Store.Schedules.DueSchedules(t.Context(), 10); err != nil || len(due) > 0 {
 		t.Errorf("due schedules: %v, %v", due, err)
 	}
 	cores := []*cell.Cell{f.Store, celltest.OpenURL(t, f.URL)}
 	removed := 0
 	var places [2]directory.RemovalPlace // each core has its own
 	for step := 0; ; step++ {
-		n, next, err := cores[step%2].RemoveTenantData(t.Context(), gone, places[step%2], 1+step%3)
+		n, next, err := cores[step%2].Directory.RemoveTenantData(t.Context(), gone, places[step%2], 1+step%3)
 		places[step%2] = next
 		if err != nil {
 			t.Fatal(err)
@@ -73,7 +73,7 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 			break
 		}
 	}
-	if shown, err := f.Store.GetTenant(t.Context(), gone); err != nil || shown.Deletion.State != api.DeletionRunning || shown.Deletion.Removed != int64(removed) {
+	if shown, err := f.Store.Directory.GetTenant(t.Context(), gone); err != nil || shown.Deletion.State != api.DeletionRunning || shown.Deletion.Removed != int64(removed) {
 		t.Errorf("before others have settled: %+v, %v", shown.Deletion, err)
 	}
 	// A job that a core stored with what it had cached goes too.
@@ -81,14 +81,14 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 	f.Exec(`UPDATE jobs SET tenant_id = $1 WHERE tenant_id = $2`, gone, f.Tenant)
 	f.Exec(`UPDATE tenants SET deleting_at = deleting_at - interval '3 minutes' WHERE id = $1`, gone)
 	for {
-		n, next, err := cores[0].RemoveTenantData(t.Context(), gone, places[0], 100)
+		n, next, err := cores[0].Directory.RemoveTenantData(t.Context(), gone, places[0], 100)
 		if places[0] = next; err != nil {
 			t.Fatal(err)
 		} else if n == 0 {
 			break
 		}
 	}
-	shown, err := f.Store.GetTenant(t.Context(), gone)
+	shown, err := f.Store.Directory.GetTenant(t.Context(), gone)
 	if err != nil || shown.Deletion.State != api.DeletionDone || shown.Deletion.EndedAt == nil || shown.Deletion.Removed <= int64(removed) {
 		t.Errorf("%+v, %v", shown.Deletion, err)
 	}
@@ -106,16 +106,16 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 		t.Errorf("%d edges and refs are left", n)
 	}
 	f.wantSound("at the end")
-	if page, err := f.Store.ListTenants(t.Context(), uuid.Max, 10); err != nil || strings.Contains(fmt.Sprint(page), gone.String()) {
+	if page, err := f.Store.Directory.ListTenants(t.Context(), uuid.Max, 10); err != nil || strings.Contains(fmt.Sprint(page), gone.String()) {
 		t.Errorf("the list: %v, %v", page, err)
 	}
-	if again, err := f.Store.DeleteTenant(ctx, gone); err != nil || again.Deletion.State != api.DeletionDone {
+	if again, err := f.Store.Directory.DeleteTenant(ctx, gone); err != nil || again.Deletion.State != api.DeletionDone {
 		t.Errorf("again: %+v, %v", again, err)
 	}
-	if ids, err := f.Store.DeletingTenants(t.Context(), 10); err != nil || len(ids) > 0 {
+	if ids, err := f.Store.Directory.DeletingTenants(t.Context(), 10); err != nil || len(ids) > 0 {
 		t.Errorf("still to be removed: %v, %v", ids, err)
 	}
-	if _, err := f.Store.DeleteTenant(ctx, uuid.New()); !errors.Is(err, store.ErrNotFound) {
+	if _, err := f.Store.Directory.DeleteTenant(ctx, uuid.New()); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("an unknown one: %v", err)
 	}
 }

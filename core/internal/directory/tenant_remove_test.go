@@ -56,7 +56,7 @@ func TestARemovalGoesOnWhereItLeftOff(t *testing.T) {
 	const keys, batch = 5000, 500
 	f.Exec(`INSERT INTO idempotency_keys (tenant_id, user_id, operation, key, fingerprint, job_ids, status, answer, created_at)
 		SELECT $1, '', 'submit', 'k' || n, sha256('x'), '{}', 200, '{}', now() FROM generate_series(1, $2::int) AS n`, gone, keys)
-	if _, err := f.Store.DeleteTenant(t.Context(), gone); err != nil {
+	if _, err := f.Store.Directory.DeleteTenant(t.Context(), gone); err != nil {
 		t.Fatal(err)
 	}
 	old := celltest.Connect(t, f.URL)
@@ -72,7 +72,7 @@ func TestARemovalGoesOnWhereItLeftOff(t *testing.T) {
 	var place directory.RemovalPlace
 	var last pgx.TraceQueryStartData
 	for removed := 0; removed < keys-batch; {
-		n, next, err := core.RemoveTenantData(t.Context(), gone, place, batch)
+		n, next, err := core.Directory.RemoveTenantData(t.Context(), gone, place, batch)
 		if err != nil || n == 0 {
 			t.Fatalf("%d of %d removed: %v", removed, keys, err)
 		}

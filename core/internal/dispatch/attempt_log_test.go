@@ -55,7 +55,7 @@ func TestEachAttemptHasALine(t *testing.T) {
 		}
 	}
 	f.exec(`UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 minute' WHERE state = 'running'`)
-	reaped, err := store.Reap(t.Context(), time.Now().Add(-time.Hour), 10, func() float64 { return 0 })
+	reaped, err := store.Jobs.Reap(t.Context(), time.Now().Add(-time.Hour), 10, func() float64 { return 0 })
 	if err != nil || len(reaped) != 1 {
 		t.Fatalf("reaped %d, %v", len(reaped), err)
 	}

@@ -83,7 +83,7 @@ func (d *Dispatcher) CapUse(ctx context.Context, owner tenant.ID, user string) (
 	limits := d.limits.For(owner, user)
 	caps.tenantActive(limits, owner, user)
 	caps.tenantRunning(limits, owner, user)
-	used, err := d.store.CapUse(ctx, caps)
+	used, err := d.store.Directory.CapUse(ctx, caps)
 	if err != nil {
 		return nil, err
 	}

@@ -158,7 +158,7 @@ func (d *Dispatcher) GiveBack(ctx context.Context, jobs []claim.Job) {
 		leases[i] = jobs[i].Lease()
 	}
 	var ready []queue.Ready
-	given := d.store.GiveBack(finish, leases)
+	given := d.store.Jobs.GiveBack(finish, leases)
 	d.countEnded(given)
 	for i, ended := range given {
 		switch {

@@ -67,7 +67,7 @@ func newCursorRun(t *testing.T, seed uint64) *cursorRun {
 		f.d = r.cores[0]
 		f.lane(request)
 	}
-	lanes, err := r.store.LanesAfter(t.Context(), 0, time.Time{})
+	lanes, err := r.store.Directory.LanesAfter(t.Context(), 0, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -129,8 +129,8 @@ func New(o Options) *Dispatcher {
 	d.maker = newLaneMaker(d.lanes, o.Store)
 	d.lists = scheduler.NewReadyLists(d.lanes.ByID)
 	d.drains, d.core = drain.NewRates(), uuid.New()
-	o.Store.OnFull(d.room)
-	o.Store.OnUse(d.countUses)
+	o.Store.Submits.OnFull(d.room)
+	o.Store.Counts.OnUse(d.countUses)
 	d.claims = &claims{d: d, groups: map[string]*claimGroup{}}
 	if o.MaxRunning > 0 {
 		d.maxRunning = &o.MaxRunning

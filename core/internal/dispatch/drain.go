@@ -50,7 +50,7 @@ func (d *Dispatcher) reportDrain(ctx context.Context) {
 			}
 			continue
 		}
-		others, err := d.store.ReportDrain(ctx, d.core, report)
+		others, err := d.store.Drain.ReportDrain(ctx, d.core, report)
 		if err != nil && ctx.Err() == nil {
 			d.log.WarnContext(ctx, "how fast lines move is not told to other cores", "error", err)
 		}
@@ -66,7 +66,7 @@ func (d *Dispatcher) hearDrain(ctx context.Context) {
 	if !d.drains.Due(time.Now()) {
 		return
 	}
-	others, err := d.store.DrainReports(ctx, d.core)
+	others, err := d.store.Drain.DrainReports(ctx, d.core)
 	if err != nil {
 		if ctx.Err() == nil {
 			d.log.WarnContext(ctx, "how fast lines move in other cores is not known", "error", err)

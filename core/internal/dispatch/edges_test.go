@@ -168,7 +168,7 @@ func TestPutQueueTwice(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	put := func(limit *int64) {
-		if err := f.store.PutQueue(t.Context(), f.tenant, "default", api.QueueRequest{MaxActive: limit}); err != nil {
+		if err := f.store.Directory.PutQueue(t.Context(), f.tenant, "default", api.QueueRequest{MaxActive: limit}); err != nil {
 			t.Fatal(err)
 		}
 		if err := f.d.Refresh(t.Context()); err != nil {

@@ -35,7 +35,7 @@ func (d *Dispatcher) place(ctx context.Context, spot queue.Spot) (line queue.Lin
 	for i := range beside {
 		spot.Beside[i] = beside[i].ID
 	}
-	line, err = d.store.Line(ctx, spot)
+	line, err = d.store.Jobs.Line(ctx, spot)
 	return line, beside, err
 }
 

@@ -26,21 +26,21 @@ func (d *Dispatcher) Explain(ctx context.Context, owner tenant.ID, user string, 
 	var linked map[uuid.UUID]*api.JobSummary
 	var attempts []api.Attempt
 	if details {
-		facts.Job, linked, attempts, err = d.store.FindWithAttempts(ctx, owner, user, id)
+		facts.Job, linked, attempts, err = d.store.Jobs.FindWithAttempts(ctx, owner, user, id)
 	} else {
-		facts.Job, linked, err = d.store.Find(ctx, owner, user, id)
+		facts.Job, linked, err = d.store.Jobs.Find(ctx, owner, user, id)
 	}
 	if err != nil {
 		return api.Explanation{}, err
 	}
 	if details || facts.Job.State == api.StateBlocked {
-		if err := d.store.AddParents(ctx, user, linked); err != nil {
+		if err := d.store.Jobs.AddParents(ctx, user, linked); err != nil {
 			return api.Explanation{}, err
 		}
 	}
 	switch state := job.State(facts.Job.State); {
 	case state == job.Running:
-		facts.SilentSince, err = d.store.HolderSilentSince(ctx, owner, id, facts.Job.Epoch)
+		facts.SilentSince, err = d.store.Jobs.HolderSilentSince(ctx, owner, id, facts.Job.Epoch)
 	case !state.Terminal():
 		err = d.addWhy(ctx, owner, id, &facts)
 	}
@@ -112,6 +112,6 @@ func (d *Dispatcher) addLimits(ctx context.Context, facts *explain.Facts, lane d
 			facts.Rates = append(facts.Rates, explain.Rate{Of: of, PerSecond: rate.PerSecond, Until: line.Now.Add(left).Truncate(time.Microsecond)})
 		}
 	}
-	facts.Caps, err = d.store.CapUse(ctx, limits.Caps)
+	facts.Caps, err = d.store.Directory.CapUse(ctx, limits.Caps)
 	return err
 }

@@ -75,7 +75,7 @@ func (d *Dispatcher) poll(ctx context.Context) {
 		begun := time.Now()
 		d.wakeForLanes(d.lists.Retry(tenant.Platform, begun))
 		lists, next := d.lists.Known(from, listsPerProbe)
-		found, err := d.store.Probe(ctx, d.lists.WithoutCapped(lists), pollWakes)
+		found, err := d.store.Claims.Probe(ctx, d.lists.WithoutCapped(lists), pollWakes)
 		if err != nil {
 			if ctx.Err() == nil {
 				d.log.WarnContext(ctx, "parked claims are not polled for", "error", err)
@@ -116,7 +116,7 @@ func (d *Dispatcher) scan(ctx context.Context) {
 func (d *Dispatcher) scanFrom(ctx context.Context, after claim.ReadyList) (claim.ReadyList, error) {
 	for {
 		begun := time.Now()
-		found, err := d.store.Scan(ctx, after, listsPerScan)
+		found, err := d.store.Claims.Scan(ctx, after, listsPerScan)
 		if err != nil {
 			return after, err
 		}
@@ -148,7 +148,7 @@ func (d *Dispatcher) probe(ctx context.Context, filter *scheduler.Filter) (found
 	for len(lists) > 0 {
 		some := lists[:min(len(lists), listsPerProbe)]
 		lists = lists[len(some):]
-		waiting, err := d.store.Probe(ctx, some, 1)
+		waiting, err := d.store.Claims.Probe(ctx, some, 1)
 		if err != nil {
 			return found, err
 		}

@@ -82,7 +82,7 @@ func (f *fixture) options(store *cell.Cell, tell func([]queue.Waiting)) dispatch
 func (f *fixture) newTenant() tenant.ID {
 	f.Helper()
 	id := uuid.Must(uuid.NewV7())
-	if _, err := f.store.CreateTenant(f.Context(), id, api.TenantRequest{Name: "test"}); err != nil {
+	if _, err := f.store.Directory.CreateTenant(f.Context(), id, api.TenantRequest{Name: "test"}); err != nil {
 		f.Fatal(err)
 	}
 	return id
@@ -151,7 +151,7 @@ func (f *fixture) claim(call dispatch.ClaimCall) []claim.Job {
 
 func (f *fixture) get(id uuid.UUID) api.Job {
 	f.Helper()
-	job, err := f.store.Get(f.Context(), f.tenant, "", id)
+	job, err := f.store.Jobs.Get(f.Context(), f.tenant, "", id)
 	if err != nil {
 		f.Fatal(err)
 	}

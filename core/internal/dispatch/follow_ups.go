@@ -13,7 +13,7 @@ import (
 // FollowUp works off some of a tenant's follow-ups, and publishes what became of their children. done
 // counts them, more says that there may be others.
 func (d *Dispatcher) FollowUp(ctx context.Context, owner tenant.ID) (done int, more bool, err error) {
-	followed, err := d.store.FollowUp(ctx, owner)
+	followed, err := d.store.Jobs.FollowUp(ctx, owner)
 	if err != nil {
 		return 0, false, err
 	}

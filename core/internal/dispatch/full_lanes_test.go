@@ -139,7 +139,7 @@ func TestFullLanesAreAskedAgainWithoutASign(t *testing.T) {
 		leases[i] = running[i].Lease()
 	}
 	for _, lease := range leases { // not by this core
-		if ended := f.store.End(t.Context(), []queue.Ending{{Lease: lease, Kind: api.KindComplete}})[0]; ended.Err != nil {
+		if ended := f.store.Jobs.End(t.Context(), []queue.Ending{{Lease: lease, Kind: api.KindComplete}})[0]; ended.Err != nil {
 			t.Fatal(ended.Err)
 		}
 	}

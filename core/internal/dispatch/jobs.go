@@ -18,7 +18,7 @@ import (
 
 // Cancel ends a tenant's waiting job, or requests the cancel of a running one.
 func (d *Dispatcher) Cancel(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (summary api.JobSummary, requested bool, err error) {
-	summary, did, err := d.store.Cancel(ctx, owner, user, id)
+	summary, did, err := d.store.Jobs.Cancel(ctx, owner, user, id)
 	if err == nil && did == queue.CancelEnded {
 		d.metrics.Cancelled.Inc()
 		d.countCancelled(owner, &summary)
@@ -32,7 +32,7 @@ func (d *Dispatcher) Cancel(ctx context.Context, owner tenant.ID, user string, i
 
 // DeleteJob forgets an ended job of a tenant.
 func (d *Dispatcher) DeleteJob(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) error {
-	state, err := d.store.DeleteJob(ctx, owner, user, id)
+	state, err := d.store.Jobs.DeleteJob(ctx, owner, user, id)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (d *Dispatcher) DeleteJob(ctx context.Context, owner tenant.ID, user string
 
 // Discard deletes dead letters of a tenant and gives which of the ids existed.
 func (d *Dispatcher) Discard(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
-	gone, err := d.store.Discard(ctx, owner, user, ids)
+	gone, err := d.store.DeadLetters.Discard(ctx, owner, user, ids)
 	d.metrics.Discarded.Add(float64(len(gone)))
 	d.Changed(slices.Collect(maps.Keys(gone))...)
 	return gone, err
@@ -60,7 +60,7 @@ func (d *Dispatcher) Redrive(ctx context.Context, owner tenant.ID, user string, 
 		}
 		return refused
 	}
-	redriven := d.store.Redrive(ctx, owner, user, ids, d.capsOf(owner))
+	redriven := d.store.DeadLetters.Redrive(ctx, owner, user, ids, d.capsOf(owner))
 	d.redriven(ctx, redriven)
 	return redriven
 }
@@ -70,7 +70,7 @@ func (d *Dispatcher) StepRedrive(ctx context.Context, due deadletter.DueRedrive,
 	if err := d.limits.Load(ctx, due.TenantID); err != nil {
 		return false, err
 	}
-	step, err := d.store.StepRedrive(ctx, due.ID, d.capsOf(due.TenantID), random)
+	step, err := d.store.DeadLetters.StepRedrive(ctx, due.ID, d.capsOf(due.TenantID), random)
 	if err != nil {
 		return false, err
 	}

@@ -55,7 +55,7 @@ func (m *laneMaker) ensure(ctx context.Context, owner tenant.ID, asks []director
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: lanes of other tenants are made: %w", store.ErrOverloaded, context.Cause(ctx))
 	}
-	fresh, err := m.store.EnsureLanes(ctx, owner, unknown)
+	fresh, err := m.store.Directory.EnsureLanes(ctx, owner, unknown)
 	if err != nil {
 		return nil, err
 	}

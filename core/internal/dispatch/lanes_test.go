@@ -62,7 +62,7 @@ func TestAHostileTenantHoldsUpItselfAlone(t *testing.T) {
 	}{
 		"unknown lanes": {func(*fixture) {}, (*fixture).lockLanes, tagged("unknown")},
 		"max_active of a queue": {func(f *fixture) {
-			if err := f.store.PutQueue(f.Context(), f.tenant, "capped", api.QueueRequest{MaxActive: new(int64(100))}); err != nil {
+			if err := f.store.Directory.PutQueue(f.Context(), f.tenant, "capped", api.QueueRequest{MaxActive: new(int64(100))}); err != nil {
 				f.Fatal(err)
 			}
 			f.refresh()

@@ -125,7 +125,7 @@ func (l *leasing) step(ctx context.Context, made *plan) (goOn bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("%w: other claims of a tenant under a cap take all the time", store.ErrOverloaded)
 	}
-	found, err := d.store.Claim(ctx, made.claim)
+	found, err := d.store.Claims.Claim(ctx, made.claim)
 	leave()
 	if err != nil {
 		d.lists.Failed(made.lists)
@@ -232,7 +232,7 @@ func (d *Dispatcher) moveMisrouted(ctx context.Context, misrouted []claim.Misrou
 	if len(moved) == 0 {
 		return nil
 	}
-	if err := d.store.Move(ctx, moved, to); err != nil {
+	if err := d.store.Claims.Move(ctx, moved, to); err != nil {
 		d.log.WarnContext(ctx, "jobs of users with a running cap are not moved to their lanes", "error", err)
 		return nil
 	}

@@ -44,7 +44,7 @@ func (d *Dispatcher) Leave(ctx context.Context, owner tenant.ID, workerID string
 	}
 	d.publishLeft(owner, workerID)
 	for {
-		leases, err := d.store.HeldBy(ctx, owner, workerID, removed.At, leaveBatch)
+		leases, err := d.store.Jobs.HeldBy(ctx, owner, workerID, removed.At, leaveBatch)
 		if err != nil {
 			return err
 		}
@@ -59,7 +59,7 @@ func (d *Dispatcher) Leave(ctx context.Context, owner tenant.ID, workerID string
 
 // remove deletes the worker's row, and then what is cached of it.
 func (d *Dispatcher) remove(ctx context.Context, key cache.WorkerKey) (directory.Removed, error) {
-	removed, err := d.store.RemoveWorker(ctx, key.Owner, key.ID)
+	removed, err := d.store.Directory.RemoveWorker(ctx, key.Owner, key.ID)
 	d.workers.Forget(key)
 	return removed, err
 }

@@ -28,7 +28,7 @@ func (f *fixture) leave(owner tenant.ID, id string) {
 // listed are the names of an owner's workers.
 func (f *fixture) listed(owner tenant.ID) []string {
 	f.Helper()
-	workers, err := f.store.ListWorkers(f.Context(), owner, "", 100)
+	workers, err := f.store.Directory.ListWorkers(f.Context(), owner, "", 100)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -291,12 +291,12 @@ func TestAGoodbyeHasItsTime(t *testing.T) {
 	one := f.by("w1")
 	one.Max = 1
 	before := f.claim(one)
-	removed, err := f.store.RemoveWorker(t.Context(), f.tenant, "w1")
+	removed, err := f.store.Directory.RemoveWorker(t.Context(), f.tenant, "w1")
 	if err != nil || !removed.Known {
 		t.Fatal(removed, err)
 	}
 	after := f.claim(one)
-	leases, err := f.store.HeldBy(t.Context(), f.tenant, "w1", removed.At, 10)
+	leases, err := f.store.Jobs.HeldBy(t.Context(), f.tenant, "w1", removed.At, 10)
 	if err != nil || len(leases) != 1 || leases[0] != before[0].Lease() || len(after) != 1 {
 		t.Errorf("leases = %+v, %v", leases, err)
 	}
@@ -319,7 +319,7 @@ func TestAnOutcomeAndAGoodbyeTogether(t *testing.T) {
 	of := func(one *claim.Job, kind string, left bool) queue.Ending {
 		return queue.Ending{Lease: one.Lease(), Kind: kind, Left: left}
 	}
-	ended := f.store.End(t.Context(), []queue.Ending{
+	ended := f.store.Jobs.End(t.Context(), []queue.Ending{
 		of(&jobs[0], api.KindRelease, true), of(&jobs[0], api.KindRelease, false),
 		of(&jobs[1], api.KindComplete, false), of(&jobs[1], api.KindRelease, true),
 	})

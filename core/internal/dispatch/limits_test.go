@@ -16,7 +16,7 @@ import (
 // override sets limits of the fixture's tenant, as another core would.
 func (f *fixture) override(overrides api.Overrides) {
 	f.Helper()
-	if _, err := f.store.PatchTenant(f.Context(), f.tenant, api.TenantPatch{Overrides: &overrides}); err != nil {
+	if _, err := f.store.Directory.PatchTenant(f.Context(), f.tenant, api.TenantPatch{Overrides: &overrides}); err != nil {
 		f.Fatal(err)
 	}
 	if err := f.d.Refresh(f.Context()); err != nil {
@@ -54,7 +54,7 @@ func byUser(jobs []claim.Job) map[string]int {
 
 func (f *fixture) noDrift() {
 	f.Helper()
-	drifts, err := f.store.Verify(f.Context())
+	drifts, err := f.store.Counts.Verify(f.Context())
 	if err != nil || len(drifts) > 0 {
 		f.Errorf("drift: %v %v", drifts, err)
 	}

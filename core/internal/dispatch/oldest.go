@@ -25,7 +25,7 @@ func (d *Dispatcher) OldestReady(ctx context.Context) (oldest time.Time, err err
 			return time.Time{}, err
 		}
 	}
-	since, err := d.store.OldestGivenBack(ctx, givenBackLanes)
+	since, err := d.store.Claims.OldestGivenBack(ctx, givenBackLanes)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -36,7 +36,7 @@ func (d *Dispatcher) OldestReady(ctx context.Context) (oldest time.Time, err err
 	for {
 		begun := time.Now()
 		lists, next := d.lists.Known(from, listsPerProbe)
-		waiting, err := d.store.Probe(ctx, lists, 1)
+		waiting, err := d.store.Claims.Probe(ctx, lists, 1)
 		if err != nil {
 			return time.Time{}, err
 		}

@@ -38,7 +38,7 @@ func (d *Dispatcher) MoveOrphans(ctx context.Context, within time.Duration) (mov
 // moveOrphansOnce visits each deleted lane once, for about perLane. left says that it did not move all.
 func (d *Dispatcher) moveOrphansOnce(ctx context.Context, until time.Time, perLane time.Duration) (moved int, left bool, err error) {
 	for after := directory.LaneID(-1); ; { // 0 is no lane: jobs in it are orphans too
-		orphans, last, err := d.store.OrphanLanes(ctx, after, lanesPerStep)
+		orphans, last, err := d.store.Directory.OrphanLanes(ctx, after, lanesPerStep)
 		if err != nil {
 			return moved, left, err
 		}
@@ -60,7 +60,7 @@ func (d *Dispatcher) moveOrphansOnce(ctx context.Context, until time.Time, perLa
 func (d *Dispatcher) moveOrphansOf(ctx context.Context, lane directory.LaneID, within time.Duration) (moved int, left bool, err error) {
 	refreshed := false
 	for until := time.Now().Add(within); ; {
-		jobs, err := d.store.JobsOfLane(ctx, lane, orphansPerStep)
+		jobs, err := d.store.Directory.JobsOfLane(ctx, lane, orphansPerStep)
 		if err != nil || len(jobs) == 0 {
 			return moved, false, err
 		}
@@ -84,7 +84,7 @@ func (d *Dispatcher) moveOrphansOf(ctx context.Context, lane directory.LaneID, w
 			d.log.WarnContext(ctx, "jobs stay without a lane until their tenant may use another lane", "lane", lane)
 			return moved, false, nil
 		}
-		if err := d.store.Move(ctx, move.jobs, move.to); err != nil {
+		if err := d.store.Claims.Move(ctx, move.jobs, move.to); err != nil {
 			return moved, false, err
 		}
 		moved += len(move.jobs)
@@ -162,7 +162,7 @@ func (d *Dispatcher) moveRedriven(ctx context.Context, redriven []queue.Ready) {
 	if len(gone) == 0 {
 		return
 	}
-	orphans, err := d.store.Orphaned(ctx, slices.Collect(maps.Keys(gone)))
+	orphans, err := d.store.Directory.Orphaned(ctx, slices.Collect(maps.Keys(gone)))
 	for _, lane := range orphans {
 		_, _, moveErr := d.moveOrphansOf(ctx, lane, redrivenTime)
 		err = errors.Join(err, moveErr)

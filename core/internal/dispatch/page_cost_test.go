@@ -57,7 +57,7 @@ func TestListsCostFewStatements(t *testing.T) {
 		t.Errorf("a list of queues was %d statements, want 1", fewest)
 	}
 	seen.n.Store(0)
-	attempts, err := own.Attempts(context.WithValue(t.Context(), seen, true), f.tenant, "", ids[0], 0, 100)
+	attempts, err := own.Jobs.Attempts(context.WithValue(t.Context(), seen, true), f.tenant, "", ids[0], 0, 100)
 	if err != nil || len(attempts) != 1 || attempts[0].Kind != "running" {
 		t.Fatalf("%+v, %v", attempts, err)
 	}

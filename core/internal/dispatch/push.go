@@ -39,7 +39,7 @@ func (d *Dispatcher) ProbeQueue(ctx context.Context, owner tenant.ID, name strin
 
 // ProbeWebhook does the same for a tenant's webhook.
 func (d *Dispatcher) ProbeWebhook(ctx context.Context, owner tenant.ID, name string) (api.Webhook, error) {
-	if err := d.store.CheckWebhook(ctx, owner, name); err != nil {
+	if err := d.store.Webhooks.CheckWebhook(ctx, owner, name); err != nil {
 		return api.Webhook{}, err
 	}
 	done := audit.Event{Tenant: &owner, Action: api.AuditWebhookProbe, Object: name}
@@ -50,7 +50,7 @@ func (d *Dispatcher) ProbeWebhook(ctx context.Context, owner tenant.ID, name str
 }
 
 func (d *Dispatcher) probeDestination(ctx context.Context, key tenant.QueueKey, done audit.Event) error {
-	probes, err := d.store.ProbeQueue(ctx, key.Tenant, key.Name, done)
+	probes, err := d.store.Directory.ProbeQueue(ctx, key.Tenant, key.Name, done)
 	if err != nil {
 		return err
 	}

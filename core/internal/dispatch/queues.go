@@ -19,7 +19,7 @@ import (
 func (d *Dispatcher) Queues(ctx context.Context, owner tenant.ID, page directory.QueuePage) ([]api.Queue, error) {
 	d.drainAsked.Store(time.Now().UnixNano())
 	d.hearDrain(ctx)
-	found, err := d.store.QueuesOf(ctx, owner, page)
+	found, err := d.store.Directory.QueuesOf(ctx, owner, page)
 	queues := make([]api.Queue, len(found))
 	for i := range found {
 		queues[i] = d.showQueue(&found[i], found[0].Workers)
@@ -102,7 +102,7 @@ func (d *Dispatcher) PutQueue(ctx context.Context, owner tenant.ID, name string,
 func (d *Dispatcher) PutPushQueue(
 	ctx context.Context, owner tenant.ID, name string, request api.QueueRequest, secret directory.NewSecret,
 ) (shown api.Queue, taken bool, err error) {
-	if taken, err = d.store.PutPushQueue(ctx, owner, name, request, secret); err != nil {
+	if taken, err = d.store.Directory.PutPushQueue(ctx, owner, name, request, secret); err != nil {
 		return shown, false, err
 	}
 	d.publishSettings()
@@ -115,7 +115,7 @@ func (d *Dispatcher) PutPushQueue(
 
 // PauseQueue stops or resumes the claims from a tenant's queue.
 func (d *Dispatcher) PauseQueue(ctx context.Context, owner tenant.ID, name string, paused bool) (api.Queue, error) {
-	if err := d.store.PauseQueue(ctx, owner, name, paused); err != nil {
+	if err := d.store.Directory.PauseQueue(ctx, owner, name, paused); err != nil {
 		return api.Queue{}, err
 	}
 	d.publishSettings()
@@ -132,7 +132,7 @@ func (d *Dispatcher) PauseQueue(ctx context.Context, owner tenant.ID, name strin
 // DeleteQueue deletes a tenant's empty queue. It is forgotten here at once, in other cores within a
 // refresh, or at once with Redis: a job that is submitted there meanwhile may have a setting of it.
 func (d *Dispatcher) DeleteQueue(ctx context.Context, owner tenant.ID, name string) error {
-	if err := d.store.DeleteQueue(ctx, owner, name); err != nil {
+	if err := d.store.Directory.DeleteQueue(ctx, owner, name); err != nil {
 		return err
 	}
 	d.publishSettings()

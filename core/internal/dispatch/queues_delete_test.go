@@ -23,7 +23,7 @@ func TestACoreForgetsADeletedQueue(t *testing.T) {
 	other := f.newCore(f.store)
 	put := func(name string) {
 		t.Helper()
-		if err := f.store.PutQueue(t.Context(), f.tenant, name, api.QueueRequest{MaxAttempts: new(9), Push: &api.PushRequest{URL: "https://example.com"}}); err != nil {
+		if err := f.store.Directory.PutQueue(t.Context(), f.tenant, name, api.QueueRequest{MaxAttempts: new(9), Push: &api.PushRequest{URL: "https://example.com"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -78,7 +78,7 @@ func TestSubmitsBesideTheDeletionOfTheirQueue(t *testing.T) {
 		for _, one := range jobs {
 			endings = append(endings, queue.Ending{Lease: one.Lease(), Kind: api.KindComplete})
 		}
-		for _, ended := range f.store.End(t.Context(), endings) {
+		for _, ended := range f.store.Jobs.End(t.Context(), endings) {
 			if ended.Err == nil && ended.Outcome.State == string(job.Completed) {
 				completed.Add(1)
 			}
@@ -113,7 +113,7 @@ func TestSubmitsBesideTheDeletionOfTheirQueue(t *testing.T) {
 	group.Wait()
 	// What is left is found, and brings its queue back.
 	f.submit(api.SubmitRequest{Type: "x", Queue: "q"})
-	settled, err := f.store.SettleDeletedQueues(t.Context(), directory.DeletedQueuePlace{}, 100)
+	settled, err := f.store.Directory.SettleDeletedQueues(t.Context(), directory.DeletedQueuePlace{}, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,13 +146,13 @@ func TestADeletedTenantIsServedNoMore(t *testing.T) {
 	f := newFixture(t)
 	other := f.newCore(f.store)
 	f.submit(api.SubmitRequest{Type: "x"}, api.SubmitRequest{Type: "x", Queue: "pushed"})
-	if err := f.store.PutQueue(t.Context(), f.tenant, "pushed", api.QueueRequest{Push: &api.PushRequest{URL: "https://example.com"}}); err != nil {
+	if err := f.store.Directory.PutQueue(t.Context(), f.tenant, "pushed", api.QueueRequest{Push: &api.PushRequest{URL: "https://example.com"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := other.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.store.DeleteTenant(t.Context(), f.tenant); err != nil {
+	if _, err := f.store.Directory.DeleteTenant(t.Context(), f.tenant); err != nil {
 		t.Fatal(err)
 	}
 	for name, core := range map[string]*dispatch.Dispatcher{"known before": other, "new": f.newCore(f.store)} {

@@ -14,7 +14,7 @@ import (
 // Rerun submits a new job like the ended one that call.RerunOf names; call.Jobs has one job, with what
 // differs. The ended job stays as it is. queue.ErrLive says that it has not ended.
 func (d *Dispatcher) Rerun(ctx context.Context, call SubmitCall) SubmitAnswer {
-	of, err := d.store.Get(ctx, call.Tenant, call.User, *call.RerunOf)
+	of, err := d.store.Jobs.Get(ctx, call.Tenant, call.User, *call.RerunOf)
 	if err != nil {
 		return SubmitAnswer{Err: err}
 	}

@@ -40,7 +40,7 @@ const (
 
 // PutSchedule makes a tenant's schedule, or replaces its settings.
 func (d *Dispatcher) PutSchedule(ctx context.Context, owner tenant.ID, user, name string, request api.ScheduleRequest) (api.Schedule, error) {
-	shown, err := d.store.PutSchedule(ctx, owner, user, name, request)
+	shown, err := d.store.Schedules.PutSchedule(ctx, owner, user, name, request)
 	if err == nil {
 		d.scheduleChanged()
 	}
@@ -49,7 +49,7 @@ func (d *Dispatcher) PutSchedule(ctx context.Context, owner tenant.ID, user, nam
 
 // PauseSchedule pauses or resumes a tenant's schedule.
 func (d *Dispatcher) PauseSchedule(ctx context.Context, owner tenant.ID, user, name string, paused bool) (api.Schedule, error) {
-	shown, err := d.store.PauseSchedule(ctx, owner, user, name, paused)
+	shown, err := d.store.Schedules.PauseSchedule(ctx, owner, user, name, paused)
 	if err == nil {
 		d.scheduleChanged()
 	}
@@ -67,7 +67,7 @@ type ScheduleRun struct {
 // RunSchedules works off schedules, of any tenants, that are due, at most most. A failure of one does
 // not stop the others.
 func (d *Dispatcher) RunSchedules(ctx context.Context, most int) (run ScheduleRun, err error) {
-	candidates, err := d.store.DueSchedules(ctx, most)
+	candidates, err := d.store.Schedules.DueSchedules(ctx, most)
 	if err != nil || len(candidates) == 0 {
 		return run, err
 	}
@@ -164,7 +164,7 @@ func byLock(candidates []schedule.Candidate) [][]schedule.Candidate {
 // stepSchedules works candidates off in one transaction. If it fails definitely, and not for an
 // unavailable database, each is tried alone, and one that fails alone is left alone for a while.
 func (d *Dispatcher) stepSchedules(ctx context.Context, candidates []schedule.Candidate) (worked int, err error) {
-	step, err := d.store.StepSchedules(usage.WithLockWait(ctx, scheduleLockWait), candidates)
+	step, err := d.store.Schedules.StepSchedules(usage.WithLockWait(ctx, scheduleLockWait), candidates)
 	switch {
 	case err == nil:
 		d.stepped(&step)
@@ -179,7 +179,7 @@ func (d *Dispatcher) stepSchedules(ctx context.Context, candidates []schedule.Ca
 			pause = overloadPause
 		}
 		err = fmt.Errorf("schedule %q of tenant %s: %w", candidates[0].Name, candidates[0].TenantID, err)
-		return 0, errors.Join(err, d.store.PostponeSchedules(ctx, candidates, pause))
+		return 0, errors.Join(err, d.store.Schedules.PostponeSchedules(ctx, candidates, pause))
 	}
 	var errs []error
 	for i := range candidates {
@@ -197,8 +197,8 @@ func (d *Dispatcher) stepped(step *schedule.Step) {
 	d.Ended(queue.IDs(step.Cancelled)...)
 	d.watches.WakeForVersion(step.Requested...)
 	if len(step.Cancelled) > 0 {
-		d.store.Appended() // others may come after them
-		d.store.EventsAppended()
+		d.store.Dependencies.Appended() // others may come after them
+		d.store.Webhooks.EventsAppended()
 	}
 	d.metrics.Schedules.Ticks.Add(float64(step.Ticks))
 	for reason, n := range step.Skipped {
@@ -236,10 +236,10 @@ func (d *Dispatcher) TriggerSchedule(ctx context.Context, call *TriggerCall) (su
 }
 
 func (d *Dispatcher) trigger(ctx context.Context, call *TriggerCall) (submit.Answer, error) {
-	candidate, err := d.store.TriggerCandidate(ctx, call.Tenant, call.User, call.Name)
+	candidate, err := d.store.Schedules.TriggerCandidate(ctx, call.Tenant, call.User, call.Name)
 	if errors.Is(err, store.ErrNotFound) && call.Idempotency != nil {
 		// A repeat gets the first answer, which was committed before the schedule was deleted.
-		saved, found, findErr := d.store.FindKey(ctx, call.Idempotency.Of(call.Tenant, call.User))
+		saved, found, findErr := d.store.Idempotency.FindKey(ctx, call.Idempotency.Of(call.Tenant, call.User))
 		if found {
 			return submit.Replay(call.Idempotency, saved), nil
 		}
@@ -257,7 +257,7 @@ func (d *Dispatcher) trigger(ctx context.Context, call *TriggerCall) (submit.Ans
 		return submit.Answer{}, failed[0].Err
 	}
 	candidate.Template = d.submission(&asked, lanes[0])
-	answer, err := d.store.TriggerSchedule(ctx, candidate)
+	answer, err := d.store.Schedules.TriggerSchedule(ctx, candidate)
 	if err == nil {
 		d.stored([]submit.Answer{answer})
 	}

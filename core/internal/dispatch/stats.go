@@ -21,7 +21,7 @@ import (
 func (d *Dispatcher) AppendStats(ctx context.Context) (appended bool, err error) {
 	pending, lost := d.stats.Take()
 	if len(pending) > 0 {
-		switch err = d.store.AppendStats(ctx, pending); {
+		switch err = d.store.Stats.AppendStats(ctx, pending); {
 		case err == nil:
 			appended = true
 		case store.Definite(err):
@@ -32,7 +32,7 @@ func (d *Dispatcher) AppendStats(ctx context.Context) (appended bool, err error)
 	}
 	uses, lostUses := d.uses.Take()
 	if len(uses) > 0 {
-		usesErr := d.store.AppendLimitStats(ctx, uses)
+		usesErr := d.store.Stats.AppendLimitStats(ctx, uses)
 		switch {
 		case usesErr == nil:
 			appended = true

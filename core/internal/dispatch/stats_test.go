@@ -26,7 +26,7 @@ func (f *fixture) stats(name string) api.StatsItem {
 func (f *fixture) statsOf(name string) (sum api.StatsItem) {
 	f.Helper()
 	// wide: the test may cross an hour
-	made, err := f.store.JobStats(f.Context(), f.tenant, api.HopStatsRequest{
+	made, err := f.store.Stats.JobStats(f.Context(), f.tenant, api.HopStatsRequest{
 		Queue: name, From: new(api.At(time.Now().Add(-2 * time.Hour))), To: new(api.At(time.Now().Add(time.Hour))),
 	})
 	if err != nil {
@@ -86,7 +86,7 @@ func TestStatsCountEachStepOnce(t *testing.T) {
 	end(queue.Ending{Lease: jobs[2].Lease(), Kind: api.KindFail, Permanent: true})
 	end(queue.Ending{Lease: jobs[3].Lease(), Kind: api.KindSnooze, Delay: time.Hour})
 	f.exec(`UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 s' WHERE id = $1`, jobs[4].ID)
-	reaped, err := f.store.Reap(t.Context(), time.Unix(0, 0), 100, celltest.Half)
+	reaped, err := f.store.Jobs.Reap(t.Context(), time.Unix(0, 0), 100, celltest.Half)
 	if err != nil || len(reaped) != 1 {
 		t.Fatal(reaped, err)
 	}
@@ -106,7 +106,7 @@ func TestStatsCountEachStepOnce(t *testing.T) {
 		}
 	}
 	f.exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 s' WHERE queue = 'other'`)
-	expired, err := f.store.ExpireDeadlines(t.Context(), queue.AllTime, 100)
+	expired, err := f.store.Jobs.ExpireDeadlines(t.Context(), queue.AllTime, 100)
 	if err != nil || len(expired) != 1 {
 		t.Fatal(expired, err)
 	}
@@ -184,7 +184,7 @@ func (f *fixture) limitStats(name string) (byName map[string]api.LimitStatsItem,
 	if _, err := f.d.AppendStats(f.Context()); err != nil {
 		f.Fatal(err)
 	}
-	made, err := f.store.LimitStats(f.Context(), f.tenant, api.HopStatsRequest{
+	made, err := f.store.Stats.LimitStats(f.Context(), f.tenant, api.HopStatsRequest{
 		Queue: name, From: new(api.At(time.Now().Add(-2 * time.Hour))), To: new(api.At(time.Now().Add(time.Hour))),
 	})
 	if err != nil {

@@ -131,7 +131,7 @@ func TestAttemptsAreSpansOfTheirJobs(t *testing.T) {
 		}
 	}
 	f.exec(`UPDATE jobs SET lease_expires_at = now() - interval '1 hour' WHERE state = 'running'`)
-	reaped, err := f.store.Reap(t.Context(), time.Now().Add(-time.Hour), 10, func() float64 { return 0 })
+	reaped, err := f.store.Jobs.Reap(t.Context(), time.Now().Add(-time.Hour), 10, func() float64 { return 0 })
 	if err != nil || len(reaped) != 1 {
 		t.Fatalf("reaped %d, %v", len(reaped), err)
 	}

@@ -116,7 +116,7 @@ func TestTypesWithoutAWorker(t *testing.T) {
 	if got := fmt.Sprint(shown.Unserved); got != "[{other []} {served [gpu]}]" {
 		t.Errorf("unserved: %s", got)
 	}
-	workers, err := f.store.ListWorkers(t.Context(), f.tenant, "", 10)
+	workers, err := f.store.Directory.ListWorkers(t.Context(), f.tenant, "", 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestTheTypesOfAWorker(t *testing.T) {
 	for _, c := range []struct{ types, want []string }{
 		{[]string{"b"}, []string{"b"}}, {[]string{"a"}, []string{"a", "b"}}, {[]string{"b"}, []string{"a", "b"}}, {nil, nil}, {[]string{"c"}, []string{"c"}},
 	} {
-		worker, _, err := f.store.SeenClaiming(t.Context(), f.tenant, "w", directory.Claiming{Queues: []string{"default"}, Types: c.types})
+		worker, _, err := f.store.Directory.SeenClaiming(t.Context(), f.tenant, "w", directory.Claiming{Queues: []string{"default"}, Types: c.types})
 		if err != nil || !slices.Equal(worker.Types, c.want) || (worker.Types == nil) != (c.want == nil) {
 			t.Errorf("after a claim of %v the types are %v (%v), want %v", c.types, worker.Types, err, c.want)
 		}

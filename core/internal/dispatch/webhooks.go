@@ -18,7 +18,7 @@ import (
 
 // Webhooks lists a tenant's webhooks by name, after one of them.
 func (d *Dispatcher) Webhooks(ctx context.Context, owner tenant.ID, after string, size int) ([]api.Webhook, error) {
-	shown, err := d.store.Webhooks(ctx, owner, after, size)
+	shown, err := d.store.Webhooks.Webhooks(ctx, owner, after, size)
 	for i := range shown {
 		shown[i].Breaker = d.breaker(tenant.QueueKey{Tenant: owner, Name: shown[i].Queue})
 	}
@@ -27,14 +27,14 @@ func (d *Dispatcher) Webhooks(ctx context.Context, owner tenant.ID, after string
 
 // Webhook shows one of a tenant's webhooks.
 func (d *Dispatcher) Webhook(ctx context.Context, owner tenant.ID, name string) (api.Webhook, error) {
-	shown, err := d.store.Webhook(ctx, owner, name)
+	shown, err := d.store.Webhooks.Webhook(ctx, owner, name)
 	shown.Breaker = d.breaker(tenant.QueueKey{Tenant: owner, Name: shown.Queue})
 	return shown, err
 }
 
 // PutWebhook makes a tenant's webhook with a sealed secret, or replaces its settings; made says which.
 func (d *Dispatcher) PutWebhook(ctx context.Context, owner tenant.ID, name string, request api.WebhookRequest, secret []byte) (shown api.Webhook, made bool, err error) {
-	if made, err = d.store.PutWebhook(ctx, owner, name, request, secret); err != nil {
+	if made, err = d.store.Webhooks.PutWebhook(ctx, owner, name, request, secret); err != nil {
 		return shown, false, err
 	}
 	if err := d.webhookChanged(ctx); err != nil {
@@ -50,7 +50,7 @@ func (d *Dispatcher) PutWebhook(ctx context.Context, owner tenant.ID, name strin
 // RotateWebhookSecret gives a tenant's webhook the sealed secret that next makes of those that it has, see
 // [webhook.Hooks.RotateSecret].
 func (d *Dispatcher) RotateWebhookSecret(ctx context.Context, owner tenant.ID, name string, next func(present, known []byte) ([]byte, error)) (api.Webhook, error) {
-	if err := d.store.RotateSecret(ctx, owner, name, next); err != nil {
+	if err := d.store.Webhooks.RotateSecret(ctx, owner, name, next); err != nil {
 		return api.Webhook{}, err
 	}
 	if err := d.webhookChanged(ctx); err != nil {
@@ -61,11 +61,11 @@ func (d *Dispatcher) RotateWebhookSecret(ctx context.Context, owner tenant.ID, n
 
 // DeleteWebhook ends a tenant's webhook. Many deliveries are removed afterwards, by a duty.
 func (d *Dispatcher) DeleteWebhook(ctx context.Context, owner tenant.ID, name string) error {
-	if err := d.store.DeleteWebhook(ctx, owner, name); err != nil {
+	if err := d.store.Webhooks.DeleteWebhook(ctx, owner, name); err != nil {
 		return err
 	}
 	for range removalsAtOnce {
-		more, err := d.store.RemoveWebhookData(ctx, webhook.Deleted{TenantID: owner, Name: name}, removalBatch)
+		more, err := d.store.Webhooks.RemoveWebhookData(ctx, webhook.Deleted{TenantID: owner, Name: name}, removalBatch)
 		if err != nil {
 			d.log.WarnContext(ctx, "the deliveries of a deleted webhook are removed later", "tenant", owner, "webhook", name, "error", err)
 		}
@@ -93,7 +93,7 @@ func (d *Dispatcher) webhookChanged(ctx context.Context) error {
 func (d *Dispatcher) TestWebhook(
 	ctx context.Context, owner tenant.ID, name string, id uuid.UUID, keyed *idempotency.Request, render func(*submit.Answer) (idempotency.Response, error),
 ) (api.JobSummary, error) {
-	if err := d.store.CheckWebhook(ctx, owner, name); err != nil {
+	if err := d.store.Webhooks.CheckWebhook(ctx, owner, name); err != nil {
 		return api.JobSummary{}, err
 	}
 	now, err := d.store.Now(ctx)
@@ -117,7 +117,7 @@ func (d *Dispatcher) TestWebhook(
 		var first api.JobSummary
 		return first, json.Unmarshal(answer.Value.Saved.Body, &first)
 	}
-	return answer.Value.Jobs[0].Row.Summary(), d.store.RecordTest(ctx, owner, name, id)
+	return answer.Value.Jobs[0].Row.Summary(), d.store.Webhooks.RecordTest(ctx, owner, name, id)
 }
 
 // testKept ends a test delivery that was not made: who asked for it has gone.
@@ -126,14 +126,14 @@ const testKept = time.Hour
 // Deliver makes the deliveries of some of a tenant's events, and wakes the executor. done counts the events,
 // more says that there may be others.
 func (d *Dispatcher) Deliver(ctx context.Context, owner tenant.ID) (done int, more bool, err error) {
-	step, err := d.store.NextEvents(ctx, owner)
+	step, err := d.store.Deliveries.NextEvents(ctx, owner)
 	if err != nil {
 		return 0, false, err
 	}
 	if err := d.deliveryLanes(ctx, &step); err != nil {
 		return 0, false, err
 	}
-	delivered, err := d.store.Deliver(ctx, &step)
+	delivered, err := d.store.Deliveries.Deliver(ctx, &step)
 	if err != nil {
 		return 0, false, err
 	}

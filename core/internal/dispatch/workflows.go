@@ -20,21 +20,21 @@ const cancelsPerStep = 100
 // CancelWorkflow cancels all jobs of a tenant's workflow: those that wait end, the holders of those
 // that run are asked to stop. A repeat continues where the first one failed.
 func (d *Dispatcher) CancelWorkflow(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Workflow, error) {
-	if err := d.store.RecordCancel(ctx, owner, user, id); err != nil {
+	if err := d.store.Workflows.RecordCancel(ctx, owner, user, id); err != nil {
 		return api.Workflow{}, err
 	}
 	// Jobs may be added meanwhile, and dead letters redriven: the next list has them, and is short.
 	const lists = 10
 	for range lists {
-		ids, err := d.store.Uncancelled(ctx, id)
+		ids, err := d.store.Workflows.Uncancelled(ctx, id)
 		if err != nil {
 			return api.Workflow{}, err
 		}
 		if len(ids) == 0 {
-			return d.store.Workflow(ctx, owner, user, id)
+			return d.store.Workflows.Workflow(ctx, owner, user, id)
 		}
 		for some := range slices.Chunk(ids, cancelsPerStep) {
-			ended, requested, err := d.store.CancelAll(ctx, owner, some)
+			ended, requested, err := d.store.Jobs.CancelAll(ctx, owner, some)
 			if err != nil {
 				return api.Workflow{}, err
 			}
@@ -49,10 +49,10 @@ func (d *Dispatcher) CancelWorkflow(ctx context.Context, owner tenant.ID, user s
 
 // RedriveWorkflow queues the dead letters of a tenant's workflow again.
 func (d *Dispatcher) RedriveWorkflow(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) ([]deadletter.Redriven, error) {
-	if _, err := d.store.Workflow(ctx, owner, user, id); err != nil {
+	if _, err := d.store.Workflows.Workflow(ctx, owner, user, id); err != nil {
 		return nil, err
 	}
-	ids, err := d.store.DeadLettersOfWorkflow(ctx, id)
+	ids, err := d.store.Workflows.DeadLettersOfWorkflow(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -92,11 +92,11 @@ func (f *flow) claimAll(kind string) (n int) {
 
 func (f *flow) wants(state string, want api.WorkflowCounts) {
 	f.Helper()
-	got, err := f.store.Workflow(f.Context(), f.tenant, "", f.id)
+	got, err := f.store.Workflows.Workflow(f.Context(), f.tenant, "", f.id)
 	if err != nil || got.State != state || got.Counts != want {
 		f.Fatalf("want %s %+v, have %s %+v, %v", state, want, got.State, got.Counts, err)
 	}
-	if lines, err := f.store.VerifyDependencies(f.Context()); err != nil || len(lines) > 0 {
+	if lines, err := f.store.Dependencies.VerifyDependencies(f.Context()); err != nil || len(lines) > 0 {
 		f.Error(lines, err)
 	}
 }

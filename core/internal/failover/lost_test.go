@@ -53,7 +53,7 @@ func TestWhatAStandbyDidNotReceive(t *testing.T) {
 	old.MustEnd(queue.Ending{Lease: old.Claim(1, time.Minute, lane)[0].Lease(), Kind: api.KindComplete})
 	expect("lost, completed", ended)
 	operator := audit.WithActor(t.Context(), audit.Actor{Kind: "operator"})
-	if _, err := old.Store.PatchTenant(operator, f.Tenant, api.TenantPatch{Weight: new(7)}); err != nil {
+	if _, err := old.Store.Directory.PatchTenant(operator, f.Tenant, api.TenantPatch{Weight: new(7)}); err != nil {
 		t.Fatal(err)
 	}
 	var at time.Time
@@ -92,7 +92,7 @@ func TestTheOldPrimaryIsOnlyRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer old.Close()
-	if _, err := old.CreateTenant(t.Context(), uuid.Must(uuid.NewV7()), api.TenantRequest{Name: "test"}); err == nil {
+	if _, err := old.Directory.CreateTenant(t.Context(), uuid.Must(uuid.NewV7()), api.TenantRequest{Name: "test"}); err == nil {
 		t.Error("it can write")
 	}
 	if err := failover.Lost(t.Context(), old, f.Store, time.Hour, func(line string) { t.Errorf("a database and itself: %s", line) }); err != nil {

@@ -84,7 +84,7 @@ func New(store *cell.Cell, made Traces, onStored func([]submit.Answer), onEnd fu
 		Flush: func(ctx context.Context, endings []queue.Ending) []endResult {
 			ctx, span := made.Flush(ctx, "outcomes", len(endings), func(i int) trace.SpanContext { return endings[i].Span })
 			defer span.End()
-			ended := store.End(ctx, endings)
+			ended := store.Jobs.End(ctx, endings)
 			onEnd(ctx, endings, ended)
 			results := make([]endResult, len(ended))
 			for i := range ended {
@@ -227,7 +227,7 @@ func (f *Flushes) storeAll(ctx context.Context, submissions []*submit.Submission
 	for i, s := range submissions {
 		values[i] = *s
 	}
-	answers, err := f.store.Submit(ctx, values)
+	answers, err := f.store.Submits.Submit(ctx, values)
 	switch {
 	case err == nil:
 		f.onStored(answers)
@@ -320,7 +320,7 @@ func (f *Flushes) beat(ctx context.Context, reports []queue.Report) []HeartbeatR
 
 // report stores what the holders of leases say. Those of a tenant that is not here fail by themselves.
 func (f *Flushes) report(ctx context.Context, reports []queue.Report, results []HeartbeatResult) {
-	held, err := f.store.Report(ctx, reports)
+	held, err := f.store.Jobs.Report(ctx, reports)
 	if gone, elsewhere := store.ElsewhereOf(err); elsewhere {
 		var others []queue.Report
 		var places []int

@@ -22,7 +22,7 @@ func (s *Server) listAudit(ctx context.Context, owner *tenant.ID, item api.Item[
 	}
 	of := listingOf(api.HopAudit, item.Principal, filter, item.Request.PageSize, item.Request.PageToken)
 	return paged(s, of, func(cursor string, size int) (api.Page[api.AuditEntry], error) {
-		return s.Store.Audit(ctx, owner, filter, size, cursor)
+		return s.Store.Audit.Audit(ctx, owner, filter, size, cursor)
 	})
 }
 

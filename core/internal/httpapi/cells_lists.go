@@ -177,7 +177,7 @@ func (d *Divider) listAudit(ctx context.Context, owner *tenant.ID, item api.Item
 	of := listingOf(api.HopAudit, item.Principal, filter, item.Request.PageSize, item.Request.PageToken)
 	return paged(d.home(), of, func(place string, size int) (api.Page[api.AuditEntry], error) {
 		return mergeList(ctx, d, among, size, place, func(ctx context.Context, s *Server, place string) (api.Page[api.AuditEntry], error) {
-			return s.Store.Audit(ctx, owner, filter, size, place)
+			return s.Store.Audit.Audit(ctx, owner, filter, size, place)
 		}, func(a, b api.AuditEntry) int { return cmp.Compare(b.ID, a.ID) }, func(entry api.AuditEntry) string { return entry.ID })
 	})
 }
@@ -198,7 +198,7 @@ func (d *Divider) listWorkers(ctx context.Context, item api.Item[api.HopPageRequ
 	of := listingOf(api.HopWorkers, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return paged(d.home(), of, func(place string, size int) (api.Page[api.Worker], error) {
 		return mergeList(ctx, d, d.allCells(), size, place, func(ctx context.Context, s *Server, place string) (api.Page[api.Worker], error) {
-			workers, err := s.Store.ListWorkers(ctx, tenant.Platform, place, size+1)
+			workers, err := s.Store.Directory.ListWorkers(ctx, tenant.Platform, place, size+1)
 			return page(workers, size, workerID), err
 		}, func(a, b api.Worker) int { return cmp.Compare(a.WorkerID, b.WorkerID) }, workerID)
 	})

@@ -21,7 +21,7 @@ import (
 func (s *Server) listDeadLetters(ctx context.Context, owner tenant.ID, item api.Item[api.HopDeadLettersRequest]) (api.Page[api.DeadLetter], error) {
 	of := listingOf(api.HopDeadLetters, item.Principal, item.Request.Filter, item.Request.PageSize, item.Request.PageToken)
 	return paged(s, of, func(cursor string, size int) (api.Page[api.DeadLetter], error) {
-		return s.Store.DeadLetters(ctx, owner, item.Principal.User, item.Request.Filter, size, cursor)
+		return s.Store.DeadLetters.DeadLetters(ctx, owner, item.Principal.User, item.Request.Filter, size, cursor)
 	})
 }
 
@@ -30,7 +30,7 @@ func (s *Server) listDeadLetters(ctx context.Context, owner tenant.ID, item api.
 //
 //	@x-example-queue {"filter": {"queue": "default"}, "size": 50}
 func (s *Server) groupDeadLetters(ctx context.Context, owner tenant.ID, item api.Item[api.HopDeadLetterGroupsRequest]) (api.DeadLetterGroups, error) {
-	return s.Store.DeadLetterGroups(ctx, owner, item.Principal.User, item.Request.Filter, pageSize(item.Request.Size))
+	return s.Store.DeadLetters.DeadLetterGroups(ctx, owner, item.Principal.User, item.Request.Filter, pageSize(item.Request.Size))
 }
 
 // redriveJob redrives one dead letter. The job is queued again under its id, and its attempts are counted
@@ -114,7 +114,7 @@ func (s *Server) discardDeadLetters(ctx context.Context, owner tenant.ID, item a
 	if err != nil {
 		return nil, err
 	}
-	known, err := s.Store.Existing(ctx, owner, item.Principal.User, slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { return gone[id] }))
+	known, err := s.Store.Jobs.Existing(ctx, owner, item.Principal.User, slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { return gone[id] }))
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func deadLetterIDs(request *api.DeadLetterRequest) ([]uuid.UUID, error) {
 
 // matched answers a dry run by ids.
 func (s *Server) matched(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (json.RawMessage, error) {
-	found, err := s.Store.Dead(ctx, owner, user, ids)
+	found, err := s.Store.DeadLetters.Dead(ctx, owner, user, ids)
 	if err != nil {
 		return nil, err
 	}

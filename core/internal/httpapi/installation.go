@@ -22,17 +22,17 @@ func (s *Server) installation(ctx context.Context, _ api.Item[struct{}]) (api.In
 		return api.Installation{}, err
 	}
 	if sinceYesterday { // what began on this day keeps none from being closed
-		if found.Postgres.LedgerHeld, err = s.Store.LedgerHeld(ctx); err != nil {
+		if found.Postgres.LedgerHeld, err = s.Store.Ledger.LedgerHeld(ctx); err != nil {
 			return api.Installation{}, err
 		}
 	}
-	processes, checked, err := s.Store.ReadRegistry(ctx)
+	processes, checked, err := s.Store.Processes.ReadRegistry(ctx)
 	if err != nil {
 		return api.Installation{}, err
 	}
 	found.Processes, found.Postgres.Verified, found.Postgres.Counted = processes, checked.Verified, checked.Counted
 	const most = 50
-	found.Redrives, err = s.Store.RunningRedrives(ctx, most)
+	found.Redrives, err = s.Store.DeadLetters.RunningRedrives(ctx, most)
 	return found, err
 }
 
@@ -47,9 +47,9 @@ func (s *Server) reportProcess(ctx context.Context, item api.Item[api.HopProcess
 		return struct{}{}, problem.Invalid(fields...)
 	}
 	if asked.Stops {
-		return struct{}{}, s.Store.ForgetProcess(ctx, asked.ID)
+		return struct{}{}, s.Store.Processes.ForgetProcess(ctx, asked.ID)
 	}
-	return struct{}{}, s.Store.ReportProcess(ctx, installation.Report{
+	return struct{}{}, s.Store.Processes.ReportProcess(ctx, installation.Report{
 		ID: asked.ID, Kind: api.ProcessGateway, Address: asked.Address, Version: asked.Version, Age: time.Duration(asked.AgeMS) * time.Millisecond,
 	})
 }

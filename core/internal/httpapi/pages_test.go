@@ -61,7 +61,7 @@ func TestPagesOfParents(t *testing.T) {
 		lease := f.claim()
 		f.outcome(f.tenant, api.OutcomeRequest{JobID: lease.ID, Kind: api.KindComplete, LeaseToken: lease.LeaseToken, Result: []byte(`"` + lease.ID + `"`)})
 	}
-	if _, err := f.store.FollowUp(t.Context(), uuid.MustParse(f.tenant.Tenant)); err != nil {
+	if _, err := f.store.Jobs.FollowUp(t.Context(), uuid.MustParse(f.tenant.Tenant)); err != nil {
 		t.Fatal(err)
 	}
 	reader := f.tenant

@@ -45,7 +45,7 @@ func (s *Server) putQueue(ctx context.Context, owner tenant.ID, item api.Item[ap
 	if !api.ValidName(request.Name) {
 		return api.Queue{}, store.ErrNotFound
 	}
-	limit, err := s.Store.VisibilityLimit(ctx, owner)
+	limit, err := s.Store.Directory.VisibilityLimit(ctx, owner)
 	if err != nil {
 		return api.Queue{}, err
 	}
@@ -67,7 +67,7 @@ func (s *Server) pauseQueue(ctx context.Context, owner tenant.ID, item api.Item[
 		return api.Queue{}, store.ErrNotFound
 	}
 	// A job or its settings make a queue; pausing does not.
-	if _, err := s.Store.QueueMode(ctx, owner, item.Request.Name); err != nil {
+	if _, err := s.Store.Directory.QueueMode(ctx, owner, item.Request.Name); err != nil {
 		return api.Queue{}, err
 	}
 	return s.Dispatcher.PauseQueue(ctx, owner, item.Request.Name, item.Request.Paused)
@@ -82,7 +82,7 @@ func (s *Server) probeQueue(ctx context.Context, owner tenant.ID, item api.Item[
 	if !api.ValidName(item.Request.Name) {
 		return api.Queue{}, store.ErrNotFound
 	}
-	mode, err := s.Store.QueueMode(ctx, owner, item.Request.Name)
+	mode, err := s.Store.Directory.QueueMode(ctx, owner, item.Request.Name)
 	if err != nil {
 		return api.Queue{}, err
 	}

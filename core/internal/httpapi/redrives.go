@@ -15,7 +15,7 @@ import (
 func (s *Server) byFilter(ctx context.Context, owner tenant.ID, item api.Item[api.DeadLetterRequest], action string) (json.RawMessage, error) {
 	filter, user := item.Request.Filter.Filter(), item.Principal.User
 	if item.Request.DryRun {
-		matched, err := s.Store.Matching(ctx, owner, user, filter)
+		matched, err := s.Store.DeadLetters.Matching(ctx, owner, user, filter)
 		if err != nil {
 			return nil, err
 		}
@@ -28,7 +28,7 @@ func (s *Server) byFilter(ctx context.Context, owner tenant.ID, item api.Item[ap
 	if err != nil {
 		return nil, err
 	}
-	made, err := s.Store.CreateRedrive(ctx, owner, user, deadletter.NewRedrive{
+	made, err := s.Store.DeadLetters.CreateRedrive(ctx, owner, user, deadletter.NewRedrive{
 		ID: id, Action: action, Filter: filter, Rate: item.Request.RatePerSecond, Canary: item.Request.Canary,
 	})
 	if err != nil {
@@ -46,14 +46,14 @@ func (s *Server) getRedrive(ctx context.Context, owner tenant.ID, item api.Item[
 	if err != nil {
 		return api.Redrive{}, err
 	}
-	return s.Store.GetRedrive(ctx, owner, item.Principal.User, id)
+	return s.Store.DeadLetters.GetRedrive(ctx, owner, item.Principal.User, id)
 }
 
 // listRedrives lists redrives, newest first.
 func (s *Server) listRedrives(ctx context.Context, owner tenant.ID, item api.Item[api.HopPageRequest]) (api.Page[api.Redrive], error) {
 	of := listingOf(api.HopRedriveList, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, newestID, func(r api.Redrive) string { return r.ID }, func(before uuid.UUID, limit int) ([]api.Redrive, error) {
-		return s.Store.ListRedrives(ctx, owner, item.Principal.User, before, limit)
+		return s.Store.DeadLetters.ListRedrives(ctx, owner, item.Principal.User, before, limit)
 	})
 }
 
@@ -67,5 +67,5 @@ func (s *Server) cancelRedrive(ctx context.Context, owner tenant.ID, item api.It
 	if err != nil {
 		return api.Redrive{}, err
 	}
-	return s.Store.CancelRedrive(ctx, owner, item.Principal.User, id)
+	return s.Store.DeadLetters.CancelRedrive(ctx, owner, item.Principal.User, id)
 }

@@ -40,14 +40,14 @@ func (s *Server) putSchedule(ctx context.Context, owner tenant.ID, item api.Item
 //	@x-problems  ["not_found"]
 //	@x-example-schedule {"name": "nightly"}
 func (s *Server) getSchedule(ctx context.Context, owner tenant.ID, item api.Item[api.HopScheduleRequest]) (api.Schedule, error) {
-	return s.Store.GetSchedule(ctx, owner, item.Principal.User, item.Request.Name)
+	return s.Store.Schedules.GetSchedule(ctx, owner, item.Principal.User, item.Request.Name)
 }
 
 // listSchedules lists schedules, by name. A principal that is bound to a user sees that user's only.
 func (s *Server) listSchedules(ctx context.Context, owner tenant.ID, item api.Item[api.HopPageRequest]) (api.Page[api.Schedule], error) {
 	of := listingOf(api.HopScheduleList, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, byText, func(one api.Schedule) string { return one.Name }, func(after string, limit int) ([]api.Schedule, error) {
-		return s.Store.ListSchedules(ctx, owner, item.Principal.User, after, limit)
+		return s.Store.Schedules.ListSchedules(ctx, owner, item.Principal.User, after, limit)
 	})
 }
 
@@ -56,7 +56,7 @@ func (s *Server) listSchedules(ctx context.Context, owner tenant.ID, item api.It
 //	@x-problems  ["not_found"]
 //	@x-example-schedule {"name": "nightly"}
 func (s *Server) deleteSchedule(ctx context.Context, owner tenant.ID, item api.Item[api.HopScheduleRequest]) (struct{}, error) {
-	return struct{}{}, s.Store.DeleteSchedule(ctx, owner, item.Principal.User, item.Request.Name)
+	return struct{}{}, s.Store.Schedules.DeleteSchedule(ctx, owner, item.Principal.User, item.Request.Name)
 }
 
 // pauseSchedule pauses or resumes a schedule. A repeat changes nothing.
@@ -75,7 +75,7 @@ func (s *Server) listScheduleRuns(ctx context.Context, owner tenant.ID, item api
 	of := listingOf(api.HopScheduleRuns, item.Principal, item.Request.Name, item.Request.PageSize, item.Request.PageToken)
 	key := func(run api.ScheduleRun) string { return strconv.FormatInt(run.At.UnixMicro(), 10) }
 	return listed(s, of, newestTime, key, func(before *time.Time, limit int) ([]api.ScheduleRun, error) {
-		return s.Store.ScheduleRuns(ctx, owner, item.Principal.User, item.Request.Name, before, limit)
+		return s.Store.Schedules.ScheduleRuns(ctx, owner, item.Principal.User, item.Request.Name, before, limit)
 	})
 }
 

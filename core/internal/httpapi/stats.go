@@ -12,7 +12,7 @@ import (
 //
 //	@x-example-queue {"queue": "default", "step": "minute"}
 func (s *Server) readStats(ctx context.Context, owner tenant.ID, item api.Item[api.HopStatsRequest]) (api.Stats, error) {
-	return s.Store.JobStats(ctx, owner, item.Request)
+	return s.Store.Stats.JobStats(ctx, owner, item.Request)
 }
 
 // readTenantStats reads the attempts of the tenants with the most, and of the others together, by minute,
@@ -20,14 +20,14 @@ func (s *Server) readStats(ctx context.Context, owner tenant.ID, item api.Item[a
 //
 //	@x-example-hour {"step": "minute"}
 func (s *Server) readTenantStats(ctx context.Context, item api.Item[api.HopStatsRequest]) (api.TenantStats, error) {
-	return s.Store.TenantStats(ctx, item.Request)
+	return s.Store.Stats.TenantStats(ctx, item.Request)
 }
 
 // readLimitStats reads what was used of a tenant's limits, by minute, hour or day, and who was refused.
 //
 //	@x-example-queue {"queue": "default", "step": "minute"}
 func (s *Server) readLimitStats(ctx context.Context, owner tenant.ID, item api.Item[api.HopStatsRequest]) (api.LimitStats, error) {
-	return s.Store.LimitStats(ctx, owner, item.Request)
+	return s.Store.Stats.LimitStats(ctx, owner, item.Request)
 }
 
 // recordLimitUses records what a gateway has admitted and refused of a tenant's requests since its last
@@ -49,7 +49,7 @@ func (s *Server) readUsage(ctx context.Context, owner tenant.ID, item api.Item[a
 	of := listingOf(api.HopUsage, item.Principal, filter, request.PageSize, request.PageToken)
 	items, err := paged(s, of, func(cursor string, size int) (api.Page[api.UsageItem], error) {
 		var err error
-		if made, err = s.Store.Usage(ctx, owner, request, cursor, size+1); err != nil || made.By == api.ByDay {
+		if made, err = s.Store.Ledger.Usage(ctx, owner, request, cursor, size+1); err != nil || made.By == api.ByDay {
 			return api.Page[api.UsageItem]{Items: made.Items}, err
 		}
 		return page(made.Items, size, ledger.Place), nil

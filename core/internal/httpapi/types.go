@@ -38,7 +38,7 @@ func (s *Server) putType(ctx context.Context, owner tenant.ID, item api.Item[api
 	if err != nil {
 		return api.HopTypeVersion{}, err
 	}
-	stored, changed, err := s.Store.PutType(ctx, owner, request.Type, request.JobTypeRequest)
+	stored, changed, err := s.Store.JobTypes.PutType(ctx, owner, request.Type, request.JobTypeRequest)
 	if err == nil && changed > 0 {
 		s.typesChanged(ctx, owner, changed)
 	}
@@ -106,7 +106,7 @@ const (
 
 // judgeWaiting refuses a schema that waiting jobs do not fit, as far as it looks.
 func (s *Server) judgeWaiting(ctx context.Context, owner tenant.ID, request *api.HopTypePutRequest, payload *jobtype.Schema) error {
-	live, err := s.Store.LiveJobs(ctx, owner, request.Type, mostLive, liveBytes)
+	live, err := s.Store.JobTypes.LiveJobs(ctx, owner, request.Type, mostLive, liveBytes)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (s *Server) judgeWaiting(ctx context.Context, owner tenant.ID, request *api
 //	@x-problems  ["not_found"]
 //	@x-example-newest {"type": "mail.send"}
 func (s *Server) getType(ctx context.Context, owner tenant.ID, item api.Item[api.HopTypeRequest]) (api.HopTypeVersion, error) {
-	found, revision, err := s.Store.Type(ctx, owner, item.Request.Type, item.Request.Version)
+	found, revision, err := s.Store.JobTypes.Type(ctx, owner, item.Request.Type, item.Request.Version)
 	return api.HopTypeVersion{Revision: revision, JobType: found}, err
 }
 
@@ -146,7 +146,7 @@ func (s *Server) getType(ctx context.Context, owner tenant.ID, item api.Item[api
 func (s *Server) listTypes(ctx context.Context, owner tenant.ID, item api.Item[api.HopPageRequest]) (api.Page[api.JobTypeSummary], error) {
 	of := listingOf(api.HopTypeList, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, byText, func(one api.JobTypeSummary) string { return one.Type }, func(after string, limit int) ([]api.JobTypeSummary, error) {
-		return s.Store.ListTypes(ctx, owner, after, limit)
+		return s.Store.JobTypes.ListTypes(ctx, owner, after, limit)
 	})
 }
 
@@ -158,7 +158,7 @@ func (s *Server) listTypeVersions(ctx context.Context, owner tenant.ID, item api
 	of := listingOf(api.HopTypeVersions, item.Principal, item.Request.Type, item.Request.PageSize, item.Request.PageToken)
 	key := func(one api.JobTypeSummary) string { return strconv.Itoa(one.Version) }
 	return listed(s, of, newestInt, key, func(before, limit int) ([]api.JobTypeSummary, error) {
-		return s.Store.TypeVersions(ctx, owner, item.Request.Type, before, limit)
+		return s.Store.JobTypes.TypeVersions(ctx, owner, item.Request.Type, before, limit)
 	})
 }
 
@@ -168,7 +168,7 @@ func (s *Server) listTypeVersions(ctx context.Context, owner tenant.ID, item api
 //	@x-problems  ["not_found"]
 //	@x-example-mail {"type": "mail.send"}
 func (s *Server) deleteType(ctx context.Context, owner tenant.ID, item api.Item[api.HopTypeRequest]) (api.TypesChanged, error) {
-	changed, err := s.Store.DeleteType(ctx, owner, item.Request.Type)
+	changed, err := s.Store.JobTypes.DeleteType(ctx, owner, item.Request.Type)
 	if err == nil {
 		s.typesChanged(ctx, owner, changed)
 	}
@@ -178,13 +178,13 @@ func (s *Server) deleteType(ctx context.Context, owner tenant.ID, item api.Item[
 // documentTypes reads a tenant's job types with their schemas. The newest version of each, by name, as long
 // as they have at most 4 MiB; `left_out` counts the others.
 func (s *Server) documentTypes(ctx context.Context, owner tenant.ID, _ api.Item[api.HopTypeSetRequest]) (api.HopTypeDocuments, error) {
-	return s.Store.TypeDocuments(ctx, owner)
+	return s.Store.JobTypes.TypeDocuments(ctx, owner)
 }
 
 // readTypes reads what gateways need to know of all job types of a tenant. The newest version of each,
 // without schemas and examples, and the version of them all. Gateways cache it.
 func (s *Server) readTypes(ctx context.Context, owner tenant.ID, _ api.Item[api.HopTypeSetRequest]) (api.HopTypeSet, error) {
-	return s.Store.TypeSet(ctx, owner)
+	return s.Store.JobTypes.TypeSet(ctx, owner)
 }
 
 // newTypes checks results.
@@ -195,14 +195,14 @@ func (s *Server) newTypes() *jobtype.Checker {
 			if err != nil {
 				return api.HopTypeSet{}, err
 			}
-			return s.Store.TypeSet(ctx, id)
+			return s.Store.JobTypes.TypeSet(ctx, id)
 		},
 		Schema: func(ctx context.Context, owner string, of api.HopType, result bool) (json.RawMessage, bool, error) {
 			id, err := uuid.Parse(owner)
 			if err != nil {
 				return nil, false, err
 			}
-			found, revision, err := s.Store.Type(ctx, id, of.Type, of.Version)
+			found, revision, err := s.Store.JobTypes.Type(ctx, id, of.Type, of.Version)
 			if errors.Is(err, store.ErrNotFound) || err == nil && revision != of.Revision {
 				return nil, false, nil
 			}
@@ -236,7 +236,7 @@ func (s *Server) resultsToCheck(ctx context.Context, owner tenant.ID, sent []api
 	if len(ids) == 0 {
 		return nil, nil //nolint:nilnil // as above
 	}
-	running, err := s.Store.RunningJobs(ctx, owner, ids)
+	running, err := s.Store.JobTypes.RunningJobs(ctx, owner, ids)
 	if err != nil {
 		return nil, err
 	}

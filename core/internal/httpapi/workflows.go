@@ -55,7 +55,7 @@ func (s *Server) getWorkflow(ctx context.Context, owner tenant.ID, item api.Item
 	if err != nil {
 		return api.WorkflowDetail{}, err
 	}
-	return s.Store.WorkflowDetail(ctx, owner, item.Principal.User, id)
+	return s.Store.Workflows.WorkflowDetail(ctx, owner, item.Principal.User, id)
 }
 
 // listWorkflows lists workflows by a filter, newest first.
@@ -64,7 +64,7 @@ func (s *Server) getWorkflow(ctx context.Context, owner tenant.ID, item api.Item
 func (s *Server) listWorkflows(ctx context.Context, owner tenant.ID, item api.Item[api.HopWorkflowListRequest]) (api.Page[api.Workflow], error) {
 	of := listingOf(api.HopWorkflowList, item.Principal, item.Request.Filter, item.Request.PageSize, item.Request.PageToken)
 	return paged(s, of, func(cursor string, size int) (api.Page[api.Workflow], error) {
-		return s.Store.ListWorkflows(ctx, owner, item.Principal.User, item.Request.Filter, size, cursor)
+		return s.Store.Workflows.ListWorkflows(ctx, owner, item.Principal.User, item.Request.Filter, size, cursor)
 	})
 }
 
@@ -116,8 +116,8 @@ func (s *Server) listParents(ctx context.Context, owner tenant.ID, item api.Item
 			}
 		}
 		if isReader(item.Principal) {
-			return s.Store.Parents(ctx, owner, item.Principal.User, id, page)
+			return s.Store.Jobs.Parents(ctx, owner, item.Principal.User, id, page)
 		}
-		return s.Store.ParentsForHolder(ctx, owner, id, page)
+		return s.Store.Jobs.ParentsForHolder(ctx, owner, id, page)
 	})
 }

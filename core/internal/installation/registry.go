@@ -44,9 +44,7 @@ func (r *Registry) note(ctx context.Context, sql string, found int) error {
 }
 
 func (r *Registry) run(ctx context.Context, sql string, args store.Args) error {
-	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	_, err := store.Query(store.WithClass(ctx, store.ClassLists), r.Store, noRow, sql, args)
-	return err
+	return store.Exec(store.WithClass(ctx, store.ClassLists), r.Store, sql, args)
 }
 
 // readSQL is one statement, since a page of the console may need few.

@@ -12,7 +12,7 @@ import (
 
 func read(t *testing.T, f *celltest.Fixture) ([]api.Process, installation.Checked) {
 	t.Helper()
-	processes, verified, err := f.Store.ReadRegistry(t.Context())
+	processes, verified, err := f.Store.Processes.ReadRegistry(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func read(t *testing.T, f *celltest.Fixture) ([]api.Process, installation.Checke
 
 func report(t *testing.T, f *celltest.Fixture, id, kind string, age time.Duration) {
 	t.Helper()
-	err := f.Store.ReportProcess(t.Context(), installation.Report{ID: id, Kind: kind, Address: id + ":8080", Version: "v1", Age: age})
+	err := f.Store.Processes.ReportProcess(t.Context(), installation.Report{ID: id, Kind: kind, Address: id + ":8080", Version: "v1", Age: age})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestProcesses(t *testing.T) {
 	if n := f.Count("processes"); n != 2 {
 		t.Errorf("%d rows: the next report forgets what was lost long ago", n)
 	}
-	if err := f.Store.ForgetProcess(t.Context(), "a"); err != nil {
+	if err := f.Store.Processes.ForgetProcess(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
 	if after, _ = read(t, f); len(after) != 1 || after[0].ID != "b" {
@@ -73,13 +73,13 @@ func TestTheLastVerificationsAreNoted(t *testing.T) {
 	if _, checked := read(t, f); checked != (installation.Checked{}) {
 		t.Fatalf("never verified: %+v", checked)
 	}
-	for _, note := range []func(context.Context, int) error{f.Store.NoteCounted, f.Store.NoteVerified} {
+	for _, note := range []func(context.Context, int) error{f.Store.Processes.NoteCounted, f.Store.Processes.NoteVerified} {
 		for _, found := range []int{3, 0, 2} {
 			if err := note(t.Context(), found); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := f.Store.NoteCounted(t.Context(), 1); err != nil {
+		if err := f.Store.Processes.NoteCounted(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
 	}

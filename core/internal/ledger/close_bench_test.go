@@ -36,7 +36,7 @@ func BenchmarkLedger(b *testing.B) {
 	exec(`UPDATE ledger_days SET day = (now() AT TIME ZONE 'UTC')::date - 3`)
 	b.Run("close-200k", func(b *testing.B) {
 		for b.Loop() {
-			if day, err := store.CloseDay(b.Context()); err != nil || day == nil || !day.Over || day.Holder != nil {
+			if day, err := store.Ledger.CloseDay(b.Context()); err != nil || day == nil || !day.Over || day.Holder != nil {
 				b.Fatal(day, err)
 			}
 			b.StopTimer()
@@ -49,7 +49,7 @@ func BenchmarkLedger(b *testing.B) {
 	for _, by := range []string{api.ByDay, api.ByUser} {
 		b.Run("read-open-100k-by-"+by, func(b *testing.B) {
 			for b.Loop() {
-				if made, err := store.Usage(b.Context(), tenants[0], api.HopUsageRequest{By: by}, "", 51); err != nil || !made.Capped {
+				if made, err := store.Ledger.Usage(b.Context(), tenants[0], api.HopUsageRequest{By: by}, "", 51); err != nil || !made.Capped {
 					b.Fatal(made.Capped, err)
 				}
 			}

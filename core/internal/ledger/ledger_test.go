@@ -81,7 +81,7 @@ func (f *fixture) nextDay() {
 // closeDays closes every day that can be closed.
 func (f *fixture) closeDays() {
 	for {
-		day, err := f.Store.CloseDay(f.Context())
+		day, err := f.Store.Ledger.CloseDay(f.Context())
 		if err != nil {
 			f.Error(err)
 		}
@@ -107,7 +107,7 @@ func (f *fixture) usage(from, to time.Time, by string) map[string]counts {
 	got, place := map[string]counts{}, ""
 	for {
 		const size = 2
-		made, err := f.Store.Usage(f.Context(), f.Tenant, api.HopUsageRequest{From: from.Format(time.DateOnly), To: to.Format(time.DateOnly), By: by}, place, size)
+		made, err := f.Store.Ledger.Usage(f.Context(), f.Tenant, api.HopUsageRequest{From: from.Format(time.DateOnly), To: to.Format(time.DateOnly), By: by}, place, size)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -212,7 +212,7 @@ func (m *model) end() {
 			ending.Kind, ending.Permanent = api.KindFail, true
 			kind, to = counts{dead: 1}, &m.dead
 		case 1:
-			if _, _, err := m.f.Store.Cancel(m.f.Context(), m.f.Tenant, "", claimed.ID); err != nil {
+			if _, _, err := m.f.Store.Jobs.Cancel(m.f.Context(), m.f.Tenant, "", claimed.ID); err != nil {
 				m.f.Error(err)
 			}
 			ending.Kind, kind = api.KindRelease, counts{cancelled: 1}
@@ -228,7 +228,7 @@ func (m *model) end() {
 
 func (m *model) redrive() {
 	if id, ok := pop(&m.dead); ok {
-		if done := m.f.Store.Redrive(m.f.Context(), m.f.Tenant, "", []uuid.UUID{id}, nil); done[0].Err != nil {
+		if done := m.f.Store.DeadLetters.Redrive(m.f.Context(), m.f.Tenant, "", []uuid.UUID{id}, nil); done[0].Err != nil {
 			m.f.Error(done[0].Err)
 		}
 		m.live = append(m.live, id)
@@ -242,17 +242,17 @@ func (m *model) discard() {
 		return
 	}
 	if rand.IntN(2) == 0 {
-		if done, err := m.f.Store.Discard(m.f.Context(), m.f.Tenant, "", []uuid.UUID{id}); err != nil || !done[id] {
+		if done, err := m.f.Store.DeadLetters.Discard(m.f.Context(), m.f.Tenant, "", []uuid.UUID{id}); err != nil || !done[id] {
 			m.f.Error(done, err)
 		}
-	} else if state, err := m.f.Store.DeleteJob(m.f.Context(), m.f.Tenant, "", id); err != nil || state != job.DeadLetter {
+	} else if state, err := m.f.Store.Jobs.DeleteJob(m.f.Context(), m.f.Tenant, "", id); err != nil || state != job.DeadLetter {
 		m.f.Error(state, err)
 	}
 	m.count(id, counts{discarded: 1})
 }
 
 func (m *model) forget() {
-	if n, err := m.f.forgetful.ForgetDead(m.f.Context(), 100_000); err != nil || n != len(m.dead) {
+	if n, err := m.f.forgetful.DeadLetters.ForgetDead(m.f.Context(), 100_000); err != nil || n != len(m.dead) {
 		m.f.Errorf("%d of %d forgotten, %v", n, len(m.dead), err)
 	}
 	for _, id := range m.dead {
@@ -263,7 +263,7 @@ func (m *model) forget() {
 
 func (m *model) remove() {
 	if id, ok := pop(&m.finished); ok { // of any day, closed or not
-		if _, err := m.f.Store.DeleteJob(m.f.Context(), m.f.Tenant, "", id); err != nil {
+		if _, err := m.f.Store.Jobs.DeleteJob(m.f.Context(), m.f.Tenant, "", id); err != nil {
 			m.f.Error(err)
 		}
 		m.removed++
@@ -307,7 +307,7 @@ func TestTheLedgerIsExact(t *testing.T) {
 		f.nextDay()
 	}
 	// Retention waits for the ledger.
-	if _, err := f.forgetful.DropPartitions(t.Context()); err != nil {
+	if _, err := f.forgetful.Retention.DropPartitions(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f.closeDays()
@@ -315,7 +315,7 @@ func TestTheLedgerIsExact(t *testing.T) {
 	if n := f.Count(`ledger_entries WHERE day <= (SELECT max(day) FROM ledger_days)`); n != 0 {
 		t.Errorf("%d entries of closed days are left", n)
 	}
-	if _, err := f.forgetful.DropPartitions(t.Context()); err != nil {
+	if _, err := f.forgetful.Retention.DropPartitions(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := f.Count(`finished_jobs`); n != 0 {
@@ -349,13 +349,13 @@ func TestAnOpenDayIsCounted(t *testing.T) {
 		f.MustEnd(queue.Ending{Lease: one.Lease(), Kind: kind, Permanent: true})
 	}
 	dead := []uuid.UUID{ended[2].ID, ended[3].ID}
-	if done := f.Store.Redrive(t.Context(), f.Tenant, "", dead[:1], nil); done[0].Err != nil {
+	if done := f.Store.DeadLetters.Redrive(t.Context(), f.Tenant, "", dead[:1], nil); done[0].Err != nil {
 		t.Fatal(done[0].Err)
 	}
-	if done, err := f.Store.Discard(t.Context(), f.Tenant, "", dead[1:]); err != nil || len(done) != 1 {
+	if done, err := f.Store.DeadLetters.Discard(t.Context(), f.Tenant, "", dead[1:]); err != nil || len(done) != 1 {
 		t.Fatal(done, err)
 	}
-	if _, err := f.Store.DeleteJob(t.Context(), f.Tenant, "", ended[4].ID); err != nil {
+	if _, err := f.Store.Jobs.DeleteJob(t.Context(), f.Tenant, "", ended[4].ID); err != nil {
 		t.Fatal(err)
 	}
 	from, to := time.Now().UTC().AddDate(0, 0, -1), time.Now().UTC().AddDate(0, 0, 1)
@@ -370,18 +370,18 @@ func TestAnOpenDayIsCounted(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	another := f.NewTenant()
-	made, err := f.Store.Usage(t.Context(), another, api.HopUsageRequest{From: from.Format(time.DateOnly), To: to.Format(time.DateOnly)}, "", 0)
+	made, err := f.Store.Ledger.Usage(t.Context(), another, api.HopUsageRequest{From: from.Format(time.DateOnly), To: to.Format(time.DateOnly)}, "", 0)
 	if err != nil || len(made.Items) != 3 || made.Items[1].Accepted != 0 || made.Items[0].Day == nil || *made.Items[0].Day != made.From {
 		t.Errorf("%+v, %v", made, err)
 	}
 	if made.Items[2].Open != true || made.ClosedThrough >= made.To || made.Begins != time.Now().UTC().Format(time.DateOnly) && made.Begins != from.Format(time.DateOnly) {
 		t.Errorf("%+v", made)
 	}
-	if made, err = f.Store.Usage(t.Context(), another, api.HopUsageRequest{By: api.ByType}, "", 10); err != nil || len(made.Items) != 0 || made.Begins == "" || made.From[8:] != "01" {
+	if made, err = f.Store.Ledger.Usage(t.Context(), another, api.HopUsageRequest{By: api.ByType}, "", 10); err != nil || len(made.Items) != 0 || made.Begins == "" || made.From[8:] != "01" {
 		t.Errorf("%+v, %v", made, err)
 	}
 	f.Exec(`INSERT INTO ledger_entries SELECT $1, (now() AT TIME ZONE 'UTC')::date, 't', '', 1, 0, 0, 0, 0, 0, 0 FROM generate_series(1, $2::int)`, another, api.MaxOpenRows+1)
-	if made, err = f.Store.Usage(t.Context(), another, api.HopUsageRequest{}, "", 0); err != nil || !made.Capped {
+	if made, err = f.Store.Ledger.Usage(t.Context(), another, api.HopUsageRequest{}, "", 0); err != nil || !made.Capped {
 		t.Errorf("%+v, %v", made, err)
 	}
 }
@@ -392,12 +392,12 @@ func TestUsageRefusesRanges(t *testing.T) {
 	for _, wrong := range []struct{ from, to, field string }{
 		{"2026-11-24", "2026-11-23", "from"}, {"2025-11-23", "2026-11-24", "from"}, {"24.11.2026", "", "from"}, {"", "soon", "to"},
 	} {
-		_, err := f.Store.Usage(t.Context(), f.Tenant, api.HopUsageRequest{From: wrong.from, To: wrong.to}, "", 0)
+		_, err := f.Store.Ledger.Usage(t.Context(), f.Tenant, api.HopUsageRequest{From: wrong.from, To: wrong.to}, "", 0)
 		if refused, ok := errors.AsType[*problem.Problem](err); !ok || refused.Code != problem.InvalidRequest || refused.Errors[0].Field != wrong.field {
 			t.Errorf("%+v: %v", wrong, err)
 		}
 	}
-	if made, err := f.Store.Usage(t.Context(), f.Tenant, api.HopUsageRequest{From: "2025-11-24", To: "2026-11-24"}, "", 0); err != nil || len(made.Items) != api.MaxUsageDays {
+	if made, err := f.Store.Ledger.Usage(t.Context(), f.Tenant, api.HopUsageRequest{From: "2025-11-24", To: "2026-11-24"}, "", 0); err != nil || len(made.Items) != api.MaxUsageDays {
 		t.Errorf("%d items, %v", len(made.Items), err)
 	}
 }
@@ -412,7 +412,7 @@ func TestFailedAttemptsCountApart(t *testing.T) {
 		today := time.Now().UTC()
 		from, to := today.AddDate(0, 0, -apart*back-1).Format(time.DateOnly), today.AddDate(0, 0, -apart*back+1).Format(time.DateOnly)
 		for by, name := range map[string]string{api.ByDay: "", api.ByType: "=resize", api.ByUser: "=u1"} {
-			made, err := f.Store.Usage(t.Context(), f.Tenant, api.HopUsageRequest{From: from, To: to, By: by}, "", 10)
+			made, err := f.Store.Ledger.Usage(t.Context(), f.Tenant, api.HopUsageRequest{From: from, To: to, By: by}, "", 10)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -443,7 +443,7 @@ func TestFailedAttemptsCountApart(t *testing.T) {
 		ending.Lease = claimed[0].Lease()
 		if ending.Kind == "" {
 			f.Exec(`UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 second' WHERE state = 'running'`)
-			if reaped, err := f.Store.Reap(t.Context(), time.Time{}, 10, celltest.Half); err != nil || len(reaped) != 1 {
+			if reaped, err := f.Store.Jobs.Reap(t.Context(), time.Time{}, 10, celltest.Half); err != nil || len(reaped) != 1 {
 				t.Fatalf("%d reaped, %v", len(reaped), err)
 			}
 		} else if ended := f.End(ending); ended.Err != nil {
@@ -461,7 +461,7 @@ func TestFailedAttemptsCountApart(t *testing.T) {
 	attempt(800*time.Second, queue.Ending{Kind: api.KindComplete})
 	want("the day of the completion", 0, 800_000, 0)
 	want("the day before it", 1, 0, 300_000)
-	if _, err := f.Store.DeleteJob(t.Context(), f.Tenant, "", made.ID); err != nil {
+	if _, err := f.Store.Jobs.DeleteJob(t.Context(), f.Tenant, "", made.ID); err != nil {
 		t.Fatal(err)
 	}
 	want("once the job is deleted", 0, 800_000, 0)
@@ -487,7 +487,7 @@ func TestADayWaitsForItsTransactions(t *testing.T) {
 		return holders
 	}
 	celltest.Eventually(t, "no transaction", func() bool { return len(held()) == 0 })
-	if by, err := f.Store.LedgerHeld(t.Context()); err != nil || by != nil {
+	if by, err := f.Store.Ledger.LedgerHeld(t.Context()); err != nil || by != nil {
 		t.Errorf("held by %+v, %v", by, err)
 	}
 	other := celltest.Connect(t, f.URL)

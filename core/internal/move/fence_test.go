@@ -103,35 +103,38 @@ func TestTheFenceRefusesWrites(t *testing.T) {
 	every := int64(60_000)
 	for name, write := range map[string]func() error{
 		"submit": func() error {
-			_, err := f.Store.Submit(ctx, []submit.Submission{{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job()}, Render: celltest.Render}})
+			_, err := f.Store.Submits.Submit(ctx, []submit.Submission{{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job()}, Render: celltest.Render}})
 			return err
 		},
 		"keyed submit": func() error {
-			_, err := f.Store.Submit(ctx, []submit.Submission{f.Single(celltest.Keyed("new", "b"))})
+			_, err := f.Store.Submits.Submit(ctx, []submit.Submission{f.Single(celltest.Keyed("new", "b"))})
 			return err
 		},
 		"complete": func() error { return f.End(queue.Ending{Lease: held.Lease(), Kind: api.KindComplete}).Err },
 		"fail":     func() error { return f.End(queue.Ending{Lease: held.Lease(), Kind: api.KindFail}).Err },
 		"release":  func() error { return f.End(queue.Ending{Lease: held.Lease(), Kind: api.KindRelease}).Err },
 		"heartbeat": func() error {
-			_, err := f.Store.Report(ctx, []queue.Report{{Lease: held.Lease()}})
+			_, err := f.Store.Jobs.Report(ctx, []queue.Report{{Lease: held.Lease()}})
 			return err
 		},
-		"cancel": func() error { _, _, err := f.Store.Cancel(ctx, f.Tenant, "", ids[2]); return err },
+		"cancel": func() error { _, _, err := f.Store.Jobs.Cancel(ctx, f.Tenant, "", ids[2]); return err },
 		"lane": func() error {
-			_, err := f.Store.EnsureLanes(ctx, f.Tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(f.Tenant, "new", "test", nil)}})
+			_, err := f.Store.Directory.EnsureLanes(ctx, f.Tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(f.Tenant, "new", "test", nil)}})
 			return err
 		},
 		"queue": func() error {
-			return f.Store.PutQueue(ctx, f.Tenant, "default", api.QueueRequest{MaxRunning: new(int64(1))})
+			return f.Store.Directory.PutQueue(ctx, f.Tenant, "default", api.QueueRequest{MaxRunning: new(int64(1))})
 		},
 		"schedule": func() error {
-			_, err := f.Store.PutSchedule(ctx, f.Tenant, "", "new", api.ScheduleRequest{EveryMS: &every, Job: api.ScheduleJob{Type: "t"}})
+			_, err := f.Store.Schedules.PutSchedule(ctx, f.Tenant, "", "new", api.ScheduleRequest{EveryMS: &every, Job: api.ScheduleJob{Type: "t"}})
 			return err
 		},
-		"type": func() error { _, _, err := f.Store.PutType(ctx, f.Tenant, "new", api.JobTypeRequest{}); return err },
+		"type": func() error {
+			_, _, err := f.Store.JobTypes.PutType(ctx, f.Tenant, "new", api.JobTypeRequest{})
+			return err
+		},
 		"redrive": func() error {
-			_, err := f.Store.CreateRedrive(ctx, f.Tenant, "", deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive})
+			_, err := f.Store.DeadLetters.CreateRedrive(ctx, f.Tenant, "", deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive})
 			return err
 		},
 	} {
@@ -171,7 +174,7 @@ func (f *fixture) claimed(most int, together []usage.Cap, lanes ...directory.Lan
 	for _, lane := range lanes {
 		request.Lanes = append(request.Lanes, claim.Lane{ID: lane.ID, Tenant: lane.Tenant, VisibilityTimeout: time.Minute, Caps: together})
 	}
-	taken, err := f.Store.Claim(f.Context(), request)
+	taken, err := f.Store.Claims.Claim(f.Context(), request)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -207,17 +210,17 @@ func dutiesGoOn(t *testing.T, together ...usage.Cap) {
 	if taken := f.claimed(10, together, f.Lane, neighbour.Lane); len(taken) != 2 || taken[0].TenantID != neighbour.Tenant {
 		t.Errorf("claimed %d", len(taken))
 	}
-	if due, err := f.Store.Promote(t.Context(), queue.AllTime, 10); err != nil || len(due) != 1 {
+	if due, err := f.Store.Jobs.Promote(t.Context(), queue.AllTime, 10); err != nil || len(due) != 1 {
 		t.Errorf("promoted %v, %v", due, err)
 	}
 	f.Reap()
-	if lost, err := f.Store.ReapDead(t.Context(), 10, func() float64 { return 0 }); err != nil || len(lost) == 0 {
+	if lost, err := f.Store.Jobs.ReapDead(t.Context(), 10, func() float64 { return 0 }); err != nil || len(lost) == 0 {
 		t.Errorf("reaped of dead workers %v, %v", lost, err)
 	}
-	if expired, err := f.Store.ExpireDeadlines(t.Context(), queue.AllTime, 10); err != nil || len(expired) == 0 {
+	if expired, err := f.Store.Jobs.ExpireDeadlines(t.Context(), queue.AllTime, 10); err != nil || len(expired) == 0 {
 		t.Errorf("expired %v, %v", expired, err)
 	}
-	if _, err := f.Store.AgeWorkers(t.Context(), time.Unix(0, 0)); err != nil {
+	if _, err := f.Store.Directory.AgeWorkers(t.Context(), time.Unix(0, 0)); err != nil {
 		t.Error(err)
 	}
 	for table, rows := range contents(f.Fixture, f.Tenant) {
@@ -246,10 +249,10 @@ func TestALateWriteIsRefused(t *testing.T) {
 	f.Submit(f.Job())
 	late := f.ClaimOne()
 	f.mustMove(other)
-	if _, err := f.Store.Submit(t.Context(), []submit.Submission{{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job()}, Render: celltest.Render}}); !errors.Is(err, store.ErrElsewhere) {
+	if _, err := f.Store.Submits.Submit(t.Context(), []submit.Submission{{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job()}, Render: celltest.Render}}); !errors.Is(err, store.ErrElsewhere) {
 		t.Errorf("submit: %v", err)
 	}
-	if _, err := f.Store.EnsureLanes(t.Context(), f.Tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(f.Tenant, "default", "test", nil)}}); !errors.Is(err, store.ErrElsewhere) {
+	if _, err := f.Store.Directory.EnsureLanes(t.Context(), f.Tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(f.Tenant, "default", "test", nil)}}); !errors.Is(err, store.ErrElsewhere) {
 		t.Errorf("lane: %v", err)
 	}
 	if n := f.CountOf(`SELECT count(*) FROM jobs WHERE tenant_id = $1`, f.Tenant); n > 0 {

@@ -151,11 +151,11 @@ func rowsOf(f *celltest.Fixture, table, which string, owner tenant.ID) []string 
 // sound fails the test where a cell's counts or edges are wrong.
 func sound(f *celltest.Fixture, when string) {
 	f.Helper()
-	drifts, err := f.Store.Verify(f.Context())
+	drifts, err := f.Store.Counts.Verify(f.Context())
 	if err != nil || len(drifts) > 0 {
 		f.Errorf("%s: %v, %v", when, drifts, err)
 	}
-	waits, err := f.Store.VerifyDependencies(f.Context())
+	waits, err := f.Store.Dependencies.VerifyDependencies(f.Context())
 	if err != nil || len(waits) > 0 {
 		f.Errorf("%s: %v, %v", when, waits, err)
 	}
@@ -164,7 +164,7 @@ func sound(f *celltest.Fixture, when string) {
 // capped gives the tenant a cap, so that its jobs are counted.
 func (f *fixture) capped() {
 	f.Helper()
-	if _, err := f.Store.PatchTenant(f.Context(), f.Tenant, api.TenantPatch{Overrides: &api.Overrides{Limits: api.Limits{MaxActive: new(int64(1_000_000))}}}); err != nil {
+	if _, err := f.Store.Directory.PatchTenant(f.Context(), f.Tenant, api.TenantPatch{Overrides: &api.Overrides{Limits: api.Limits{MaxActive: new(int64(1_000_000))}}}); err != nil {
 		f.Fatal(err)
 	}
 }

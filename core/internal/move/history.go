@@ -24,11 +24,11 @@ const (
 // makeDays makes the partitions in the target that rows of the source need.
 func (m *Mover) makeDays(ctx context.Context) error {
 	for _, table := range []string{retention.FinishedJobs, retention.Attempts} {
-		days, err := m.source.Days(ctx, table)
+		days, err := m.source.Retention.Days(ctx, table)
 		if err != nil {
 			return err
 		}
-		if err := m.target.MakeDays(ctx, table, days); err != nil {
+		if err := m.target.Retention.MakeDays(ctx, table, days); err != nil {
 			return err
 		}
 	}

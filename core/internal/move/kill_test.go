@@ -24,7 +24,7 @@ func TestAKilledMoveGoesOn(t *testing.T) {
 	var accepted []uuid.UUID
 	use := func(in *celltest.Fixture) error {
 		jobs := in.Jobs(3, celltest.Under(in.ActiveCap(1_000_000)))
-		_, err := in.Store.Submit(t.Context(), []submit.Submission{{Tenant: f.Tenant, Jobs: jobs, Render: celltest.Render}})
+		_, err := in.Store.Submits.Submit(t.Context(), []submit.Submission{{Tenant: f.Tenant, Jobs: jobs, Render: celltest.Render}})
 		if err != nil {
 			return err
 		}

@@ -76,7 +76,7 @@ func (m *Mover) sameDays(ctx context.Context, b between) error {
 
 // copyLive copies the rows of all tables but history.
 func (m *Mover) copyLive(ctx context.Context, b between) error {
-	countsAll, err := m.target.CountsAll(ctx, b.target)
+	countsAll, err := m.target.Counts.CountsAll(ctx, b.target)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (m *Mover) settleIn(ctx context.Context, b between) error {
 			return err
 		}
 	}
-	if err := m.target.Adopt(ctx, b.target, m.tenant); err != nil {
+	if err := m.target.Counts.Adopt(ctx, b.target, m.tenant); err != nil {
 		return err
 	}
 	for _, one := range []struct {

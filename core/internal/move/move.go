@@ -235,10 +235,10 @@ func (m *Mover) prepare(ctx context.Context) error {
 		return err
 	}
 	if m.to != "" {
-		if err := m.target.CopyPlans(ctx, m.home.Plans); err != nil {
+		if err := m.target.Directory.CopyPlans(ctx, m.home.Directory.Plans); err != nil {
 			return err
 		}
-		if err := m.target.CopyTenants(ctx, []tenant.ID{m.tenant}, m.home.Tenants); err != nil {
+		if err := m.target.Directory.CopyTenants(ctx, []tenant.ID{m.tenant}, m.home.Directory.Tenants); err != nil {
 			return err
 		}
 	}
@@ -266,7 +266,7 @@ func (m *Mover) shut(ctx context.Context) error {
 func (m *Mover) closeDays(ctx context.Context) error {
 	for _, one := range []*cell.Cell{m.source, m.target} {
 		for {
-			day, err := one.CloseDay(ctx)
+			day, err := one.Ledger.CloseDay(ctx)
 			if err != nil {
 				return err
 			}

@@ -95,7 +95,7 @@ func TestALeaseMoves(t *testing.T) {
 	f.Submit(f.Jobs(2, celltest.Under(f.ActiveCap(1_000_000)))...)
 	held := f.ClaimOne()
 	f.mustMove(other)
-	beats, err := f.there.Store.Report(t.Context(), []queue.Report{{Lease: held.Lease()}})
+	beats, err := f.there.Store.Jobs.Report(t.Context(), []queue.Report{{Lease: held.Lease()}})
 	if _, ok := beats[held.Lease()]; err != nil || !ok {
 		t.Fatalf("heartbeat: %v, %v", beats, err)
 	}

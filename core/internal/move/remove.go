@@ -27,7 +27,7 @@ func (m *Mover) removeAll(ctx context.Context, in *cell.Cell, name string) error
 	for {
 		removed, next := 0, place
 		err := throughFence(ctx, in, m.tenant, func(tx pgx.Tx) (err error) {
-			if removed, next, err = in.RemoveSome(ctx, tx, m.tenant, place, removeBatch); err != nil || removed > 0 || name == "" {
+			if removed, next, err = in.Directory.RemoveSome(ctx, tx, m.tenant, place, removeBatch); err != nil || removed > 0 || name == "" {
 				return err
 			}
 			done, err := tx.Exec(ctx, removeAuditSQL, store.Args{"tenant_id": m.tenant, "batch": removeBatch})

@@ -118,7 +118,7 @@ func TestWorkerSettlesTheJob(t *testing.T) {
 		t.Fatalf("%+v, %v", status, err)
 	}
 	f.exec(`UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 hour' WHERE id = $1`, id)
-	if _, err := f.store.Reap(f.Context(), time.Now().Add(-time.Hour), 10, celltest.Half); err != nil {
+	if _, err := f.store.Jobs.Reap(f.Context(), time.Now().Add(-time.Hour), 10, celltest.Half); err != nil {
 		t.Fatal(err)
 	}
 	f.promote()
@@ -176,7 +176,7 @@ func TestNATSGetsEachAttemptOfAWorker(t *testing.T) {
 	id := f.submit(f.tenant, "out", 1)[0]
 	celltest.Eventually(t, "the first message", func() bool { return count() == 1 })
 	f.exec(`UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 hour' WHERE id = $1`, id)
-	if _, err := f.store.Reap(f.Context(), time.Now().Add(-time.Hour), 10, celltest.Half); err != nil {
+	if _, err := f.store.Jobs.Reap(f.Context(), time.Now().Add(-time.Hour), 10, celltest.Half); err != nil {
 		t.Fatal(err)
 	}
 	f.promote()

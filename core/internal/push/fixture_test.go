@@ -127,7 +127,7 @@ func (f *fixture) start(grace time.Duration) {
 func (f *fixture) newTenant() tenant.ID {
 	f.Helper()
 	id := uuid.Must(uuid.NewV7())
-	if _, err := f.store.CreateTenant(f.Context(), id, api.TenantRequest{Name: "test"}); err != nil {
+	if _, err := f.store.Directory.CreateTenant(f.Context(), id, api.TenantRequest{Name: "test"}); err != nil {
 		f.Fatal(err)
 	}
 	return id
@@ -184,7 +184,7 @@ func (f *fixture) submit(owner tenant.ID, name string, n int, changes ...func(*a
 
 func (f *fixture) get(owner tenant.ID, id uuid.UUID) api.Job {
 	f.Helper()
-	job, err := f.store.Get(f.Context(), owner, "", id)
+	job, err := f.store.Jobs.Get(f.Context(), owner, "", id)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func (e *Executor) recordLastCalls(ctx context.Context) {
 		case <-ticker.C:
 		}
 		if calls := e.lastCalls.take(); len(calls) > 0 {
-			if err := e.store.RecordLastCalls(ctx, calls); err != nil && ctx.Err() == nil {
+			if err := e.store.Webhooks.RecordLastCalls(ctx, calls); err != nil && ctx.Err() == nil {
 				e.log.WarnContext(ctx, "the last calls of webhooks are not stored", "error", err)
 			}
 		}

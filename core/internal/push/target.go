@@ -191,7 +191,7 @@ func (e *Executor) place(ctx context.Context, made *target) (err error) {
 }
 
 func (e *Executor) reseal(ctx context.Context, settings *directory.QueueSettings, from, to []byte) {
-	if err := e.store.ResealSecret(ctx, settings.Tenant, settings.Name, from, to); err != nil {
+	if err := e.store.Directory.ResealSecret(ctx, settings.Tenant, settings.Name, from, to); err != nil {
 		e.log.WarnContext(ctx, "a secret is still sealed with the previous key", "tenant", settings.Tenant, "queue", settings.Name, "error", err)
 	}
 }

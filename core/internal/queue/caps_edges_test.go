@@ -43,7 +43,7 @@ func TestLockedAtBackfill(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), `UPDATE jobs SET lease_expires_at = lease_expires_at + interval '1 s' WHERE state = 'running'`); err != nil {
 		t.Fatal(err)
 	}
-	taken, err := f.Store.Claim(t.Context(), claim.Request{
+	taken, err := f.Store.Claims.Claim(t.Context(), claim.Request{
 		Lanes:   []claim.Lane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute, Caps: []usage.Cap{f.RunningCap(3)}}},
 		Workers: []claim.Worker{{ID: "w", Max: 5}}, Owner: f.Tenant, LeaseID: uuid.New(),
 	})
@@ -69,11 +69,11 @@ func TestSettledTooEarly(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), `SELECT FROM jobs WHERE counted = 0 FOR UPDATE`); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := f.Store.Backfill(t.Context(), f.ActiveCap(0).CountKey); err != nil {
+	if _, _, err := f.Store.Counts.Backfill(t.Context(), f.ActiveCap(0).CountKey); err != nil {
 		t.Fatal(err)
 	}
 	_ = tx.Rollback(t.Context())
-	stored, _ := f.Store.StoredCounts(t.Context(), usage.CountKey{}, 10)
+	stored, _ := f.Store.Counts.StoredCounts(t.Context(), usage.CountKey{}, 10)
 	t.Logf("stored: %+v", stored)
 	f.NoDrift()
 }
@@ -135,10 +135,10 @@ func TestDeadlockRedriveSubmit(t *testing.T) {
 		for _, c := range f.Claim(n, time.Minute) {
 			endings = append(endings, queue.Ending{Lease: c.Lease(), Kind: api.KindFail, Permanent: true})
 		}
-		f.Store.End(t.Context(), endings)
+		f.Store.Jobs.End(t.Context(), endings)
 		var group sync.WaitGroup
 		group.Go(func() {
-			for _, r := range f.Store.Redrive(t.Context(), f.Tenant, "", ids, nil)[:1] {
+			for _, r := range f.Store.DeadLetters.Redrive(t.Context(), f.Tenant, "", ids, nil)[:1] {
 				if r.Err != nil {
 					t.Logf("redrive: %v", r.Err)
 				}
@@ -151,7 +151,7 @@ func TestDeadlockRedriveSubmit(t *testing.T) {
 				subs = append(subs, submit.Submission{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job(func(j *submit.NewJob) { j.DedupeKey = &key })}})
 			}
 			subs = append(subs, submit.Submission{Tenant: stranger, Jobs: []submit.NewJob{f.Job(func(j *submit.NewJob) { j.Lane = strangersLane.ID })}})
-			if _, err := f.Store.Submit(t.Context(), subs); err != nil {
+			if _, err := f.Store.Submits.Submit(t.Context(), subs); err != nil {
 				t.Errorf("round %d: the plain flush, a stranger's submit in it: %v", round, err)
 			}
 		})
@@ -184,7 +184,7 @@ SELECT gen_random_uuid(), $1, $2, 'default', 'test', 'queued', 5, 'null', '{}', 
 				Idempotency: &idempotency.Request{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
 			}
 		}
-		_, err := f.Store.Submit(t.Context(), []submit.Submission{
+		_, err := f.Store.Submits.Submit(t.Context(), []submit.Submission{
 			keyed(1, f.Job(zero)),     // refused
 			keyed(2, f.Job(key("a"))), // in the second round
 			{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job(key("b"))}}, // in the first

@@ -47,7 +47,7 @@ func TestActiveCap(t *testing.T) {
 	if got := f.Admitted(f.Job(limits)); got != 0 {
 		t.Error("a retry gave its slot away")
 	}
-	if _, _, err := f.Store.Cancel(t.Context(), f.Tenant, "", claimed.ID); err != nil {
+	if _, _, err := f.Store.Jobs.Cancel(t.Context(), f.Tenant, "", claimed.ID); err != nil {
 		t.Fatal(err)
 	}
 	if got := f.Admitted(f.Jobs(2, limits)...); got != 1 {
@@ -143,7 +143,7 @@ func TestRedriveTakesASlot(t *testing.T) {
 		f.End(queue.Ending{Lease: claimed.Lease(), Kind: api.KindFail, Permanent: true})
 		dead = append(dead, claimed.ID)
 	}
-	got := f.Store.Redrive(t.Context(), f.Tenant, "", append(dead, dead[0]), capsOf)
+	got := f.Store.DeadLetters.Redrive(t.Context(), f.Tenant, "", append(dead, dead[0]), capsOf)
 	refused := 0
 	for _, one := range got[:3] {
 		if p, ok := problem.From(one.Err); ok && p.Code == problem.ActiveCapReached {
@@ -170,7 +170,7 @@ func TestCapBackfillsExistingJobs(t *testing.T) {
 	var group sync.WaitGroup
 	for _, c := range claimed[:30] {
 		group.Go(func() {
-			f.Store.End(f.Context(), []queue.Ending{{Lease: c.Lease(), Kind: api.KindComplete}})
+			f.Store.Jobs.End(f.Context(), []queue.Ending{{Lease: c.Lease(), Kind: api.KindComplete}})
 		})
 	}
 	limits := celltest.Under(f.ActiveCap(31))
@@ -178,7 +178,7 @@ func TestCapBackfillsExistingJobs(t *testing.T) {
 	group.Wait()
 	f.Backfill(f.ActiveCap(0).CountKey)
 	f.NoDrift()
-	use, err := f.Store.CapUse(t.Context(), []usage.Cap{f.ActiveCap(31)})
+	use, err := f.Store.Directory.CapUse(t.Context(), []usage.Cap{f.ActiveCap(31)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestCapBackfillsExistingJobs(t *testing.T) {
 		t.Errorf("used = %d, live %d", use[0].Used, live)
 	}
 	// removed and set again: what was stored in between is counted too
-	if err := f.Store.DropCounts(t.Context(), []usage.CountKey{f.ActiveCap(0).CountKey}); err != nil {
+	if err := f.Store.Counts.DropCounts(t.Context(), []usage.CountKey{f.ActiveCap(0).CountKey}); err != nil {
 		t.Fatal(err)
 	}
 	f.Submit(f.Jobs(5)...)
@@ -216,7 +216,7 @@ INSERT INTO usage_credits (tenant_id, counter, name, n, xid) SELECT tenant_id, 1
 	}
 	for range 3 {
 		f.Submit(f.Job(limits))
-		if _, _, err := f.Store.PruneUsage(t.Context(), usage.CountKey{}); err != nil {
+		if _, _, err := f.Store.Counts.PruneUsage(t.Context(), usage.CountKey{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -337,7 +337,7 @@ func (l *capLoad) put(store *cell.Cell, random *rand.Rand) {
 	if random.IntN(3) == 0 {
 		submission.Idempotency, submission.Render = &idempotency.Request{Operation: "o", Key: fmt.Sprint(random.IntN(50))}, celltest.Render
 	}
-	answers, err := store.Submit(l.Context(), []submit.Submission{submission})
+	answers, err := store.Submits.Submit(l.Context(), []submit.Submission{submission})
 	if err != nil {
 		l.Error(err)
 		return
@@ -349,7 +349,7 @@ func (l *capLoad) put(store *cell.Cell, random *rand.Rand) {
 }
 
 func (l *capLoad) work(store *cell.Cell, random *rand.Rand) {
-	taken, err := store.Claim(l.Context(), claim.Request{
+	taken, err := store.Claims.Claim(l.Context(), claim.Request{
 		Lanes:   []claim.Lane{{ID: l.Lane.ID, Tenant: l.Tenant, VisibilityTimeout: time.Minute, Caps: []usage.Cap{l.running}}},
 		Workers: []claim.Worker{{ID: "w", Max: 1 + random.IntN(4)}}, Owner: l.Tenant, LeaseID: uuid.New(),
 	})
@@ -366,7 +366,7 @@ func (l *capLoad) work(store *cell.Cell, random *rand.Rand) {
 			l.dead.Store(c.ID, nil)
 		}
 	}
-	for _, ended := range store.End(l.Context(), endings) {
+	for _, ended := range store.Jobs.End(l.Context(), endings) {
 		if ended.Err != nil {
 			l.Error(ended.Err)
 		}
@@ -381,13 +381,13 @@ func (l *capLoad) raise(store *cell.Cell) {
 		ids = append(ids, id.(uuid.UUID))
 		return len(ids) < 3
 	})
-	for _, one := range store.Redrive(l.Context(), l.Tenant, "", ids, func(string, *string) []usage.Cap { return []usage.Cap{l.active} }) {
+	for _, one := range store.DeadLetters.Redrive(l.Context(), l.Tenant, "", ids, func(string, *string) []usage.Cap { return []usage.Cap{l.active} }) {
 		if p, ok := problem.From(one.Err); ok && p.Code == problem.ActiveCapReached {
 			l.refused.Add(1)
 		}
 	}
 	for _, id := range ids {
-		_, _, _ = store.Cancel(l.Context(), l.Tenant, "", id) // whatever it is by now
+		_, _, _ = store.Jobs.Cancel(l.Context(), l.Tenant, "", id) // whatever it is by now
 	}
 }
 
@@ -397,7 +397,7 @@ func TestRunningCap(t *testing.T) {
 	f := newFixture(t)
 	f.Submit(f.Jobs(20)...)
 	take := func(most int) []claim.Job {
-		taken, err := f.Store.Claim(t.Context(), claim.Request{
+		taken, err := f.Store.Claims.Claim(t.Context(), claim.Request{
 			Lanes:   []claim.Lane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute, Caps: []usage.Cap{f.RunningCap(2)}}},
 			Workers: []claim.Worker{{ID: "w", Max: most}}, Owner: f.Tenant, LeaseID: uuid.New(),
 		})
@@ -411,12 +411,12 @@ func TestRunningCap(t *testing.T) {
 		func(c claim.Job) { f.End(queue.Ending{Lease: c.Lease(), Kind: api.KindFail}) },
 		func(c claim.Job) { f.End(queue.Ending{Lease: c.Lease(), Kind: api.KindFail, Permanent: true}) },
 		func(c claim.Job) { f.End(queue.Ending{Lease: c.Lease(), Kind: api.KindSnooze, Delay: time.Hour}) },
-		func(c claim.Job) { f.Store.GiveBack(t.Context(), []job.Lease{c.Lease()}) },
+		func(c claim.Job) { f.Store.Jobs.GiveBack(t.Context(), []job.Lease{c.Lease()}) },
 		func(c claim.Job) {
 			if _, err := f.Direct.Exec(t.Context(), `UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 s' WHERE id = $1`, c.ID); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := f.Store.Reap(t.Context(), time.Time{}, 10, rand.Float64); err != nil {
+			if _, err := f.Store.Jobs.Reap(t.Context(), time.Time{}, 10, rand.Float64); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -485,7 +485,7 @@ func TestPruneUsage(t *testing.T) {
 		return seen
 	})
 	f.Submit(f.Job(limits))
-	if _, _, err := f.Store.PruneUsage(t.Context(), usage.CountKey{}); err != nil {
+	if _, _, err := f.Store.Counts.PruneUsage(t.Context(), usage.CountKey{}); err != nil {
 		t.Fatal(err)
 	}
 	if log, credits := left(); log != 1 || credits != 0 {

@@ -25,7 +25,7 @@ func TestDeleteJob(t *testing.T) {
 		job.Completed:  func(held queue.Ending, _ uuid.UUID) { held.Kind = api.KindComplete; f.MustEnd(held) },
 		job.DeadLetter: func(held queue.Ending, _ uuid.UUID) { held.Kind, held.Permanent = api.KindFail, true; f.MustEnd(held) },
 		job.Cancelled: func(held queue.Ending, id uuid.UUID) {
-			if _, _, err := f.Store.Cancel(t.Context(), f.Tenant, "", id); err != nil {
+			if _, _, err := f.Store.Jobs.Cancel(t.Context(), f.Tenant, "", id); err != nil {
 				t.Fatal(err)
 			}
 			held.Kind = api.KindFail
@@ -34,26 +34,26 @@ func TestDeleteJob(t *testing.T) {
 	}
 	for state, end := range ends {
 		id := f.Submit(f.Job(user, func(j *submit.NewJob) { j.After = []submit.After{{Parent: other, OnFailed: job.RunChild}} }))[0]
-		if _, err := f.Store.DeleteJob(t.Context(), f.Tenant, "", id); !errors.Is(err, queue.ErrLive) {
+		if _, err := f.Store.Jobs.DeleteJob(t.Context(), f.Tenant, "", id); !errors.Is(err, queue.ErrLive) {
 			t.Errorf("%s, queued: %v", state, err)
 		}
 		held := f.ClaimOne()
-		if _, err := f.Store.DeleteJob(t.Context(), f.Tenant, "", id); !errors.Is(err, queue.ErrLive) {
+		if _, err := f.Store.Jobs.DeleteJob(t.Context(), f.Tenant, "", id); !errors.Is(err, queue.ErrLive) {
 			t.Errorf("%s, running: %v", state, err)
 		}
 		end(queue.Ending{Lease: held.Lease(), Error: &api.JobError{Type: "t", Message: "m"}}, id)
 		for name, refused := range map[string]func() (job.State, error){
-			"another tenant": func() (job.State, error) { return f.Store.DeleteJob(t.Context(), f.NewTenant(), "", id) },
-			"another user":   func() (job.State, error) { return f.Store.DeleteJob(t.Context(), f.Tenant, "bob", id) },
+			"another tenant": func() (job.State, error) { return f.Store.Jobs.DeleteJob(t.Context(), f.NewTenant(), "", id) },
+			"another user":   func() (job.State, error) { return f.Store.Jobs.DeleteJob(t.Context(), f.Tenant, "bob", id) },
 		} {
 			if got, err := refused(); !errors.Is(err, store.ErrNotFound) || got != "" {
 				t.Errorf("%s, %s: %q %v", state, name, got, err)
 			}
 		}
-		if got, err := f.Store.DeleteJob(t.Context(), f.Tenant, "ada", id); err != nil || got != state {
+		if got, err := f.Store.Jobs.DeleteJob(t.Context(), f.Tenant, "ada", id); err != nil || got != state {
 			t.Errorf("%s: %q %v", state, got, err)
 		}
-		if _, err := f.Store.DeleteJob(t.Context(), f.Tenant, "", id); !errors.Is(err, store.ErrNotFound) {
+		if _, err := f.Store.Jobs.DeleteJob(t.Context(), f.Tenant, "", id); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s, again: %v", state, err)
 		}
 		if n := f.Count("jobs") + f.Count("finished_jobs") + f.Count("dependencies"); n != 0 || f.Count("dead_letters") != 1 || f.Count("attempts") != 1 {
@@ -71,8 +71,10 @@ func TestDeleteBesideARedrive(t *testing.T) {
 		f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindFail, Permanent: true})
 		var group sync.WaitGroup
 		var deleted, redriven error
-		group.Go(func() { _, deleted = f.Store.DeleteJob(background(t), f.Tenant, "", id) })
-		group.Go(func() { redriven = f.Store.Redrive(background(t), f.Tenant, "", []uuid.UUID{id}, nil)[0].Err })
+		group.Go(func() { _, deleted = f.Store.Jobs.DeleteJob(background(t), f.Tenant, "", id) })
+		group.Go(func() {
+			redriven = f.Store.DeadLetters.Redrive(background(t), f.Tenant, "", []uuid.UUID{id}, nil)[0].Err
+		})
 		group.Wait()
 		switch live := f.Count("jobs"); {
 		case deleted == nil && errors.Is(redriven, store.ErrNotFound) && live == 0:

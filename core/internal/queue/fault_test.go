@@ -50,21 +50,21 @@ func TestACutOffStatement(t *testing.T) {
 	unlock := f.Lock("jobs")
 	defer unlock()
 	err := f.cutOff(func(ctx context.Context) error {
-		_, err := f.Store.Submit(ctx, []submit.Submission{{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job()}}})
+		_, err := f.Store.Submits.Submit(ctx, []submit.Submission{{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job()}}})
 		return err
 	})
 	if !errors.Is(err, store.ErrOutcomeUnknown) || store.Definite(err) {
 		t.Errorf("a write: %v", err)
 	}
 	err = f.cutOff(func(ctx context.Context) error {
-		_, err := f.Store.Get(ctx, f.Tenant, "", uuid.New())
+		_, err := f.Store.Jobs.Get(ctx, f.Tenant, "", uuid.New())
 		return err
 	})
 	if !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a read: %v", err)
 	}
 	err = f.cutOff(func(ctx context.Context) error {
-		_, err := f.Store.ReadyLanes(ctx, []directory.LaneID{f.Lane.ID})
+		_, err := f.Store.Claims.ReadyLanes(ctx, []directory.LaneID{f.Lane.ID})
 		return err
 	})
 	if !errors.Is(err, store.ErrUnavailable) {
@@ -85,7 +85,7 @@ func TestNoConnectionIsADefiniteRefusal(t *testing.T) {
 	busy := make(chan struct{})
 	go func() {
 		defer close(busy)
-		_, _ = small.ReadyLanes(background(t), []directory.LaneID{1}) // holds the only connection
+		_, _ = small.Claims.ReadyLanes(background(t), []directory.LaneID{1}) // holds the only connection
 	}()
 	celltest.Eventually(t, "the connection to be taken", func() bool {
 		return f.CountOf(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
@@ -96,7 +96,7 @@ func TestNoConnectionIsADefiniteRefusal(t *testing.T) {
 	for name, ctx := range map[string]context.Context{
 		"the pool's wait is over": t.Context(), "its own time is over": f.Within(20 * time.Millisecond), "its caller has gone": gone,
 	} {
-		if _, err := small.Submit(ctx, submission); !errors.Is(err, store.ErrOverloaded) || !store.Definite(err) {
+		if _, err := small.Submits.Submit(ctx, submission); !errors.Is(err, store.ErrOverloaded) || !store.Definite(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -122,12 +122,12 @@ func TestAStandbyIsUnavailable(t *testing.T) {
 	given.Set("default_transaction_read_only", "on")
 	u.RawQuery = given.Encode()
 	standby := celltest.OpenURL(t, u.String())
-	_, err = standby.Submit(t.Context(), []submit.Submission{{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job()}}})
+	_, err = standby.Submits.Submit(t.Context(), []submit.Submission{{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job()}}})
 	if !errors.Is(err, store.ErrUnavailable) || !store.Definite(err) {
 		t.Errorf("submit: %v", err)
 	}
 	for _, kind := range []string{api.KindComplete, api.KindRelease} {
-		ended := standby.End(t.Context(), []queue.Ending{{Lease: job.Lease{Tenant: f.Tenant, Job: uuid.New()}, Kind: kind}})
+		ended := standby.Jobs.End(t.Context(), []queue.Ending{{Lease: job.Lease{Tenant: f.Tenant, Job: uuid.New()}, Kind: kind}})
 		if !errors.Is(ended[0].Err, store.ErrUnavailable) {
 			t.Errorf("%s: %v", kind, ended[0].Err)
 		}
@@ -145,13 +145,13 @@ func TestAFrozenServerHoldsNobodyForEver(t *testing.T) {
 	}
 	defer store.Close()
 	defer end() // first: a pool waits for its connections' farewells
-	if _, err := store.Promote(f.Within(time.Minute), queue.AllTime, 10); err != nil {
+	if _, err := store.Jobs.Promote(f.Within(time.Minute), queue.AllTime, 10); err != nil {
 		t.Fatal(err)
 	}
 	freeze()
 	start := time.Now()
-	_, promoted := store.Promote(t.Context(), queue.AllTime, 10)
-	_, reaped := store.Reap(t.Context(), time.Unix(0, 0), 10, celltest.Half)
+	_, promoted := store.Jobs.Promote(t.Context(), queue.AllTime, 10)
+	_, reaped := store.Jobs.Reap(t.Context(), time.Unix(0, 0), 10, celltest.Half)
 	_, timeErr := store.Now(t.Context())
 	if promoted == nil || reaped == nil || timeErr == nil || time.Since(start) > time.Minute {
 		t.Errorf("promote: %v, reap: %v, the time: %v, after %v", promoted, reaped, timeErr, time.Since(start))

@@ -139,7 +139,7 @@ func (a *actor) submit() {
 			j.Deadline = &deadline
 		}
 	})
-	if _, err := a.store.Submit(a.Context(), []submit.Submission{{Tenant: a.Tenant, Jobs: []submit.NewJob{made}}}); err != nil {
+	if _, err := a.store.Submits.Submit(a.Context(), []submit.Submission{{Tenant: a.Tenant, Jobs: []submit.NewJob{made}}}); err != nil {
 		a.Error(err)
 		return
 	}
@@ -150,7 +150,7 @@ func (a *actor) submitKeyed() {
 	// Now and then all move on to a new key, and meet at it.
 	key := strconv.FormatInt(a.clock.Add(1)/24, 10)
 	submission := a.Single(celltest.Keyed(key, "a"))
-	got, err := a.store.Submit(a.Context(), []submit.Submission{submission})
+	got, err := a.store.Submits.Submit(a.Context(), []submit.Submission{submission})
 	if err != nil || got[0].Problem != nil {
 		a.Errorf("%+v %v", got, err)
 		return
@@ -164,7 +164,7 @@ func (a *actor) submitKeyed() {
 }
 
 func (a *actor) claim() {
-	got, err := a.store.Claim(a.Context(), claim.Request{
+	got, err := a.store.Claims.Claim(a.Context(), claim.Request{
 		Lanes:   []claim.Lane{{ID: a.Lane.ID, VisibilityTimeout: time.Hour}},
 		Workers: []claim.Worker{{ID: "w", Max: 1 + a.random.IntN(3)}}, Owner: a.Tenant, LeaseID: uuid.New(),
 	})
@@ -192,7 +192,7 @@ func (a *actor) leases(n int) (leases []job.Lease) {
 
 func (a *actor) beat() {
 	began := a.clock.Add(1)
-	beats, err := a.store.Heartbeat(a.Context(), a.leases(5))
+	beats, err := a.store.Jobs.Heartbeat(a.Context(), a.leases(5))
 	if err != nil {
 		a.Error(err)
 	}
@@ -211,7 +211,7 @@ func (a *actor) finish() {
 		endings = append(endings, queue.Ending{Lease: lease, Kind: kind, RetryAfter: &none, Permanent: kind == api.KindFail && a.random.IntN(3) == 0})
 	}
 	began := a.clock.Add(1)
-	for i, e := range a.store.End(a.Context(), endings) {
+	for i, e := range a.store.Jobs.End(a.Context(), endings) {
 		switch {
 		case e.Err == nil && !e.Replayed:
 			a.note(func() { a.uses = append(a.uses, use{endings[i].Lease, began, e.Outcome}) })
@@ -235,7 +235,7 @@ func (a *actor) expire() {
 }
 
 func (a *actor) reap() {
-	got, err := a.store.Reap(a.Context(), time.Unix(0, 0), 1+a.random.IntN(10), celltest.Half)
+	got, err := a.store.Jobs.Reap(a.Context(), time.Unix(0, 0), 1+a.random.IntN(10), celltest.Half)
 	if err != nil {
 		a.Error(err)
 	}
@@ -243,7 +243,7 @@ func (a *actor) reap() {
 }
 
 func (a *actor) promote() {
-	if _, err := a.store.Promote(a.Context(), queue.AllTime, 10); err != nil {
+	if _, err := a.store.Jobs.Promote(a.Context(), queue.AllTime, 10); err != nil {
 		a.Error(err)
 	}
 }
@@ -260,7 +260,7 @@ func (a *actor) anyJob() (id uuid.UUID) {
 
 func (a *actor) cancel() {
 	id := a.anyJob()
-	_, _, err := a.store.Cancel(a.Context(), a.Tenant, "", id)
+	_, _, err := a.store.Jobs.Cancel(a.Context(), a.Tenant, "", id)
 	if err != nil && !errors.Is(err, queue.ErrTerminal) && !errors.Is(err, store.ErrNotFound) {
 		a.Error(err)
 	}
@@ -268,7 +268,7 @@ func (a *actor) cancel() {
 
 func (a *actor) expireDeadlines() {
 	a.alter(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 millisecond' WHERE id = $1 AND deadline IS NOT NULL`, a.anyJob())
-	got, err := a.store.ExpireDeadlines(a.Context(), queue.AllTime, 10)
+	got, err := a.store.Jobs.ExpireDeadlines(a.Context(), queue.AllTime, 10)
 	if err != nil {
 		a.Error(err)
 	}
@@ -276,14 +276,14 @@ func (a *actor) expireDeadlines() {
 }
 
 func (a *actor) redrive() {
-	page, err := a.store.DeadLetters(a.Context(), a.Tenant, "", api.DeadLetterFilter{}, 3, "")
+	page, err := a.store.DeadLetters.DeadLetters(a.Context(), a.Tenant, "", api.DeadLetterFilter{}, 3, "")
 	if err != nil {
 		a.Error(err)
 	}
 	for _, dead := range page.Items {
 		id := uuid.MustParse(dead.Job.ID)
 		if a.random.IntN(4) == 0 {
-			gone, err := a.store.Discard(a.Context(), a.Tenant, "", []uuid.UUID{id})
+			gone, err := a.store.DeadLetters.Discard(a.Context(), a.Tenant, "", []uuid.UUID{id})
 			if err != nil {
 				a.Error(err)
 			}
@@ -292,7 +292,7 @@ func (a *actor) redrive() {
 			}
 			continue
 		}
-		got := a.store.Redrive(a.Context(), a.Tenant, "", []uuid.UUID{id}, nil)[0]
+		got := a.store.DeadLetters.Redrive(a.Context(), a.Tenant, "", []uuid.UUID{id}, nil)[0]
 		if got.Err == nil {
 			a.note(func() { a.redriven = append(a.redriven, id) })
 		} else if !errors.Is(got.Err, deadletter.ErrNotDead) && !errors.Is(got.Err, store.ErrNotFound) {

@@ -31,24 +31,24 @@ func TestCancel(t *testing.T) {
 	}
 	for _, want := range []queue.CancelResult{queue.CancelEnded, queue.CancelRepeated} {
 		for _, id := range ids[1:] {
-			got, did, err := f.Store.Cancel(t.Context(), f.Tenant, "", id)
+			got, did, err := f.Store.Jobs.Cancel(t.Context(), f.Tenant, "", id)
 			if err != nil || did != want || got.State != api.StateCancelled || got.FinishedAt == nil {
 				t.Fatalf("a waiting job: %+v %v %v", got, did, err)
 			}
 		}
-		got, did, err := f.Store.Cancel(t.Context(), f.Tenant, "", running.ID)
+		got, did, err := f.Store.Jobs.Cancel(t.Context(), f.Tenant, "", running.ID)
 		if err != nil || did != queue.CancelRequested || got.State != api.StateRunning || !got.CancelRequested {
 			t.Fatalf("a running job: %+v %v %v", got, did, err)
 		}
 	}
 	f.MustEnd(queue.Ending{Lease: running.Lease(), Kind: api.KindComplete})
-	if _, _, err := f.Store.Cancel(t.Context(), f.Tenant, "", running.ID); !errors.Is(err, queue.ErrTerminal) {
+	if _, _, err := f.Store.Jobs.Cancel(t.Context(), f.Tenant, "", running.ID); !errors.Is(err, queue.ErrTerminal) {
 		t.Errorf("a completed job: %v", err)
 	}
-	if _, _, err := f.Store.Cancel(t.Context(), f.NewTenant(), "", ids[1]); !errors.Is(err, store.ErrNotFound) {
+	if _, _, err := f.Store.Jobs.Cancel(t.Context(), f.NewTenant(), "", ids[1]); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a foreign job: %v", err)
 	}
-	if _, _, err := f.Store.Cancel(t.Context(), f.Tenant, "bob", ids[1]); !errors.Is(err, store.ErrNotFound) {
+	if _, _, err := f.Store.Jobs.Cancel(t.Context(), f.Tenant, "bob", ids[1]); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("another user's job: %v", err)
 	}
 }
@@ -64,7 +64,7 @@ func TestDeadlineExpiresWaitingAndRunning(t *testing.T) {
 	if got := f.Claim(10, time.Minute); len(got) != 1 || got[0].ID != ids[3] {
 		t.Errorf("a job past its deadline was claimed: %+v", got)
 	}
-	expired, err := f.Store.ExpireDeadlines(t.Context(), queue.AllTime, 10)
+	expired, err := f.Store.Jobs.ExpireDeadlines(t.Context(), queue.AllTime, 10)
 	if err != nil || len(expired) != 3 {
 		t.Fatalf("%+v %v", expired, err)
 	}
@@ -88,21 +88,21 @@ func TestRedriveGivesAnotherLife(t *testing.T) {
 	f.MustEnd(ending)
 	f.Exec(`UPDATE dead_letters SET deadline = statement_timestamp() - interval '1 hour'`)
 
-	dead, err := f.Store.DeadLetters(t.Context(), f.Tenant, "", api.DeadLetterFilter{Reason: "exhausted"}, 10, "")
+	dead, err := f.Store.DeadLetters.DeadLetters(t.Context(), f.Tenant, "", api.DeadLetterFilter{Reason: "exhausted"}, 10, "")
 	if err != nil || len(dead.Items) != 1 || dead.Items[0].Error.Message != "m" || dead.Items[0].Attempts != 1 {
 		t.Fatalf("%+v %v", dead, err)
 	}
 	blocker := f.Submit(f.Job(func(j *submit.NewJob) { j.DedupeKey = &key }))[0]
-	if got := f.Store.Redrive(t.Context(), f.Tenant, "", ids, nil); !errors.Is(got[0].Err, deadletter.ErrDedupeConflict) || !errors.Is(got[1].Err, deadletter.ErrNotDead) {
+	if got := f.Store.DeadLetters.Redrive(t.Context(), f.Tenant, "", ids, nil); !errors.Is(got[0].Err, deadletter.ErrDedupeConflict) || !errors.Is(got[1].Err, deadletter.ErrNotDead) {
 		t.Fatalf("%+v", got)
 	}
 	if f.Count("dead_letters") != 1 {
 		t.Fatal("a refused redrive lost the dead letter")
 	}
-	if _, _, err := f.Store.Cancel(t.Context(), f.Tenant, "", blocker); err != nil {
+	if _, _, err := f.Store.Jobs.Cancel(t.Context(), f.Tenant, "", blocker); err != nil {
 		t.Fatal(err)
 	}
-	got := f.Store.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{ids[0], uuid.New(), ids[0]}, nil)
+	got := f.Store.DeadLetters.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{ids[0], uuid.New(), ids[0]}, nil)
 	if got[0].Err != nil || !errors.Is(got[1].Err, store.ErrNotFound) || !errors.Is(got[2].Err, deadletter.ErrNotDead) {
 		t.Fatalf("%+v", got)
 	}
@@ -117,7 +117,7 @@ func TestRedriveGivesAnotherLife(t *testing.T) {
 	if ended := f.End(ending); !errors.Is(ended.Err, queue.ErrLeaseLost) {
 		t.Errorf("the first life's holder: %+v", ended)
 	}
-	attempts, err := f.Store.Attempts(t.Context(), f.Tenant, "", ids[0], 0, 50)
+	attempts, err := f.Store.Jobs.Attempts(t.Context(), f.Tenant, "", ids[0], 0, 50)
 	if err != nil || len(attempts) != 2 || attempts[0].Kind != "failed" || attempts[0].Error.Message != "m" || attempts[1].Kind != "running" || attempts[1].Epoch != 2 {
 		t.Fatalf("%+v %v", attempts, err)
 	}
@@ -155,7 +155,7 @@ func TestListPagesAndFilters(t *testing.T) {
 	all := func(filter api.JobFilter, size int) (found []string) {
 		t.Helper()
 		for token := ""; ; {
-			page, err := f.Store.List(t.Context(), f.Tenant, filter, size, token)
+			page, err := f.Store.Jobs.List(t.Context(), f.Tenant, filter, size, token)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -194,7 +194,7 @@ func TestListPagesAndFilters(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"x", "AAAA"} {
-		if _, err := f.Store.List(t.Context(), f.Tenant, api.JobFilter{}, 5, bad); !errors.Is(err, store.ErrPageToken) {
+		if _, err := f.Store.Jobs.List(t.Context(), f.Tenant, api.JobFilter{}, 5, bad); !errors.Is(err, store.ErrPageToken) {
 			t.Errorf("the token %q: %v", bad, err)
 		}
 	}
@@ -204,7 +204,7 @@ func TestWorkersAgeAndLoseTheirLeases(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id := f.Submit(f.Job())[0]
-	if _, _, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "w1", directory.Claiming{Queues: []string{"default"}}); err != nil {
+	if _, _, err := f.Store.Directory.SeenClaiming(t.Context(), f.Tenant, "w1", directory.Claiming{Queues: []string{"default"}}); err != nil {
 		t.Fatal(err)
 	}
 	claimed := f.Claim(1, time.Hour)[0]
@@ -219,15 +219,15 @@ func TestWorkersAgeAndLoseTheirLeases(t *testing.T) {
 	}
 	for _, age := range ages {
 		f.Exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - $1::interval`, age.silent)
-		got, err := f.Store.AgeWorkers(t.Context(), time.Time{})
+		got, err := f.Store.Directory.AgeWorkers(t.Context(), time.Time{})
 		if err != nil || got != age.want {
 			t.Fatalf("silent for %s: %+v %v", age.silent, got, err)
 		}
-		workers, err := f.Store.ListWorkers(t.Context(), f.Tenant, "", 10)
+		workers, err := f.Store.Directory.ListWorkers(t.Context(), f.Tenant, "", 10)
 		if err != nil || len(workers) != 1 || workers[0].Status != age.status || workers[0].Leases != 1 {
 			t.Fatalf("silent for %s: %+v %v", age.silent, workers, err)
 		}
-		reaped, err := f.Store.ReapDead(t.Context(), 10, celltest.Half)
+		reaped, err := f.Store.Jobs.ReapDead(t.Context(), 10, celltest.Half)
 		if err != nil || (len(reaped) == 1) != (age.status == api.WorkerDead) {
 			t.Fatalf("silent for %s: reaped %+v %v", age.silent, reaped, err)
 		}
@@ -239,7 +239,7 @@ func TestWorkersAgeAndLoseTheirLeases(t *testing.T) {
 		t.Errorf("the dead worker's outcome: %+v", ended)
 	}
 	f.Exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - interval '25 hours'`)
-	if got, err := f.Store.AgeWorkers(t.Context(), time.Time{}); err != nil || got.Forgotten != 1 || f.Count("workers") != 0 {
+	if got, err := f.Store.Directory.AgeWorkers(t.Context(), time.Time{}); err != nil || got.Forgotten != 1 || f.Count("workers") != 0 {
 		t.Fatalf("%+v %v", got, err)
 	}
 }
@@ -248,13 +248,13 @@ func TestQueueSettingsAndDepths(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	visibility := int64(5000)
-	if err := f.Store.PutQueue(t.Context(), f.Tenant, "default", api.QueueRequest{VisibilityTimeoutMS: &visibility}); err != nil {
+	if err := f.Store.Directory.PutQueue(t.Context(), f.Tenant, "default", api.QueueRequest{VisibilityTimeoutMS: &visibility}); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Store.PauseQueue(t.Context(), f.Tenant, "default", true); err != nil {
+	if err := f.Store.Directory.PauseQueue(t.Context(), f.Tenant, "default", true); err != nil {
 		t.Fatal(err)
 	}
-	queues, err := f.Store.QueuesSince(t.Context(), time.Unix(0, 0))
+	queues, err := f.Store.Directory.QueuesSince(t.Context(), time.Unix(0, 0))
 	if err != nil || len(queues) != 1 || !queues[0].Paused || *queues[0].VisibilityTimeout != 5*time.Second {
 		t.Fatalf("%+v %v", queues, err)
 	}
@@ -264,10 +264,10 @@ func TestQueueSettingsAndDepths(t *testing.T) {
 	f.MustEnd(queue.Ending{Lease: dead.Lease(), Kind: api.KindFail, Permanent: true})
 	f.Submit(f.Job())
 	f.Exec(`UPDATE jobs SET ready_at = ready_at - interval '10 seconds' WHERE state = 'queued'`)
-	if err := f.Store.PauseQueue(t.Context(), f.Tenant, "empty", true); err != nil {
+	if err := f.Store.Directory.PauseQueue(t.Context(), f.Tenant, "empty", true); err != nil {
 		t.Fatal(err)
 	}
-	counts, err := f.Store.QueuesOf(t.Context(), f.Tenant, directory.QueuePage{Size: 10})
+	counts, err := f.Store.Directory.QueuesOf(t.Context(), f.Tenant, directory.QueuePage{Size: 10})
 	if err != nil || len(counts) != 2 || counts[1].Name != "empty" {
 		t.Fatal(counts, err)
 	}
@@ -302,11 +302,11 @@ func TestRetention(t *testing.T) {
 	orphan := "finished_jobs_" + time.Now().UTC().AddDate(0, 0, -9).Format("20060102")
 	f.Exec(`ALTER TABLE finished_jobs DETACH PARTITION ` + orphan)
 	f.Exec(`COMMENT ON TABLE ` + orphan + ` IS 'forgequeue: past its retention, detached to be dropped (finished_jobs)'`)
-	dropped, err := store.DropPartitions(t.Context())
+	dropped, err := store.Retention.DropPartitions(t.Context())
 	if err != nil || len(dropped) != 4 { // finished: 8, 9 and 40 days; attempts: 40
 		t.Fatalf("%v %v", dropped, err)
 	}
-	if again, err := store.DropPartitions(t.Context()); err != nil || len(again) != 0 {
+	if again, err := store.Retention.DropPartitions(t.Context()); err != nil || len(again) != 0 {
 		t.Fatalf("a repeat: %v %v", again, err)
 	}
 
@@ -315,7 +315,7 @@ func TestRetention(t *testing.T) {
 		f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindFail, Permanent: true})
 	}
 	f.Exec(`UPDATE dead_letters SET died_at = died_at - interval '31 days' WHERE id = (SELECT id FROM dead_letters LIMIT 1)`)
-	if n, err := store.ForgetDead(t.Context(), 10); err != nil || n != 1 || f.Count("dead_letters") != 1 {
+	if n, err := store.DeadLetters.ForgetDead(t.Context(), 10); err != nil || n != 1 || f.Count("dead_letters") != 1 {
 		t.Fatalf("%d %v", n, err)
 	}
 
@@ -325,15 +325,15 @@ func TestRetention(t *testing.T) {
 	}
 	f.Exec(`UPDATE redrives SET created_at = created_at - interval '40 days'`)
 	f.Exec(`UPDATE redrives SET state = 'done', ended_at = statement_timestamp() - interval '31 days' WHERE id = (SELECT id FROM redrives LIMIT 1)`)
-	if n, err := store.ForgetRedrives(t.Context(), 10); err != nil || n != 1 || f.Count("redrives") != 2 {
+	if n, err := store.Retention.ForgetRedrives(t.Context(), 10); err != nil || n != 1 || f.Count("redrives") != 2 {
 		t.Fatalf("%d redrives, %v", n, err)
 	}
 	ctx := audit.WithActor(t.Context(), audit.Actor{Kind: "tenant"})
-	if err := errors.Join(f.Store.PutQueue(ctx, f.Tenant, "q", api.QueueRequest{}), f.Store.PauseQueue(ctx, f.Tenant, "q", true)); err != nil {
+	if err := errors.Join(f.Store.Directory.PutQueue(ctx, f.Tenant, "q", api.QueueRequest{}), f.Store.Directory.PauseQueue(ctx, f.Tenant, "q", true)); err != nil {
 		t.Fatal(err)
 	}
 	f.Exec(`UPDATE audit_log SET at = at - interval '366 days' WHERE action = 'queue.put'`)
-	if n, err := store.ForgetAudit(t.Context(), 10); err != nil || n != 1 || f.Count("audit_log WHERE action = 'queue.put'") != 0 || f.Count("audit_log") != 1 {
+	if n, err := store.Retention.ForgetAudit(t.Context(), 10); err != nil || n != 1 || f.Count("audit_log WHERE action = 'queue.put'") != 0 || f.Count("audit_log") != 1 {
 		t.Fatalf("%d audit entries, %v", n, err)
 	}
 }
@@ -364,7 +364,7 @@ func TestOldReaderDoesNotHoldUpCompletes(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		_, err := store.DropPartitions(background(t))
+		_, err := store.Retention.DropPartitions(background(t))
 		done <- err
 	}()
 	// Until the detach waits for the reader.
@@ -379,7 +379,7 @@ func TestOldReaderDoesNotHoldUpCompletes(t *testing.T) {
 		f.Submit(f.Job())
 		f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 	}
-	if err := store.MakePartitions(t.Context()); err != nil {
+	if err := store.Retention.MakePartitions(t.Context()); err != nil {
 		t.Error(err)
 	}
 	select {
@@ -410,11 +410,11 @@ func TestOldKeysAreForgotten(t *testing.T) {
 	f.Exec(`DELETE FROM finished_jobs WHERE id IN (SELECT unnest(job_ids) FROM idempotency_keys WHERE key = 'done')`)
 	f.Exec(`INSERT INTO idempotency_keys SELECT tenant_id, user_id, operation, 'live one', fingerprint,
 		ARRAY(SELECT id FROM jobs LIMIT 1), status, answer, created_at FROM idempotency_keys WHERE key = 'done'`)
-	first, err := f.Store.ForgetKeys(t.Context(), time.Unix(0, 0), 2)
+	first, err := f.Store.Idempotency.ForgetKeys(t.Context(), time.Unix(0, 0), 2)
 	if err != nil || first.Seen != 2 || first.Last == nil {
 		t.Fatalf("%+v %v", first, err)
 	}
-	second, err := f.Store.ForgetKeys(t.Context(), *first.Last, 10)
+	second, err := f.Store.Idempotency.ForgetKeys(t.Context(), *first.Last, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -438,11 +438,11 @@ func TestSnoozeWithAReason(t *testing.T) {
 	if ended.Err != nil {
 		t.Fatal(ended.Err)
 	}
-	got, err := f.Store.Get(t.Context(), f.Tenant, "", claimed.ID)
+	got, err := f.Store.Jobs.Get(t.Context(), f.Tenant, "", claimed.ID)
 	if err != nil || got.LastError == nil || got.LastError.Type != "no_handler" || got.Attempt != 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	attempts, err := f.Store.Attempts(t.Context(), f.Tenant, "", claimed.ID, 0, 10)
+	attempts, err := f.Store.Jobs.Attempts(t.Context(), f.Tenant, "", claimed.ID, 0, 10)
 	if err != nil || len(attempts) != 0 {
 		t.Errorf("%+v, %v", attempts, err)
 	}

@@ -64,7 +64,7 @@ func TestFailBacksOffThenDies(t *testing.T) {
 		t.Fatal("a job was claimed before its time")
 	}
 	f.Exec(`UPDATE jobs SET run_at = statement_timestamp()`)
-	if lanes, err := f.Store.Promote(t.Context(), queue.AllTime, 10); err != nil || len(lanes) != 1 || lanes[0].Lane != f.Lane.ID {
+	if lanes, err := f.Store.Jobs.Promote(t.Context(), queue.AllTime, 10); err != nil || len(lanes) != 1 || lanes[0].Lane != f.Lane.ID {
 		t.Fatalf("promoted %v (%v)", lanes, err)
 	}
 	second := f.ClaimOne()
@@ -142,7 +142,7 @@ func TestStaleHolderChangesNothing(t *testing.T) {
 				t.Errorf("%s %s: %+v, want a lost lease", when, kind, ended)
 			}
 		}
-		beats, err := f.Store.Heartbeat(t.Context(), []job.Lease{stale.Lease()})
+		beats, err := f.Store.Jobs.Heartbeat(t.Context(), []job.Lease{stale.Lease()})
 		if err != nil || len(beats) != 0 {
 			t.Errorf("%s: a stale heartbeat was accepted: %v %v", when, beats, err)
 		}
@@ -170,7 +170,7 @@ func TestLateHolderMayFinishBeforeTheReaper(t *testing.T) {
 	id := f.Submit(f.Job())[0]
 	claimed := f.ClaimOne()
 	f.Expire(id)
-	beats, err := f.Store.Heartbeat(t.Context(), []job.Lease{claimed.Lease()})
+	beats, err := f.Store.Jobs.Heartbeat(t.Context(), []job.Lease{claimed.Lease()})
 	if err != nil || len(beats) != 1 || time.Until(beats[claimed.Lease()].LeaseExpiresAt) < 20*time.Second {
 		t.Fatalf("heartbeat: %v %v", beats, err)
 	}
@@ -206,13 +206,13 @@ func TestReaperWaitsForHoldersAfterBoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reaped, err := f.Store.Reap(t.Context(), now, 10, celltest.Half); err != nil || len(reaped) != 0 {
+	if reaped, err := f.Store.Jobs.Reap(t.Context(), now, 10, celltest.Half); err != nil || len(reaped) != 0 {
 		t.Fatalf("just after boot: %v %v", reaped, err)
 	}
-	if reaped, err := f.Store.Reap(t.Context(), now.Add(-10*time.Second), 10, celltest.Half); err != nil || len(reaped) != 0 {
+	if reaped, err := f.Store.Jobs.Reap(t.Context(), now.Add(-10*time.Second), 10, celltest.Half); err != nil || len(reaped) != 0 {
 		t.Fatalf("a third of 30 s after boot: %v %v", reaped, err)
 	}
-	if reaped, err := f.Store.Reap(t.Context(), now.Add(-20*time.Second), 10, celltest.Half); err != nil || len(reaped) != 1 {
+	if reaped, err := f.Store.Jobs.Reap(t.Context(), now.Add(-20*time.Second), 10, celltest.Half); err != nil || len(reaped) != 1 {
 		t.Fatalf("two thirds of 30 s after boot: %v %v", reaped, err)
 	}
 }
@@ -227,7 +227,7 @@ func TestTimeoutEndsTheAttempt(t *testing.T) {
 		t.Fatalf("the lease is %v long, want the timeout's minute", got)
 	}
 	f.Exec(`UPDATE jobs SET started_at = started_at - interval '50 seconds', lease_expires_at = lease_expires_at - interval '50 seconds'`)
-	beats, err := f.Store.Heartbeat(t.Context(), []job.Lease{claimed.Lease()})
+	beats, err := f.Store.Jobs.Heartbeat(t.Context(), []job.Lease{claimed.Lease()})
 	if err != nil || time.Until(beats[claimed.Lease()].LeaseExpiresAt) > 11*time.Second {
 		t.Fatalf("a heartbeat carried the job past its timeout: %v %v", beats, err)
 	}
@@ -263,7 +263,7 @@ func TestOutcomeIsRepeatable(t *testing.T) {
 		first := f.MustEnd(ending)
 		ending.Random = 0.9 // the repeat draws again, and must get the first wait
 		f.Exec(`UPDATE jobs SET run_at = statement_timestamp() WHERE id = $1`, ending.Lease.Job)
-		if _, err := f.Store.Promote(t.Context(), queue.AllTime, 10); err != nil {
+		if _, err := f.Store.Jobs.Promote(t.Context(), queue.AllTime, 10); err != nil {
 			t.Fatal(err)
 		}
 		second := f.End(ending)
@@ -282,7 +282,7 @@ func TestOneLeaseTwiceInOneCall(t *testing.T) {
 	f := newFixture(t)
 	f.Submit(f.Job())
 	lease := f.ClaimOne().Lease()
-	ended := f.Store.End(t.Context(), []queue.Ending{
+	ended := f.Store.Jobs.End(t.Context(), []queue.Ending{
 		{Lease: lease, Kind: api.KindComplete}, {Lease: lease, Kind: api.KindComplete}, {Lease: lease, Kind: api.KindFail},
 	})
 	if ended[0].Err != nil || ended[1].Err != nil || !ended[1].Replayed || !errors.Is(ended[2].Err, queue.ErrOutcomeConflict) {
@@ -299,11 +299,11 @@ func TestHeldAndStaleLeaseOfOneJobInOneCall(t *testing.T) {
 	f.Expire(id)
 	f.Reap()
 	held := f.ClaimOne().Lease()
-	beats, err := f.Store.Heartbeat(t.Context(), []job.Lease{stale, held})
+	beats, err := f.Store.Jobs.Heartbeat(t.Context(), []job.Lease{stale, held})
 	if _, ok := beats[held]; err != nil || len(beats) != 1 || !ok {
 		t.Fatalf("%v %v", beats, err)
 	}
-	ended := f.Store.End(t.Context(), []queue.Ending{{Lease: stale, Kind: api.KindComplete}, {Lease: held, Kind: api.KindComplete}})
+	ended := f.Store.Jobs.End(t.Context(), []queue.Ending{{Lease: stale, Kind: api.KindComplete}, {Lease: held, Kind: api.KindComplete}})
 	if !errors.Is(ended[0].Err, queue.ErrLeaseLost) || ended[1].Err != nil {
 		t.Fatalf("%+v", ended)
 	}
@@ -318,10 +318,10 @@ func TestForeignIsLikeUnknown(t *testing.T) {
 	id := f.Submit(f.Job())[0]
 	claimed := f.ClaimOne()
 	stranger := f.NewTenant()
-	if _, err := f.Store.Get(t.Context(), stranger, "", id); !errors.Is(err, store.ErrNotFound) {
+	if _, err := f.Store.Jobs.Get(t.Context(), stranger, "", id); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("get: %v", err)
 	}
-	if _, err := f.Store.Get(t.Context(), f.Tenant, "somebody", id); !errors.Is(err, store.ErrNotFound) {
+	if _, err := f.Store.Jobs.Get(t.Context(), f.Tenant, "somebody", id); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("get for a user: %v", err)
 	}
 	if _, err := queue.ParseLease(stranger, id, claimed.Lease().Token()); !errors.Is(err, store.ErrNotFound) {
@@ -362,7 +362,7 @@ func TestCancelRequestedWinsOverAllButComplete(t *testing.T) {
 			id := f.Submit(f.Job(func(j *submit.NewJob) { j.MaxAttempts = 1 }))[0]
 			claimed := f.ClaimOne()
 			f.Exec(`UPDATE jobs SET cancel_requested = true WHERE id = $1`, id)
-			if beats, err := f.Store.Heartbeat(t.Context(), []job.Lease{claimed.Lease()}); err != nil || !beats[claimed.Lease()].CancelRequested {
+			if beats, err := f.Store.Jobs.Heartbeat(t.Context(), []job.Lease{claimed.Lease()}); err != nil || !beats[claimed.Lease()].CancelRequested {
 				t.Fatalf("the holder did not get it: %v %v", beats, err)
 			}
 			want := api.StateCancelled

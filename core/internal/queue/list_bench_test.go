@@ -40,7 +40,7 @@ FROM generate_series(1, 1000000) n`
 	for name, token := range map[string]string{"page=1": "", "page=1000": deep.String()} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				page, err := store.List(b.Context(), owner, api.JobFilter{}, 50, token)
+				page, err := store.Jobs.List(b.Context(), owner, api.JobFilter{}, 50, token)
 				if err != nil || len(page.Items) != 50 {
 					b.Fatalf("%d items, %v", len(page.Items), err)
 				}
@@ -49,7 +49,7 @@ FROM generate_series(1, 1000000) n`
 	}
 	b.Run("get", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := store.Get(b.Context(), owner, "", deep); err != nil {
+			if _, err := store.Jobs.Get(b.Context(), owner, "", deep); err != nil {
 				b.Fatal(err)
 			}
 		}

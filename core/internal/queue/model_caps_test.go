@@ -52,7 +52,7 @@ func (w *world) runningCaps(t *rapid.T, lane directory.Lane) []usage.Cap {
 
 // checkCounts recounts everything.
 func (w *world) checkCounts(t *rapid.T) {
-	drifts, err := w.stores[0].Verify(w.ctx)
+	drifts, err := w.stores[0].Counts.Verify(w.ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func (w *world) checkCounts(t *rapid.T) {
 		t.Fatalf("drift: %v", drift)
 	}
 	if w.steps%3 == 0 {
-		if _, _, err := w.stores[1].PruneUsage(w.ctx, usage.CountKey{}); err != nil {
+		if _, _, err := w.stores[1].Counts.PruneUsage(w.ctx, usage.CountKey{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -193,7 +193,7 @@ func (w *world) checkAttempts(t *rapid.T, rows pgx.Rows) {
 func (w *world) checkGets(ids []uuid.UUID) {
 	for i, id := range ids {
 		j := w.jobs[id]
-		got, err := w.stores[i%2].Get(w.ctx, j.tenant, "", id)
+		got, err := w.stores[i%2].Jobs.Get(w.ctx, j.tenant, "", id)
 		if j.state == discarded {
 			if !errors.Is(err, store.ErrNotFound) {
 				w.Fatalf("a discarded job: %+v %v", got, err)
@@ -209,7 +209,7 @@ func (w *world) checkGets(ids []uuid.UUID) {
 		if i > 0 {
 			continue
 		}
-		if _, err := w.stores[1].Get(w.ctx, w.other(j.tenant), "", id); !errors.Is(err, store.ErrNotFound) {
+		if _, err := w.stores[1].Jobs.Get(w.ctx, w.other(j.tenant), "", id); !errors.Is(err, store.ErrNotFound) {
 			w.Fatalf("another tenant's get: %v", err)
 		}
 	}

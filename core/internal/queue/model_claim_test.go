@@ -33,12 +33,12 @@ func (w *world) claim(t *rapid.T) {
 		})
 	}
 	store := w.store()
-	if _, _, err := store.SeenClaiming(w.ctx, worker.owner, worker.id, directory.Claiming{Queues: []string{"default"}}); err != nil {
+	if _, _, err := store.Directory.SeenClaiming(w.ctx, worker.owner, worker.id, directory.Claiming{Queues: []string{"default"}}); err != nil {
 		t.Fatal(err)
 	}
 	worker.known, worker.dead = true, false
 	want := w.next(lanes, most)
-	taken, err := store.Claim(w.ctx, request)
+	taken, err := store.Claims.Claim(w.ctx, request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func (w *world) heartbeat(t *rapid.T) {
 			want[lease] = j
 		}
 	}
-	beats, err := w.store().Heartbeat(w.ctx, leases)
+	beats, err := w.store().Jobs.Heartbeat(w.ctx, leases)
 	if err != nil {
 		t.Fatal(err)
 	}

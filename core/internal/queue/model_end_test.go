@@ -110,11 +110,11 @@ func (w *world) giveBack(t *rapid.T) {
 		lease := w.anyLease(t, j)
 		leases, endings = append(leases, lease), append(endings, queue.Ending{Lease: lease, Kind: api.KindRelease})
 	}
-	w.expectEnded(t, endings, w.store().GiveBack(w.ctx, leases))
+	w.expectEnded(t, endings, w.store().Jobs.GiveBack(w.ctx, leases))
 }
 
 func (w *world) end(t *rapid.T, endings ...queue.Ending) {
-	w.expectEnded(t, endings, w.store().End(w.ctx, endings))
+	w.expectEnded(t, endings, w.store().Jobs.End(w.ctx, endings))
 }
 
 // expectEnded predicts each ending as if it were alone: what a flush makes of

@@ -48,7 +48,7 @@ func (w *world) cancelRunning(t *rapid.T) {
 
 func (w *world) cancelOne(t *rapid.T, j *modelJob) {
 	who := w.callerOf(t, j)
-	got, did, err := w.store().Cancel(w.ctx, who.tenant, who.user, j.id)
+	got, did, err := w.store().Jobs.Cancel(w.ctx, who.tenant, who.user, j.id)
 	switch {
 	case !who.sees(j):
 		if !errors.Is(err, store.ErrNotFound) {
@@ -95,7 +95,7 @@ func (w *world) redrive(t *rapid.T) {
 	if rapid.Bool().Draw(t, "capped") {
 		capsOf = func(name string, user *string) []usage.Cap { return w.activeCaps(t, who.tenant, name, user) }
 	}
-	got := w.store().Redrive(w.ctx, who.tenant, who.user, ids, capsOf)
+	got := w.store().DeadLetters.Redrive(w.ctx, who.tenant, who.user, ids, capsOf)
 	want, tick := make([]error, len(ids)), w.tick+1
 	for i, id := range ids {
 		j := w.jobs[id]
@@ -139,7 +139,7 @@ func (w *world) redriveOneByOne(ids []uuid.UUID, errs []error, tick int) {
 func (w *world) discard(t *rapid.T) {
 	ids := w.dead(t)
 	who := w.callerOf(t, w.jobs[ids[0]])
-	got, err := w.store().Discard(w.ctx, who.tenant, who.user, ids)
+	got, err := w.store().DeadLetters.Discard(w.ctx, who.tenant, who.user, ids)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func (w *world) flush(t *rapid.T, keyed bool) {
 	for i := range batch {
 		submissions[i] = batch[i].Submission
 	}
-	answers, err := w.store().Submit(w.ctx, submissions)
+	answers, err := w.store().Submits.Submit(w.ctx, submissions)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func (w *world) expire(t *rapid.T) {
 
 func (w *world) reap(t *rapid.T) {
 	batch := rapid.SampledFrom([]int{1, 2, 100}).Draw(t, "batch")
-	got, err := w.store().Reap(w.ctx, time.Unix(0, 0), batch, celltest.Half)
+	got, err := w.store().Jobs.Reap(w.ctx, time.Unix(0, 0), batch, celltest.Half)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func (w *world) comeDue(t *rapid.T) {
 
 func (w *world) promote(t *rapid.T) {
 	batch := rapid.SampledFrom([]int{1, 2, 100}).Draw(t, "batch")
-	got, err := w.store().Promote(w.ctx, queue.AllTime, batch)
+	got, err := w.store().Jobs.Promote(w.ctx, queue.AllTime, batch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func (w *world) runLate(t *rapid.T) {
 
 func (w *world) expireDeadlines(t *rapid.T) {
 	batch := rapid.SampledFrom([]int{1, 2, 100}).Draw(t, "batch")
-	got, err := w.store().ExpireDeadlines(w.ctx, queue.AllTime, batch)
+	got, err := w.store().Jobs.ExpireDeadlines(w.ctx, queue.AllTime, batch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,10 +125,10 @@ func (w *world) workerDies(t *rapid.T) {
 		t.Fatal(err)
 	}
 	store := w.store()
-	if aged, err := store.AgeWorkers(w.ctx, time.Time{}); err != nil || aged != (directory.Aged{Dead: 1}) {
+	if aged, err := store.Directory.AgeWorkers(w.ctx, time.Time{}); err != nil || aged != (directory.Aged{Dead: 1}) {
 		t.Fatalf("%+v %v", aged, err)
 	}
-	if _, err := store.BeatWorker(w.ctx, worker.owner, worker.id); !errors.Is(err, directory.ErrWorkerUnknown) {
+	if _, err := store.Directory.BeatWorker(w.ctx, worker.owner, worker.id); !errors.Is(err, directory.ErrWorkerUnknown) {
 		t.Fatalf("the heartbeat of a dead worker: %v", err)
 	}
 	worker.dead = true
@@ -136,7 +136,7 @@ func (w *world) workerDies(t *rapid.T) {
 
 func (w *world) reapDead(t *rapid.T) {
 	batch := rapid.SampledFrom([]int{1, 2, 100}).Draw(t, "batch")
-	got, err := w.store().ReapDead(w.ctx, batch, celltest.Half)
+	got, err := w.store().Jobs.ReapDead(w.ctx, batch, celltest.Half)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,12 +92,12 @@ func newWorld(ctx context.Context, t *rapid.T, stores [2]*cell.Cell, direct *pgx
 	w := &world{T: t, ctx: ctx, stores: stores, direct: direct, jobs: map[uuid.UUID]*modelJob{}, keys: map[modelKey]remembered{}}
 	for i := range w.tenants {
 		id := uuid.Must(uuid.NewV7())
-		if _, err := stores[i].CreateTenant(ctx, id, api.TenantRequest{Name: "model"}); err != nil {
+		if _, err := stores[i].Directory.CreateTenant(ctx, id, api.TenantRequest{Name: "model"}); err != nil {
 			t.Fatal(err)
 		}
 		w.tenants[i] = id
 		for _, tags := range [][]string{nil, {"gpu"}} {
-			made, err := stores[1-i].EnsureLanes(ctx, id, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(id, "default", "test", tags)}})
+			made, err := stores[1-i].Directory.EnsureLanes(ctx, id, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(id, "default", "test", tags)}})
 			if err != nil {
 				t.Fatal(err)
 			}

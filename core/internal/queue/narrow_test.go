@@ -29,16 +29,16 @@ func TestAnswersWithoutPayloadsReadNone(t *testing.T) {
 	keyed := f.Job(func(j *submit.NewJob) { j.DedupeKey = new("k"); j.MaxAttempts = 1 })
 	f.Submit(keyed)
 	keyed.ID = uuid.Must(uuid.NewV7())
-	if _, err := store.Submit(t.Context(), []submit.Submission{{Tenant: f.Tenant, Jobs: []submit.NewJob{keyed}}}); err != nil {
+	if _, err := store.Submits.Submit(t.Context(), []submit.Submission{{Tenant: f.Tenant, Jobs: []submit.NewJob{keyed}}}); err != nil {
 		t.Fatal(err)
 	}
 	claimed := f.ClaimOne()
 	failed := []queue.Ending{{Lease: claimed.Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "t"}}}
-	store.End(t.Context(), failed)
-	if again := store.End(t.Context(), failed); again[0].Err != nil || !again[0].Replayed {
+	store.Jobs.End(t.Context(), failed)
+	if again := store.Jobs.End(t.Context(), failed); again[0].Err != nil || !again[0].Replayed {
 		t.Fatalf("the repeat is %+v", again[0])
 	}
-	if redriven := store.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{claimed.ID}, nil); redriven[0].Err != nil {
+	if redriven := store.DeadLetters.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{claimed.ID}, nil); redriven[0].Err != nil {
 		t.Fatal(redriven[0].Err)
 	}
 	conn := celltest.Connect(t, f.URL)

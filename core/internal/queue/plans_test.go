@@ -137,14 +137,14 @@ func linkedPath(run *fixture) {
 		}
 		endings = append(endings, ending)
 	}
-	store.End(ctx, endings)
+	store.Jobs.End(ctx, endings)
 	for range 20 {
-		if _, err := store.FollowUp(ctx, run.Tenant); err != nil {
+		if _, err := store.Jobs.FollowUp(ctx, run.Tenant); err != nil {
 			run.Fatal(err)
 		}
 	}
 	run.Get(children[0].ID)
-	if _, err := store.List(ctx, run.Tenant, api.JobFilter{}, 50, ""); err != nil {
+	if _, err := store.Jobs.List(ctx, run.Tenant, api.JobFilter{}, 50, ""); err != nil {
 		run.Fatal(err)
 	}
 	flow := submit.Submission{Tenant: run.Tenant, Batch: true, Atomic: true, Jobs: run.Jobs(2, in), Workflow: &workflow.New{ID: uuid.Must(uuid.NewV7()), Name: "w", Metadata: []byte("{}"), Refs: []string{"a", "b"}}}
@@ -152,8 +152,8 @@ func linkedPath(run *fixture) {
 	run.TrySubmit(flow)
 	run.TrySubmit(more)
 	workflowPath(run, flow.Workflow.ID, children[0].ID)
-	_, oldestErr := store.WaitingTenants(ctx)
-	_, forgetErr := store.ForgetEdges(ctx, time.Hour, dependency.EdgePlace{}, 100)
+	_, oldestErr := store.Dependencies.WaitingTenants(ctx)
+	_, forgetErr := store.Dependencies.ForgetEdges(ctx, time.Hour, dependency.EdgePlace{}, 100)
 	if err := errors.Join(oldestErr, forgetErr); err != nil {
 		run.Fatal(err)
 	}
@@ -163,28 +163,28 @@ func linkedPath(run *fixture) {
 func webhookPath(run *fixture) {
 	run.Helper()
 	ctx, store := run.Context(), run.Store
-	_, tenantsErr := store.EventTenants(ctx)
-	step, nextErr := store.NextEvents(ctx, run.Tenant)
+	_, tenantsErr := store.Webhooks.EventTenants(ctx)
+	step, nextErr := store.Deliveries.NextEvents(ctx, run.Tenant)
 	if err := errors.Join(tenantsErr, nextErr); err != nil || len(step.Lanes) == 0 {
 		run.Fatal(len(step.Lanes), err)
 	}
 	for name := range step.Lanes {
-		made, err := store.EnsureLanes(ctx, run.Tenant, []directory.LaneAsk{{LaneKey: name.Key(run.Tenant)}})
+		made, err := store.Directory.EnsureLanes(ctx, run.Tenant, []directory.LaneAsk{{LaneKey: name.Key(run.Tenant)}})
 		if err != nil {
 			run.Fatal(err)
 		}
 		step.Lanes[name] = made[0].ID
 	}
-	delivered, err := store.Deliver(ctx, &step)
+	delivered, err := store.Deliveries.Deliver(ctx, &step)
 	if err != nil || len(delivered.Answers) == 0 {
 		run.Fatal(len(delivered.Answers), err)
 	}
-	_, listErr := store.Webhooks(ctx, run.Tenant, "", 50)
-	rotateErr := store.RotateSecret(ctx, run.Tenant, "all", func([]byte, []byte) ([]byte, error) { return []byte("sealed"), nil })
-	callsErr := store.RecordLastCalls(ctx, []webhook.LastCall{{Tenant: run.Tenant, Name: "all", Status: new(200)}})
-	deleteErr := store.DeleteWebhook(ctx, run.Tenant, "all")
-	_, deletedErr := store.DeletedWebhooks(ctx, 100)
-	_, removeErr := store.RemoveWebhookData(ctx, webhook.Deleted{TenantID: run.Tenant, Name: "all"}, 100)
+	_, listErr := store.Webhooks.Webhooks(ctx, run.Tenant, "", 50)
+	rotateErr := store.Webhooks.RotateSecret(ctx, run.Tenant, "all", func([]byte, []byte) ([]byte, error) { return []byte("sealed"), nil })
+	callsErr := store.Webhooks.RecordLastCalls(ctx, []webhook.LastCall{{Tenant: run.Tenant, Name: "all", Status: new(200)}})
+	deleteErr := store.Webhooks.DeleteWebhook(ctx, run.Tenant, "all")
+	_, deletedErr := store.Webhooks.DeletedWebhooks(ctx, 100)
+	_, removeErr := store.Webhooks.RemoveWebhookData(ctx, webhook.Deleted{TenantID: run.Tenant, Name: "all"}, 100)
 	if err := errors.Join(listErr, rotateErr, callsErr, deleteErr, deletedErr, removeErr); err != nil {
 		run.Fatal(err)
 	}
@@ -194,13 +194,13 @@ func webhookPath(run *fixture) {
 func workflowPath(run *fixture, id, child uuid.UUID) {
 	run.Helper()
 	ctx, store := run.Context(), run.Store
-	_, detailErr := store.WorkflowDetail(ctx, run.Tenant, "", id)
-	_, listErr := store.ListWorkflows(ctx, run.Tenant, "", api.WorkflowFilter{State: api.WorkflowRunning}, 50, "")
-	_, parentsErr := store.Parents(ctx, run.Tenant, "", child, queue.ParentsPage{Size: 200})
-	live, liveErr := store.Uncancelled(ctx, id)
-	_, _, cancelErr := store.CancelAll(ctx, run.Tenant, live)
-	_, deadErr := store.DeadLettersOfWorkflow(ctx, id)
-	_, forgetErr := store.ForgetWorkflows(ctx, time.Hour, uuid.Nil, 100)
+	_, detailErr := store.Workflows.WorkflowDetail(ctx, run.Tenant, "", id)
+	_, listErr := store.Workflows.ListWorkflows(ctx, run.Tenant, "", api.WorkflowFilter{State: api.WorkflowRunning}, 50, "")
+	_, parentsErr := store.Jobs.Parents(ctx, run.Tenant, "", child, queue.ParentsPage{Size: 200})
+	live, liveErr := store.Workflows.Uncancelled(ctx, id)
+	_, _, cancelErr := store.Jobs.CancelAll(ctx, run.Tenant, live)
+	_, deadErr := store.Workflows.DeadLettersOfWorkflow(ctx, id)
+	_, forgetErr := store.Workflows.ForgetWorkflows(ctx, time.Hour, uuid.Nil, 100)
 	if err := errors.Join(detailErr, listErr, parentsErr, liveErr, cancelErr, deadErr, forgetErr); err != nil {
 		run.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func hotPath(f *fixture, store *cell.Cell) {
 	run.Submit(run.Jobs(5, func(j *submit.NewJob) { j.Caps = []usage.Cap{run.ActiveCap(1000)} })...)
 	run.Submit(run.Job(func(j *submit.NewJob) { j.Delay = time.Hour }), run.Job(func(j *submit.NewJob) { j.DedupeKey = new("x") }))
 	run.Submit(run.Job(func(j *submit.NewJob) { j.DedupeKey = new("x") }))
-	_, err := store.PutWebhook(ctx, run.Tenant, "all", api.WebhookRequest{
+	_, err := store.Webhooks.PutWebhook(ctx, run.Tenant, "all", api.WebhookRequest{
 		URL: "https://example.com", Events: []string{api.EventJobCompleted, api.EventJobDeadLetter, api.EventJobCancelled, api.EventWorkflowEnded},
 	}, []byte("sealed"))
 	must(err)
@@ -232,23 +232,23 @@ func hotPath(f *fixture, store *cell.Cell) {
 	webhookPath(run)
 
 	var shares []claim.Share
-	lanes, err := store.LanesAfter(ctx, 0, time.Time{})
+	lanes, err := store.Directory.LanesAfter(ctx, 0, time.Time{})
 	must(err)
-	_, _, err = store.RetireLanes(ctx, 100)
+	_, _, err = store.Directory.RetireLanes(ctx, 100)
 	must(err)
-	_, _, err = store.DeleteLanes(ctx, 100)
+	_, _, err = store.Directory.DeleteLanes(ctx, 100)
 	must(err)
-	_, _, err = store.OrphanLanes(ctx, 0, 100)
+	_, _, err = store.Directory.OrphanLanes(ctx, 0, 100)
 	must(err)
-	must(store.PutQueue(ctx, run.Tenant, "gone", api.QueueRequest{}))
+	must(store.Directory.PutQueue(ctx, run.Tenant, "gone", api.QueueRequest{}))
 	run.NewLane(run.Tenant, "gone")
-	must(store.DeleteQueue(ctx, run.Tenant, "gone"))
-	settled, err := store.SettleDeletedQueues(ctx, directory.DeletedQueuePlace{}, 100)
+	must(store.Directory.DeleteQueue(ctx, run.Tenant, "gone"))
+	settled, err := store.Directory.SettleDeletedQueues(ctx, directory.DeletedQueuePlace{}, 100)
 	must(err)
 	if settled.Seen != 1 {
 		f.Fatalf("settled = %+v", settled)
 	}
-	_, err = store.JobsOfLane(ctx, lanes[0].ID, 100)
+	_, err = store.Directory.JobsOfLane(ctx, lanes[0].ID, 100)
 	must(err)
 	request := claim.Request{Workers: []claim.Worker{{ID: "w", Max: 100}}, Owner: tenant.Platform, LeaseID: uuid.New()}
 	for _, lane := range lanes[:25] {
@@ -256,26 +256,26 @@ func hotPath(f *fixture, store *cell.Cell) {
 		shares = append(shares, celltest.ShareOf(4, lane.Lane, 9, 5, 4, 3, 0))
 	}
 	request.Shares = shares
-	taken, err := store.Claim(ctx, request)
+	taken, err := store.Claims.Claim(ctx, request)
 	must(err)
 	if len(taken.Jobs) != 100 {
 		f.Fatalf("claimed %d", len(taken.Jobs))
 	}
 	request.Lanes[0].Caps, request.LeaseID = []usage.Cap{{CountKey: usage.CountKey{Tenant: lanes[0].Tenant, Counter: usage.RunningTenant}, Limit: 5000}}, uuid.New()
 	request.Lanes[1].Rates = []usage.Rate{{QueueKey: tenant.QueueKey{Tenant: lanes[1].Tenant, Name: "default"}, PerSecond: 100}}
-	capped, err := store.Claim(ctx, request)
+	capped, err := store.Claims.Claim(ctx, request)
 	must(err)
 	leases := make([]job.Lease, len(taken.Jobs))
 	for i := range taken.Jobs {
 		leases[i] = taken.Jobs[i].Lease()
 	}
-	_, err = store.Heartbeat(ctx, leases)
+	_, err = store.Jobs.Heartbeat(ctx, leases)
 	must(err)
 	reports := queue.Plain(leases)
 	for i := range reports {
 		reports[i].Checkpoint = []byte(`{"page":7}`)
 	}
-	_, err = store.Report(ctx, reports)
+	_, err = store.Jobs.Report(ctx, reports)
 	must(err)
 	endings := make([]queue.Ending, len(leases))
 	for i := range leases {
@@ -284,11 +284,11 @@ func hotPath(f *fixture, store *cell.Cell) {
 			endings[i].Error, endings[i].Permanent = &api.JobError{Type: "t", Message: "m"}, i%2 == 0
 		}
 	}
-	store.End(ctx, endings)
-	store.End(ctx, endings) // repeats
-	store.GiveBack(ctx, []job.Lease{capped.Jobs[0].Lease()})
+	store.Jobs.End(ctx, endings)
+	store.Jobs.End(ctx, endings) // repeats
+	store.Jobs.GiveBack(ctx, []job.Lease{capped.Jobs[0].Lease()})
 	for i := range endings {
-		if _, err = store.DeleteJob(ctx, endings[i].Lease.Tenant, "", endings[i].Lease.Job); err != nil && !errors.Is(err, queue.ErrLive) {
+		if _, err = store.Jobs.DeleteJob(ctx, endings[i].Lease.Tenant, "", endings[i].Lease.Job); err != nil && !errors.Is(err, queue.ErrLive) {
 			f.Fatal(err)
 		}
 	}
@@ -297,73 +297,73 @@ func hotPath(f *fixture, store *cell.Cell) {
 	for _, lane := range lanes[:50] {
 		lists = append(lists, celltest.ShareOf(1, lane.Lane, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0).Lists...)
 	}
-	_, err = store.Probe(ctx, lists, 8)
+	_, err = store.Claims.Probe(ctx, lists, 8)
 	must(err)
-	_, err = store.Scan(ctx, claim.ReadyList{}, 500)
+	_, err = store.Claims.Scan(ctx, claim.ReadyList{}, 500)
 	must(err)
-	_, err = store.ReadyLanes(ctx, []directory.LaneID{lanes[0].ID, lanes[1].ID})
+	_, err = store.Claims.ReadyLanes(ctx, []directory.LaneID{lanes[0].ID, lanes[1].ID})
 	must(err)
 
-	must(store.PutQueue(ctx, lanes[0].Tenant, lanes[0].Queue, api.QueueRequest{}))
-	counted, err := store.QueuesOf(ctx, lanes[0].Tenant, directory.QueuePage{Size: 50})
+	must(store.Directory.PutQueue(ctx, lanes[0].Tenant, lanes[0].Queue, api.QueueRequest{}))
+	counted, err := store.Directory.QueuesOf(ctx, lanes[0].Tenant, directory.QueuePage{Size: 50})
 	must(err)
 	if len(counted) == 0 || counted[0].Queued == 0 {
 		f.Fatalf("counted %+v", counted)
 	}
-	_, err = store.QueuesOf(ctx, lanes[0].Tenant, directory.QueuePage{Size: 50, CountTogether: 100})
+	_, err = store.Directory.QueuesOf(ctx, lanes[0].Tenant, directory.QueuePage{Size: 50, CountTogether: 100})
 	must(err)
-	_, err = store.HeldBy(ctx, lanes[0].Tenant, "w", time.Now().Add(time.Hour), 100)
+	_, err = store.Jobs.HeldBy(ctx, lanes[0].Tenant, "w", time.Now().Add(time.Hour), 100)
 	must(err)
-	_, err = store.RemoveWorker(ctx, lanes[0].Tenant, "w")
+	_, err = store.Directory.RemoveWorker(ctx, lanes[0].Tenant, "w")
 	must(err)
 	f.Exec(`UPDATE jobs SET lease_expires_at = now() - interval '1 minute' WHERE id IN (SELECT id FROM jobs WHERE state = 'running' LIMIT 100)`)
 	f.Exec(`UPDATE jobs SET run_at = now() - interval '1 minute' WHERE id IN (SELECT id FROM jobs WHERE state = 'scheduled' LIMIT 100)`)
 	f.Exec(`UPDATE jobs SET deadline = now() - interval '1 minute' WHERE id IN (SELECT id FROM jobs WHERE deadline IS NOT NULL LIMIT 100)`)
-	_, err = store.Reap(ctx, time.Now().Add(-time.Hour), 100, func() float64 { return 0.5 })
+	_, err = store.Jobs.Reap(ctx, time.Now().Add(-time.Hour), 100, func() float64 { return 0.5 })
 	must(err)
-	_, err = store.Promote(ctx, queue.AllTime, 100)
+	_, err = store.Jobs.Promote(ctx, queue.AllTime, 100)
 	must(err)
-	_, _, err = store.NextDue(ctx, queue.AllTime)
+	_, _, err = store.Jobs.NextDue(ctx, queue.AllTime)
 	must(err)
-	_, err = store.ExpireDeadlines(ctx, queue.AllTime, 100)
+	_, err = store.Jobs.ExpireDeadlines(ctx, queue.AllTime, 100)
 	must(err)
-	_, err = store.Totals(ctx, 1000)
+	_, err = store.Jobs.Totals(ctx, 1000)
 	must(err)
 	id := capped.Jobs[1].ID
-	_, err = store.Get(ctx, capped.Jobs[1].TenantID, "", id)
+	_, err = store.Jobs.Get(ctx, capped.Jobs[1].TenantID, "", id)
 	must(err)
-	_, err = store.Line(ctx, queue.Spot{ID: id, Lane: lanes[3].Lane, Priority: 5, Beside: []directory.LaneID{lanes[0].ID, lanes[1].ID}})
+	_, err = store.Jobs.Line(ctx, queue.Spot{ID: id, Lane: lanes[3].Lane, Priority: 5, Beside: []directory.LaneID{lanes[0].ID, lanes[1].ID}})
 	must(err)
-	_, err = store.ReportDrain(ctx, uuid.New(), drain.Report{Lanes: []drain.LaneRate{{Lane: lanes[3].ID, PerSecond: 1}}})
+	_, err = store.Drain.ReportDrain(ctx, uuid.New(), drain.Report{Lanes: []drain.LaneRate{{Lane: lanes[3].ID, PerSecond: 1}}})
 	must(err)
-	_, err = store.DrainReports(ctx, id)
+	_, err = store.Drain.DrainReports(ctx, id)
 	must(err)
-	_, err = store.Looks(ctx, []uuid.UUID{id})
+	_, err = store.Jobs.Looks(ctx, []uuid.UUID{id})
 	must(err)
-	_, err = store.List(ctx, lanes[3].Tenant, api.JobFilter{}, 50, "")
+	_, err = store.Jobs.List(ctx, lanes[3].Tenant, api.JobFilter{}, 50, "")
 	must(err)
-	_, err = store.DeadLetters(ctx, lanes[3].Tenant, "", api.DeadLetterFilter{}, 50, "")
+	_, err = store.DeadLetters.DeadLetters(ctx, lanes[3].Tenant, "", api.DeadLetterFilter{}, 50, "")
 	must(err)
-	_, err = store.Attempts(ctx, capped.Jobs[1].TenantID, "", id, 0, 50)
+	_, err = store.Jobs.Attempts(ctx, capped.Jobs[1].TenantID, "", id, 0, 50)
 	must(err)
-	_, _, err = store.Cancel(ctx, capped.Jobs[2].TenantID, "", capped.Jobs[2].ID)
+	_, _, err = store.Jobs.Cancel(ctx, capped.Jobs[2].TenantID, "", capped.Jobs[2].ID)
 	must(err)
-	dead, err := store.DeadLetters(ctx, lanes[4].Tenant, "", api.DeadLetterFilter{}, 20, "")
+	dead, err := store.DeadLetters.DeadLetters(ctx, lanes[4].Tenant, "", api.DeadLetterFilter{}, 20, "")
 	must(err)
 	var ids []uuid.UUID
 	for _, one := range dead.Items {
 		ids = append(ids, uuid.MustParse(one.Job.ID))
 	}
-	store.Redrive(ctx, lanes[4].Tenant, "", ids[:10], nil)
-	_, err = store.Discard(ctx, lanes[4].Tenant, "", ids[10:])
+	store.DeadLetters.Redrive(ctx, lanes[4].Tenant, "", ids[:10], nil)
+	_, err = store.DeadLetters.Discard(ctx, lanes[4].Tenant, "", ids[10:])
 	must(err)
 	leaves := lanes[5].Tenant
 	f.Exec(`INSERT INTO tenants (id, name, plan, weight, overrides, created_at) VALUES ($1, 'leaves', 'standard', 1, '{}', now()) ON CONFLICT DO NOTHING`, leaves)
-	_, err = store.DeleteTenant(ctx, leaves)
+	_, err = store.Directory.DeleteTenant(ctx, leaves)
 	must(err)
 	var place directory.RemovalPlace
 	for removed := 1; removed > 0; {
-		removed, place, err = store.RemoveTenantData(ctx, leaves, place, 100)
+		removed, place, err = store.Directory.RemoveTenantData(ctx, leaves, place, 100)
 		must(err)
 	}
 }

@@ -60,7 +60,7 @@ func TestReapAfterASilence(t *testing.T) {
 		return at
 	}
 	reap := func(h queue.Contact) int {
-		reaped, _, err := f.Store.ReapAfter(t.Context(), &h, queue.AllTime, queue.ReapPlace{}, 10, celltest.Half)
+		reaped, _, err := f.Store.Jobs.ReapAfter(t.Context(), &h, queue.AllTime, queue.ReapPlace{}, 10, celltest.Half)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ func TestReapAfterTheClockWasSetBack(t *testing.T) {
 	f := newFixture(t)
 	f.Submit(f.Jobs(1)...)
 	f.Expire(f.ClaimOne().ID)
-	if reaped, err := f.Store.Reap(t.Context(), time.Now().Add(time.Hour), 10, celltest.Half); err != nil || len(reaped) != 1 {
+	if reaped, err := f.Store.Jobs.Reap(t.Context(), time.Now().Add(time.Hour), 10, celltest.Half); err != nil || len(reaped) != 1 {
 		t.Errorf("%d leases are taken back, want 1: %v", len(reaped), err)
 	}
 }

@@ -36,11 +36,11 @@ func TestRepeatGetsTheSameAnswerUntilTheNextClaim(t *testing.T) {
 	}
 	repeat("scheduled")
 	f.Exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 second'`)
-	if expired, err := f.Store.ExpireDeadlines(t.Context(), queue.AllTime, 10); err != nil || len(expired) != 1 {
+	if expired, err := f.Store.Jobs.ExpireDeadlines(t.Context(), queue.AllTime, 10); err != nil || len(expired) != 1 {
 		t.Fatalf("%+v %v", expired, err)
 	}
 	repeat("expired by its deadline")
-	if got := f.Store.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{id}, nil)[0]; got.Err != nil {
+	if got := f.Store.DeadLetters.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{id}, nil)[0]; got.Err != nil {
 		t.Fatal(got.Err)
 	}
 	repeat("redriven")
@@ -58,7 +58,7 @@ func TestRepeatAndConflictInOneCall(t *testing.T) {
 	f.Submit(f.Job())
 	lease := f.ClaimOne().Lease()
 	f.MustEnd(queue.Ending{Lease: lease, Kind: api.KindComplete})
-	got := f.Store.End(t.Context(), []queue.Ending{{Lease: lease, Kind: api.KindFail}, {Lease: lease, Kind: api.KindComplete}})
+	got := f.Store.Jobs.End(t.Context(), []queue.Ending{{Lease: lease, Kind: api.KindFail}, {Lease: lease, Kind: api.KindComplete}})
 	if !errors.Is(got[0].Err, queue.ErrOutcomeConflict) || got[1].Err != nil || !got[1].Replayed {
 		t.Fatalf("%+v", got)
 	}
@@ -71,12 +71,12 @@ func TestDeadWorkersAttemptIsNoTimeout(t *testing.T) {
 	f := newFixture(t)
 	timeout := int64(60_000)
 	id := f.Submit(f.Job(func(j *submit.NewJob) { j.TimeoutMS, j.MaxAttempts = &timeout, 1 }))[0]
-	if _, _, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "w1", directory.Claiming{}); err != nil {
+	if _, _, err := f.Store.Directory.SeenClaiming(t.Context(), f.Tenant, "w1", directory.Claiming{}); err != nil {
 		t.Fatal(err)
 	}
 	f.Claim(1, time.Hour)
 	f.Exec(`UPDATE workers SET status = 'DEAD'`)
-	reaped, err := f.Store.ReapDead(t.Context(), 10, celltest.Half)
+	reaped, err := f.Store.Jobs.ReapDead(t.Context(), 10, celltest.Half)
 	if err != nil || len(reaped) != 1 || reaped[0].Event != job.LeaseExpired || reaped[0].Verdict.Reason != job.WorkerLost {
 		t.Fatalf("%+v %v", reaped, err)
 	}
@@ -103,7 +103,7 @@ func TestReaperLeavesALeaseThatIsBeingRenewed(t *testing.T) {
 	}
 	done := make(chan []queue.Reaped, 1)
 	go func() {
-		reaped, err := f.Store.Reap(background(t), time.Unix(0, 0), 10, celltest.Half)
+		reaped, err := f.Store.Jobs.Reap(background(t), time.Unix(0, 0), 10, celltest.Half)
 		if err != nil {
 			t.Error(err)
 		}

@@ -25,7 +25,7 @@ func (f *fixture) report(lease job.Lease, percent float64, checkpoint string) bo
 	if checkpoint == "" {
 		one.Checkpoint = nil
 	}
-	beats, err := f.Store.Report(f.Context(), []queue.Report{one})
+	beats, err := f.Store.Jobs.Report(f.Context(), []queue.Report{one})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestCheckpointIsHandedToTheNextAttempt(t *testing.T) {
 	f.Exec(`UPDATE jobs SET attempt = max_attempts`)
 	f.MustEnd(queue.Ending{Lease: c.Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "t", Message: "m"}})
 	f.wantShown("a dead letter", id, `60 {"n": 1}`)
-	if redriven := f.Store.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{id}, nil); redriven[0].Err != nil {
+	if redriven := f.Store.DeadLetters.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{id}, nil); redriven[0].Err != nil {
 		t.Fatal(redriven[0].Err)
 	}
 	c = again("after a redrive")
@@ -133,7 +133,7 @@ func TestReportsAreFenced(t *testing.T) {
 		{{Lease: fresh.Lease(), Progress: &api.Progress{Percent: &eleven}, Checkpoint: []byte(`"early"`)}, {Lease: fresh.Lease(), Checkpoint: []byte(`2`)}, {Lease: beside.Lease()}},
 		{{Lease: fresh.Lease(), Checkpoint: []byte(`3`)}, {Lease: fresh.Lease(), Progress: &api.Progress{Percent: &twelve}}, {Lease: beside.Lease()}},
 	} {
-		beats, err := f.Store.Report(t.Context(), reports)
+		beats, err := f.Store.Jobs.Report(t.Context(), reports)
 		if _, held := beats[fresh.Lease()]; err != nil || !held || len(beats) != 2 {
 			t.Errorf("%d: %v %v", i, beats, err)
 		}

@@ -24,10 +24,10 @@ func BenchmarkSteps(b *testing.B) {
 		for _, n := range []int{10, 100, 1000} {
 			b.Run(fmt.Sprintf("%s/%d", step.name, n), func(b *testing.B) {
 				owner := uuid.Must(uuid.NewV7())
-				if _, err := store.CreateTenant(b.Context(), owner, api.TenantRequest{Name: "test"}); err != nil {
+				if _, err := store.Directory.CreateTenant(b.Context(), owner, api.TenantRequest{Name: "test"}); err != nil {
 					b.Fatal(err)
 				}
-				made, err := store.EnsureLanes(b.Context(), owner, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(owner, "q", "test", nil)}})
+				made, err := store.Directory.EnsureLanes(b.Context(), owner, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(owner, "q", "test", nil)}})
 				if err != nil {
 					b.Fatal(err)
 				}

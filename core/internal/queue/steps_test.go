@@ -38,7 +38,7 @@ func (s *steps) submit(delay time.Duration) {
 			Payload: []byte(`{"n":1}`), Metadata: []byte(`{}`), MaxAttempts: 1 << 20, Retry: job.DefaultRetry(),
 		})
 	}
-	answers, err := s.store.Submit(s.Context(), []submit.Submission{submission})
+	answers, err := s.store.Submits.Submit(s.Context(), []submit.Submission{submission})
 	if err != nil || answers[0].Accepted != s.n {
 		s.Fatal(answers, err)
 	}
@@ -50,7 +50,7 @@ func (s *steps) claim(visibility time.Duration) []job.Lease {
 		Lanes:  []claim.Lane{{ID: s.lane.ID, VisibilityTimeout: visibility}},
 		Shares: []claim.Share{{Most: s.n, Lists: []claim.ReadyList{{Lane: s.lane.ID, Priority: 5}}}},
 	}
-	result, err := s.store.Claim(s.Context(), request)
+	result, err := s.store.Claims.Claim(s.Context(), request)
 	if err != nil || len(result.Jobs) != s.n {
 		s.Fatal(len(result.Jobs), err)
 	}
@@ -67,7 +67,7 @@ func (s *steps) end(leases []job.Lease, ending queue.Ending) {
 		endings[i] = ending
 		endings[i].Lease = lease
 	}
-	for _, ended := range s.store.End(s.Context(), endings) {
+	for _, ended := range s.store.Jobs.End(s.Context(), endings) {
 		if ended.Err != nil {
 			s.Fatal(ended.Err)
 		}
@@ -96,7 +96,7 @@ func allSteps() []step {
 		{"submit", func(*steps) []job.Lease { return nil }, func(s *steps, _ []job.Lease) { s.submit(0) }},
 		{"claim", func(s *steps) []job.Lease { s.submit(0); return nil }, func(s *steps, _ []job.Lease) { s.claim(time.Minute) }},
 		{"heartbeat", leased, func(s *steps, leases []job.Lease) {
-			if held, err := s.store.Heartbeat(s.Context(), leases); err != nil || len(held) != s.n {
+			if held, err := s.store.Jobs.Heartbeat(s.Context(), leases); err != nil || len(held) != s.n {
 				s.Fatal(len(held), err)
 			}
 		}},
@@ -116,7 +116,7 @@ func allSteps() []step {
 			s.exec(`UPDATE jobs SET run_at = statement_timestamp() WHERE state = 'scheduled'`)
 			return nil
 		}, func(s *steps, _ []job.Lease) {
-			if ready, err := s.store.Promote(s.Context(), queue.AllTime, s.n); err != nil || len(ready) != s.n {
+			if ready, err := s.store.Jobs.Promote(s.Context(), queue.AllTime, s.n); err != nil || len(ready) != s.n {
 				s.Fatal(len(ready), err)
 			}
 		}},
@@ -125,7 +125,7 @@ func allSteps() []step {
 			s.exec(`UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 minute' WHERE state = 'running'`)
 			return leases
 		}, func(s *steps, _ []job.Lease) {
-			reaped, _, err := s.store.ReapAfter(s.Context(), &queue.Contact{Last: time.Now()}, queue.AllTime, queue.ReapPlace{}, s.n, celltest.Half)
+			reaped, _, err := s.store.Jobs.ReapAfter(s.Context(), &queue.Contact{Last: time.Now()}, queue.AllTime, queue.ReapPlace{}, s.n, celltest.Half)
 			if err != nil || len(reaped) != s.n {
 				s.Fatal(len(reaped), err)
 			}

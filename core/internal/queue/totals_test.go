@@ -16,7 +16,7 @@ func TestTotals(t *testing.T) {
 	f.Exec(`ALTER TABLE jobs SET (autovacuum_enabled = false)`)
 	expect := func(most int64, want queue.Totals) {
 		t.Helper()
-		got, err := f.Store.Totals(t.Context(), most)
+		got, err := f.Store.Jobs.Totals(t.Context(), most)
 		if err != nil || got.Now.IsZero() {
 			t.Fatalf("%+v %v", got, err)
 		}
@@ -58,7 +58,7 @@ func TestTotalsThatTakeTooLong(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), `LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)
 	}
-	got, err := f.Store.Totals(t.Context(), 10)
+	got, err := f.Store.Jobs.Totals(t.Context(), 10)
 	if err != nil || got.Queued != (queue.Total{N: 7, Capped: true}) || !got.Running.Capped {
 		t.Errorf("%+v %v", got, err)
 	}

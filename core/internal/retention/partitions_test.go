@@ -65,11 +65,11 @@ func TestForeignTablesAreNoPartitions(t *testing.T) {
 	due := []string{f.attachDay("finished_jobs", 9), f.attachDay("attempts", 31)}
 	recent := f.attachDay("attempts", 9)
 
-	dropped, err := store.DropPartitions(t.Context())
+	dropped, err := store.Retention.DropPartitions(t.Context())
 	if err != nil || len(dropped) != 2 || !slices.Contains(due, dropped[0].Name) || !slices.Contains(due, dropped[1].Name) {
 		t.Errorf("dropped %+v, %v; want %v", dropped, err, due)
 	}
-	if err := store.MakePartitions(t.Context()); err != nil {
+	if err := store.Retention.MakePartitions(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range append(foreign, recent) {
@@ -104,7 +104,7 @@ func TestAPendingDetachHoldsUpItsTableOnly(t *testing.T) {
 	}
 	f.Exec(`RESET statement_timeout`)
 	stop := f.cancelWaiting(`%DETACH PARTITION%`)
-	dropped, err := store.DropPartitions(t.Context())
+	dropped, err := store.Retention.DropPartitions(t.Context())
 	stop()
 	if err == nil || !strings.Contains(err.Error(), stuck) || len(dropped) != 1 || dropped[0].Name != other {
 		t.Errorf("dropped %+v, %v; want %s, and word of %s", dropped, err, other, stuck)
@@ -112,7 +112,7 @@ func TestAPendingDetachHoldsUpItsTableOnly(t *testing.T) {
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	dropped, err = store.DropPartitions(t.Context())
+	dropped, err = store.Retention.DropPartitions(t.Context())
 	if err != nil || len(dropped) != 2 || dropped[0].Name != stuck || dropped[1].Name != later {
 		t.Errorf("then dropped %+v, %v", dropped, err)
 	}
@@ -161,12 +161,12 @@ func TestWhatEndsMakesItsPartition(t *testing.T) {
 		},
 		"deadline": func() {
 			f.Exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 second' WHERE id = $1`, four.ID)
-			if expired, err := f.Store.ExpireDeadlines(t.Context(), queue.AllTime, 10); err != nil || len(expired) != 1 {
+			if expired, err := f.Store.Jobs.ExpireDeadlines(t.Context(), queue.AllTime, 10); err != nil || len(expired) != 1 {
 				t.Errorf("expired %+v, %v", expired, err)
 			}
 		},
 		"cancel": func() {
-			if _, did, err := f.Store.Cancel(t.Context(), f.Tenant, "", ids[4]); err != nil || did != queue.CancelEnded {
+			if _, did, err := f.Store.Jobs.Cancel(t.Context(), f.Tenant, "", ids[4]); err != nil || did != queue.CancelEnded {
 				t.Errorf("%v %v", did, err)
 			}
 		},
@@ -199,17 +199,17 @@ func TestLookUpsOpenNoEarlierDay(t *testing.T) {
 	id := f.Submit(f.Job())[0]
 	lease := f.ClaimOne().Lease()
 	f.MustEnd(queue.Ending{Lease: lease, Kind: api.KindComplete})
-	found, err := store.Get(t.Context(), f.Tenant, "", id)
+	found, err := store.Jobs.Get(t.Context(), f.Tenant, "", id)
 	if err != nil || found.State != api.StateCompleted {
 		t.Fatalf("%+v %v", found, err)
 	}
-	if looks, err := store.Looks(t.Context(), []uuid.UUID{id}); err != nil || looks[id].State != api.StateCompleted {
+	if looks, err := store.Jobs.Looks(t.Context(), []uuid.UUID{id}); err != nil || looks[id].State != api.StateCompleted {
 		t.Fatalf("%v %v", looks, err)
 	}
-	if _, err := store.Attempts(t.Context(), f.Tenant, "", id, 0, 10); err != nil {
+	if _, err := store.Jobs.Attempts(t.Context(), f.Tenant, "", id, 0, 10); err != nil {
 		t.Fatal(err)
 	}
-	if again := store.End(t.Context(), []queue.Ending{{Lease: lease, Kind: api.KindComplete}})[0]; !again.Replayed {
+	if again := store.Jobs.End(t.Context(), []queue.Ending{{Lease: lease, Kind: api.KindComplete}})[0]; !again.Replayed {
 		t.Fatalf("%+v", again)
 	}
 	conn := celltest.Connect(t, f.URL)
@@ -276,13 +276,13 @@ func TestWaitForPartitionsEndsWithTheContext(t *testing.T) {
 	var group sync.WaitGroup
 	another := f.Submit(f.Job())[0]
 	group.Go(func() {
-		if _, _, err := f.Store.Cancel(t.Context(), f.Tenant, "", another); err != nil {
+		if _, _, err := f.Store.Jobs.Cancel(t.Context(), f.Tenant, "", another); err != nil {
 			t.Error(err)
 		}
 	})
 	celltest.Eventually(t, "the other call to wait", func() bool { return f.WaitForLocks() == 1 })
 	for within := 300 * time.Millisecond; ; within *= 4 { // a slow machine does not come as far as there
-		_, _, err := f.Store.Cancel(f.Within(within), f.Tenant, "", id)
+		_, _, err := f.Store.Jobs.Cancel(f.Within(within), f.Tenant, "", id)
 		if errors.Is(err, store.ErrUnavailable) && errors.Is(err, context.DeadlineExceeded) {
 			break
 		}
@@ -292,7 +292,7 @@ func TestWaitForPartitionsEndsWithTheContext(t *testing.T) {
 	}
 	f.Exec(`SELECT pg_advisory_unlock_all()`)
 	group.Wait()
-	if _, did, err := f.Store.Cancel(t.Context(), f.Tenant, "", id); err != nil || did != queue.CancelEnded {
+	if _, did, err := f.Store.Jobs.Cancel(t.Context(), f.Tenant, "", id); err != nil || did != queue.CancelEnded {
 		t.Errorf("%v %v", did, err)
 	}
 }

@@ -58,10 +58,10 @@ func TestAnOwnerOfTheDatabaseIsEnough(t *testing.T) {
 	f.Exec(dropDaysSQL)
 	due := f.attachDay("finished_jobs", 9)
 	opened := f.retaining(retention.Periods{Finished: 7 * someDays, DeadLetters: 30 * someDays})
-	if dropped, err := opened.DropPartitions(t.Context()); err != nil || len(dropped) != 1 || dropped[0].Name != due {
+	if dropped, err := opened.Retention.DropPartitions(t.Context()); err != nil || len(dropped) != 1 || dropped[0].Name != due {
 		t.Errorf("dropped %+v, %v; want %s", dropped, err, due)
 	}
-	if err := opened.MakePartitions(t.Context()); err != nil {
+	if err := opened.Retention.MakePartitions(t.Context()); err != nil {
 		t.Error(err)
 	}
 	f.Submit(f.Job())
@@ -78,7 +78,7 @@ func TestAnOwnerOfTheDatabaseIsEnough(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer one.Close()
-	if _, err := one.Recount(t.Context()); err != nil {
+	if _, err := one.Counts.Recount(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

@@ -49,7 +49,7 @@ func TestPutAgain(t *testing.T) {
 func TestAChangeLosesNoTick(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if err := f.Store.PutQueue(t.Context(), f.Tenant, "narrow", api.QueueRequest{MaxActive: new(int64(1))}); err != nil {
+	if err := f.Store.Directory.PutQueue(t.Context(), f.Tenant, "narrow", api.QueueRequest{MaxActive: new(int64(1))}); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.core.Refresh(t.Context()); err != nil {
@@ -66,7 +66,7 @@ func TestAChangeLosesNoTick(t *testing.T) {
 		t.Error("a refused tick is forgotten by an equal PUT")
 	}
 	f.Exec(`DELETE FROM jobs`)
-	if err := f.Store.PutQueue(t.Context(), f.Tenant, "narrow", api.QueueRequest{}); err != nil {
+	if err := f.Store.Directory.PutQueue(t.Context(), f.Tenant, "narrow", api.QueueRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"posted", "put"} {
@@ -77,7 +77,7 @@ func TestAChangeLosesNoTick(t *testing.T) {
 			if name == "put" {
 				r.Paused = paused
 				f.put(name, r)
-			} else if _, err := f.Store.PauseSchedule(t.Context(), f.Tenant, "", name, paused); err != nil {
+			} else if _, err := f.Store.Schedules.PauseSchedule(t.Context(), f.Tenant, "", name, paused); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -171,7 +171,7 @@ func TestARepeatedTriggerOfADeletedSchedule(t *testing.T) {
 	if err != nil || first.Problem != nil || first.Saved == nil {
 		t.Fatalf("%+v, %v", first, err)
 	}
-	if err := f.Store.DeleteSchedule(t.Context(), f.Tenant, "", "s"); err != nil {
+	if err := f.Store.Schedules.DeleteSchedule(t.Context(), f.Tenant, "", "s"); err != nil {
 		t.Fatal(err)
 	}
 	again, err := f.core.TriggerSchedule(t.Context(), &call)
@@ -205,7 +205,7 @@ func TestTriggerUnderAFullCap(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	none := int64(0)
-	if err := f.Store.PutQueue(t.Context(), f.Tenant, "shut", api.QueueRequest{MaxActive: &none}); err != nil {
+	if err := f.Store.Directory.PutQueue(t.Context(), f.Tenant, "shut", api.QueueRequest{MaxActive: &none}); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.core.Refresh(t.Context()); err != nil {
@@ -240,19 +240,25 @@ func TestWhoseSchedules(t *testing.T) {
 		{"none", "", f.Tenant, false},
 	} {
 		calls := map[string]func() error{
-			"get":   func() error { _, err := f.Store.GetSchedule(ctx, one.owner, one.user, one.name); return err },
-			"pause": func() error { _, err := f.Store.PauseSchedule(ctx, one.owner, one.user, one.name, true); return err },
-			"runs":  func() error { _, err := f.Store.ScheduleRuns(ctx, one.owner, one.user, one.name, nil, 10); return err },
+			"get": func() error { _, err := f.Store.Schedules.GetSchedule(ctx, one.owner, one.user, one.name); return err },
+			"pause": func() error {
+				_, err := f.Store.Schedules.PauseSchedule(ctx, one.owner, one.user, one.name, true)
+				return err
+			},
+			"runs": func() error {
+				_, err := f.Store.Schedules.ScheduleRuns(ctx, one.owner, one.user, one.name, nil, 10)
+				return err
+			},
 			"trigger": func() error {
 				_, err := f.core.TriggerSchedule(ctx, &dispatch.TriggerCall{Tenant: one.owner, User: one.user, Name: one.name, ID: uuid.Must(uuid.NewV7())})
 				return err
 			},
 		}
 		if !one.sees {
-			calls["delete"] = func() error { return f.Store.DeleteSchedule(ctx, one.owner, one.user, one.name) }
+			calls["delete"] = func() error { return f.Store.Schedules.DeleteSchedule(ctx, one.owner, one.user, one.name) }
 			if one.user != "" {
 				calls["put"] = func() error {
-					_, err := f.Store.PutSchedule(ctx, one.owner, one.user, one.name, every(time.Hour, ada))
+					_, err := f.Store.Schedules.PutSchedule(ctx, one.owner, one.user, one.name, every(time.Hour, ada))
 					return err
 				}
 			}
@@ -264,7 +270,7 @@ func TestWhoseSchedules(t *testing.T) {
 		}
 	}
 	for user, want := range map[string]int{"": 2, "ada": 1, "bob": 0} {
-		if listed, err := f.Store.ListSchedules(ctx, f.Tenant, user, "", 10); err != nil || len(listed) != want {
+		if listed, err := f.Store.Schedules.ListSchedules(ctx, f.Tenant, user, "", 10); err != nil || len(listed) != want {
 			t.Errorf("user %q sees %d schedules, %v", user, len(listed), err)
 		}
 	}
@@ -277,7 +283,7 @@ func TestTooManySchedules(t *testing.T) {
 	f.put("s", every(time.Hour))
 	f.Exec(`INSERT INTO schedules SELECT (jsonb_populate_record(s, jsonb_build_object('name', 's' || n))).*
 		FROM schedules s, generate_series(2, $1) AS n`, api.MaxSchedules)
-	if _, err := f.Store.PutSchedule(t.Context(), f.Tenant, "", "one-more", every(time.Hour)); !errors.Is(err, schedule.ErrTooManySchedules) {
+	if _, err := f.Store.Schedules.PutSchedule(t.Context(), f.Tenant, "", "one-more", every(time.Hour)); !errors.Is(err, schedule.ErrTooManySchedules) {
 		t.Errorf("one more than %d: %v", api.MaxSchedules, err)
 	}
 	f.put("s", every(2*time.Hour))
@@ -325,13 +331,13 @@ func TestAUserTakesHalfOfTheSchedules(t *testing.T) {
 	f.put("s", of("bob"))
 	f.Exec(`INSERT INTO schedules SELECT (jsonb_populate_record(s, jsonb_build_object('name', 's' || n))).*
 		FROM schedules s, generate_series(2, $1) AS n`, api.MaxSchedules/2)
-	if _, err := f.Store.PutSchedule(t.Context(), f.Tenant, "bob", "one-more", of("bob")); !errors.Is(err, schedule.ErrTooManyUserSchedules) {
+	if _, err := f.Store.Schedules.PutSchedule(t.Context(), f.Tenant, "bob", "one-more", of("bob")); !errors.Is(err, schedule.ErrTooManyUserSchedules) {
 		t.Errorf("one more than half: %v", err)
 	}
-	if _, err := f.Store.PutSchedule(t.Context(), f.Tenant, "bob", "s2", of("bob")); err != nil {
+	if _, err := f.Store.Schedules.PutSchedule(t.Context(), f.Tenant, "bob", "s2", of("bob")); err != nil {
 		t.Errorf("one that is there: %v", err)
 	}
-	if _, err := f.Store.PutSchedule(t.Context(), f.Tenant, "eve", "eves", of("eve")); err != nil {
+	if _, err := f.Store.Schedules.PutSchedule(t.Context(), f.Tenant, "eve", "eves", of("eve")); err != nil {
 		t.Errorf("another user's: %v", err)
 	}
 	f.put("tenants", every(time.Hour))
@@ -346,13 +352,13 @@ func TestDelete(t *testing.T) {
 		f.back(fmt.Sprint("s", i), time.Hour)
 	}
 	f.work()
-	if err := f.Store.DeleteSchedule(t.Context(), f.Tenant, "", "s0"); err != nil {
+	if err := f.Store.Schedules.DeleteSchedule(t.Context(), f.Tenant, "", "s0"); err != nil {
 		t.Fatal(err)
 	}
 	if f.Count("schedules") != 2 || f.Count("schedule_runs") != 2 || f.Count("jobs") != 3 {
 		t.Error("more or less is gone than the schedule and its run")
 	}
-	if err := f.Store.DeleteSchedule(t.Context(), f.Tenant, "", "s0"); !errors.Is(err, store.ErrNotFound) {
+	if err := f.Store.Schedules.DeleteSchedule(t.Context(), f.Tenant, "", "s0"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("again: %v", err)
 	}
 }
@@ -362,18 +368,18 @@ func TestAuditOfSchedules(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ctx := audit.WithActor(t.Context(), audit.Actor{Kind: api.PrincipalTenant, KeyID: "k"})
-	if _, err := f.Store.PutSchedule(ctx, f.Tenant, "", "s", every(time.Hour)); err != nil {
+	if _, err := f.Store.Schedules.PutSchedule(ctx, f.Tenant, "", "s", every(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	for _, paused := range []bool{true, true, false} {
-		if _, err := f.Store.PauseSchedule(ctx, f.Tenant, "", "s", paused); err != nil {
+		if _, err := f.Store.Schedules.PauseSchedule(ctx, f.Tenant, "", "s", paused); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := f.Store.DeleteSchedule(ctx, f.Tenant, "", "s"); err != nil {
+	if err := f.Store.Schedules.DeleteSchedule(ctx, f.Tenant, "", "s"); err != nil {
 		t.Fatal(err)
 	}
-	log, err := f.Store.Audit(t.Context(), &f.Tenant, api.AuditFilter{Object: "s"}, 10, "")
+	log, err := f.Store.Audit.Audit(t.Context(), &f.Tenant, api.AuditFilter{Object: "s"}, 10, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func TestAScheduleOfManyRunsIsDeletedInSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(opened.Close)
-	if err := opened.DeleteSchedule(t.Context(), f.Tenant, "", "s"); err != nil {
+	if err := opened.Schedules.DeleteSchedule(t.Context(), f.Tenant, "", "s"); err != nil {
 		t.Fatal(err)
 	}
 	if most := seen.most.Load(); most > 10_000 {

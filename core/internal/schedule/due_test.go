@@ -32,7 +32,7 @@ func TestAListingOfManyTenantsIsBounded(t *testing.T) {
 	}
 	listed := map[key]bool{}
 	for round := 0; len(listed) < tenants*each+oldest; round++ {
-		due, err := f.Store.DueSchedules(t.Context(), math.MaxInt)
+		due, err := f.Store.Schedules.DueSchedules(t.Context(), math.MaxInt)
 		if err != nil || len(due) == 0 || len(due) > oldest+schedule.DueFirstsMost {
 			t.Fatalf("round %d: %d are listed after %d, %v", round, len(due), len(listed), err)
 		}
@@ -46,7 +46,7 @@ func TestAListingOfManyTenantsIsBounded(t *testing.T) {
 				listed[k] = true
 			}
 		}
-		if err := f.Store.PostponeSchedules(t.Context(), due, time.Hour); err != nil {
+		if err := f.Store.Schedules.PostponeSchedules(t.Context(), due, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 	}

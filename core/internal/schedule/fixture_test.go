@@ -65,7 +65,7 @@ func (f *fixture) putFor(owner tenant.ID, name string, r api.ScheduleRequest) ap
 	if fields := r.Validate(time.Now()); len(fields) > 0 {
 		f.Fatal(fields)
 	}
-	made, err := f.Store.PutSchedule(f.Context(), owner, "", name, r)
+	made, err := f.Store.Schedules.PutSchedule(f.Context(), owner, "", name, r)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func (f *fixture) putFor(owner tenant.ID, name string, r api.ScheduleRequest) ap
 
 func (f *fixture) get(name string) api.Schedule {
 	f.Helper()
-	got, err := f.Store.GetSchedule(f.Context(), f.Tenant, "", name)
+	got, err := f.Store.Schedules.GetSchedule(f.Context(), f.Tenant, "", name)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func (f *fixture) get(name string) api.Schedule {
 // runs are a schedule's runs, oldest first.
 func (f *fixture) runs(name string) []api.ScheduleRun {
 	f.Helper()
-	listed, err := f.Store.ScheduleRuns(f.Context(), f.Tenant, "", name, nil, 10_000)
+	listed, err := f.Store.Schedules.ScheduleRuns(f.Context(), f.Tenant, "", name, nil, 10_000)
 	if err != nil {
 		f.Fatal(err)
 	}

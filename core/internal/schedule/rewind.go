@@ -90,8 +90,7 @@ func (s *Schedules) RewindSchedules(ctx context.Context, from Place, most int) (
 	if len(names) == 0 {
 		return 0, next, nil
 	}
-	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	if _, err := store.Query(ctx, s.Store, noRow, rewindSQL, store.Args{
+	if err := store.Exec(ctx, s.Store, rewindSQL, store.Args{
 		"tenants": tenants, "names": names, "revisions": revisions, "was": was, "next_ats": nexts, "now": rows[0].Now,
 	}); err != nil {
 		return 0, from, fmt.Errorf("schedule: rewind: %w", err)

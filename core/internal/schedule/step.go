@@ -113,8 +113,7 @@ WHERE schedules.tenant_id = failed.tenant_id AND schedules.name = failed.name AN
 func (s *Schedules) PostponeSchedules(ctx context.Context, candidates []Candidate, pause time.Duration) error {
 	args := candidateArgs(candidates)
 	args["pause"] = pause
-	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	if _, err := store.Query(ctx, s.Store, noRow, postponeSQL, args); err != nil {
+	if err := store.Exec(ctx, s.Store, postponeSQL, args); err != nil {
 		return fmt.Errorf("schedule: postpone: %w", err)
 	}
 	return nil

@@ -99,7 +99,7 @@ func TestCatchUp(t *testing.T) {
 			t.Errorf("%s: the next tick is in %s", one.how, until)
 		}
 		f.check()
-		if err := f.Store.DeleteSchedule(t.Context(), f.Tenant, "", "minutely"); err != nil {
+		if err := f.Store.Schedules.DeleteSchedule(t.Context(), f.Tenant, "", "minutely"); err != nil {
 			t.Fatal(err)
 		}
 		f.Exec(`DELETE FROM jobs`)
@@ -187,7 +187,7 @@ func TestCapsRefuseTicks(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	one := int64(1)
-	if err := f.Store.PutQueue(t.Context(), f.Tenant, "narrow", api.QueueRequest{MaxActive: &one}); err != nil {
+	if err := f.Store.Directory.PutQueue(t.Context(), f.Tenant, "narrow", api.QueueRequest{MaxActive: &one}); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.core.Refresh(t.Context()); err != nil {
@@ -240,7 +240,7 @@ func TestCancelUnderACap(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	one := int64(1)
-	if err := f.Store.PutQueue(t.Context(), f.Tenant, "narrow", api.QueueRequest{MaxActive: &one}); err != nil {
+	if err := f.Store.Directory.PutQueue(t.Context(), f.Tenant, "narrow", api.QueueRequest{MaxActive: &one}); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.core.Refresh(t.Context()); err != nil {
@@ -266,7 +266,7 @@ func TestPauseAndResume(t *testing.T) {
 	pause := func(paused bool) {
 		t.Helper()
 		for range 2 { // a repeat changes nothing
-			if shown, err := f.Store.PauseSchedule(t.Context(), f.Tenant, "", "report", paused); err != nil || shown.Paused != paused {
+			if shown, err := f.Store.Schedules.PauseSchedule(t.Context(), f.Tenant, "", "report", paused); err != nil || shown.Paused != paused {
 				t.Fatal(shown, err)
 			}
 		}
@@ -372,20 +372,20 @@ func TestWhichRefusalsAreCaps(t *testing.T) {
 		name := string(code)
 		f.put(name, every(time.Hour))
 		f.back(name, time.Hour)
-		due, err := f.Store.DueSchedules(t.Context(), 10)
+		due, err := f.Store.Schedules.DueSchedules(t.Context(), 10)
 		if err != nil || len(due) != 1 {
 			t.Fatal(due, err)
 		}
 		due[0].Template = f.Single(nil)
 		due[0].Template.Refused = []*problem.Problem{problem.New(code, "no")}
-		step, err := f.Store.StepSchedules(t.Context(), due)
+		step, err := f.Store.Schedules.StepSchedules(t.Context(), due)
 		if refused, ok := errors.AsType[*problem.Problem](err); ok == isCap || !isCap && refused.Code != code || isCap && (err != nil || step.Skipped[api.SkippedCap] != 1) {
 			t.Errorf("%s: %+v, %v", code, step, err)
 		}
 		if _, skipped := jobsOf(f.runs(name)); skipped[api.SkippedCap] != map[bool]int{true: 1}[isCap] {
 			t.Errorf("%s: skipped %v", code, skipped)
 		}
-		if err := f.Store.DeleteSchedule(t.Context(), f.Tenant, "", name); err != nil {
+		if err := f.Store.Schedules.DeleteSchedule(t.Context(), f.Tenant, "", name); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -434,7 +434,7 @@ func TestAListSaysHowTheNewestRunsEnded(t *testing.T) {
 			f.MustEnd(queue.Ending{Lease: job.Lease(), Kind: api.KindFail, Permanent: true})
 		}
 	}
-	listed, err := f.Store.ListSchedules(t.Context(), f.Tenant, "", "", 10)
+	listed, err := f.Store.Schedules.ListSchedules(t.Context(), f.Tenant, "", "", 10)
 	if err != nil || len(listed) != 3 || listed[0].RecentRuns == nil || len(*listed[0].RecentRuns) != 0 || len(*listed[2].RecentRuns) != 2 {
 		t.Fatalf("%+v %v", listed, err)
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
@@ -44,8 +43,7 @@ func (s *Stats) AppendStats(ctx context.Context, pending Pending) error {
 			counts[c][i] = count
 		}
 	}
-	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	_, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, noRow, appendSQL, store.Args{
+	err := store.Exec(store.WithClass(ctx, store.ClassLists), s.Store, appendSQL, store.Args{
 		"tenants": tenants, "queues": queues, "minutes": minutes, "submitted": counts[0], "started": counts[1], "completed": counts[2],
 		"failed": counts[3], "dead": counts[4], "cancelled": counts[5], "waiting": counts[6], "running": counts[7],
 	})

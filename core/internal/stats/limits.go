@@ -35,8 +35,7 @@ func (s *Stats) AppendLimitStats(ctx context.Context, pending PendingLimits) err
 		}
 		used[i], allowed[i], refused[i] = pending[k].Used, pending[k].Allowed, pending[k].Refused
 	}
-	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	_, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, noRow, appendLimitsSQL, store.Args{
+	err := store.Exec(store.WithClass(ctx, store.ClassLists), s.Store, appendLimitsSQL, store.Args{
 		"tenants": tenants, "limits": limits, "names": names, "minutes": minutes, "used": used, "allowed": allowed, "refused": refused,
 	})
 	if err != nil {

@@ -32,7 +32,7 @@ func BenchmarkRead(b *testing.B) {
 		request := api.HopStatsRequest{Queue: name, From: new(api.At(to.Add(-24 * time.Hour))), To: new(api.At(to)), Step: api.StepMinute}
 		return func(b *testing.B) {
 			for b.Loop() {
-				if made, err := store.JobStats(b.Context(), owner, request); err != nil || len(made.Items) < 1440 {
+				if made, err := store.Stats.JobStats(b.Context(), owner, request); err != nil || len(made.Items) < 1440 {
 					b.Fatal(len(made.Items), err)
 				}
 			}
@@ -51,7 +51,7 @@ func BenchmarkRead(b *testing.B) {
 		FROM unnest('{q500,""}'::text[]) AS q, generate_series(1, 1440) AS m, generate_series(1, 12)`, owner)
 	b.Run("one-queue-before-the-roll-up", read("q500"))
 	for {
-		done, err := store.RollUpMinutes(b.Context(), time.Time{}, 5000)
+		done, err := store.Stats.RollUpMinutes(b.Context(), time.Time{}, 5000)
 		if err != nil {
 			b.Fatal(err)
 		}

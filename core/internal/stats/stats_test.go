@@ -32,14 +32,14 @@ func (f *fixture) append(name string, at time.Time, n int64) {
 	var r stats.Recorder
 	r.Record(stats.Event{QueueKey: tenant.QueueKey{Tenant: f.Tenant, Name: name}, At: at, Counts: stats.Counts{Submitted: n}})
 	pending, _ := r.Take()
-	if err := f.Store.AppendStats(f.Context(), pending); err != nil {
+	if err := f.Store.Stats.AppendStats(f.Context(), pending); err != nil {
 		f.Fatal(err)
 	}
 }
 
 func (f *fixture) read(request api.HopStatsRequest) api.Stats {
 	f.Helper()
-	made, err := f.Store.JobStats(f.Context(), f.Tenant, request)
+	made, err := f.Store.Stats.JobStats(f.Context(), f.Tenant, request)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestStatsAreReadBySteps(t *testing.T) {
 		{api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at.AddDate(1, 0, 0)))}, "step", "step=day"},
 		{api.HopStatsRequest{From: new(api.At(at.AddDate(-40, 0, 0))), To: new(api.At(at.AddDate(400, 0, 0))), Step: api.StepDay}, "from", "days"},
 	} {
-		_, err := f.Store.JobStats(t.Context(), f.Tenant, wrong.request)
+		_, err := f.Store.Stats.JobStats(t.Context(), f.Tenant, wrong.request)
 		refused, ok := errors.AsType[*problem.Problem](err)
 		if !ok || refused.Code != problem.InvalidRequest || refused.Errors[0].Field != wrong.field || !strings.Contains(refused.Errors[0].Message, wrong.says) {
 			t.Errorf("%+v: %v %+v, want %s %s", wrong.request, err, refused, wrong.field, wrong.says)
@@ -174,7 +174,7 @@ func TestARollUpKeepsTheSums(t *testing.T) {
 	over := make(chan struct{})
 	group.Go(func() {
 		for {
-			if made, err := f.Store.JobStats(t.Context(), f.Tenant, request); err != nil || submitted(made) != 3*parts*queues {
+			if made, err := f.Store.Stats.JobStats(t.Context(), f.Tenant, request); err != nil || submitted(made) != 3*parts*queues {
 				t.Errorf("while it rolls up: %d, %v", submitted(made), err)
 			}
 			select {
@@ -188,8 +188,12 @@ func TestARollUpKeepsTheSums(t *testing.T) {
 	for range 2 {
 		cores.Go(func() {
 			for _, rollUp := range []func(since time.Time) (stats.RolledUp, error){
-				func(since time.Time) (stats.RolledUp, error) { return f.Store.RollUpMinutes(t.Context(), since, 25) },
-				func(since time.Time) (stats.RolledUp, error) { return f.Store.RollUpHours(t.Context(), since, 25) },
+				func(since time.Time) (stats.RolledUp, error) {
+					return f.Store.Stats.RollUpMinutes(t.Context(), since, 25)
+				},
+				func(since time.Time) (stats.RolledUp, error) {
+					return f.Store.Stats.RollUpHours(t.Context(), since, 25)
+				},
 			} {
 				var since time.Time
 				for {
@@ -211,8 +215,8 @@ func TestARollUpKeepsTheSums(t *testing.T) {
 	group.Wait()
 	// what one core skipped because the other had locked it
 	for _, rollUp := range []func() (stats.RolledUp, error){
-		func() (stats.RolledUp, error) { return f.Store.RollUpMinutes(t.Context(), time.Time{}, 100_000) },
-		func() (stats.RolledUp, error) { return f.Store.RollUpHours(t.Context(), time.Time{}, 100_000) },
+		func() (stats.RolledUp, error) { return f.Store.Stats.RollUpMinutes(t.Context(), time.Time{}, 100_000) },
+		func() (stats.RolledUp, error) { return f.Store.Stats.RollUpHours(t.Context(), time.Time{}, 100_000) },
 	} {
 		if _, err := rollUp(); err != nil {
 			t.Fatal(err)
@@ -240,7 +244,7 @@ func (f *fixture) limits(limit, name string, at time.Time, counts ...stats.Limit
 		var r stats.LimitRecorder
 		r.Record(stats.LimitUse{Tenant: f.Tenant, Limit: limit, Name: name, At: at, LimitCounts: one})
 		pending, _ := r.Take()
-		if err := f.Store.AppendLimitStats(f.Context(), pending); err != nil {
+		if err := f.Store.Stats.AppendLimitStats(f.Context(), pending); err != nil {
 			f.Fatal(err)
 		}
 	}
@@ -263,7 +267,7 @@ func TestLimitsAreReadBySteps(t *testing.T) {
 	read := func(request api.HopStatsRequest) api.LimitStats {
 		t.Helper()
 		request.From, request.To = new(api.At(at)), new(api.At(at.Add(time.Hour)))
-		made, err := f.Store.LimitStats(t.Context(), f.Tenant, request)
+		made, err := f.Store.Stats.LimitStats(t.Context(), f.Tenant, request)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -284,8 +288,10 @@ func TestLimitsAreReadBySteps(t *testing.T) {
 		t.Errorf("%+v", queue)
 	}
 	for _, rollUp := range []func() (stats.RolledUp, error){
-		func() (stats.RolledUp, error) { return f.Store.RollUpLimitMinutes(t.Context(), time.Time{}, 1000) },
-		func() (stats.RolledUp, error) { return f.Store.RollUpLimitHours(t.Context(), time.Time{}, 1000) },
+		func() (stats.RolledUp, error) {
+			return f.Store.Stats.RollUpLimitMinutes(t.Context(), time.Time{}, 1000)
+		},
+		func() (stats.RolledUp, error) { return f.Store.Stats.RollUpLimitHours(t.Context(), time.Time{}, 1000) },
 	} {
 		if done, err := rollUp(); err != nil || done.Rows == 0 {
 			t.Fatal(done, err)
@@ -300,7 +306,7 @@ func TestLimitsAreReadBySteps(t *testing.T) {
 	}
 	f.Exec(`UPDATE limit_stats SET at = at - interval '90 days'`)
 	for _, want := range []int{3, 2, 0} {
-		if n, err := f.Store.ForgetLimitStats(t.Context(), 3); n != want || err != nil {
+		if n, err := f.Store.Stats.ForgetLimitStats(t.Context(), 3); n != want || err != nil {
 			t.Errorf("%d, %v, want %d", n, err, want)
 		}
 	}
@@ -318,7 +324,7 @@ func TestRatesAreSums(t *testing.T) {
 	f.limits("user-requests", "ada", at, stats.LimitCounts{Allowed: 60, Refused: 4})
 	holds := func(step string, want ...api.LimitStatsItem) {
 		t.Helper()
-		made, err := f.Store.LimitStats(t.Context(), f.Tenant, api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(time.Hour))), Step: step})
+		made, err := f.Store.Stats.LimitStats(t.Context(), f.Tenant, api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(time.Hour))), Step: step})
 		if err != nil || len(made.Limits) != 2 || made.Limits[0].Name != "tenant-requests" || len(made.Limits[0].Items) != len(want) {
 			t.Fatalf("%+v, %v", made, err)
 		}
@@ -339,8 +345,10 @@ func TestRatesAreSums(t *testing.T) {
 	hour := api.LimitStatsItem{Used: 105, Limit: 120 * 60, Refused: 4}
 	holds(api.StepHour, hour)
 	for _, rollUp := range []func() (stats.RolledUp, error){
-		func() (stats.RolledUp, error) { return f.Store.RollUpLimitMinutes(t.Context(), time.Time{}, 1000) },
-		func() (stats.RolledUp, error) { return f.Store.RollUpLimitHours(t.Context(), time.Time{}, 1000) },
+		func() (stats.RolledUp, error) {
+			return f.Store.Stats.RollUpLimitMinutes(t.Context(), time.Time{}, 1000)
+		},
+		func() (stats.RolledUp, error) { return f.Store.Stats.RollUpLimitHours(t.Context(), time.Time{}, 1000) },
 	} {
 		if _, err := rollUp(); err != nil {
 			t.Fatal(err)
@@ -349,7 +357,7 @@ func TestRatesAreSums(t *testing.T) {
 	holds(api.StepHour, hour)
 
 	f.limits("tenant-jobs", "", time.Time{}, stats.LimitCounts{Used: 2, Allowed: 60})
-	made, err := f.Store.LimitStats(t.Context(), f.Tenant, api.HopStatsRequest{})
+	made, err := f.Store.Stats.LimitStats(t.Context(), f.Tenant, api.HopStatsRequest{})
 	if err != nil || len(made.Limits) != 1 || made.Limits[0].Name != "tenant-jobs" || made.Limits[0].Items[0].Used != 2 {
 		t.Errorf("%+v, %v", made, err)
 	}
@@ -402,7 +410,7 @@ func TestOldHoursAreForgotten(t *testing.T) {
 			VALUES ($1, '', 2, now() - $2 * interval '1 day', 1, 0, 0, 0, 0, 0, 0, 0)`, f.Tenant, day)
 	}
 	for _, want := range []int{1, 1, 0} {
-		if n, err := f.Store.ForgetStats(t.Context(), 1); n != want || err != nil {
+		if n, err := f.Store.Stats.ForgetStats(t.Context(), 1); n != want || err != nil {
 			t.Errorf("%d, %v, want %d", n, err, want)
 		}
 	}

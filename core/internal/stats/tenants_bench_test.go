@@ -34,7 +34,7 @@ func BenchmarkReadTenants(b *testing.B) {
 			var took []time.Duration
 			for b.Loop() {
 				began := time.Now()
-				made, err := store.TenantStats(b.Context(), api.HopStatsRequest{From: new(api.At(to.Add(-one.length))), To: new(api.At(to)), Step: one.step})
+				made, err := store.Stats.TenantStats(b.Context(), api.HopStatsRequest{From: new(api.At(to.Add(-one.length))), To: new(api.At(to)), Step: one.step})
 				if err != nil || len(made.Tenants) != api.MaxStatsTenants || made.Others.Tenants != 1000-api.MaxStatsTenants {
 					b.Fatal(made.Others.Tenants, err)
 				}

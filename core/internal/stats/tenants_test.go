@@ -25,7 +25,7 @@ func (f *fixture) started(owner tenant.ID, at time.Time, n int64) {
 		Counts: stats.Counts{Started: n, Completed: 1, Running: time.Duration(n) * time.Second},
 	})
 	pending, _ := r.Take()
-	if err := f.Store.AppendStats(f.Context(), pending); err != nil {
+	if err := f.Store.Stats.AppendStats(f.Context(), pending); err != nil {
 		f.Fatal(err)
 	}
 }
@@ -36,7 +36,7 @@ func TestTenantStats(t *testing.T) {
 	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	read := func(request api.HopStatsRequest) api.TenantStats {
 		t.Helper()
-		made, err := f.Store.TenantStats(t.Context(), request)
+		made, err := f.Store.Stats.TenantStats(t.Context(), request)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func TestTenantStats(t *testing.T) {
 		t.Errorf("the others: %+v", o)
 	}
 	var refused *problem.Problem
-	_, err := f.Store.TenantStats(t.Context(), api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(24*time.Hour + 1)))})
+	_, err := f.Store.Stats.TenantStats(t.Context(), api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(24*time.Hour + 1)))})
 	if !errors.As(err, &refused) || refused.Status != 400 || refused.Errors[0].Field != "from" {
 		t.Errorf("more than a day: %v", err)
 	}

@@ -39,7 +39,7 @@ func TestListsLeaveConnectionsToOthers(t *testing.T) {
 			var group sync.WaitGroup
 			for range 256 {
 				group.Go(func() {
-					if _, err := store.DeadLetters(background(t), f.Tenant, "", api.DeadLetterFilter{}, 10, ""); err != nil {
+					if _, err := store.DeadLetters.DeadLetters(background(t), f.Tenant, "", api.DeadLetterFilter{}, 10, ""); err != nil {
 						t.Error(err)
 					}
 				})
@@ -48,20 +48,20 @@ func TestListsLeaveConnectionsToOthers(t *testing.T) {
 				return f.WaitForLocks() == conns/2 && store.Connections().Waiting == int32(256-conns/2)
 			})
 			ctx := f.Within(time.Minute)
-			if beats, err := store.Heartbeat(ctx, []job.Lease{lease}); err != nil || len(beats) != 1 {
+			if beats, err := store.Jobs.Heartbeat(ctx, []job.Lease{lease}); err != nil || len(beats) != 1 {
 				t.Errorf("a heartbeat: %v %v", beats, err)
 			}
-			if ended := store.End(ctx, []queue.Ending{{Lease: lease, Kind: api.KindComplete}})[0]; ended.Err != nil {
+			if ended := store.Jobs.End(ctx, []queue.Ending{{Lease: lease, Kind: api.KindComplete}})[0]; ended.Err != nil {
 				t.Errorf("an outcome: %v", ended.Err)
 			}
-			if ended := store.End(ctx, []queue.Ending{{Lease: other, Kind: api.KindSnooze, Delay: time.Hour}})[0]; ended.Err != nil {
+			if ended := store.Jobs.End(ctx, []queue.Ending{{Lease: other, Kind: api.KindSnooze, Delay: time.Hour}})[0]; ended.Err != nil {
 				t.Errorf("another outcome: %v", ended.Err)
 			}
 			if conns > 2 { // of two one is for heartbeats and outcomes
-				if _, err := store.ReadyLanes(ctx, []directory.LaneID{f.Lane.ID}); err != nil {
+				if _, err := store.Claims.ReadyLanes(ctx, []directory.LaneID{f.Lane.ID}); err != nil {
 					t.Errorf("a claim: %v", err)
 				}
-				if _, err := store.Submit(ctx, []submit.Submission{{Tenant: f.Tenant, Jobs: f.Jobs(1)}}); err != nil {
+				if _, err := store.Submits.Submit(ctx, []submit.Submission{{Tenant: f.Tenant, Jobs: f.Jobs(1)}}); err != nil {
 					t.Errorf("a submit: %v", err)
 				}
 			}
@@ -104,14 +104,14 @@ func TestTheMostUrgentGoesFirst(t *testing.T) {
 		mark string
 		call func() error
 	}{
-		{"held", func() error { _, _, err := store.NextDue(background(t), queue.AllTime); return err }},
-		{"audit_log", func() error { _, err := store.Audit(background(t), nil, api.AuditFilter{}, 1, ""); return err }},
+		{"held", func() error { _, _, err := store.Jobs.NextDue(background(t), queue.AllTime); return err }},
+		{"audit_log", func() error { _, err := store.Audit.Audit(background(t), nil, api.AuditFilter{}, 1, ""); return err }},
 		{"INSERT INTO jobs", func() error {
-			_, err := store.Submit(background(t), []submit.Submission{{Tenant: f.Tenant, Jobs: f.Jobs(1)}})
+			_, err := store.Submits.Submit(background(t), []submit.Submission{{Tenant: f.Tenant, Jobs: f.Jobs(1)}})
 			return err
 		}},
-		{"due AS MATERIALIZED", func() error { _, err := store.Promote(background(t), queue.AllTime, 1); return err }},
-		{"jobs", func() error { _, err := store.Heartbeat(background(t), []job.Lease{lease}); return err }},
+		{"due AS MATERIALIZED", func() error { _, err := store.Jobs.Promote(background(t), queue.AllTime, 1); return err }},
+		{"jobs", func() error { _, err := store.Jobs.Heartbeat(background(t), []job.Lease{lease}); return err }},
 	}
 	for i, one := range calls {
 		group.Go(func() {

@@ -386,6 +386,12 @@ func Query[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sql strin
 	return collected, nil
 }
 
+// Exec runs a single statement that gives no rows.
+func Exec(ctx context.Context, s *Store, sql string, args Args) error {
+	_, err := Query(ctx, s, func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }, sql, args)
+	return err
+}
+
 // Querier is a connection or a transaction.
 type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)

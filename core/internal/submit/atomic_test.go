@@ -98,7 +98,7 @@ func TestAtomicStoresNoPart(t *testing.T) {
 					}
 				}
 				batch := submit.Submission{Tenant: f.Tenant, Batch: true, Atomic: true, Jobs: jobs}
-				answers, err := f.traced(r).Submit(t.Context(), []submit.Submission{batch})
+				answers, err := f.traced(r).Submits.Submit(t.Context(), []submit.Submission{batch})
 				if err != nil || answers[0].Problem == nil || answers[0].Problem.Code != problem.InvalidRequest || answers[0].Accepted+len(answers[0].Ready) != 0 {
 					t.Fatalf("%+v, %v, want a refusal of the whole batch", answers, err)
 				}
@@ -144,7 +144,7 @@ END $$`)
 		{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job()}},
 		{Tenant: f.Tenant, Batch: true, Atomic: true, Jobs: []submit.NewJob{f.Job(), f.Job(same)}},
 	}
-	answers, err := f.traced(r).Submit(t.Context(), submissions)
+	answers, err := f.traced(r).Submits.Submit(t.Context(), submissions)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func TestDeduplicatedOntoWhatIsTakenBack(t *testing.T) {
 					}
 				}
 			}
-			answers, err := f.Store.Submit(t.Context(), []submit.Submission{
+			answers, err := f.Store.Submits.Submit(t.Context(), []submit.Submission{
 				{Tenant: f.Tenant, Batch: true, Atomic: true, Jobs: refused}, {Tenant: f.Tenant, Jobs: single}, {Tenant: f.Tenant, Jobs: second},
 			})
 			if err != nil || answers[0].Problem == nil || answers[1].Problem != nil || answers[2].Problem != nil {
@@ -203,7 +203,7 @@ func TestATakenIDRefusesItsJobAlone(t *testing.T) {
 	f := newFixture(t)
 	id := f.Submit(f.Job())[0]
 	jobs := []submit.NewJob{f.Job(), f.Job(func(j *submit.NewJob) { j.ID = id })}
-	answers, err := f.Store.Submit(t.Context(), []submit.Submission{
+	answers, err := f.Store.Submits.Submit(t.Context(), []submit.Submission{
 		{Tenant: f.Tenant, Jobs: jobs[:1]}, {Tenant: f.Tenant, Jobs: jobs[1:]},
 	})
 	if err != nil || answers[0].Problem != nil || answers[1].Problem == nil || answers[1].Problem.Code != problem.InvalidRequest {

@@ -63,7 +63,7 @@ func TestManyEqualSubmitsAtOnceAreOneJob(t *testing.T) {
 	for i := range callers {
 		submission := f.Single(celltest.Keyed("k", "a"))
 		group.Go(func() {
-			got, err := f.Store.Submit(t.Context(), []submit.Submission{submission})
+			got, err := f.Store.Submits.Submit(t.Context(), []submit.Submission{submission})
 			if err != nil {
 				t.Error(err)
 				return
@@ -168,7 +168,7 @@ func TestKeyInFlightEndsInTime(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	_, err = f.Store.Submit(ctx, []submit.Submission{f.Single(celltest.Keyed("k", "a"))})
+	_, err = f.Store.Submits.Submit(ctx, []submit.Submission{f.Single(celltest.Keyed("k", "a"))})
 	if !errors.Is(err, queue.ErrIdempotencyInFlight) {
 		t.Fatalf("%v, want in flight", err)
 	}
@@ -269,7 +269,7 @@ func TestDedupeUnderConcurrency(t *testing.T) {
 		group.Go(func() {
 			for range 25 {
 				submission := f.Single(nil, func(j *submit.NewJob) { j.DedupeKey = &key })
-				if _, err := f.Store.Submit(t.Context(), []submit.Submission{submission}); err != nil {
+				if _, err := f.Store.Submits.Submit(t.Context(), []submit.Submission{submission}); err != nil {
 					t.Error(err)
 				}
 				for _, c := range f.Claim(1, time.Minute) {
@@ -304,7 +304,7 @@ func TestScheduledTimes(t *testing.T) {
 	if got := f.Get(at[2]); got.State != api.StateScheduled || got.RunAt.Sub(got.CreatedAt.Time) != time.Minute {
 		t.Errorf("delay: %+v", got.JobSummary)
 	}
-	due, waiting, err := f.Store.NextDue(t.Context(), queue.AllTime)
+	due, waiting, err := f.Store.Jobs.NextDue(t.Context(), queue.AllTime)
 	if err != nil || !waiting || due > time.Minute || due < 50*time.Second {
 		t.Errorf("next due in %v, %v, %v", due, waiting, err)
 	}

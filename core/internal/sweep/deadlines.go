@@ -15,7 +15,7 @@ func (d Duties) Deadlines() *Duty {
 	return d.every(deadlinePeriod, "deadlines", func(ctx context.Context) error {
 		return window.run(func(lookback time.Duration) error {
 			return d.inReapBatches(ctx, byEvent, func() ([]queue.Reaped, error) {
-				return d.store.ExpireDeadlines(ctx, lookback, reapBatch)
+				return d.store.Jobs.ExpireDeadlines(ctx, lookback, reapBatch)
 			})
 		})
 	})

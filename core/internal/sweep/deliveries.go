@@ -29,7 +29,7 @@ func (d Duties) Deliveries() *Duty {
 
 // eventTenants lists the tenants that have events, and sets the metric of the age of the oldest.
 func (d Duties) eventTenants(ctx context.Context) ([]tenant.ID, error) {
-	tenants, err := d.store.EventTenants(ctx)
+	tenants, err := d.store.Webhooks.EventTenants(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -58,13 +58,13 @@ func (d Duties) Removals() *Duty { return d.every(removalPeriod, "deliveries", d
 func (d Duties) removeDeliveries(ctx context.Context) error {
 	var problems []error
 	for {
-		deleted, err := d.store.DeletedWebhooks(ctx, removalsPerRun)
+		deleted, err := d.store.Webhooks.DeletedWebhooks(ctx, removalsPerRun)
 		if err != nil || len(deleted) == 0 {
 			return errors.Join(append(problems, err)...)
 		}
 		left := false
 		for _, one := range deleted {
-			more, err := d.store.RemoveWebhookData(ctx, one, removalBatch)
+			more, err := d.store.Webhooks.RemoveWebhookData(ctx, one, removalBatch)
 			problems = append(problems, err)
 			left = left || more
 		}

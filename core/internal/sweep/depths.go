@@ -26,7 +26,7 @@ func (d Duties) Depths(depths *metrics.Depths) *Duty {
 func (d Duties) measureDepths(ctx context.Context, depths *metrics.Depths) error {
 	ctx, cancel := context.WithTimeout(ctx, depthTime)
 	defer cancel()
-	totals, err := d.store.Totals(ctx, maxDepth)
+	totals, err := d.store.Jobs.Totals(ctx, maxDepth)
 	if err != nil {
 		return err
 	}

@@ -76,12 +76,12 @@ func TestDepths(t *testing.T) {
 	waiting := f.submit(3, 0)
 	f.exec(`UPDATE jobs SET ready_at = ready_at - interval '90 seconds', priority = 9 WHERE id = $1`, waiting[1])
 	for worker, wasOutage := range map[string]string{"new": "0", "old": "31 seconds", "gone": "121 seconds"} {
-		if _, _, err := f.store.Register(t.Context(), f.tenant, api.WorkerRequest{WorkerID: worker}); err != nil {
+		if _, _, err := f.store.Directory.Register(t.Context(), f.tenant, api.WorkerRequest{WorkerID: worker}); err != nil {
 			t.Fatal(err)
 		}
 		f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - $2::interval WHERE worker_id = $1`, worker, wasOutage)
 	}
-	if _, err := f.store.AgeWorkers(t.Context(), time.Time{}); err != nil {
+	if _, err := f.store.Directory.AgeWorkers(t.Context(), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	measure()
@@ -118,7 +118,7 @@ func TestWorkersAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", directory.Claiming{Queues: []string{"default"}}); err != nil {
+	if _, _, err := f.store.Directory.SeenClaiming(t.Context(), f.tenant, "w1", directory.Claiming{Queues: []string{"default"}}); err != nil {
 		t.Fatal(err)
 	}
 	f.submit(1, 0)
@@ -155,7 +155,7 @@ func TestWhatIsForgottenIsCounted(t *testing.T) {
 	t.Cleanup(store.Close)
 	f.submit(2, 0, func(j *submit.NewJob) { j.MaxAttempts = 1 })
 	f.claimAndExpire(2)
-	if reaped, err := store.Reap(t.Context(), time.Now().Add(-time.Hour), 10, func() float64 { return 0 }); err != nil || len(reaped) != 2 || reaped[0].Verdict.State != job.DeadLetter {
+	if reaped, err := store.Jobs.Reap(t.Context(), time.Now().Add(-time.Hour), 10, func() float64 { return 0 }); err != nil || len(reaped) != 2 || reaped[0].Verdict.State != job.DeadLetter {
 		t.Fatalf("%+v %v", reaped, err)
 	}
 	f.exec(`UPDATE dead_letters SET died_at = died_at - interval '2 days'`)

@@ -48,7 +48,7 @@ func newFixture(t testing.TB) *fixture {
 	f := &fixture{TB: t, url: celltest.URL(t), tenant: uuid.Must(uuid.NewV7()), batches: make(chan struct{}, 10_000)}
 	f.store = celltest.OpenURL(t, f.url)
 	f.direct = celltest.Connect(t, f.url)
-	made, err := f.store.EnsureLanes(t.Context(), f.tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(f.tenant, "default", "test", nil)}})
+	made, err := f.store.Directory.EnsureLanes(t.Context(), f.tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(f.tenant, "default", "test", nil)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func (f *fixture) submit(n int, delay time.Duration, change ...func(*submit.NewJ
 		}
 		submission.Jobs = append(submission.Jobs, made)
 	}
-	if _, err := f.store.Submit(f.Context(), []submit.Submission{submission}); err != nil {
+	if _, err := f.store.Submits.Submit(f.Context(), []submit.Submission{submission}); err != nil {
 		f.Fatal(err)
 	}
 	return ids
@@ -139,7 +139,7 @@ func (f *fixture) submit(n int, delay time.Duration, change ...func(*submit.NewJ
 // claim leases at most n jobs, and makes their leases end a moment ago.
 func (f *fixture) claimAndExpire(n int) {
 	f.Helper()
-	claimed, err := f.store.Claim(f.Context(), claim.Request{
+	claimed, err := f.store.Claims.Claim(f.Context(), claim.Request{
 		Lanes:   []claim.Lane{{ID: f.lane.ID, VisibilityTimeout: 30 * time.Second}},
 		Workers: []claim.Worker{{ID: "w1", Max: n}}, Owner: f.tenant, LeaseID: uuid.New(),
 	})
@@ -176,7 +176,7 @@ func (f *fixture) count(sql string, args ...any) (n int) {
 
 func (f *fixture) get(id uuid.UUID) api.Job {
 	f.Helper()
-	got, err := f.store.Get(f.Context(), f.tenant, "", id)
+	got, err := f.store.Jobs.Get(f.Context(), f.tenant, "", id)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -22,7 +22,7 @@ const (
 func (d Duties) FollowUps() *Duty { return d.inRounds("follow_up", followPoll, d.followUpRounds()) }
 
 func (d Duties) followUpRounds() rounds {
-	return rounds{tenants: d.store.WaitingTenants, step: func(ctx context.Context, owner tenant.ID) (bool, error) {
+	return rounds{tenants: d.store.Dependencies.WaitingTenants, step: func(ctx context.Context, owner tenant.ID) (bool, error) {
 		done, more, err := d.dispatcher.FollowUp(usage.WithLockWait(ctx, followLockWait), owner)
 		return done > 0 || more, err
 	}}
@@ -31,7 +31,7 @@ func (d Duties) followUpRounds() rounds {
 // FollowUpAge measures how late follow-ups are.
 func (d Duties) FollowUpAge() *Duty {
 	return d.every(followAgePeriod, "follow_up", func(ctx context.Context) error {
-		age, err := d.store.OldestFollowUp(ctx)
+		age, err := d.store.Dependencies.OldestFollowUp(ctx)
 		if err == nil {
 			d.metrics.FollowUpAge.Set(age.Seconds())
 		}

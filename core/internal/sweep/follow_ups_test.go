@@ -26,7 +26,7 @@ func TestACancelTravelsDownAChain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	duty := f.duties().FollowUps()
-	f.store.OnFollowUp(duty.Kick)
+	f.store.Dependencies.OnFollowUp(duty.Kick)
 	f.run(duty.Run)
 	const length = 1000
 	first := f.submit(1, 0)[0]
@@ -34,7 +34,7 @@ func TestACancelTravelsDownAChain(t *testing.T) {
 	for range length - 1 {
 		last = f.submit(1, 0, after(last))[0]
 	}
-	if _, _, err := f.store.Cancel(t.Context(), f.tenant, "", first); err != nil {
+	if _, _, err := f.store.Jobs.Cancel(t.Context(), f.tenant, "", first); err != nil {
 		t.Fatal(err)
 	}
 	celltest.Eventually(t, "the whole chain is cancelled", func() bool {
@@ -56,13 +56,13 @@ func TestTenantsTakeTurnsInFollowUps(t *testing.T) {
 	root := f.submit(1, 0)[0]
 	f.submit(width, 0, after(root))
 	duty := f.duties().FollowUps()
-	if _, _, err := f.store.Cancel(t.Context(), f.tenant, "", root); err != nil {
+	if _, _, err := f.store.Jobs.Cancel(t.Context(), f.tenant, "", root); err != nil {
 		t.Fatal(err)
 	}
 	other := newFixtureOn(f)
 	single := other.submit(1, 0)[0]
 	child := other.submit(1, 0, after(single))[0]
-	if _, _, err := f.store.Cancel(t.Context(), other.tenant, "", single); err != nil {
+	if _, _, err := f.store.Jobs.Cancel(t.Context(), other.tenant, "", single); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.duties().FollowUpRound(t.Context()); err != nil {
@@ -92,7 +92,7 @@ func TestALockedChildDelaysNoOtherTenant(t *testing.T) {
 	for _, one := range []*fixture{f, other} {
 		parent := one.submit(1, 0)[0]
 		children[one] = one.submit(1, 0, after(parent))[0]
-		if _, _, err := one.store.Cancel(t.Context(), one.tenant, "", parent); err != nil {
+		if _, _, err := one.store.Jobs.Cancel(t.Context(), one.tenant, "", parent); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -123,7 +123,7 @@ func TestFollowUpsThatNobodyKicked(t *testing.T) {
 	f := newFixture(t)
 	parent := f.submit(1, 0)[0]
 	child := f.submit(1, 0, after(parent))[0]
-	if _, _, err := f.store.Cancel(t.Context(), f.tenant, "", parent); err != nil {
+	if _, _, err := f.store.Jobs.Cancel(t.Context(), f.tenant, "", parent); err != nil {
 		t.Fatal(err)
 	}
 	f.run(f.duties().FollowUps().Run)
@@ -134,7 +134,7 @@ func TestFollowUpsThatNobodyKicked(t *testing.T) {
 func newFixtureOn(f *fixture) *fixture {
 	f.Helper()
 	other := &fixture{TB: f.TB, url: f.url, store: f.store, direct: f.direct, d: f.d, tenant: uuid.Must(uuid.NewV7()), batches: f.batches}
-	made, err := f.store.EnsureLanes(f.Context(), other.tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(other.tenant, "default", "test", nil)}})
+	made, err := f.store.Directory.EnsureLanes(f.Context(), other.tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(other.tenant, "default", "test", nil)}})
 	if err != nil {
 		f.Fatal(err)
 	}

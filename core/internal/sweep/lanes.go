@@ -21,13 +21,13 @@ func (d Duties) Lanes() *Duty { return d.every(lanePeriod, "lanes", d.cleanLanes
 // jobs without a lane.
 func (d Duties) cleanLanes(ctx context.Context) error {
 	if err := inBatches(laneBatch, func() (int, error) {
-		seen, _, err := d.store.RetireLanes(ctx, laneBatch)
+		seen, _, err := d.store.Directory.RetireLanes(ctx, laneBatch)
 		return seen, err
 	}); err != nil {
 		return err
 	}
 	if err := inBatches(laneBatch, func() (int, error) {
-		seen, deleted, err := d.store.DeleteLanes(ctx, laneBatch)
+		seen, deleted, err := d.store.Directory.DeleteLanes(ctx, laneBatch)
 		d.metrics.Cleaned.WithLabelValues(metrics.CleanedLane).Add(float64(deleted))
 		return seen, err
 	}); err != nil {
@@ -47,7 +47,7 @@ func (d Duties) cleanLanes(ctx context.Context) error {
 func (d Duties) settleQueues(ctx context.Context) error {
 	var place directory.DeletedQueuePlace
 	return inBatches(laneBatch, func() (int, error) {
-		settled, err := d.store.SettleDeletedQueues(ctx, place, laneBatch)
+		settled, err := d.store.Directory.SettleDeletedQueues(ctx, place, laneBatch)
 		if err != nil {
 			return 0, err
 		}

@@ -34,7 +34,7 @@ func (d Duties) Ledger() *Duty {
 func (d Duties) closeDays(ctx context.Context) (rest bool, err error) {
 	for {
 		limited, cancel := context.WithTimeout(ctx, closeTime)
-		day, err := d.store.CloseDay(limited)
+		day, err := d.store.Ledger.CloseDay(limited)
 		cancel()
 		if err != nil || day == nil {
 			return false, err

@@ -8,5 +8,5 @@ const partitionPeriod = time.Minute
 
 // Partitions creates the partitions of the next days in advance.
 func (d Duties) Partitions() *Duty {
-	return d.every(partitionPeriod, "partitions", d.store.MakePartitions)
+	return d.every(partitionPeriod, "partitions", d.store.Retention.MakePartitions)
 }

@@ -15,6 +15,6 @@ func (d Duties) Process(report installation.Report) *Duty {
 	return d.every(api.ProcessReportEvery, "processes", func(ctx context.Context) error {
 		now := report
 		now.Age = time.Since(begun)
-		return d.store.ReportProcess(ctx, now)
+		return d.store.Processes.ReportProcess(ctx, now)
 	})
 }

@@ -26,10 +26,10 @@ func (d Duties) Promote() *Duty {
 
 // promoteDue promotes every due job, and returns how long to sleep.
 func (d Duties) promoteDue(ctx context.Context, lookback time.Duration) (time.Duration, error) {
-	next, waiting, err := d.store.NextDue(ctx, lookback)
+	next, waiting, err := d.store.Jobs.NextDue(ctx, lookback)
 	if err == nil && waiting && next <= 0 {
 		if err = d.promote(ctx, lookback); err == nil {
-			next, waiting, err = d.store.NextDue(ctx, lookback)
+			next, waiting, err = d.store.Jobs.NextDue(ctx, lookback)
 		}
 	}
 	if err != nil || !waiting {
@@ -41,7 +41,7 @@ func (d Duties) promoteDue(ctx context.Context, lookback time.Duration) (time.Du
 
 func (d Duties) promote(ctx context.Context, lookback time.Duration) error {
 	for {
-		due, err := d.store.Promote(ctx, lookback, promoteBatch)
+		due, err := d.store.Jobs.Promote(ctx, lookback, promoteBatch)
 		if err != nil {
 			return err
 		}

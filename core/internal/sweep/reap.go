@@ -112,7 +112,7 @@ func (r *reaper) reap(ctx context.Context, lookback time.Duration) error {
 	var place queue.ReapPlace
 	return r.inReapBatches(ctx, byEvent, func() ([]queue.Reaped, error) {
 		contact := r.snapshot()
-		reaped, next, err := r.store.ReapAfter(ctx, contact, lookback, place, reapBatch, random)
+		reaped, next, err := r.store.Jobs.ReapAfter(ctx, contact, lookback, place, reapBatch, random)
 		if err != nil {
 			r.failed()
 			return nil, err

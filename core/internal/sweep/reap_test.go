@@ -60,10 +60,10 @@ func TestReapTakesBackAndWakes(t *testing.T) {
 func TestReapReleasesCapacity(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if _, err := f.store.CreateTenant(t.Context(), f.tenant, api.TenantRequest{Name: "t"}); err != nil {
+	if _, err := f.store.Directory.CreateTenant(t.Context(), f.tenant, api.TenantRequest{Name: "t"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.store.PatchTenant(t.Context(), f.tenant, api.TenantPatch{Overrides: &api.Overrides{Limits: api.Limits{MaxRunning: new(int64(9))}}}); err != nil {
+	if _, err := f.store.Directory.PatchTenant(t.Context(), f.tenant, api.TenantPatch{Overrides: &api.Overrides{Limits: api.Limits{MaxRunning: new(int64(9))}}}); err != nil {
 		t.Fatal(err)
 	}
 	released := 0

@@ -38,7 +38,7 @@ func (u *counts) recountSome(ctx context.Context) error {
 	if r.to == (usage.CountKey{}) && r.begun.IsZero() {
 		r.begun, r.drifts = time.Now(), 0
 	}
-	stored, err := u.store.StoredCounts(ctx, r.to, recountKeys)
+	stored, err := u.store.Counts.StoredCounts(ctx, r.to, recountKeys)
 	if err != nil {
 		return err
 	}
@@ -46,12 +46,12 @@ func (u *counts) recountSome(ctx context.Context) error {
 	for i := range stored {
 		keys[i] = stored[i].CountKey
 	}
-	drifts, checked, err := u.store.CheckCounts(ctx, keys, recountTime)
+	drifts, checked, err := u.store.Counts.CheckCounts(ctx, keys, recountTime)
 	r.drifts += len(drifts)
 	for _, drift := range drifts {
 		u.log.ErrorContext(ctx, "a count is wrong", "drift", drift.String())
 		if drift.Check == usage.CheckUncounted {
-			if err := u.store.Reopen(ctx, drift.Key); err != nil {
+			if err := u.store.Counts.Reopen(ctx, drift.Key); err != nil {
 				return err
 			}
 		}
@@ -71,7 +71,7 @@ func (u *counts) recountSome(ctx context.Context) error {
 	if checked == len(keys) && len(keys) < recountKeys { // the end of the round
 		r.end()
 		u.metrics.UsageDrift.Set(float64(r.drifts))
-		return u.store.NoteCounted(ctx, r.drifts)
+		return u.store.Processes.NoteCounted(ctx, r.drifts)
 	}
 	if r.drifts > 0 {
 		u.metrics.UsageDrift.Set(float64(r.drifts))

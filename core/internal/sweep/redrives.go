@@ -34,7 +34,7 @@ func (d Duties) stepRedrives(ctx context.Context) (time.Duration, error) {
 		if err != nil || !isDue {
 			return sleep, err
 		}
-		due, err := d.store.DueRedrives(ctx, redrivesPerRound)
+		due, err := d.store.DeadLetters.DueRedrives(ctx, redrivesPerRound)
 		if err != nil {
 			return sleep, err
 		}
@@ -53,7 +53,7 @@ func (d Duties) stepRedrives(ctx context.Context) (time.Duration, error) {
 
 // nextRedrive finds out how long to sleep, and whether a redrive is due.
 func (d Duties) nextRedrive(ctx context.Context) (sleep time.Duration, due bool, err error) {
-	next, err := d.store.NextRedrive(ctx)
+	next, err := d.store.DeadLetters.NextRedrive(ctx)
 	sleep = jittered(redrivePoll, 0.1)
 	if err == nil && next != nil {
 		sleep = min(sleep, max(*next, 5*time.Millisecond))

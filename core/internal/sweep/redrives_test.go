@@ -14,7 +14,7 @@ import (
 
 func (f *fixture) redrive(rate *float64) uuid.UUID {
 	f.Helper()
-	made, err := f.store.CreateRedrive(f.Context(), f.tenant, "", deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive, Rate: rate})
+	made, err := f.store.DeadLetters.CreateRedrive(f.Context(), f.tenant, "", deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive, Rate: rate})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func (f *fixture) redrive(rate *float64) uuid.UUID {
 
 func (f *fixture) redriveNow(id uuid.UUID) api.Redrive {
 	f.Helper()
-	now, err := f.store.GetRedrive(f.Context(), f.tenant, "", id)
+	now, err := f.store.DeadLetters.GetRedrive(f.Context(), f.tenant, "", id)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -89,10 +89,10 @@ func TestRedriverWaitsUnderTheTenantsCap(t *testing.T) {
 	f := newFixture(t)
 	f.dead(6)
 	most := int64(2)
-	if _, err := f.store.CreateTenant(t.Context(), f.tenant, api.TenantRequest{Name: "capped"}); err != nil {
+	if _, err := f.store.Directory.CreateTenant(t.Context(), f.tenant, api.TenantRequest{Name: "capped"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.store.PatchTenant(t.Context(), f.tenant, api.TenantPatch{Overrides: &api.Overrides{Limits: api.Limits{MaxActive: &most}}}); err != nil {
+	if _, err := f.store.Directory.PatchTenant(t.Context(), f.tenant, api.TenantPatch{Overrides: &api.Overrides{Limits: api.Limits{MaxActive: &most}}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.d.Refresh(t.Context()); err != nil {
@@ -110,7 +110,7 @@ func TestRedriverWaitsUnderTheTenantsCap(t *testing.T) {
 		}
 		f.dieAgain(2)
 	}
-	if drifts, err := f.store.Verify(t.Context()); err != nil || len(drifts) != 0 {
+	if drifts, err := f.store.Counts.Verify(t.Context()); err != nil || len(drifts) != 0 {
 		t.Errorf("drift %v, %v", drifts, err)
 	}
 }
@@ -119,7 +119,7 @@ func TestRedriverWaitsUnderTheTenantsCap(t *testing.T) {
 func (f *fixture) dieAgain(n int) {
 	f.Helper()
 	f.claimAndExpire(n)
-	if reaped, err := f.store.Reap(f.Context(), time.Unix(0, 0), n, func() float64 { return 0.5 }); err != nil || len(reaped) != n {
+	if reaped, err := f.store.Jobs.Reap(f.Context(), time.Unix(0, 0), n, func() float64 { return 0.5 }); err != nil || len(reaped) != n {
 		f.Fatal(len(reaped), err)
 	}
 }

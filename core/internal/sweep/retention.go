@@ -22,17 +22,17 @@ const (
 // hours, does not delay the others.
 func (d Duties) Retention() []*Duty {
 	all := []func(context.Context) error{d.dropDays, d.forgetKeys()}
-	if finished := d.store.FinishedRetention(); finished > 0 {
+	if finished := d.store.Retention.FinishedRetention(); finished > 0 {
 		all = append(all, d.forgetEdges(finished), d.forgetWorkflows(finished))
 	}
 	for _, one := range []struct {
 		kind   string
 		forget func(ctx context.Context, batch int) (int, error)
 	}{
-		{metrics.CleanedDeadLetter, d.store.ForgetDead},
-		{metrics.CleanedRedrive, d.store.ForgetRedrives},
-		{metrics.CleanedAudit, d.store.ForgetAudit},
-		{metrics.CleanedScheduleRun, d.store.ForgetRuns},
+		{metrics.CleanedDeadLetter, d.store.DeadLetters.ForgetDead},
+		{metrics.CleanedRedrive, d.store.Retention.ForgetRedrives},
+		{metrics.CleanedAudit, d.store.Retention.ForgetAudit},
+		{metrics.CleanedScheduleRun, d.store.Retention.ForgetRuns},
 	} {
 		all = append(all, func(ctx context.Context) error { return d.forget(ctx, one.kind, forgetBatch, one.forget) })
 	}
@@ -44,7 +44,7 @@ func (d Duties) Retention() []*Duty {
 }
 
 func (d Duties) dropDays(ctx context.Context) error {
-	dropped, err := d.store.DropPartitions(ctx)
+	dropped, err := d.store.Retention.DropPartitions(ctx)
 	for _, day := range dropped {
 		d.log.InfoContext(ctx, "a day is past its retention and was dropped", "table", day.Name, "rows", day.Rows)
 		kind := metrics.CleanedFinished
@@ -58,21 +58,21 @@ func (d Duties) dropDays(ctx context.Context) error {
 
 func (d Duties) forgetEdges(finished time.Duration) func(context.Context) error {
 	return scan(d, metrics.CleanedDependency, func(ctx context.Context, after dependency.EdgePlace) (seen, forgotten int, next dependency.EdgePlace, err error) {
-		batch, err := d.store.ForgetEdges(ctx, finished, after, forgetBatch)
+		batch, err := d.store.Dependencies.ForgetEdges(ctx, finished, after, forgetBatch)
 		return batch.Seen, batch.Forgotten, batch.Next(), err
 	})
 }
 
 func (d Duties) forgetWorkflows(finished time.Duration) func(context.Context) error {
 	return scan(d, metrics.CleanedWorkflow, func(ctx context.Context, after uuid.UUID) (seen, forgotten int, next uuid.UUID, err error) {
-		batch, err := d.store.ForgetWorkflows(ctx, finished, after, forgetBatch)
+		batch, err := d.store.Workflows.ForgetWorkflows(ctx, finished, after, forgetBatch)
 		return batch.Seen, batch.Forgotten, orZero(batch.Last), err
 	})
 }
 
 func (d Duties) forgetKeys() func(context.Context) error {
 	return scan(d, metrics.CleanedIdempotencyKey, func(ctx context.Context, after time.Time) (seen, forgotten int, next time.Time, err error) {
-		batch, err := d.store.ForgetKeys(ctx, after, forgetBatch)
+		batch, err := d.store.Idempotency.ForgetKeys(ctx, after, forgetBatch)
 		return int(batch.Seen), int(batch.Forgotten), orZero(batch.Last), err
 	})
 }

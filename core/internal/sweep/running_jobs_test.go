@@ -66,14 +66,14 @@ func TestDutiesReadRunningJobsForAReason(t *testing.T) {
 	f.submit(4, 0)
 	lease := func(worker string, n int) {
 		t.Helper()
-		claimed, err := f.store.Claim(t.Context(), claim.Request{
+		claimed, err := f.store.Claims.Claim(t.Context(), claim.Request{
 			Lanes:   []claim.Lane{{ID: f.lane.ID, VisibilityTimeout: time.Hour}},
 			Workers: []claim.Worker{{ID: worker, Max: n}}, Owner: f.tenant, LeaseID: uuid.New(),
 		})
 		if err != nil || len(claimed.Jobs) != n {
 			t.Fatalf("claimed %d of %d: %v", len(claimed.Jobs), n, err)
 		}
-		if _, _, err := f.store.SeenClaiming(t.Context(), f.tenant, worker, directory.Claiming{Queues: []string{"default"}}); err != nil {
+		if _, _, err := f.store.Directory.SeenClaiming(t.Context(), f.tenant, worker, directory.Claiming{Queues: []string{"default"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -119,7 +119,7 @@ func TestDutiesReadRunningJobsForAReason(t *testing.T) {
 			t.Errorf("with the %s dead worker, which has no leases left: %s", name, read)
 		}
 	}
-	if listed, err := f.store.ListWorkers(t.Context(), f.tenant, "", 10); err != nil || len(listed) != 3 || listed[0].Status != api.WorkerDead {
+	if listed, err := f.store.Directory.ListWorkers(t.Context(), f.tenant, "", 10); err != nil || len(listed) != 3 || listed[0].Status != api.WorkerDead {
 		t.Errorf("%+v %v", listed, err)
 	}
 }

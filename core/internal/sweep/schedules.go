@@ -43,7 +43,7 @@ func (d Duties) Schedules() *Duty {
 func (t *ticker) runDue(ctx context.Context) (time.Duration, error) {
 	var failed error
 	for batch := scheduleProbe; ; batch = scheduleBatch {
-		next, err := t.store.NextSchedule(ctx)
+		next, err := t.store.Schedules.NextSchedule(ctx)
 		if err != nil {
 			return schedulePoll, errors.Join(failed, err)
 		}
@@ -72,7 +72,7 @@ func (t *ticker) runDue(ctx context.Context) (time.Duration, error) {
 // rewind looks at all schedules, for those that were worked off in what is the future again.
 func (t *ticker) rewind(ctx context.Context) error {
 	for place := (schedule.Place{}); ; {
-		rewound, next, err := t.store.RewindSchedules(ctx, place, rewindBatch)
+		rewound, next, err := t.store.Schedules.RewindSchedules(ctx, place, rewindBatch)
 		if err != nil {
 			return err
 		}

@@ -75,7 +75,7 @@ func (f *fixture) pending(ticker *sweep.Duty) bool {
 	if err != nil {
 		f.Error(err)
 	}
-	next, err := f.store.NextSchedule(f.Context())
+	next, err := f.store.Schedules.NextSchedule(f.Context())
 	if err != nil {
 		f.Error(err)
 	}
@@ -104,7 +104,7 @@ func (f *fixture) claimFor(more func(n int) bool) (took []time.Duration) {
 	for more(len(took)) {
 		f.submit(1, 0)
 		begun := time.Now()
-		claimed, err := f.store.Claim(f.Context(), claim.Request{
+		claimed, err := f.store.Claims.Claim(f.Context(), claim.Request{
 			Lanes: []claim.Lane{{ID: f.lane.ID, VisibilityTimeout: 30 * time.Second}}, Workers: []claim.Worker{{ID: "w", Max: 1}}, Owner: f.tenant, LeaseID: uuid.New(),
 		})
 		took = append(took, time.Since(begun))
@@ -112,7 +112,7 @@ func (f *fixture) claimFor(more func(n int) bool) (took []time.Duration) {
 			f.Errorf("claimed %d: %v", len(claimed.Jobs), err)
 			return took
 		}
-		f.store.End(f.Context(), []queue.Ending{{Lease: claimed.Jobs[0].Lease(), Kind: api.KindComplete}})
+		f.store.Jobs.End(f.Context(), []queue.Ending{{Lease: claimed.Jobs[0].Lease(), Kind: api.KindComplete}})
 	}
 	return took
 }

@@ -59,16 +59,16 @@ func (s *jobStats) rollUp(ctx context.Context) error {
 		s.since, s.limitsSince = time.Time{}, time.Time{}
 	}
 	var err, limitsErr error
-	s.since, err = rollUpFrom(ctx, s.since, s.store.RollUpMinutes)
-	s.limitsSince, limitsErr = rollUpFrom(ctx, s.limitsSince, s.store.RollUpLimitMinutes)
+	s.since, err = rollUpFrom(ctx, s.since, s.store.Stats.RollUpMinutes)
+	s.limitsSince, limitsErr = rollUpFrom(ctx, s.limitsSince, s.store.Stats.RollUpLimitMinutes)
 	if err = errors.Join(err, limitsErr); err != nil || !all {
 		return err
 	}
-	_, err = rollUpFrom(ctx, time.Time{}, s.store.RollUpHours)
-	_, limitsErr = rollUpFrom(ctx, time.Time{}, s.store.RollUpLimitHours)
+	_, err = rollUpFrom(ctx, time.Time{}, s.store.Stats.RollUpHours)
+	_, limitsErr = rollUpFrom(ctx, time.Time{}, s.store.Stats.RollUpLimitHours)
 	if err = errors.Join(err, limitsErr,
-		s.forget(ctx, metrics.CleanedStats, rollUpBatch, s.store.ForgetStats),
-		s.forget(ctx, metrics.CleanedStats, rollUpBatch, s.store.ForgetLimitStats)); err == nil {
+		s.forget(ctx, metrics.CleanedStats, rollUpBatch, s.store.Stats.ForgetStats),
+		s.forget(ctx, metrics.CleanedStats, rollUpBatch, s.store.Stats.ForgetLimitStats)); err == nil {
 		s.all = begun
 	}
 	return err

@@ -29,7 +29,7 @@ func (d Duties) Tenants() *Duty {
 // removeTenants removes some of the data of tenants that are being deleted, in bounded batches, each from its place on.
 // It returns where the removals continue. A failure with one tenant does not stop the others.
 func (d Duties) removeTenants(ctx context.Context, from map[tenant.ID]directory.RemovalPlace) (map[tenant.ID]directory.RemovalPlace, error) {
-	ids, err := d.store.DeletingTenants(ctx, tenantsPerRun)
+	ids, err := d.store.Directory.DeletingTenants(ctx, tenantsPerRun)
 	if err != nil {
 		return from, err
 	}
@@ -38,7 +38,7 @@ func (d Duties) removeTenants(ctx context.Context, from map[tenant.ID]directory.
 	for _, id := range ids {
 		place := from[id]
 		for range tenantBatches {
-			n, next, err := d.store.RemoveTenantData(ctx, id, place, tenantBatch)
+			n, next, err := d.store.Directory.RemoveTenantData(ctx, id, place, tenantBatch)
 			place, problems = next, append(problems, err)
 			if err != nil || n == 0 {
 				break

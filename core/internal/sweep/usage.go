@@ -61,7 +61,7 @@ func (u *counts) maintain(ctx context.Context) error {
 // prune prunes within pruneTime. With few counts each run covers all.
 func (u *counts) prune(ctx context.Context) error {
 	for begun := time.Now(); time.Since(begun) < pruneTime; {
-		_, next, err := u.store.PruneUsage(ctx, u.prunedTo)
+		_, next, err := u.store.Counts.PruneUsage(ctx, u.prunedTo)
 		if err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (u *counts) prune(ctx context.Context) error {
 
 // backfill backfills counts that are not settled, each by some steps.
 func (u *counts) backfill(ctx context.Context) error {
-	due, err := u.store.DueCounts(ctx, backfillKeys)
+	due, err := u.store.Counts.DueCounts(ctx, backfillKeys)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (u *counts) backfill(ctx context.Context) error {
 func (u *counts) backfillCount(ctx context.Context, key usage.CountKey) error {
 	for range backfillSteps {
 		limited, cancel := context.WithTimeout(ctx, backfillTime)
-		added, more, err := u.store.Backfill(limited, key)
+		added, more, err := u.store.Counts.Backfill(limited, key)
 		cancel()
 		u.metrics.UsageBackfilled.Add(float64(added))
 		if err != nil || !more {
@@ -103,7 +103,7 @@ func (u *counts) backfillCount(ctx context.Context, key usage.CountKey) error {
 
 // dropUncapped deletes counts without a cap, and those that were never used.
 func (u *counts) dropUncapped(ctx context.Context) error {
-	stored, err := u.store.StoredCounts(ctx, u.uncappedTo, uncappedKeys)
+	stored, err := u.store.Counts.StoredCounts(ctx, u.uncappedTo, uncappedKeys)
 	if err != nil {
 		return err
 	}
@@ -117,5 +117,5 @@ func (u *counts) dropUncapped(ctx context.Context) error {
 			gone = append(gone, count.CountKey)
 		}
 	}
-	return u.store.DropCounts(ctx, gone)
+	return u.store.Counts.DropCounts(ctx, gone)
 }

@@ -20,7 +20,7 @@ import (
 func TestOneTenantStopsTheSweep(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if _, err := f.store.CreateTenant(t.Context(), f.tenant, api.TenantRequest{Name: "t"}); err != nil {
+	if _, err := f.store.Directory.CreateTenant(t.Context(), f.tenant, api.TenantRequest{Name: "t"}); err != nil {
 		t.Fatal(err)
 	}
 	limit := int64(10)

@@ -14,14 +14,14 @@ import (
 func (f *fixture) capActive(limit *int64) {
 	f.Helper()
 	patch := api.TenantPatch{Overrides: &api.Overrides{Limits: api.Limits{MaxActive: limit}}}
-	if _, err := f.store.PatchTenant(f.Context(), f.tenant, patch); err != nil {
+	if _, err := f.store.Directory.PatchTenant(f.Context(), f.tenant, patch); err != nil {
 		f.Fatal(err)
 	}
 }
 
 func (f *fixture) counts() []usage.StoredCount {
 	f.Helper()
-	stored, err := f.store.StoredCounts(f.Context(), usage.CountKey{}, 10)
+	stored, err := f.store.Counts.StoredCounts(f.Context(), usage.CountKey{}, 10)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func (f *fixture) counts() []usage.StoredCount {
 func TestUsageBackfillsAndEnds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if _, err := f.store.CreateTenant(t.Context(), f.tenant, api.TenantRequest{Name: "t"}); err != nil {
+	if _, err := f.store.Directory.CreateTenant(t.Context(), f.tenant, api.TenantRequest{Name: "t"}); err != nil {
 		t.Fatal(err)
 	}
 	limit := int64(10)
@@ -49,7 +49,7 @@ func TestUsageBackfillsAndEnds(t *testing.T) {
 	f.submit(1, 0, func(j *submit.NewJob) { j.Caps = []usage.Cap{{CountKey: key, Limit: limit}} })
 	f.submit(4, 0) // by a core with older limits
 	run()
-	use, err := f.store.CapUse(t.Context(), []usage.Cap{{CountKey: key, Limit: limit}})
+	use, err := f.store.Directory.CapUse(t.Context(), []usage.Cap{{CountKey: key, Limit: limit}})
 	if err != nil || use[0].Used != 5 {
 		t.Errorf("used %+v, %v; want 5", use, err)
 	}
@@ -72,7 +72,7 @@ func TestUsageBackfillsAndEnds(t *testing.T) {
 func TestAJobStoredTooLateIsCounted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if _, err := f.store.CreateTenant(t.Context(), f.tenant, api.TenantRequest{Name: "t"}); err != nil {
+	if _, err := f.store.Directory.CreateTenant(t.Context(), f.tenant, api.TenantRequest{Name: "t"}); err != nil {
 		t.Fatal(err)
 	}
 	limit := int64(10)
@@ -102,10 +102,10 @@ func TestAJobStoredTooLateIsCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	settle()
-	if use, err := f.store.CapUse(t.Context(), []usage.Cap{{CountKey: key, Limit: limit}}); err != nil || use[0].Used != 2 {
+	if use, err := f.store.Directory.CapUse(t.Context(), []usage.Cap{{CountKey: key, Limit: limit}}); err != nil || use[0].Used != 2 {
 		t.Errorf("used %+v, %v; want 2", use, err)
 	}
-	if drifts, err := f.store.Verify(t.Context()); err != nil || len(drifts) > 0 {
+	if drifts, err := f.store.Counts.Verify(t.Context()); err != nil || len(drifts) > 0 {
 		t.Errorf("drift: %v %v", drifts, err)
 	}
 }
@@ -124,7 +124,7 @@ func TestRecountShowsDrift(t *testing.T) {
 	if got := testutil.ToFloat64(counter.UsageDrift); got != 1 {
 		t.Errorf("drift = %v, want 1", got)
 	}
-	_, checked, err := f.store.ReadRegistry(t.Context())
+	_, checked, err := f.store.Processes.ReadRegistry(t.Context())
 	if err != nil || checked.Counted == nil || checked.Counted.Violations != 1 || checked.Verified != nil {
 		t.Errorf("the operator sees %+v, %v", checked, err)
 	}

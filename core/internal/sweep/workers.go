@@ -55,7 +55,7 @@ func (w *workers) ageAndReap(ctx context.Context) error {
 }
 
 func (w *workers) age(ctx context.Context) error {
-	aged, err := w.store.AgeWorkers(ctx, w.answered)
+	aged, err := w.store.Directory.AgeWorkers(ctx, w.answered)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (w *workers) age(ctx context.Context) error {
 
 // reapDead reaps the leases of dead workers.
 func (w *workers) reapDead(ctx context.Context) error {
-	dead, err := w.store.DeadWorkers(ctx)
+	dead, err := w.store.Directory.DeadWorkers(ctx)
 	if err != nil || dead == "" || dead == w.dead && w.emptyReaps >= maxEmptyReaps {
 		return err
 	}
@@ -79,7 +79,7 @@ func (w *workers) reapDead(ctx context.Context) error {
 	w.emptyReaps++
 	workerDead := func(queue.Reaped) string { return metrics.WorkerDead }
 	return w.inReapBatches(ctx, workerDead, func() ([]queue.Reaped, error) {
-		reaped, err := w.store.ReapDead(ctx, reapBatch, random)
+		reaped, err := w.store.Jobs.ReapDead(ctx, reapBatch, random)
 		if len(reaped) > 0 {
 			w.emptyReaps = 0
 		}

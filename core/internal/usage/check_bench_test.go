@@ -21,7 +21,7 @@ func BenchmarkCheckCounts(b *testing.B) {
 	url := celltest.URL(b)
 	store, direct := celltest.OpenURL(b, url), celltest.Connect(b, url)
 	owner := uuid.Must(uuid.NewV7())
-	made, err := store.EnsureLanes(b.Context(), owner, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(owner, "default", "test", nil)}})
+	made, err := store.Directory.EnsureLanes(b.Context(), owner, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(owner, "default", "test", nil)}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func BenchmarkCheckCounts(b *testing.B) {
 	checked := 0
 	for b.Loop() {
 		for after := (usage.CountKey{}); ; {
-			stored, err := store.StoredCounts(b.Context(), after, 200)
+			stored, err := store.Counts.StoredCounts(b.Context(), after, 200)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -61,7 +61,7 @@ func BenchmarkCheckCounts(b *testing.B) {
 				keys[i] = stored[i].CountKey
 			}
 			begun := time.Now()
-			drifts, n, err := store.CheckCounts(b.Context(), keys, 250*time.Millisecond)
+			drifts, n, err := store.Counts.CheckCounts(b.Context(), keys, 250*time.Millisecond)
 			if err != nil || len(drifts) > 0 || n == 0 {
 				b.Fatalf("%d checked, %v, %v", n, drifts, err)
 			}

@@ -28,9 +28,8 @@ WHERE tenant_id = @tenant_id AND counter = @counter AND name = @name AND settled
 // Reopen has a settled count backfilled again, from now on and until it is settled again: it lacks jobs. A core that stalled
 // for more than a minute between its look at the limits and its commit stored them, without the cap.
 func (s *Counts) Reopen(ctx context.Context, key CountKey) error {
-	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
 	args := store.Args{"tenant_id": key.Tenant, "counter": int16(key.Counter), "name": key.Name}
-	if _, err := store.Query(ctx, s.Store, noRow, reopenSQL, args); err != nil {
+	if err := store.Exec(ctx, s.Store, reopenSQL, args); err != nil {
 		return fmt.Errorf("usage: reopen a count: %w", err)
 	}
 	return nil
@@ -81,8 +80,7 @@ func (s *Counts) DropCounts(ctx context.Context, keys []CountKey) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	if _, err := store.Query(ctx, s.Store, noRow, dropCountsSQL, CountArgs(keys)); err != nil {
+	if err := store.Exec(ctx, s.Store, dropCountsSQL, CountArgs(keys)); err != nil {
 		return fmt.Errorf("usage: drop counts: %w", err)
 	}
 	return nil

@@ -20,7 +20,7 @@ func TestCheckCounts(t *testing.T) {
 	f.Submit(f.Jobs(2, celltest.Of("ann"), celltest.Under(f.ActiveCap(9), f.UserCap("ann", 9), f.QueueCap("default", 9)))...)
 	f.Submit(f.Jobs(2, celltest.Under(f.ActiveCap(9)))...)
 	keys := []usage.CountKey{f.ActiveCap(0).CountKey, f.UserCap("ann", 0).CountKey, f.QueueCap("default", 0).CountKey, f.RunningCap(0).CountKey}
-	check := func() ([]usage.Drift, int, error) { return f.Store.CheckCounts(t.Context(), keys, time.Hour) }
+	check := func() ([]usage.Drift, int, error) { return f.Store.Counts.CheckCounts(t.Context(), keys, time.Hour) }
 	if drifts, checked, err := check(); err != nil || checked != 4 || len(drifts) != 0 {
 		t.Fatalf("%v, %d checked (%v)", drifts, checked, err)
 	}
@@ -29,7 +29,7 @@ func TestCheckCounts(t *testing.T) {
 	if drifts, _, err := check(); err != nil || len(drifts) != 2 || drifts[0].Check != "count" || drifts[1].Check != "uncounted" {
 		t.Errorf("found %v (%v), want ann's count and two jobs that are not in the queue's", drifts, err)
 	}
-	if _, checked, err := f.Store.CheckCounts(t.Context(), keys, 0); err != nil || checked != 1 {
+	if _, checked, err := f.Store.Counts.CheckCounts(t.Context(), keys, 0); err != nil || checked != 1 {
 		t.Errorf("%d checked in no time (%v), want 1", checked, err)
 	}
 	other := celltest.Connect(t, f.URL)
@@ -50,7 +50,7 @@ func TestCheckCounts(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), `LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)
 	}
-	f.Store.SetCheckTime(50 * time.Millisecond)
+	f.Store.Counts.SetCheckTime(50 * time.Millisecond)
 	if _, checked, err := check(); !errors.Is(err, usage.ErrCheckTime) || checked != 0 {
 		t.Errorf("%d checked, %v, want ErrCheckTime", checked, err)
 	}

@@ -40,7 +40,7 @@ func TestCreditsAreFoldedByDeletingThem(t *testing.T) {
 	}
 	// what another server has written is not foreign: its ids are not used
 	f.Exec(`INSERT INTO usage_credits SELECT $1, 1, '', n, '99999999999'::xid8 FROM unnest(ARRAY[-1, 1]) AS n`, f.Tenant)
-	if foreign, err := f.Store.ForeignCounters(t.Context()); err != nil || foreign {
+	if foreign, err := f.Store.Counts.ForeignCounters(t.Context()); err != nil || foreign {
 		t.Errorf("foreign: %v, %v", foreign, err)
 	}
 	f.NoDrift()

@@ -27,7 +27,7 @@ func BenchmarkCountsWithAnOldWriter(b *testing.B) {
 			url := celltest.URL(b)
 			store, direct, writer := celltest.OpenURL(b, url), celltest.Connect(b, url), celltest.Connect(b, url)
 			owner := uuid.Must(uuid.NewV7())
-			made, err := store.EnsureLanes(b.Context(), owner, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(owner, "default", "test", nil)}})
+			made, err := store.Directory.EnsureLanes(b.Context(), owner, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(owner, "default", "test", nil)}})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -36,7 +36,7 @@ func BenchmarkCountsWithAnOldWriter(b *testing.B) {
 				return []usage.Cap{{CountKey: usage.CountKey{Tenant: owner, Counter: counter}, Limit: 2_000_000}}
 			}
 			submit := func() {
-				answers, err := store.Submit(b.Context(), []submit.Submission{{Tenant: owner, Jobs: []submit.NewJob{{
+				answers, err := store.Submits.Submit(b.Context(), []submit.Submission{{Tenant: owner, Jobs: []submit.NewJob{{
 					ID: uuid.Must(uuid.NewV7()), Lane: lane.ID, Queue: "default", Type: "bench", Payload: []byte("1"), Metadata: []byte("{}"),
 					MaxAttempts: 1, Retry: job.DefaultRetry(), Caps: capOf(usage.ActiveTenant),
 				}}}})
@@ -45,7 +45,7 @@ func BenchmarkCountsWithAnOldWriter(b *testing.B) {
 				}
 			}
 			claim := func() {
-				taken, err := store.Claim(b.Context(), claim.Request{
+				taken, err := store.Claims.Claim(b.Context(), claim.Request{
 					Lanes:   []claim.Lane{{ID: lane.ID, Tenant: owner, VisibilityTimeout: time.Hour, Caps: capOf(usage.RunningTenant)}},
 					Workers: []claim.Worker{{ID: "w", Max: 1}}, Owner: owner, LeaseID: uuid.New(),
 				})

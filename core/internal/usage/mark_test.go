@@ -37,7 +37,7 @@ func TestCountWithAnOldWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	if _, err := store.Submit(t.Context(), []submit.Submission{{Tenant: f.Tenant, Jobs: f.Jobs(1, limits)}}); err != nil {
+	if _, err := store.Submits.Submit(t.Context(), []submit.Submission{{Tenant: f.Tenant, Jobs: f.Jobs(1, limits)}}); err != nil {
 		t.Fatal(err)
 	}
 	pages := func() int {
@@ -82,7 +82,7 @@ func TestCountWithAnOldWriter(t *testing.T) {
 	celltest.EventuallyWithin(t, 5*time.Minute, "all is folded", func() bool {
 		f.Submit(f.Job(limits))
 		f.NoDrift()
-		if _, _, err := f.Store.PruneUsage(t.Context(), usage.CountKey{}); err != nil {
+		if _, _, err := f.Store.Counts.PruneUsage(t.Context(), usage.CountKey{}); err != nil {
 			t.Fatal(err)
 		}
 		f.Exec(finishSQL)

@@ -14,7 +14,7 @@ import (
 
 func claimAt(f *celltest.Fixture, perSecond float64, n int) int {
 	f.Helper()
-	taken, err := f.Store.Claim(f.Context(), claim.Request{
+	taken, err := f.Store.Claims.Claim(f.Context(), claim.Request{
 		Lanes: []claim.Lane{{
 			ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute,
 			Rates: []usage.Rate{{QueueKey: tenant.QueueKey{Tenant: f.Tenant, Name: f.Lane.Queue}, PerSecond: perSecond}},

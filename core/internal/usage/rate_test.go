@@ -73,7 +73,7 @@ func TestCoresKeepARateTogether(t *testing.T) {
 	for _, store := range []*cell.Cell{f.Store, celltest.OpenURL(t, f.URL)} {
 		group.Go(func() {
 			for goOn() {
-				taken, err := store.Claim(t.Context(), claim.Request{
+				taken, err := store.Claims.Claim(t.Context(), claim.Request{
 					Lanes:   []claim.Lane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute, Rates: []usage.Rate{*rate}}},
 					Workers: []claim.Worker{{ID: "w", Max: 7}}, Owner: f.Tenant, LeaseID: uuid.New(),
 				})

@@ -34,14 +34,14 @@ func TestRecount(t *testing.T) {
 	defer one.Close()
 
 	var run *usage.CoresRunError
-	if _, err := one.Recount(t.Context()); !errors.As(err, &run) || len(run.Sessions) < 1 {
+	if _, err := one.Counts.Recount(t.Context()); !errors.As(err, &run) || len(run.Sessions) < 1 {
 		t.Fatalf("while a core runs: %v", err)
 	}
-	if drifts, err := f.Store.Verify(t.Context()); err != nil || len(drifts) == 0 {
+	if drifts, err := f.Store.Counts.Verify(t.Context()); err != nil || len(drifts) == 0 {
 		t.Fatalf("refused, and yet: %v %v", drifts, err)
 	}
 	f.Store.Close()
-	if jobs, err := one.Recount(t.Context()); err != nil || jobs != 2 { // the third was in no count
+	if jobs, err := one.Counts.Recount(t.Context()); err != nil || jobs != 2 { // the third was in no count
 		t.Fatalf("%d jobs, %v", jobs, err)
 	}
 
@@ -70,7 +70,7 @@ func TestForeignCountersTakeTheirTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer one.Close()
-	if err := one.ResetForeignCounters(t.Context()); err != nil {
+	if err := one.Counts.ResetForeignCounters(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f.NoDrift()
@@ -98,7 +98,7 @@ func TestRecountWaitsForWhoUsesTheTables(t *testing.T) {
 			defer one.Close()
 			done := make(chan error, 1)
 			go func() {
-				_, err := one.Recount(t.Context())
+				_, err := one.Counts.Recount(t.Context())
 				done <- err
 			}()
 			celltest.Eventually(t, "it waits", func() bool {

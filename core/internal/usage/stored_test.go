@@ -19,15 +19,15 @@ func TestChangesThatBringACap(t *testing.T) {
 	some, more, name := int64(5), int64(7), "mine"
 	plan := func(limits api.Limits) func() error {
 		return func() error {
-			_, err := f.Store.PutPlan(f.Context(), name, api.PlanRequest{Limits: limits})
+			_, err := f.Store.Directory.PutPlan(f.Context(), name, api.PlanRequest{Limits: limits})
 			return err
 		}
 	}
 	patch := func(patch api.TenantPatch) func() error {
-		return func() error { _, err := f.Store.PatchTenant(f.Context(), f.Tenant, patch); return err }
+		return func() error { _, err := f.Store.Directory.PatchTenant(f.Context(), f.Tenant, patch); return err }
 	}
 	settings := func(request api.QueueRequest) func() error {
-		return func() error { return f.Store.PutQueue(f.Context(), f.Tenant, "default", request) }
+		return func() error { return f.Store.Directory.PutQueue(f.Context(), f.Tenant, "default", request) }
 	}
 	free := "free of caps"
 	for _, step := range []struct {
@@ -46,7 +46,7 @@ func TestChangesThatBringACap(t *testing.T) {
 		{"no overrides", patch(api.TenantPatch{Overrides: &api.Overrides{}}), 0},
 		{"a name", patch(api.TenantPatch{Name: &name}), 0},
 		{"a plan without caps", func() error {
-			if _, err := f.Store.PutPlan(f.Context(), free, api.PlanRequest{}); err != nil {
+			if _, err := f.Store.Directory.PutPlan(f.Context(), free, api.PlanRequest{}); err != nil {
 				return err
 			}
 			return patch(api.TenantPatch{Plan: &free})()
@@ -83,10 +83,10 @@ func TestBackfillContinuesInSteps(t *testing.T) {
 	total := int64(0)
 	for i := range 3 {
 		store := []*cell.Cell{f.Store, other}[i%2]
-		if due, err := store.DueCounts(t.Context(), 10); i == 0 && (err != nil || len(due) != 1 || due[0] != key) {
+		if due, err := store.Counts.DueCounts(t.Context(), 10); i == 0 && (err != nil || len(due) != 1 || due[0] != key) {
 			t.Fatalf("due: %v (%v)", due, err)
 		}
-		adopted, more, err := store.Backfill(t.Context(), key)
+		adopted, more, err := store.Counts.Backfill(t.Context(), key)
 		if total += adopted; err != nil || adopted > 5000 || more != (i < 2) {
 			t.Fatalf("step %d: %d added, more: %v (%v)", i, adopted, more, err)
 		}
@@ -94,12 +94,12 @@ func TestBackfillContinuesInSteps(t *testing.T) {
 	if total != 12_000 {
 		t.Errorf("added %d, want 12,000", total)
 	}
-	if due, err := f.Store.DueCounts(t.Context(), 10); err != nil || len(due) != 0 {
+	if due, err := f.Store.Counts.DueCounts(t.Context(), 10); err != nil || len(due) != 0 {
 		t.Errorf("due before every core has refreshed its limits: %v (%v)", due, err)
 	}
 	f.Exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 minutes'`)
 	f.Backfill(key)
-	if stored, err := f.Store.StoredCounts(t.Context(), usage.CountKey{}, 10); err != nil || len(stored) != 1 || !stored[0].Settled {
+	if stored, err := f.Store.Counts.StoredCounts(t.Context(), usage.CountKey{}, 10); err != nil || len(stored) != 1 || !stored[0].Settled {
 		t.Errorf("stored: %+v (%v)", stored, err)
 	}
 	f.NoDrift()
@@ -123,7 +123,7 @@ func TestUnusedCountsAreForgotten(t *testing.T) {
 	}
 	prune := func() {
 		t.Helper()
-		if _, _, err := f.Store.PruneUsage(t.Context(), usage.CountKey{}); err != nil {
+		if _, _, err := f.Store.Counts.PruneUsage(t.Context(), usage.CountKey{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -151,7 +151,7 @@ func TestUnusedCountsAreForgotten(t *testing.T) {
 	if n := f.Count(`usage_log WHERE name = 'cid'`); n == 0 {
 		t.Error("a count of one is forgotten")
 	}
-	stored, err := f.Store.StoredCounts(t.Context(), usage.CountKey{}, 10)
+	stored, err := f.Store.Counts.StoredCounts(t.Context(), usage.CountKey{}, 10)
 	if err != nil || len(stored) != 2 || stored[0].Unused || !stored[1].Unused {
 		t.Errorf("stored: %+v (%v), want cid and dan, who was never counted", stored, err)
 	}
@@ -177,7 +177,7 @@ func TestVerifyFindsDrift(t *testing.T) {
 			if _, err := f.Direct.Exec(t.Context(), harm); err != nil {
 				t.Fatal(err)
 			}
-			drifts, err := f.Store.Verify(t.Context())
+			drifts, err := f.Store.Counts.Verify(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -43,8 +42,7 @@ func (h *Hooks) RecordLastCalls(ctx context.Context, calls []LastCall) error {
 	for i, c := range calls {
 		tenants[i], names[i], agos[i], statuses[i], failures[i] = c.Tenant, c.Name, c.Ago, c.Status, c.Error
 	}
-	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	_, err := store.Query(store.WithClass(ctx, store.ClassLists), h.Store, noRow, lastCallsSQL, store.Args{
+	err := store.Exec(store.WithClass(ctx, store.ClassLists), h.Store, lastCallsSQL, store.Args{
 		"tenants": tenants, "names": names, "agos": agos, "statuses": statuses, "errors": failures,
 	})
 	if err != nil {

@@ -22,7 +22,7 @@ func TestAPageOfLargeWorkflowsIsShort(t *testing.T) {
 		t.Helper()
 		token, seen := "", map[string]bool{}
 		for len(sizes) < 100 {
-			page, err := f.Store.ListWorkflows(t.Context(), f.Tenant, "", filter, size, token)
+			page, err := f.Store.Workflows.ListWorkflows(t.Context(), f.Tenant, "", filter, size, token)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,7 +79,7 @@ func TestAWorkflowHasABoundOnItsEdges(t *testing.T) {
 		t.Errorf("beyond the bound: %+v", refused)
 	}
 	f.mustSubmit(add("most", free))
-	if detail, err := f.Store.WorkflowDetail(t.Context(), f.Tenant, "", made.ID); err != nil || len(detail.Jobs) != 21 {
+	if detail, err := f.Store.Workflows.WorkflowDetail(t.Context(), f.Tenant, "", made.ID); err != nil || len(detail.Jobs) != 21 {
 		t.Errorf("%d jobs, %v", len(detail.Jobs), err)
 	}
 }

@@ -40,7 +40,7 @@ func (f *fixture) join(n int, result func(i int) json.RawMessage) uuid.UUID {
 	if len(endings) != n {
 		f.Fatalf("%d jobs are queued", len(endings))
 	}
-	f.Store.End(f.Context(), endings[1:])
+	f.Store.Jobs.End(f.Context(), endings[1:])
 	f.followUp()
 	if got := f.Get(last.Jobs[0].ID); got.State != api.StateBlocked || *got.BlockedBy != 1 || len(got.After) != n {
 		f.Fatalf("before the last one: %s, blocked by %d of %d", got.State, *got.BlockedBy, len(got.After))
@@ -76,17 +76,17 @@ func TestAJoinOfAThousand(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id := f.join(api.MaxWorkflowAfter, func(i int) json.RawMessage { return json.RawMessage(fmt.Sprint(i)) })
-	if _, err := f.Store.ParentsForHolder(t.Context(), f.Tenant, id, queue.ParentsPage{Size: 1}); !errors.Is(err, store.ErrNotFound) {
+	if _, err := f.Store.Jobs.ParentsForHolder(t.Context(), f.Tenant, id, queue.ParentsPage{Size: 1}); !errors.Is(err, store.ErrNotFound) {
 		t.Fatalf("before the claim: %v", err)
 	}
 	if held := f.ClaimOne(); held.ID != id {
 		t.Fatal(held)
 	}
-	if _, err := f.Store.ParentsForHolder(t.Context(), f.NewTenant(), id, queue.ParentsPage{Size: 1}); !errors.Is(err, store.ErrNotFound) {
+	if _, err := f.Store.Jobs.ParentsForHolder(t.Context(), f.NewTenant(), id, queue.ParentsPage{Size: 1}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("another tenant: %v", err)
 	}
 	all, sizes := pages(t, 200, func(at queue.ParentsPage) (api.Page[api.JobParent], error) {
-		return f.Store.ParentsForHolder(t.Context(), f.Tenant, id, at)
+		return f.Store.Jobs.ParentsForHolder(t.Context(), f.Tenant, id, at)
 	})
 	if want := []int{200, 200, 200, 200, 200}; fmt.Sprint(sizes) != fmt.Sprint(want) {
 		t.Errorf("pages of %d", sizes)
@@ -107,7 +107,7 @@ func TestAPageOfParentsIsBoundedInBytes(t *testing.T) {
 		return json.RawMessage(fmt.Sprintf(`"%-*d"`, api.MaxResult-2, i))
 	})
 	all, sizes := pages(t, 200, func(at queue.ParentsPage) (api.Page[api.JobParent], error) {
-		return f.Store.Parents(t.Context(), f.Tenant, "", id, at)
+		return f.Store.Jobs.Parents(t.Context(), f.Tenant, "", id, at)
 	})
 	if want := []int{api.MaxParentBytes / api.MaxResult, n - api.MaxParentBytes/api.MaxResult}; fmt.Sprint(sizes) != fmt.Sprint(want) {
 		t.Errorf("pages of %d, want %d", sizes, want)
@@ -134,7 +134,7 @@ func TestAPageOfAUsersParents(t *testing.T) {
 	}
 	f.Submit(child)
 	all, sizes := pages(t, 2, func(at queue.ParentsPage) (api.Page[api.JobParent], error) {
-		return f.Store.Parents(t.Context(), f.Tenant, "bob", child.ID, at)
+		return f.Store.Jobs.Parents(t.Context(), f.Tenant, "bob", child.ID, at)
 	})
 	if len(all) != 3 || fmt.Sprint(sizes) != "[2 1]" {
 		t.Fatalf("%d parents on pages of %d", len(all), sizes)
@@ -144,7 +144,7 @@ func TestAPageOfAUsersParents(t *testing.T) {
 			t.Errorf("%+v", one)
 		}
 	}
-	if _, err := f.Store.Parents(t.Context(), f.Tenant, "alice", child.ID, queue.ParentsPage{Size: 2}); !errors.Is(err, store.ErrNotFound) {
+	if _, err := f.Store.Jobs.Parents(t.Context(), f.Tenant, "alice", child.ID, queue.ParentsPage{Size: 2}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("alice: %v", err)
 	}
 }
@@ -159,7 +159,7 @@ func TestManyJobsOfManyParents(t *testing.T) {
 	for _, one := range f.Claim(len(parents), time.Minute, f.Lane) {
 		endings = append(endings, queue.Ending{Lease: one.Lease(), Kind: api.KindComplete})
 	}
-	f.Store.End(f.Context(), endings)
+	f.Store.Jobs.End(f.Context(), endings)
 	const n = 45
 	children := f.Jobs(n, func(j *submit.NewJob) { j.Type = "child" })
 	for i := range children {
@@ -172,7 +172,7 @@ func TestManyJobsOfManyParents(t *testing.T) {
 	seen, token := 0, ""
 	var sizes []int
 	for len(sizes) == 0 || token != "" {
-		page, err := f.Store.List(t.Context(), f.Tenant, api.JobFilter{Type: "child"}, 50, token)
+		page, err := f.Store.Jobs.List(t.Context(), f.Tenant, api.JobFilter{Type: "child"}, 50, token)
 		if err != nil || len(sizes) > n {
 			t.Fatalf("pages of %d, %v", sizes, err)
 		}
@@ -196,7 +196,7 @@ func TestManyJobsOfManyParents(t *testing.T) {
 	}
 	lease := first[0].Lease()
 	f.MustEnd(queue.Ending{Lease: lease, Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "e"}})
-	if again := f.Store.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{lease.Job}, nil); again[0].Err != nil {
+	if again := f.Store.DeadLetters.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{lease.Job}, nil); again[0].Err != nil {
 		t.Fatal(again[0].Err)
 	}
 	rest := f.Claim(n, time.Minute, f.Lane)

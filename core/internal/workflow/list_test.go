@@ -29,7 +29,7 @@ func TestFiltersOfWorkflowsWithoutUserAndName(t *testing.T) {
 		{"alice", api.WorkflowFilter{Name: "nightly"}, 1},
 		{"", api.WorkflowFilter{State: api.WorkflowRunning}, 0},
 	} {
-		page, err := f.Store.ListWorkflows(t.Context(), f.Tenant, c.user, c.filter, 50, "")
+		page, err := f.Store.Workflows.ListWorkflows(t.Context(), f.Tenant, c.user, c.filter, 50, "")
 		if err != nil {
 			t.Errorf("user %q, %+v: %v", c.user, c.filter, err)
 			continue

@@ -60,7 +60,7 @@ func none(int) []string { return nil }
 func (f *fixture) followUp() {
 	f.Helper()
 	for {
-		step, err := f.Store.FollowUp(f.Context(), f.Tenant)
+		step, err := f.Store.Jobs.FollowUp(f.Context(), f.Tenant)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func (f *fixture) followUp() {
 
 func (f *fixture) workflow(id uuid.UUID) api.Workflow {
 	f.Helper()
-	got, err := f.Store.Workflow(f.Context(), f.Tenant, "", id)
+	got, err := f.Store.Workflows.Workflow(f.Context(), f.Tenant, "", id)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -111,11 +111,11 @@ func TestAWorkflowGrownToItsBound(t *testing.T) {
 	if want := (api.WorkflowCounts{DeadLetter: 1, Cancelled: api.MaxWorkflowJobs - 1}); got.Counts != want || got.State != api.WorkflowFailed {
 		t.Errorf("%+v", got)
 	}
-	detail, err := f.Store.WorkflowDetail(t.Context(), f.Tenant, "", id)
+	detail, err := f.Store.Workflows.WorkflowDetail(t.Context(), f.Tenant, "", id)
 	if err != nil || len(detail.Jobs) != api.MaxWorkflowJobs || detail.Jobs[9999].Ref != "r9999" || *detail.Jobs[9999].After[0].Ref != "r4999" {
 		t.Errorf("%d jobs, %v", len(detail.Jobs), err)
 	}
-	if lines, err := f.Store.VerifyDependencies(t.Context()); err != nil || len(lines) > 0 {
+	if lines, err := f.Store.Dependencies.VerifyDependencies(t.Context()); err != nil || len(lines) > 0 {
 		t.Error(lines, err)
 	}
 }
@@ -143,7 +143,7 @@ func TestTheStateIsReadFromTheJobs(t *testing.T) {
 	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "e"}})
 	f.followUp()
 	cancelled, jobs := chain()
-	if _, _, err := f.Store.Cancel(t.Context(), f.Tenant, "", jobs[0].ID); err != nil {
+	if _, _, err := f.Store.Jobs.Cancel(t.Context(), f.Tenant, "", jobs[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	f.followUp()
@@ -151,17 +151,17 @@ func TestTheStateIsReadFromTheJobs(t *testing.T) {
 		if got := f.workflow(id); got.State != want || got.FinishedAt == nil {
 			t.Errorf("want %s: %+v", want, got)
 		}
-		page, err := f.Store.ListWorkflows(t.Context(), f.Tenant, "", api.WorkflowFilter{State: want}, 10, "")
+		page, err := f.Store.Workflows.ListWorkflows(t.Context(), f.Tenant, "", api.WorkflowFilter{State: want}, 10, "")
 		if err != nil || len(page.Items) != 1 || page.Items[0].ID != id.String() {
 			t.Errorf("%s: %+v, %v", want, page, err)
 		}
 	}
 	// a dead letter that was discarded leaves a job that was not cancelled by a person
-	dead, err := f.Store.DeadLettersOfWorkflow(t.Context(), failed)
+	dead, err := f.Store.Workflows.DeadLettersOfWorkflow(t.Context(), failed)
 	if err != nil || len(dead) != 1 {
 		t.Fatal(dead, err)
 	}
-	if _, err := f.Store.Discard(t.Context(), f.Tenant, "", dead); err != nil {
+	if _, err := f.Store.DeadLetters.Discard(t.Context(), f.Tenant, "", dead); err != nil {
 		t.Fatal(err)
 	}
 	if got := f.workflow(failed); got.State != api.WorkflowFailed {
@@ -210,13 +210,13 @@ func TestAnotherUsersWorkflow(t *testing.T) {
 			t.Errorf("a job of another user is added to alice's: %+v", problem)
 		}
 	}
-	if _, err := f.Store.Workflow(t.Context(), f.Tenant, "bob", mine.Workflow.ID); err == nil {
+	if _, err := f.Store.Workflows.Workflow(t.Context(), f.Tenant, "bob", mine.Workflow.ID); err == nil {
 		t.Error("bob sees it")
 	}
-	if _, err := f.Store.Workflow(t.Context(), f.NewTenant(), "", mine.Workflow.ID); err == nil {
+	if _, err := f.Store.Workflows.Workflow(t.Context(), f.NewTenant(), "", mine.Workflow.ID); err == nil {
 		t.Error("another tenant sees it")
 	}
-	if page, err := f.Store.ListWorkflows(t.Context(), f.Tenant, "bob", api.WorkflowFilter{}, 10, ""); err != nil || len(page.Items) != 0 {
+	if page, err := f.Store.Workflows.ListWorkflows(t.Context(), f.Tenant, "bob", api.WorkflowFilter{}, 10, ""); err != nil || len(page.Items) != 0 {
 		t.Errorf("bob lists %+v, %v", page, err)
 	}
 }
@@ -228,10 +228,10 @@ func TestAWorkflowIsForgottenWithItsJobs(t *testing.T) {
 	f.mustSubmit(kept)
 	f.mustSubmit(gone)
 	f.Exec(`DELETE FROM jobs WHERE id = ANY($1)`, []uuid.UUID{gone.Jobs[0].ID, gone.Jobs[1].ID})
-	if n, err := f.Store.ForgetWorkflows(t.Context(), time.Hour, uuid.Nil, 10); err != nil || n.Forgotten != 0 {
+	if n, err := f.Store.Workflows.ForgetWorkflows(t.Context(), time.Hour, uuid.Nil, 10); err != nil || n.Forgotten != 0 {
 		t.Errorf("new ones: %+v, %v", n, err)
 	}
-	if n, err := f.Store.ForgetWorkflows(t.Context(), -time.Hour, uuid.Nil, 10); err != nil || n.Forgotten != 1 || n.Seen != 2 {
+	if n, err := f.Store.Workflows.ForgetWorkflows(t.Context(), -time.Hour, uuid.Nil, 10); err != nil || n.Forgotten != 1 || n.Seen != 2 {
 		t.Errorf("%+v, %v", n, err)
 	}
 	if n := f.Count("workflow_jobs"); n != 1 {
@@ -245,15 +245,15 @@ func TestCancelAll(t *testing.T) {
 	s := f.submission(newWorkflow("a", "b", "c"), func(i int) []string { return []string{"a", "a"}[:min(i, 1)] })
 	f.mustSubmit(s)
 	running := f.ClaimOne()
-	ids, err := f.Store.Uncancelled(t.Context(), s.Workflow.ID)
+	ids, err := f.Store.Workflows.Uncancelled(t.Context(), s.Workflow.ID)
 	if err != nil || len(ids) != 3 || ids[2] != running.ID {
 		t.Fatal(ids, err)
 	}
-	ended, requested, err := f.Store.CancelAll(t.Context(), f.Tenant, ids)
+	ended, requested, err := f.Store.Jobs.CancelAll(t.Context(), f.Tenant, ids)
 	if err != nil || len(ended) != 2 || len(requested) != 1 || requested[0] != running.ID {
 		t.Fatal(ended, requested, err)
 	}
-	if left, err := f.Store.Uncancelled(t.Context(), s.Workflow.ID); err != nil || len(left) != 0 {
+	if left, err := f.Store.Workflows.Uncancelled(t.Context(), s.Workflow.ID); err != nil || len(left) != 0 {
 		t.Error(left, err)
 	}
 	f.MustEnd(queue.Ending{Lease: running.Lease(), Kind: api.KindRelease})

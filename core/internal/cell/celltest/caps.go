@@ -29,7 +29,7 @@ func (f *Fixture) RunningCap(limit int64) usage.Cap {
 // NoDrift fails the test where counts and jobs differ.
 func (f *Fixture) NoDrift() {
 	f.Helper()
-	drifts, err := f.Store.Verify(f.Context())
+	drifts, err := f.Store.Counts.Verify(f.Context())
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func (f *Fixture) OpenWriter() pgx.Tx {
 func (f *Fixture) Backfill(key usage.CountKey) {
 	f.Helper()
 	Eventually(f, "nothing is left to backfill", func() bool {
-		counted, more, err := f.Store.Backfill(f.Context(), key)
+		counted, more, err := f.Store.Counts.Backfill(f.Context(), key)
 		if err != nil {
 			f.Fatal(err)
 		}

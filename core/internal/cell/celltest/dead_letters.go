@@ -41,7 +41,7 @@ func (f *Fixture) AddDeadLetters(n int, g DeadLetterRows) {
 // Redrive creates a redrive.
 func (f *Fixture) Redrive(action string, filter api.DeadLetterFilter, rate *float64) api.Redrive {
 	f.Helper()
-	made, err := f.Store.CreateRedrive(f.Context(), f.Tenant, "", deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: action, Filter: filter, Rate: rate})
+	made, err := f.Store.DeadLetters.CreateRedrive(f.Context(), f.Tenant, "", deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: action, Filter: filter, Rate: rate})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func NewFixtureOn(t *testing.T, databaseURL string) *Fixture {
 func (f *Fixture) NewTenant() tenant.ID {
 	f.Helper()
 	id := uuid.Must(uuid.NewV7())
-	if _, err := f.Store.CreateTenant(f.Context(), id, api.TenantRequest{Name: "test"}); err != nil {
+	if _, err := f.Store.Directory.CreateTenant(f.Context(), id, api.TenantRequest{Name: "test"}); err != nil {
 		f.Fatal(err)
 	}
 	return id
@@ -60,7 +60,7 @@ func (f *Fixture) NewTenant() tenant.ID {
 // NewLane makes a lane of a tenant.
 func (f *Fixture) NewLane(id tenant.ID, name string, tags ...string) directory.Lane {
 	f.Helper()
-	made, err := f.Store.EnsureLanes(f.Context(), id, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(id, name, "test", tags)}})
+	made, err := f.Store.Directory.EnsureLanes(f.Context(), id, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(id, name, "test", tags)}})
 	if err != nil || made[0].Full != 0 {
 		f.Fatal(made, err)
 	}
@@ -102,7 +102,7 @@ func (f *Fixture) TrySubmit(submissions ...submit.Submission) []submit.Answer {
 	for i := range submissions {
 		submissions[i].Render = Render
 	}
-	answers, err := f.Store.Submit(f.Context(), submissions)
+	answers, err := f.Store.Submits.Submit(f.Context(), submissions)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func (f *Fixture) Claim(most int, visibility time.Duration, lanes ...directory.L
 	for _, lane := range lanes {
 		request.Lanes = append(request.Lanes, claim.Lane{ID: lane.ID, VisibilityTimeout: visibility})
 	}
-	taken, err := f.Store.Claim(f.Context(), request)
+	taken, err := f.Store.Claims.Claim(f.Context(), request)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func (f *Fixture) ClaimOne() claim.Job {
 // End ends an attempt.
 func (f *Fixture) End(ending queue.Ending) queue.Ended {
 	f.Helper()
-	return f.Store.End(f.Context(), []queue.Ending{ending})[0]
+	return f.Store.Jobs.End(f.Context(), []queue.Ending{ending})[0]
 }
 
 // MustEnd ends an attempt, and fails the test where that is refused.
@@ -155,7 +155,7 @@ func (f *Fixture) MustEnd(ending queue.Ending) *api.Outcome {
 // Get is the job as its tenant sees it.
 func (f *Fixture) Get(id uuid.UUID) api.Job {
 	f.Helper()
-	got, err := f.Store.Get(f.Context(), f.Tenant, "", id)
+	got, err := f.Store.Jobs.Get(f.Context(), f.Tenant, "", id)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func (f *Fixture) Expire(id uuid.UUID) {
 // Reap reaps the expired leases.
 func (f *Fixture) Reap() []queue.Reaped {
 	f.Helper()
-	reaped, err := f.Store.Reap(f.Context(), time.Unix(0, 0), 1000, Half)
+	reaped, err := f.Store.Jobs.Reap(f.Context(), time.Unix(0, 0), 1000, Half)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func (f *Fixture) Inhabit(owner tenant.ID) {
 	}
 	in := &Fixture{T: f.T, URL: f.URL, Store: f.Store, Tenant: owner, Direct: f.Direct}
 	in.Lane = in.NewLane(owner, "default")
-	must(f.Store.PutQueue(ctx, owner, "default", api.QueueRequest{MaxRunning: new(int64(9))}))
+	must(f.Store.Directory.PutQueue(ctx, owner, "default", api.QueueRequest{MaxRunning: new(int64(9))}))
 	capped := func(j *submit.NewJob) { j.Caps = []usage.Cap{in.ActiveCap(1000)} }
 	in.Submit(in.Jobs(6, capped)...)
 	for i := range 4 {
@@ -38,13 +38,13 @@ func (f *Fixture) Inhabit(owner tenant.ID) {
 	in.Submit(in.Job(capped, func(j *submit.NewJob) { j.After = []submit.After{{Parent: parent, OnFailed: job.HoldChild}} }))
 	in.TrySubmit(in.Single(Keyed("k", "b")))
 	every := int64(3_600_000)
-	_, err := f.Store.PutSchedule(ctx, owner, "", "s", api.ScheduleRequest{EveryMS: &every, Job: api.ScheduleJob{Type: "t"}})
+	_, err := f.Store.Schedules.PutSchedule(ctx, owner, "", "s", api.ScheduleRequest{EveryMS: &every, Job: api.ScheduleJob{Type: "t"}})
 	must(err)
-	_, _, err = f.Store.PutType(ctx, owner, "t", api.JobTypeRequest{})
+	_, _, err = f.Store.JobTypes.PutType(ctx, owner, "t", api.JobTypeRequest{})
 	must(err)
-	_, err = f.Store.CreateRedrive(ctx, owner, "", deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive})
+	_, err = f.Store.DeadLetters.CreateRedrive(ctx, owner, "", deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive})
 	must(err)
-	_, err = f.Store.CreateKey(ctx, api.HopKeyCreateRequest{KeyID: "k" + owner.String(), Kind: "tenant", Tenant: owner.String(), Scopes: []string{"read"}, SecretHMAC: make([]byte, 32)})
+	_, err = f.Store.Directory.CreateKey(ctx, api.HopKeyCreateRequest{KeyID: "k" + owner.String(), Kind: "tenant", Tenant: owner.String(), Scopes: []string{"read"}, SecretHMAC: make([]byte, 32)})
 	must(err)
 	flow := uuid.Must(uuid.NewV7())
 	f.Exec(`INSERT INTO workflows (id, tenant_id, name, metadata, created_at) VALUES ($1, $2, 'w', '{}', now())`, flow, owner)
