@@ -22,7 +22,7 @@ func TestCoresAreKilledWhileATenantIsRemoved(t *testing.T) {
 	gone, stays := c.NewTenant(t, "gone"), c.NewTenant(t, "stays")
 	c.Override(t, gone, api.Overrides{Limits: api.Limits{MaxActive: new(int64(100_000))}})
 	theirs, others := c.Client(t, gone.Key), c.Client(t, stays.Key)
-	var oldest string
+	var newest string
 	const batches = 4
 	for range batches {
 		jobs := make([]api.SubmitRequest, api.MaxBatchJobs)
@@ -34,8 +34,8 @@ func TestCoresAreKilledWhileATenantIsRemoved(t *testing.T) {
 			if err != nil || answer.Accepted != len(jobs) {
 				t.Fatal(answer.Accepted, err)
 			}
-			if one == theirs && oldest == "" {
-				oldest = answer.Results[0].Job.ID
+			if one == theirs {
+				newest = answer.Results[len(jobs)-1].Job.ID
 			}
 		}
 	}
@@ -48,7 +48,7 @@ func TestCoresAreKilledWhileATenantIsRemoved(t *testing.T) {
 		}
 		return counts[0]
 	}
-	// The last batch waits for the oldest job.
+	// Jobs are removed in the order of their ids: the last batch waits for the newest one.
 	holder, err := pgx.Connect(t.Context(), c.DatabaseURL)
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestCoresAreKilledWhileATenantIsRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lock.Exec(t.Context(), `SELECT FROM jobs WHERE id = $1 FOR UPDATE`, oldest); err != nil {
+	if _, err := lock.Exec(t.Context(), `SELECT FROM jobs WHERE id = $1 FOR UPDATE`, newest); err != nil {
 		t.Fatal(err)
 	}
 
