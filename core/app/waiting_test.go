@@ -187,7 +187,7 @@ func TestACoreThatWaitsCanBeStopped(t *testing.T) {
 	}
 }
 
-// A database that takes no writes is said so, and core goes on.
+// Core reports a read-only database, and keeps running.
 func TestReadyzSaysThatTheDatabaseIsReadOnly(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, celltest.URL(t))

@@ -70,7 +70,7 @@ func (r *redriveRow) canary() *api.Canary {
 	return canary
 }
 
-// sampling says that the redrive goes on with a sample that has not passed yet.
+// sampling says that the redrive continues with a sample that has not passed yet.
 func (r *redriveRow) sampling() bool {
 	canary := r.canary()
 	return canary != nil && (canary.State == api.CanarySampling || canary.State == api.CanaryWaiting)

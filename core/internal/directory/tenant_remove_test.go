@@ -47,7 +47,7 @@ func (s *sent) take() (removals []pgx.TraceQueryStartData) {
 
 var buffers = regexp.MustCompile(`Buffers: shared hit=(\d+)`)
 
-// Each batch of a removal goes on where the last one ended: it does no step again that has nothing to do, and beside an
+// Each batch of a removal continues where the last one ended: it does no step again that has nothing to do, and beside an
 // old snapshot it does not read the entries of what was removed before.
 func TestARemovalGoesOnWhereItLeftOff(t *testing.T) {
 	t.Parallel()

@@ -81,5 +81,5 @@ func (d *Dispatcher) KnownLists() int {
 // ReadAllLanes makes the next refresh read everything.
 func (d *Dispatcher) ReadAllLanes() { d.lanes.ReadAll() }
 
-// WatchedJobs are those that somebody waits for.
+// WatchedJobs are those that a client waits for.
 func (d *Dispatcher) WatchedJobs() []uuid.UUID { return d.watches.Next(1<<20, 0) }

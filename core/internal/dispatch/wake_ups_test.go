@@ -17,14 +17,14 @@ import (
 
 // Nothing polls in these tests: what is not told is not heard.
 
-// watched waits until somebody who waits for a change of a job has read it.
+// watched waits until a client that waits for a change of a job has read it.
 func (f *fixture) watched(id uuid.UUID) {
 	f.Helper()
 	celltest.Eventually(f, "a watch", func() bool { return slices.Contains(f.d.WatchedJobs(), id) })
 	f.idle()
 }
 
-// A discard is told to those who wait for a redrive of the job.
+// A discard wakes the clients that wait for a redrive of the job.
 func TestADiscardWakesWhoWatches(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -47,8 +47,7 @@ func TestADiscardWakesWhoWatches(t *testing.T) {
 	}
 }
 
-// That a running job is asked to stop is told to who follows it, whoever asked: its workflow, or the next tick of its
-// schedule.
+// A requested cancel of a running job wakes what waits for the job: its workflow, or the next tick of its schedule.
 func TestARequestedCancelIsTold(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

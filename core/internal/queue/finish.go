@@ -136,7 +136,7 @@ func (s *transition) attempt() int32 {
 	return s.row.Attempt
 }
 
-// waitsOn says that the job goes on waiting as if it had not been claimed: it was given back, or its destination could not
+// waitsOn says that the job continues to wait as if it had not been claimed: it was given back, or its destination could not
 // take it. Its age counts from when it first could run. A holder that snoozes it asks for a later time instead.
 func (s *transition) waitsOn() bool {
 	return s.verdict.AttemptBack && (s.verdict.State == job.Queued || s.deferred)

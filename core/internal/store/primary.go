@@ -238,7 +238,7 @@ func (p *primary) doubt() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.doubted = time.Now()
-	p.log.Warn("PostgreSQL has become read-only; connections are made anew")
+	p.log.Warn("PostgreSQL has become read-only; reconnecting")
 }
 
 // accept decides about a server that takes writes, and remembers a higher timeline.
