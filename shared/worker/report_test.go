@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -250,14 +251,13 @@ func TestReportsWithoutAWorker(t *testing.T) {
 func TestAnOlderCheckpointOverwritesNoNewerOne(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBed(t)
-		slow := true
+		var slow atomic.Bool
 		b.spoilWith(func(route string, _ http.ResponseWriter, r *http.Request) bool {
 			body := readAgain(t, r)
 			switch {
 			case strings.HasPrefix(route, "POST /v1/jobs/"), strings.HasSuffix(route, "/outcomes"):
 				rest(8 * time.Second) // the job is still running when the slow heartbeat arrives
-			case slow && strings.HasSuffix(route, "/heartbeat") && strings.Contains(body, "checkpoint"):
-				slow = false
+			case strings.HasSuffix(route, "/heartbeat") && strings.Contains(body, "checkpoint") && slow.CompareAndSwap(false, true):
 				rest(4 * time.Second)
 			}
 			return false
@@ -276,8 +276,8 @@ func TestAnOlderCheckpointOverwritesNoNewerOne(t *testing.T) {
 		b.run(t)
 		pass(time.Minute)
 		b.finish(t)
-		if kept := string(b.find(id).Checkpoint); slow || kept != "2" {
-			t.Errorf("the next attempt would get %s, want 2; a heartbeat was slow: %t", kept, !slow)
+		if kept := string(b.find(id).Checkpoint); !slow.Load() || kept != "2" {
+			t.Errorf("the next attempt would get %s, want 2; a heartbeat was slow: %t", kept, slow.Load())
 		}
 	})
 }
