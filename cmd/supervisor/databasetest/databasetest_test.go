@@ -25,15 +25,16 @@ func things(name string) *Template {
 	}}
 }
 
-// state is all that a test could see of another one.
+// state is all that a test could see of another one. Autovacuum comes and goes.
 func state(t *testing.T, url string) (text string) {
 	t.Helper()
 	conn := connect(t, url)
 	const sql = `
 		SELECT concat_ws(' | ', (SELECT json_agg(t) FROM things t), (SELECT json_agg(v ORDER BY version) FROM versions v), (SELECT json_agg(d) FROM days d),
 		  (SELECT json_agg(s ORDER BY sequencename) FROM pg_sequences s), to_regclass('other'), current_setting('work_mem'),
-		  (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()),
-		  (SELECT count(*) FROM pg_locks WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND pid <> pg_backend_pid()))`
+		  (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'),
+		  (SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+		   WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()))`
 	if err := conn.QueryRow(t.Context(), sql).Scan(&text); err != nil {
 		t.Fatal(err)
 	}
