@@ -82,7 +82,7 @@ func (e *documented) runSample(t *testing.T, op *openapi3.Operation, samples map
 		if label == "curl" {
 			source = strings.Replace(source, "curl", "curl -sS --fail-with-body", 1)
 		}
-		command := exec.CommandContext(t.Context(), program[0], append(program[1:], source)...)
+		command := exec.CommandContext(t.Context(), stack.Need(t, program[0]), append(program[1:], source)...)
 		command.Env = append(os.Environ(), "FORGEQUEUE_URL="+e.cluster.Gateways[0].URL, "FORGEQUEUE_API_KEY="+e.tenant.Key)
 		output, err := command.CombinedOutput()
 		if err != nil {
