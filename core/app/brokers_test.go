@@ -12,9 +12,9 @@ import (
 	"github.com/forgequeue/forgequeue/core/brokers/kafka"
 	"github.com/forgequeue/forgequeue/core/brokers/rabbitmq"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -24,12 +24,12 @@ func TestAStoredQueueNeedsABrokerThatThisProgramLacks(t *testing.T) {
 	url := celltest.URL(t)
 	store := celltest.OpenURL(t, url)
 	owner := uuid.Must(uuid.NewV7())
-	if _, err := store.Directory.CreateTenant(t.Context(), owner, api.TenantRequest{Name: "test"}); err != nil {
+	if _, err := store.Tenants.Create(t.Context(), owner, api.TenantRequest{Name: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	d := dispatch.New(dispatch.Options{Store: store, Metrics: metrics.NewJobs(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler)})
 	request := api.QueueRequest{Mode: new(api.ModePush), Push: &api.PushRequest{URL: "kafka+tls://example.com/mail"}}
-	if _, _, err := d.PutPushQueue(t.Context(), owner, "mails", request, directory.NewSecret{Sealed: []byte("x")}); err != nil {
+	if _, _, err := d.PutPushQueue(t.Context(), owner, "mails", request, queues.NewSecret{Sealed: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
 	cfg := config(t, url)

@@ -7,11 +7,11 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cells"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/installation"
 	"github.com/forgequeue/forgequeue/core/internal/move"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
 // openAlone opens the one database of an installation. One that is a cell among several is refused:
@@ -21,10 +21,10 @@ func openAlone(ctx context.Context, options cell.Options) (*cell.Cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	is, err := store.Directory.ThisCell(ctx)
+	is, err := store.Processes.ThisCell(ctx)
 	others := map[string]int64{}
 	if err == nil && is != nil && is.Home {
-		others, err = store.Directory.TenantsByCell(ctx)
+		others, err = store.Processes.TenantsByCell(ctx)
 		delete(others, "")
 	}
 	switch {
@@ -55,16 +55,16 @@ func openCell(ctx context.Context, options cell.Options, config cells.Config, ho
 }
 
 func checkCell(ctx context.Context, store *cell.Cell, config cells.Config, home *cell.Cell) error {
-	is, err := store.Directory.ThisCell(ctx)
+	is, err := store.Processes.ThisCell(ctx)
 	if err != nil {
 		return err
 	}
 	if is == nil {
 		return unfitError("core: the database is not a cell yet; " + errNotRun.Error())
 	}
-	want := directory.ThisCell{Name: config.Name, Installation: is.Installation, Home: config.Home()}
+	want := installation.ThisCell{Name: config.Name, Installation: is.Installation, Home: config.Home()}
 	if home != nil {
-		of, err := home.Directory.ThisCell(ctx)
+		of, err := home.Processes.ThisCell(ctx)
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func checkCell(ctx context.Context, store *cell.Cell, config cells.Config, home 
 }
 
 // differs says how a database is not the cell that it should be.
-func differs(is, want directory.ThisCell) error {
+func differs(is, want installation.ThisCell) error {
 	switch {
 	case is.Installation != want.Installation:
 		return unfitError(fmt.Sprintf("core: the database is the cell %q of another installation; correct the connection strings", is.Name))
@@ -100,13 +100,13 @@ func migrateCells(ctx context.Context, cfg Config) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	installation := uuid.New()
+	id := uuid.New()
 	var applied []int64
 	var problems []error
 	for i, one := range listed {
 		done, err := migrate(ctx, options[i], func(ctx context.Context, store *cell.Cell) error {
-			want := directory.ThisCell{Name: one.Name, Installation: installation, Home: one.Home()}
-			is, err := store.Directory.BecomeCell(ctx, want)
+			want := installation.ThisCell{Name: one.Name, Installation: id, Home: one.Home()}
+			is, err := store.Processes.BecomeCell(ctx, want)
 			if err != nil {
 				return err
 			}
@@ -114,7 +114,7 @@ func migrateCells(ctx context.Context, cfg Config) ([]int64, error) {
 				return unfitError("core: the database has tenants already: it is another installation's")
 			}
 			if one.Home() {
-				installation, want.Installation = is.Installation, is.Installation
+				id, want.Installation = is.Installation, is.Installation
 			}
 			return differs(*is, want)
 		})
@@ -155,7 +155,7 @@ func verifyCells(ctx context.Context, cfg Config) ([]string, error) {
 		problems = append(problems, inCell(one.Name, err))
 	}
 	if len(opened) > 0 && opened[0].Key == "" {
-		bounded, cancel := context.WithTimeout(ctx, usage.OperatorTime)
+		bounded, cancel := context.WithTimeout(ctx, caps.OperatorTime)
 		defer cancel()
 		misplaced, err := move.Check(bounded, opened)
 		lines, problems = append(lines, misplaced...), append(problems, err)

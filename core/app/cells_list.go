@@ -12,7 +12,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cells"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/installation"
 )
 
 // cellTime bounds what one cell is asked by Cells.
@@ -62,7 +62,7 @@ func Cells(ctx context.Context, cfg Config) ([]CellState, error) {
 		return nil, err
 	}
 	defer home.Close()
-	tenants, err := home.Directory.TenantsByCell(bounded)
+	tenants, err := home.Processes.TenantsByCell(bounded)
 	if err != nil {
 		return nil, err
 	}
@@ -86,17 +86,17 @@ func Cells(ctx context.Context, cfg Config) ([]CellState, error) {
 	return states, nil
 }
 
-func sizeOf(ctx context.Context, options cell.Options, config cells.Config, home *cell.Cell) (directory.CellSize, error) {
+func sizeOf(ctx context.Context, options cell.Options, config cells.Config, home *cell.Cell) (installation.CellSize, error) {
 	if config.Home() {
-		return home.Directory.CellSize(ctx)
+		return home.Processes.CellSize(ctx)
 	}
 	options.MaxConns = 2
 	store, err := openCell(ctx, options, config, home)
 	if err != nil {
-		return directory.CellSize{}, err
+		return installation.CellSize{}, err
 	}
 	defer store.Close()
-	return store.Directory.CellSize(ctx)
+	return store.Processes.CellSize(ctx)
 }
 
 // WriteCells writes cells as a table. A cell's share of the sum of all cells is behind each number.
@@ -106,14 +106,14 @@ func WriteCells(to io.Writer, listed []CellState) error {
 		weights, tenants, jobs, bytes, started = weights+int64(one.Weight), tenants+one.Tenants, jobs+one.Jobs, bytes+one.Bytes, started+one.Started
 	}
 	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintf(table, "NAME\tWEIGHT\tACCEPTS NEW\tTENANTS\tJOBS\tSTARTED IN %d MIN\tSIZE\tHEALTHY\n", directory.CountedMinutes)
+	_, _ = fmt.Fprintf(table, "NAME\tWEIGHT\tACCEPTS NEW\tTENANTS\tJOBS\tSTARTED IN %d MIN\tSIZE\tHEALTHY\n", installation.CountedMinutes)
 	for _, one := range listed {
 		accepts, healthy := "no", "yes"
 		if one.AcceptsNew {
 			accepts = "yes"
 		}
 		live := fmt.Sprint(one.Jobs)
-		if one.Jobs >= directory.MaxCounted {
+		if one.Jobs >= installation.MaxCounted {
 			live += " or more"
 		}
 		live += share(one.Jobs, jobs)

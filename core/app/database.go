@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
 // Migrate brings the databases to this version's schema and creates the partitions of the next days.
@@ -57,7 +57,7 @@ func verify(ctx context.Context, options cell.Options) ([]string, error) {
 }
 
 func verifyStore(ctx context.Context, store *cell.Cell) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, usage.OperatorTime)
+	ctx, cancel := context.WithTimeout(ctx, caps.OperatorTime)
 	defer cancel()
 	drifts, err := store.Counts.Verify(ctx)
 	if err != nil {

@@ -104,7 +104,7 @@ func movesUnderWay(ctx context.Context, options cell.Options, line func(string))
 
 // successor opens the database that the old primary was, as it is now.
 func successor(ctx context.Context, old *cell.Cell, listed []cells.Config, options []cell.Options) (*cell.Cell, error) {
-	was, err := old.Directory.ThisCell(ctx)
+	was, err := old.Processes.ThisCell(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("core: the old primary: %w", err)
 	}
@@ -123,7 +123,7 @@ func successor(ctx context.Context, old *cell.Cell, listed []cells.Config, optio
 	if err != nil {
 		return nil, err
 	}
-	is, err := promoted.Directory.ThisCell(ctx)
+	is, err := promoted.Processes.ThisCell(ctx)
 	if err == nil && was != nil && (is == nil || is.Installation != was.Installation) {
 		err = unfitError(fmt.Sprintf("core: the old primary was the cell %q of another installation; correct FORGEQUEUE_OLD_DATABASE_URL", was.Name))
 	}

@@ -7,11 +7,11 @@ import (
 	"log/slog"
 
 	"github.com/forgequeue/forgequeue/core/internal/broker"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/httpapi"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/core/internal/push"
+	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
@@ -55,7 +55,7 @@ func newPusher(cfg Config, log *slog.Logger, tracing *telemetry.Tracing, server 
 
 // checkTargets refuses to start where a stored queue needs a broker that this program was built without: its jobs
 // would wait, and nobody would be told.
-func checkTargets(queues []directory.QueueSettings, brokers broker.Protocols) error {
+func checkTargets(queues []queues.Settings, brokers broker.Protocols) error {
 	var problems []error
 	for _, queue := range queues {
 		if !api.IsBrokerURL(queue.Target.URL) {

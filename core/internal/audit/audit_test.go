@@ -51,25 +51,25 @@ func (f *fixture) do(ctx context.Context) {
 	_, err = f.Store.Jobs.DeleteJob(ctx, f.Tenant, "", ids[3])
 	must(err)
 	most := int64(7)
-	must(f.Store.Directory.PutQueue(ctx, f.Tenant, "q", api.QueueRequest{MaxActive: &most, Push: &api.PushRequest{URL: "https://example.com"}}))
-	must(f.Store.Directory.PauseQueue(ctx, f.Tenant, "q", true))
-	must(f.Store.Directory.PauseQueue(ctx, f.Tenant, "q", false))
-	_, err = f.Store.Directory.ProbeQueue(ctx, f.Tenant, "q", audit.Event{Tenant: &f.Tenant, Action: api.AuditQueueProbe, Object: "q"})
+	must(f.Store.Queues.Put(ctx, f.Tenant, "q", api.QueueRequest{MaxActive: &most, Push: &api.PushRequest{URL: "https://example.com"}}))
+	must(f.Store.Queues.Pause(ctx, f.Tenant, "q", true))
+	must(f.Store.Queues.Pause(ctx, f.Tenant, "q", false))
+	_, err = f.Store.Queues.Probe(ctx, f.Tenant, "q", audit.Event{Tenant: &f.Tenant, Action: api.AuditQueueProbe, Object: "q"})
 	must(err)
-	must(f.Store.Directory.DeleteQueue(ctx, f.Tenant, "q"))
+	must(f.Store.Queues.Delete(ctx, f.Tenant, "q"))
 	another := uuid.Must(uuid.NewV7())
-	_, err = f.Store.Directory.CreateTenant(ctx, another, api.TenantRequest{Name: "another"})
+	_, err = f.Store.Tenants.Create(ctx, another, api.TenantRequest{Name: "another"})
 	must(err)
 	weight := 3
-	_, err = f.Store.Directory.PatchTenant(ctx, f.Tenant, api.TenantPatch{Weight: &weight})
+	_, err = f.Store.Tenants.Patch(ctx, f.Tenant, api.TenantPatch{Weight: &weight})
 	must(err)
-	_, err = f.Store.Directory.CreateKey(ctx, api.HopKeyCreateRequest{
+	_, err = f.Store.Keys.Create(ctx, api.HopKeyCreateRequest{
 		KeyID: "k1", Kind: "tenant", Tenant: f.Tenant.String(), Scopes: []string{"read"}, SecretHMAC: []byte(strings.Repeat("\x42", 32)),
 	})
 	must(err)
-	must(f.Store.Directory.EndSessions(ctx, f.Tenant, "k1"))
-	must(f.Store.Directory.RevokeKey(ctx, "k1"))
-	_, err = f.Store.Directory.PutPlan(ctx, "p", api.PlanRequest{})
+	must(f.Store.Keys.EndSessions(ctx, f.Tenant, "k1"))
+	must(f.Store.Keys.Revoke(ctx, "k1"))
+	_, err = f.Store.Tenants.PutPlan(ctx, "p", api.PlanRequest{})
 	must(err)
 	must(f.schedules(ctx))
 	must(f.webhooks(ctx))
@@ -77,7 +77,7 @@ func (f *fixture) do(ctx context.Context) {
 	must(err)
 	_, err = f.Store.JobTypes.DeleteType(ctx, f.Tenant, "t")
 	must(err)
-	_, err = f.Store.Directory.DeleteTenant(ctx, another)
+	_, err = f.Store.Tenants.Delete(ctx, another)
 	must(err)
 }
 
@@ -108,7 +108,7 @@ func (f *fixture) schedules(ctx context.Context) error {
 func (f *fixture) webhooks(ctx context.Context) error {
 	_, putErr := f.Store.Webhooks.PutWebhook(ctx, f.Tenant, "w", api.WebhookRequest{URL: "https://example.com", Events: []string{api.EventJobCompleted}}, []byte("BBBB"))
 	err := errors.Join(putErr, f.Store.Webhooks.RotateSecret(ctx, f.Tenant, "w", func([]byte, []byte) ([]byte, error) { return []byte("BBBB"), nil }), f.Store.Webhooks.RecordTest(ctx, f.Tenant, "w", uuid.New()))
-	_, probeErr := f.Store.Directory.ProbeQueue(ctx, f.Tenant, api.WebhookQueue("w"), audit.Event{Tenant: &f.Tenant, Action: api.AuditWebhookProbe, Object: "w"})
+	_, probeErr := f.Store.Queues.Probe(ctx, f.Tenant, api.WebhookQueue("w"), audit.Event{Tenant: &f.Tenant, Action: api.AuditWebhookProbe, Object: "w"})
 	return errors.Join(err, probeErr, f.Store.Webhooks.DeleteWebhook(ctx, f.Tenant, "w"))
 }
 
@@ -167,7 +167,7 @@ func TestAuditGoesPageByPage(t *testing.T) {
 	f := newFixture(t)
 	ctx := audit.WithActor(t.Context(), audit.Actor{Kind: "operator"})
 	for range 7 {
-		if err := f.Store.Directory.PauseQueue(ctx, f.Tenant, "q", true); err != nil {
+		if err := f.Store.Queues.Pause(ctx, f.Tenant, "q", true); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -205,7 +205,7 @@ func TestAuditIsPartOfTheAction(t *testing.T) {
 	if _, err := f.Store.DeadLetters.CancelRedrive(ctx, f.Tenant, "", unknown[0]); err == nil {
 		t.Error("cancelled what is not there")
 	}
-	_ = f.Store.Directory.RevokeKey(ctx, "nobody's")
+	_ = f.Store.Keys.Revoke(ctx, "nobody's")
 	f.do(t.Context())
 	if n := f.Count("audit_log"); n != 0 {
 		t.Errorf("%d entries of nothing", n)
@@ -218,7 +218,7 @@ func TestAuditIsPartOfTheAction(t *testing.T) {
 	if _, err := f.Store.DeadLetters.Discard(ctx, f.Tenant, "", ids); err == nil {
 		t.Error("discarded without a note")
 	}
-	if err := f.Store.Directory.PauseQueue(ctx, f.Tenant, "q", true); err == nil {
+	if err := f.Store.Queues.Pause(ctx, f.Tenant, "q", true); err == nil {
 		t.Error("paused without a note")
 	}
 	if n := f.Count("dead_letters"); n != len(ids) || f.Count("queues WHERE paused AND name = 'q'") != 0 {

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
+	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
@@ -20,22 +21,22 @@ type Lanes struct {
 	store *cell.Cell
 
 	mu       sync.RWMutex
-	byID     map[directory.LaneID]directory.Lane
-	byKey    map[directory.LaneKey]directory.Lane
-	byQueue  map[tenant.QueueKey][]directory.Lane
-	byName   map[string][]directory.Lane
-	settings map[tenant.QueueKey]directory.QueueSettings
+	byID     map[lanes.ID]lanes.Lane
+	byKey    map[lanes.Key]lanes.Lane
+	byQueue  map[tenant.QueueKey][]lanes.Lane
+	byName   map[string][]lanes.Lane
+	settings map[tenant.QueueKey]queues.Settings
 	// inPush are the queues in push mode.
 	inPush scheduler.Ring[tenant.QueueKey]
 	// pushChanges counts the changes of what is pushed where.
 	pushChanges int
-	highest     directory.LaneID
+	highest     lanes.ID
 	changed     time.Time
 	// retired is the latest time at which a lane was retired.
 	retired time.Time
 	// recent are lanes created here, or read, and when. The second full Refresh drops an entry: one
 	// that runs at that time may have read before the lane was committed.
-	recent map[directory.LaneID]time.Time
+	recent map[lanes.ID]time.Time
 	// full are bounds that prevented a lane, and when.
 	full map[fullKey]time.Time
 	// read is the start of the last successful refresh.
@@ -53,12 +54,12 @@ type Lanes struct {
 func NewLanes(store *cell.Cell) *Lanes {
 	return &Lanes{
 		store:    store,
-		byID:     map[directory.LaneID]directory.Lane{},
-		byKey:    map[directory.LaneKey]directory.Lane{},
-		byQueue:  map[tenant.QueueKey][]directory.Lane{},
-		byName:   map[string][]directory.Lane{},
-		settings: map[tenant.QueueKey]directory.QueueSettings{},
-		recent:   map[directory.LaneID]time.Time{},
+		byID:     map[lanes.ID]lanes.Lane{},
+		byKey:    map[lanes.Key]lanes.Lane{},
+		byQueue:  map[tenant.QueueKey][]lanes.Lane{},
+		byName:   map[string][]lanes.Lane{},
+		settings: map[tenant.QueueKey]queues.Settings{},
+		recent:   map[lanes.ID]time.Time{},
 		full:     map[fullKey]time.Time{},
 	}
 }
@@ -76,7 +77,7 @@ const (
 )
 
 // Refresh reads changes from the tables, and gives the lanes that were created and deleted.
-func (l *Lanes) Refresh(ctx context.Context) (created []directory.Lane, gone []directory.LaneID, err error) {
+func (l *Lanes) Refresh(ctx context.Context) (created []lanes.Lane, gone []lanes.ID, err error) {
 	l.mu.Lock()
 	l.begun++
 	number := l.begun
@@ -87,11 +88,11 @@ func (l *Lanes) Refresh(ctx context.Context) (created []directory.Lane, gone []d
 	if whole { // settings too: PostgreSQL's clock may have been set back
 		after, since, retired = 0, time.Time{}, time.Time{}
 	}
-	queues, err := l.store.Directory.QueuesSince(ctx, since)
+	queues, err := l.store.Queues.Since(ctx, since)
 	if err != nil {
 		return nil, nil, err
 	}
-	lanes, err := l.store.Directory.LanesAfter(ctx, after, retired)
+	lanes, err := l.store.Lanes.After(ctx, after, retired)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -145,7 +146,7 @@ func (l *Lanes) Refresh(ctx context.Context) (created []directory.Lane, gone []d
 
 // keepOnly drops the settings of queues that are not among queues: they were deleted long ago. The caller
 // holds the lock.
-func (l *Lanes) keepOnly(queues []directory.QueueSettings) {
+func (l *Lanes) keepOnly(queues []queues.Settings) {
 	exists := make(map[tenant.QueueKey]bool, len(queues))
 	for i := range queues {
 		exists[queues[i].QueueKey] = true
@@ -163,24 +164,24 @@ func (l *Lanes) keepOnly(queues []directory.QueueSettings) {
 
 // retire removes a retired lane from those in which new jobs are stored, and adds one that is in
 // use again. The caller holds the lock.
-func (l *Lanes) retire(lane directory.LaneRow, begun time.Time) {
+func (l *Lanes) retire(lane lanes.Row, begun time.Time) {
 	if lane.RetiredAt == nil {
-		l.byKey[lane.LaneKey] = lane.Lane
+		l.byKey[lane.Key] = lane.Lane
 		return
 	}
 	if lane.RetiredAt.After(l.retired) {
 		l.retired = *lane.RetiredAt
 	}
-	if l.byKey[lane.LaneKey].ID == lane.ID && !l.recent[lane.ID].After(begun) {
-		delete(l.byKey, lane.LaneKey)
+	if l.byKey[lane.Key].ID == lane.ID && !l.recent[lane.ID].After(begun) {
+		delete(l.byKey, lane.Key)
 	}
 }
 
 // removeAllBut drops the lanes that are not among lanes, all that were read from begun on. The
 // caller holds the lock.
-func (l *Lanes) removeAllBut(lanes []directory.LaneRow, begun time.Time) (gone []directory.LaneID) {
-	exists := make(map[directory.LaneID]bool, len(lanes))
-	for _, lane := range lanes {
+func (l *Lanes) removeAllBut(read []lanes.Row, begun time.Time) (gone []lanes.ID) {
+	exists := make(map[lanes.ID]bool, len(read))
+	for _, lane := range read {
 		exists[lane.ID] = true
 	}
 	for id, at := range l.recent {
@@ -197,12 +198,12 @@ func (l *Lanes) removeAllBut(lanes []directory.LaneRow, begun time.Time) (gone [
 		}
 		gone = append(gone, id)
 		delete(l.byID, id)
-		if l.byKey[lane.LaneKey].ID == id {
-			delete(l.byKey, lane.LaneKey)
+		if l.byKey[lane.Key].ID == id {
+			delete(l.byKey, lane.Key)
 		}
 		queues[lane.InQueue()], names[lane.Queue] = true, true
 	}
-	isGone := func(lane directory.Lane) bool { return !exists[lane.ID] }
+	isGone := func(lane lanes.Lane) bool { return !exists[lane.ID] }
 	for key := range queues {
 		trim(l.byQueue, key, isGone)
 	}
@@ -213,14 +214,14 @@ func (l *Lanes) removeAllBut(lanes []directory.LaneRow, begun time.Time) (gone [
 }
 
 // trim removes deleted lanes from one of the lists.
-func trim[K comparable](lists map[K][]directory.Lane, key K, isGone func(directory.Lane) bool) {
+func trim[K comparable](lists map[K][]lanes.Lane, key K, isGone func(lanes.Lane) bool) {
 	if lists[key] = slices.DeleteFunc(lists[key], isGone); len(lists[key]) == 0 {
 		delete(lists, key)
 	}
 }
 
 // add says whether a lane is new. The caller holds the lock.
-func (l *Lanes) add(lane directory.Lane) bool {
+func (l *Lanes) add(lane lanes.Lane) bool {
 	if _, known := l.byID[lane.ID]; known {
 		return false
 	}
@@ -242,7 +243,7 @@ func (l *Lanes) ReadAll() {
 // Forget drops all lanes, and gives them; the next refresh reads all. After a failover to a standby
 // that lagged the ids of lanes that were lost are drawn again, for others. Queues keep their settings
 // until then: a paused one must not look open.
-func (l *Lanes) Forget() (gone []directory.LaneID) {
+func (l *Lanes) Forget() (gone []lanes.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	gone = slices.Collect(maps.Keys(l.byID))
@@ -259,7 +260,7 @@ func (l *Lanes) Forget() (gone []directory.LaneID) {
 }
 
 // Settings gives a queue's settings; the zero value, all defaults, for an unknown queue.
-func (l *Lanes) Settings(owner tenant.ID, name string) directory.QueueSettings {
+func (l *Lanes) Settings(owner tenant.ID, name string) queues.Settings {
 	key := tenant.QueueKey{Tenant: owner, Name: name}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -278,7 +279,7 @@ func (l *Lanes) Open(key tenant.QueueKey, push bool) bool {
 
 // Serving lists up to most lanes that the filter matches and that are not paused, each once; offset
 // selects which of more.
-func (l *Lanes) Serving(f *scheduler.Filter, offset uint64, most int) (serving []directory.LaneID) {
+func (l *Lanes) Serving(f *scheduler.Filter, offset uint64, most int) (serving []lanes.ID) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	var capacity scheduler.Capacity
@@ -304,8 +305,8 @@ func (l *Lanes) Serving(f *scheduler.Filter, offset uint64, most int) (serving [
 }
 
 // named gives the lanes of the filter's queues, each once. The caller holds the lock.
-func (l *Lanes) named(f *scheduler.Filter) [][]directory.Lane {
-	var lists [][]directory.Lane
+func (l *Lanes) named(f *scheduler.Filter) [][]lanes.Lane {
+	var lists [][]lanes.Lane
 	if f.Push {
 		for _, key := range l.inPush.Items {
 			lists = append(lists, l.byQueue[key])
@@ -335,7 +336,7 @@ func (l *Lanes) PushQueues(offset uint64, n int) (some []tenant.QueueKey, all in
 }
 
 // ByID gives a cached lane.
-func (l *Lanes) ByID(id directory.LaneID) (directory.Lane, bool) {
+func (l *Lanes) ByID(id lanes.ID) (lanes.Lane, bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	lane, known := l.byID[id]
@@ -343,7 +344,7 @@ func (l *Lanes) ByID(id directory.LaneID) (directory.Lane, bool) {
 }
 
 // Of gives the cached lanes of a queue.
-func (l *Lanes) Of(key tenant.QueueKey) []directory.Lane {
+func (l *Lanes) Of(key tenant.QueueKey) []lanes.Lane {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return slices.Clone(l.byQueue[key])
@@ -363,15 +364,15 @@ func (l *Lanes) MayCapActive(owner tenant.ID) bool {
 
 // PushSettings gives the settings of the queues in push mode, and a number that is another after each change of them; no
 // settings where it is still the number given.
-func (l *Lanes) PushSettings(known int) (queues []directory.QueueSettings, changes int) {
+func (l *Lanes) PushSettings(known int) (changed []queues.Settings, changes int) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if known == l.pushChanges {
 		return nil, known
 	}
-	queues = make([]directory.QueueSettings, len(l.inPush.Items))
+	changed = make([]queues.Settings, len(l.inPush.Items))
 	for i, key := range l.inPush.Items {
-		queues[i] = l.settings[key]
+		changed[i] = l.settings[key]
 	}
-	return queues, l.pushChanges
+	return changed, l.pushChanges
 }

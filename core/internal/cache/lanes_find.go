@@ -3,7 +3,7 @@ package cache
 import (
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -21,13 +21,13 @@ const (
 // fullKey is a bound that was reached, and its tenant; user is empty unless the bound is per user.
 type fullKey struct {
 	tenant tenant.ID
-	bound  directory.LaneBound
+	bound  lanes.Bound
 	user   string
 }
 
-func fullOf(ask *directory.LaneAsk, bound directory.LaneBound) fullKey {
+func fullOf(ask *lanes.Ask, bound lanes.Bound) fullKey {
 	key := fullKey{tenant: ask.Tenant, bound: bound}
-	if bound == directory.UserLanes || bound == directory.UserQueues {
+	if bound == lanes.OfUser || bound == lanes.QueuesOfUser {
 		key.user = ask.For
 	}
 	return key
@@ -35,23 +35,23 @@ func fullOf(ask *directory.LaneAsk, bound directory.LaneBound) fullKey {
 
 // Find answers a request from the cache: with a lane, or with a bound that was reached at most
 // fullFor ago.
-func (l *Lanes) Find(ask *directory.LaneAsk) (made directory.MadeLane, found bool) {
+func (l *Lanes) Find(ask *lanes.Ask) (made lanes.Made, found bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	made.LaneKey = ask.LaneKey
-	if lane, ok := l.byKey[ask.LaneKey]; ok && l.trusted(lane.ID) {
+	made.Key = ask.Key
+	if lane, ok := l.byKey[ask.Key]; ok && l.trusted(lane.ID) {
 		made.Lane = lane
 		return made, true
 	}
 	if api.SystemQueue(ask.Queue) { // exempt, as in the table: a delivery cannot be refused
 		return made, false
 	}
-	bounds := []directory.LaneBound{directory.TenantLanes, directory.UsersLanes, directory.UserLanes}
+	bounds := []lanes.Bound{lanes.OfTenant, lanes.OfUsers, lanes.OfUser}
 	if _, there := l.settings[ask.InQueue()]; !there {
-		bounds = append(bounds, directory.TenantQueues, directory.UsersQueues, directory.UserQueues)
+		bounds = append(bounds, lanes.QueuesOfTenant, lanes.QueuesOfUsers, lanes.QueuesOfUser)
 	}
 	for _, bound := range bounds {
-		if ask.For == "" && bound != directory.TenantLanes && bound != directory.TenantQueues {
+		if ask.For == "" && bound != lanes.OfTenant && bound != lanes.QueuesOfTenant {
 			continue
 		}
 		// Before the next refresh a lane that another core has created would be refused.
@@ -64,7 +64,7 @@ func (l *Lanes) Find(ask *directory.LaneAsk) (made directory.MadeLane, found boo
 }
 
 // trusted says whether a cached lane is recent. The caller holds the lock.
-func (l *Lanes) trusted(id directory.LaneID) bool {
+func (l *Lanes) trusted(id lanes.ID) bool {
 	if time.Since(l.read) < laneTrust {
 		return true
 	}
@@ -73,7 +73,7 @@ func (l *Lanes) trusted(id directory.LaneID) bool {
 }
 
 // Made caches created lanes and reached bounds.
-func (l *Lanes) Made(asks []directory.LaneAsk, lanes []directory.MadeLane) {
+func (l *Lanes) Made(asks []lanes.Ask, lanes []lanes.Made) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -86,7 +86,7 @@ func (l *Lanes) Made(asks []directory.LaneAsk, lanes []directory.MadeLane) {
 			continue
 		}
 		l.add(lanes[i].Lane)
-		l.byKey[lanes[i].LaneKey] = lanes[i].Lane // replaces a retired lane
+		l.byKey[lanes[i].Key] = lanes[i].Lane // replaces a retired lane
 		l.recent[lanes[i].ID] = now
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -14,18 +14,18 @@ import (
 func TestSystemQueuesAreExemptFromACachedBound(t *testing.T) {
 	t.Parallel()
 	owner := uuid.New()
-	lanes := NewLanes(nil)
-	ask := func(queue string) directory.LaneAsk {
-		return directory.LaneAsk{LaneKey: directory.NewLaneKey(owner, queue, "t", nil)}
+	cached := NewLanes(nil)
+	ask := func(queue string) lanes.Ask {
+		return lanes.Ask{Key: lanes.NewKey(owner, queue, "t", nil)}
 	}
-	lanes.Made([]directory.LaneAsk{ask("full")}, []directory.MadeLane{{Full: directory.TenantLanes}})
-	lanes.read = time.Now().Add(time.Millisecond)
+	cached.Made([]lanes.Ask{ask("full")}, []lanes.Made{{Full: lanes.OfTenant}})
+	cached.read = time.Now().Add(time.Millisecond)
 	job := ask("more")
-	if made, found := lanes.Find(&job); !found || made.Full != directory.TenantLanes {
+	if made, found := cached.Find(&job); !found || made.Full != lanes.OfTenant {
 		t.Errorf("a job: %+v, %v", made, found)
 	}
 	delivery := ask(api.WebhookQueue("done"))
-	if made, found := lanes.Find(&delivery); found {
+	if made, found := cached.Find(&delivery); found {
 		t.Errorf("a delivery is answered from the cache: %+v", made)
 	}
 }

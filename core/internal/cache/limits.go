@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/tenants"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -19,7 +19,7 @@ type Limits struct {
 
 	mu      sync.RWMutex
 	plans   map[string]api.Limits
-	tenants map[tenant.ID]directory.TenantLimits
+	tenants map[tenant.ID]tenants.Limits
 	changed time.Time
 	// checking are the tenants that have results checked.
 	checking map[tenant.ID]bool
@@ -29,7 +29,7 @@ type Limits struct {
 
 // NewLimits makes an empty cache; Refresh fills it.
 func NewLimits(store *cell.Cell) *Limits {
-	return &Limits{store: store, plans: map[string]api.Limits{}, tenants: map[tenant.ID]directory.TenantLimits{}, checking: map[tenant.ID]bool{}}
+	return &Limits{store: store, plans: map[string]api.Limits{}, tenants: map[tenant.ID]tenants.Limits{}, checking: map[tenant.ID]bool{}}
 }
 
 // Refresh reads what has changed in the tables.
@@ -41,11 +41,11 @@ func (l *Limits) Refresh(ctx context.Context) error {
 	if full { // PostgreSQL's clock may have been set back since
 		since = time.Time{}
 	}
-	plans, err := l.store.Directory.Plans(ctx)
+	plans, err := l.store.Tenants.Plans(ctx)
 	if err != nil {
 		return err
 	}
-	tenants, err := l.store.Directory.TenantLimitsSince(ctx, since)
+	tenants, err := l.store.Tenants.LimitsSince(ctx, since)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (l *Limits) Refresh(ctx context.Context) error {
 }
 
 // The caller holds the lock.
-func (l *Limits) add(tenants []directory.TenantLimits) {
+func (l *Limits) add(tenants []tenants.Limits) {
 	for _, t := range tenants {
 		l.tenants[t.Tenant] = t
 		if delete(l.checking, t.Tenant); t.ChecksResults {
@@ -92,12 +92,12 @@ func (l *Limits) Load(ctx context.Context, owner tenant.ID) error {
 	_, planned := l.plans[known.Plan]
 	l.mu.RUnlock()
 	if !ok {
-		found, err := l.store.Directory.TenantLimitsOf(ctx, owner)
+		found, err := l.store.Tenants.LimitsOf(ctx, owner)
 		if err != nil {
 			return err
 		}
 		if len(found) == 0 { // a tenant of tests; the caller is authenticated by a key
-			found = []directory.TenantLimits{{Tenant: owner, Plan: directory.DefaultPlan}}
+			found = []tenants.Limits{{Tenant: owner, Plan: tenants.DefaultPlan}}
 		}
 		l.mu.Lock()
 		known = found[0]
@@ -106,7 +106,7 @@ func (l *Limits) Load(ctx context.Context, owner tenant.ID) error {
 		l.mu.Unlock()
 	}
 	if known.Deleting {
-		return directory.ErrTenantDeleted
+		return tenants.ErrDeleted
 	}
 	if known.Elsewhere { // this core was started without FORGEQUEUE_CELLS, before there were other cells
 		return store.ErrUnavailable

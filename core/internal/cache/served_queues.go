@@ -31,7 +31,7 @@ func (s *Served) Refresh(ctx context.Context, store *cell.Cell) error {
 	if fresh {
 		return nil
 	}
-	queues, err := store.Directory.Served(ctx)
+	queues, err := store.Workers.Served(ctx)
 	if err != nil {
 		return err
 	}

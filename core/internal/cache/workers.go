@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/workers"
 )
 
 const (
@@ -55,7 +55,7 @@ func (w *Workers) Seen(ctx context.Context, store *cell.Cell, key WorkerKey, que
 		if asked != nil {
 			tags = *asked
 		}
-		row, joined, err := store.Directory.SeenClaiming(ctx, key.Owner, key.ID, directory.Claiming{Queues: queues, Types: types, Tags: tags})
+		row, joined, err := store.Workers.SeenClaiming(ctx, key.Owner, key.ID, workers.Claiming{Queues: queues, Types: types, Tags: tags})
 		if err != nil {
 			return nil, err
 		}
@@ -129,7 +129,7 @@ func (h *Leases) Of(ctx context.Context, store *cell.Cell, key WorkerKey) (int, 
 		h.leases = map[WorkerKey]int{}
 	}
 	h.mu.Unlock()
-	counted, err := store.Directory.Leases(ctx)
+	counted, err := store.Workers.Leases(ctx)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err != nil {

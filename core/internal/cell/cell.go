@@ -5,24 +5,29 @@ import (
 	"context"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/delivery"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/drain"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/installation"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/jobtypes"
+	"github.com/forgequeue/forgequeue/core/internal/keys"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/ledger"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/schedule"
 	"github.com/forgequeue/forgequeue/core/internal/stats"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/core/internal/tenants"
 	"github.com/forgequeue/forgequeue/core/internal/webhook"
+	"github.com/forgequeue/forgequeue/core/internal/workers"
 	"github.com/forgequeue/forgequeue/core/internal/workflow"
 )
 
@@ -39,15 +44,20 @@ type Options struct {
 type Cell struct {
 	*store.Store
 
-	Directory    *directory.Directory
+	Tenants      *tenants.Tenants
+	Keys         *keys.Keys
+	Queues       *queues.Queues
+	Lanes        *lanes.Lanes
+	Workers      *workers.Workers
 	JobTypes     *jobtypes.Types
 	Audit        *audit.Log
 	Processes    *installation.Registry
 	Submits      *submit.Submitter
 	Idempotency  *idempotency.Keys
 	Claims       *claim.Claimer
-	Jobs         *queue.Jobs
-	Counts       *usage.Counts
+	Jobs         *jobs.Jobs
+	JobReads     *read.Reader
+	Counts       *caps.Counts
 	DeadLetters  *deadletter.Letters
 	Dependencies *dependency.Edges
 	Workflows    *workflow.Workflows
@@ -66,23 +76,29 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	counts := usage.New(db)
+	counts := caps.New(db)
 	edges := dependency.New(db)
 	hooks := webhook.New(db)
-	jobs := queue.New(db, counts, edges, hooks, options.Attempts || options.Tracing != nil)
+	updates := jobs.New(db, counts, edges, hooks, options.Attempts || options.Tracing != nil)
+	reads := &read.Reader{Store: db}
 	submits := submit.New(db, counts, edges)
 	c := &Cell{
 		Store:        db,
-		Directory:    &directory.Directory{Store: db},
+		Tenants:      &tenants.Tenants{Store: db},
+		Keys:         &keys.Keys{Store: db},
+		Queues:       &queues.Queues{Store: db},
+		Lanes:        &lanes.Lanes{Store: db},
+		Workers:      &workers.Workers{Store: db},
 		JobTypes:     &jobtypes.Types{Store: db},
 		Audit:        &audit.Log{Store: db},
 		Processes:    &installation.Registry{Store: db},
 		Submits:      submits,
 		Idempotency:  &idempotency.Keys{Store: db},
 		Claims:       claim.New(db, counts),
-		Jobs:         jobs,
+		Jobs:         updates,
+		JobReads:     reads,
 		Counts:       counts,
-		DeadLetters:  deadletter.New(db, counts, jobs, edges, options.Retention.DeadLetters),
+		DeadLetters:  deadletter.New(db, counts, reads, edges, options.Retention.DeadLetters),
 		Dependencies: edges,
 		Workflows:    &workflow.Workflows{Store: db},
 		Schedules:    schedule.New(db, submits),

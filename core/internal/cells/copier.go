@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/keys"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/tenants"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -85,7 +86,7 @@ func (c *Copier) Tenant(ctx context.Context, owner tenant.ID, to Target) error {
 func (c *Copier) Plans(ctx context.Context, to Target) error {
 	ctx, cancel := context.WithTimeout(ctx, copyTime)
 	defer cancel()
-	if err := to.Store.Directory.CopyPlans(ctx, c.home.Directory.Plans); err != nil {
+	if err := to.Store.Tenants.CopyPlans(ctx, c.home.Tenants.Plans); err != nil {
 		return err
 	}
 	to.Changed(ctx)
@@ -95,10 +96,10 @@ func (c *Copier) Plans(ctx context.Context, to Target) error {
 func (c *Copier) tenants(ctx context.Context, ids []tenant.ID, to Target) error {
 	ctx, cancel := context.WithTimeout(ctx, copyTime)
 	defer cancel()
-	if err := to.Store.Directory.CopyPlans(ctx, c.home.Directory.Plans); err != nil {
+	if err := to.Store.Tenants.CopyPlans(ctx, c.home.Tenants.Plans); err != nil {
 		return err
 	}
-	if err := to.Store.Directory.CopyTenants(ctx, ids, c.home.Directory.Tenants); err != nil {
+	if err := to.Store.Tenants.Copy(ctx, ids, c.home.Tenants.Copies); err != nil {
 		return err
 	}
 	to.Changed(ctx)
@@ -109,7 +110,7 @@ func (c *Copier) tenants(ctx context.Context, ids []tenant.ID, to Target) error 
 // known are those that were made lately.
 func (c *Copier) Home(ctx context.Context) error {
 	return c.every(ctx, "places of tenants", func(ctx context.Context) error {
-		return c.eachPage(ctx, "", func(page []directory.TenantCopy, asked time.Time) error {
+		return c.eachPage(ctx, "", func(page []tenants.Copy, asked time.Time) error {
 			for i := range page {
 				c.places.Note(page[i].ID, 0, asked)
 			}
@@ -159,8 +160,8 @@ func (c *Copier) Compare(ctx context.Context, to Target) error {
 			return err
 		}
 	}
-	err := c.eachPage(ctx, to.Name, func(own []directory.TenantCopy, asked time.Time) error {
-		differing, err := to.Store.Directory.Differing(ctx, own)
+	err := c.eachPage(ctx, to.Name, func(own []tenants.Copy, asked time.Time) error {
+		differing, err := to.Store.Tenants.Differing(ctx, own)
 		if err != nil {
 			return err
 		}
@@ -178,11 +179,11 @@ func (c *Copier) Compare(ctx context.Context, to Target) error {
 }
 
 func (c *Copier) samePlans(ctx context.Context, to Target) (bool, error) {
-	home, err := c.home.Directory.Plans(ctx)
+	home, err := c.home.Tenants.Plans(ctx)
 	if err != nil {
 		return false, err
 	}
-	found, err := to.Store.Directory.Plans(ctx)
+	found, err := to.Store.Tenants.Plans(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -198,11 +199,11 @@ func (c *Copier) samePlans(ctx context.Context, to Target) (bool, error) {
 	return true, nil
 }
 
-func (c *Copier) eachPage(ctx context.Context, cell string, do func(page []directory.TenantCopy, asked time.Time) error) error {
+func (c *Copier) eachPage(ctx context.Context, cell string, do func(page []tenants.Copy, asked time.Time) error) error {
 	var after tenant.ID
 	for {
 		asked := time.Now()
-		page, err := c.home.Directory.TenantPage(ctx, cell, after, comparePage)
+		page, err := c.home.Tenants.CopyPage(ctx, cell, after, comparePage)
 		if err != nil {
 			return err
 		}
@@ -219,7 +220,7 @@ func (c *Copier) eachPage(ctx context.Context, cell string, do func(page []direc
 func (c *Copier) compareKeys(ctx context.Context, to Target) error {
 	after := ""
 	for {
-		page, err := c.home.Directory.KeyPage(ctx, to.Name, after, "", comparePage)
+		page, err := c.home.Keys.CopyPage(ctx, to.Name, after, "", comparePage)
 		if err != nil {
 			return err
 		}
@@ -227,15 +228,15 @@ func (c *Copier) compareKeys(ctx context.Context, to Target) error {
 		if len(page) == comparePage {
 			until = page[len(page)-1].KeyID
 		}
-		here, err := to.Store.Directory.KeyPage(ctx, "", after, until, 2*comparePage)
+		here, err := to.Store.Keys.CopyPage(ctx, "", after, until, 2*comparePage)
 		if err != nil {
 			return err
 		}
 		if !slices.Equal(page, here) {
 			from := after
 			bounded, cancel := context.WithTimeout(ctx, copyTime)
-			err := to.Store.Directory.CopyKeys(bounded, from, until, func(ctx context.Context) ([]directory.KeyCopy, error) {
-				return c.home.Directory.KeyPage(ctx, to.Name, from, until, 2*comparePage)
+			err := to.Store.Keys.Copy(bounded, from, until, func(ctx context.Context) ([]keys.Copy, error) {
+				return c.home.Keys.CopyPage(ctx, to.Name, from, until, 2*comparePage)
 			})
 			cancel()
 			if err != nil {

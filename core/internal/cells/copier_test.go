@@ -7,10 +7,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/cells"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -31,7 +31,7 @@ func TestCopies(t *testing.T) {
 	}
 	own, at3, ofHome := uuid.New(), uuid.New(), uuid.New()
 	for id, name := range map[tenant.ID]string{own: "other", at3: "third", ofHome: ""} {
-		if _, err := home.Directory.CreateTenantIn(t.Context(), name, id, api.TenantRequest{Name: "t"}); err != nil {
+		if _, err := home.Tenants.CreateIn(t.Context(), name, id, api.TenantRequest{Name: "t"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -41,7 +41,7 @@ func TestCopies(t *testing.T) {
 		if of != nil {
 			request.Kind, request.Tenant = api.PrincipalTenant, of.String()
 		}
-		if _, err := home.Directory.CreateKey(t.Context(), request); err != nil {
+		if _, err := home.Keys.Create(t.Context(), request); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -56,13 +56,13 @@ func TestCopies(t *testing.T) {
 			for _, one := range ids {
 				want = want || one == id
 			}
-			if _, err := other.Directory.LookupKey(t.Context(), id); (err == nil) != want {
+			if _, err := other.Keys.Lookup(t.Context(), id); (err == nil) != want {
 				t.Errorf("key %s: %v", id, err)
 			}
 		}
 	}
 	has("aaaaaaaaaaaa", "bbbbbbbbbbbb")
-	if found, err := other.Directory.Tenants(t.Context(), []tenant.ID{own, at3, ofHome}); err != nil || len(found) != 1 || found[0].ID != own {
+	if found, err := other.Tenants.Copies(t.Context(), []tenant.ID{own, at3, ofHome}); err != nil || len(found) != 1 || found[0].ID != own {
 		t.Errorf("copies: %+v, %v", found, err)
 	}
 	if cell, known, sure := places.Known(own); !known || !sure || cell != 1 {
@@ -79,37 +79,37 @@ func TestCopies(t *testing.T) {
 		t.Error("a comparison without a difference copied")
 	}
 	// a change, and one that somebody else made to a copy
-	if _, err := home.Directory.PatchTenant(t.Context(), own, api.TenantPatch{Plan: new("free"), Overrides: &api.Overrides{Limits: api.Limits{MaxActive: new(int64(7))}}}); err != nil {
+	if _, err := home.Tenants.Patch(t.Context(), own, api.TenantPatch{Plan: new("free"), Overrides: &api.Overrides{Limits: api.Limits{MaxActive: new(int64(7))}}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := home.Directory.RevokeKey(t.Context(), "aaaaaaaaaaaa"); err != nil {
+	if err := home.Keys.Revoke(t.Context(), "aaaaaaaaaaaa"); err != nil {
 		t.Fatal(err)
 	}
 	compare()
-	limits, err := other.Directory.TenantLimitsOf(t.Context(), own)
+	limits, err := other.Tenants.LimitsOf(t.Context(), own)
 	if err != nil || len(limits) != 1 || limits[0].Plan != "free" || limits[0].Overrides.MaxActive == nil || *limits[0].Overrides.MaxActive != 7 {
 		t.Errorf("limits: %+v, %v", limits, err)
 	}
 	has("bbbbbbbbbbbb")
-	if _, err := other.Directory.PatchTenant(t.Context(), own, api.TenantPatch{Plan: new("unlimited")}); err != nil {
+	if _, err := other.Tenants.Patch(t.Context(), own, api.TenantPatch{Plan: new("unlimited")}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Directory.PutPlan(t.Context(), "free", api.PlanRequest{}); err != nil {
+	if _, err := other.Tenants.PutPlan(t.Context(), "free", api.PlanRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	compare()
-	if limits, err = other.Directory.TenantLimitsOf(t.Context(), own); err != nil || limits[0].Plan != "free" {
+	if limits, err = other.Tenants.LimitsOf(t.Context(), own); err != nil || limits[0].Plan != "free" {
 		t.Errorf("the copy is not repaired: %+v, %v", limits, err)
 	}
-	if plan, err := other.Directory.GetPlan(t.Context(), "free"); err != nil || plan.Limits.UserMaxRunning == nil {
+	if plan, err := other.Tenants.GetPlan(t.Context(), "free"); err != nil || plan.Limits.UserMaxRunning == nil {
 		t.Errorf("the plan is not repaired: %+v, %v", plan, err)
 	}
 	// a deletion
-	if _, err := home.Directory.DeleteTenant(t.Context(), own); err != nil {
+	if _, err := home.Tenants.Delete(t.Context(), own); err != nil {
 		t.Fatal(err)
 	}
 	compare()
-	if limits, err = other.Directory.TenantLimitsOf(t.Context(), own); err != nil || !limits[0].Deleting {
+	if limits, err = other.Tenants.LimitsOf(t.Context(), own); err != nil || !limits[0].Deleting {
 		t.Errorf("the deletion is not copied: %+v, %v", limits, err)
 	}
 	has()
@@ -122,13 +122,13 @@ func TestACopyThatAddsACap(t *testing.T) {
 	home, f := celltest.Open(t), celltest.NewFixture(t)
 	copier := cells.NewCopier(home, cells.NewPlaces(home, []string{"home", "other"}, nil), slog.New(slog.DiscardHandler))
 	to := cells.Target{Name: "other", Index: 1, Store: f.Store, Changed: func(context.Context) {}}
-	if _, err := home.Directory.CreateTenantIn(t.Context(), "other", f.Tenant, api.TenantRequest{Name: "t"}); err != nil {
+	if _, err := home.Tenants.CreateIn(t.Context(), "other", f.Tenant, api.TenantRequest{Name: "t"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := home.Directory.PutPlan(t.Context(), "own", api.PlanRequest{}); err != nil {
+	if _, err := home.Tenants.PutPlan(t.Context(), "own", api.PlanRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := home.Directory.PatchTenant(t.Context(), f.Tenant, api.TenantPatch{Plan: new("own")}); err != nil {
+	if _, err := home.Tenants.Patch(t.Context(), f.Tenant, api.TenantPatch{Plan: new("own")}); err != nil {
 		t.Fatal(err)
 	}
 	copied := func() {
@@ -142,7 +142,7 @@ func TestACopyThatAddsACap(t *testing.T) {
 		t.Helper()
 		if _, err := f.Direct.Exec(t.Context(), `
 INSERT INTO usage_counts (tenant_id, counter, name, opened_at, settled) VALUES ($1, $2, '', now(), true)
-ON CONFLICT (tenant_id, counter, name) DO UPDATE SET settled = true`, f.Tenant, usage.ActiveTenant); err != nil {
+ON CONFLICT (tenant_id, counter, name) DO UPDATE SET settled = true`, f.Tenant, caps.ActiveTenant); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -155,7 +155,7 @@ ON CONFLICT (tenant_id, counter, name) DO UPDATE SET settled = true`, f.Tenant, 
 	}
 	patch := func(limits api.Limits) {
 		t.Helper()
-		if _, err := home.Directory.PatchTenant(t.Context(), f.Tenant, api.TenantPatch{Overrides: &api.Overrides{Limits: limits}}); err != nil {
+		if _, err := home.Tenants.Patch(t.Context(), f.Tenant, api.TenantPatch{Overrides: &api.Overrides{Limits: limits}}); err != nil {
 			t.Fatal(err)
 		}
 		copied()
@@ -170,7 +170,7 @@ ON CONFLICT (tenant_id, counter, name) DO UPDATE SET settled = true`, f.Tenant, 
 	settled("a higher cap", true)
 	patch(api.Limits{})
 	settle()
-	if _, err := home.Directory.PutPlan(t.Context(), "own", api.PlanRequest{Limits: api.Limits{MaxActive: new(int64(5))}}); err != nil {
+	if _, err := home.Tenants.PutPlan(t.Context(), "own", api.PlanRequest{Limits: api.Limits{MaxActive: new(int64(5))}}); err != nil {
 		t.Fatal(err)
 	}
 	copied()

@@ -83,7 +83,7 @@ func (p *Places) Doubt(owner tenant.ID) {
 // Find asks the home cell. A tenant without a row is the home's, as with one database: its caller was
 // authenticated by a key.
 func (p *Places) Find(ctx context.Context, owner tenant.ID) (int, error) {
-	rows, err := p.home.Directory.Tenants(ctx, []tenant.ID{owner})
+	rows, err := p.home.Tenants.Copies(ctx, []tenant.ID{owner})
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}

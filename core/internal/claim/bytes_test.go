@@ -7,10 +7,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
 // large is a job that takes some 100 kB in an answer.
@@ -39,9 +39,9 @@ func TestAClaimIsBoundedInBytes(t *testing.T) {
 				Lanes: []claim.Lane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute}},
 			}
 			if c.capped {
-				request.Lanes[0].Caps = []usage.Cap{{CountKey: usage.CountKey{Tenant: f.Tenant, Counter: usage.RunningTenant}, Limit: 100}}
+				request.Lanes[0].Caps = []caps.Cap{{CountKey: caps.CountKey{Tenant: f.Tenant, Counter: caps.RunningTenant}, Limit: 100}}
 			}
-			after := queue.Cursor{}
+			after := jobs.Cursor{}
 			for _, step := range []struct {
 				bytes, want int
 				cut         bool
@@ -59,7 +59,7 @@ func TestAClaimIsBoundedInBytes(t *testing.T) {
 					if job.ID != ids[0] || job.Size() < 100_000 || job.Size() > 101_000 {
 						t.Fatalf("job %v of %d bytes, want %v", job.ID, job.Size(), ids[0])
 					}
-					after, ids = queue.Cursor{At: job.ReadyAt, ID: job.ID}, ids[1:]
+					after, ids = jobs.Cursor{At: job.ReadyAt, ID: job.ID}, ids[1:]
 				}
 				if got.Scanned[0].To != after {
 					t.Fatalf("scanned to %v, want %v", got.Scanned[0].To, after)

@@ -9,11 +9,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/caps"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
 // pickSQL locks jobs that may be leased: the shares in order, in each its lists in order, within a
@@ -170,7 +170,7 @@ func byPlace(jobs []Job) {
 
 // leaseArgs are those of leaseSQL.
 func (c *Request) leaseArgs() store.Args {
-	lanes, visibilities, counted := make([]directory.LaneID, len(c.Lanes)), make([]int64, len(c.Lanes)), make([]int16, len(c.Lanes))
+	lanes, visibilities, counted := make([]lanes.ID, len(c.Lanes)), make([]int64, len(c.Lanes)), make([]int16, len(c.Lanes))
 	order := make([]*Lane, len(c.Lanes))
 	for i := range c.Lanes {
 		order[i] = &c.Lanes[i]
@@ -178,7 +178,7 @@ func (c *Request) leaseArgs() store.Args {
 	slices.SortFunc(order, func(a, b *Lane) int { return cmp.Compare(a.ID, b.ID) })
 	for i, lane := range order {
 		lanes[i], visibilities[i] = lane.ID, lane.VisibilityTimeout.Milliseconds()
-		counted[i] = int16(usage.BitsOf(lane.Caps))
+		counted[i] = int16(caps.BitsOf(lane.Caps))
 	}
 	workers, lasts := make([]string, len(c.Workers)), make([]int64, len(c.Workers))
 	last := int64(0)
@@ -215,11 +215,11 @@ FROM unnest(@lanes::bigint[]) AS lane(id)
 WHERE EXISTS (SELECT FROM jobs j WHERE j.state = 'queued' AND j.lane_id = lane.id)`
 
 // ReadyLanes gives the lanes, of any tenants, with a claimable job.
-func (s *Claimer) ReadyLanes(ctx context.Context, lanes []directory.LaneID) ([]directory.LaneID, error) {
-	if len(lanes) == 0 {
+func (s *Claimer) ReadyLanes(ctx context.Context, asked []lanes.ID) ([]lanes.ID, error) {
+	if len(asked) == 0 {
 		return nil, nil
 	}
-	ready, err := store.Query(ctx, s.Store, pgx.RowTo[directory.LaneID], readyLanesSQL, store.Args{"lanes": lanes})
+	ready, err := store.Query(ctx, s.Store, pgx.RowTo[lanes.ID], readyLanesSQL, store.Args{"lanes": asked})
 	if err != nil {
 		return nil, fmt.Errorf("claim: ready lanes: %w", store.NothingChanged(err))
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
@@ -30,13 +30,13 @@ WHERE first.jobs > 0`
 
 // Probe gives the lists, of any tenants, with jobs after the positions given; it counts them up to
 // most. It is the fallback for lost wake-ups.
-func (s *Claimer) Probe(ctx context.Context, lists []ReadyList, most int) ([]queue.Waiting, error) {
+func (s *Claimer) Probe(ctx context.Context, lists []ReadyList, most int) ([]jobs.Waiting, error) {
 	if len(lists) == 0 {
 		return nil, nil
 	}
 	args := listArgs(lists)
 	args["most"] = most
-	found, err := store.Query(ctx, s.Store, pgx.RowToStructByName[queue.Waiting], probeSQL, args)
+	found, err := store.Query(ctx, s.Store, pgx.RowToStructByName[jobs.Waiting], probeSQL, args)
 	if err != nil {
 		return nil, fmt.Errorf("claim: probe: %w", store.NothingChanged(err))
 	}
@@ -66,8 +66,8 @@ SELECT lane_id AS lane, priority, ready_at AS at, id FROM list LIMIT @most`
 
 // Scan finds lists with ready jobs, of all tenants, and in each the first job: at most most lists
 // after after, in order. Fewer than most: the index has no more.
-func (s *Claimer) Scan(ctx context.Context, after ReadyList, most int) ([]queue.Ready, error) {
-	found, err := store.Query(ctx, s.Store, pgx.RowToStructByName[queue.Ready], scanSQL, store.Args{
+func (s *Claimer) Scan(ctx context.Context, after ReadyList, most int) ([]jobs.Ready, error) {
+	found, err := store.Query(ctx, s.Store, pgx.RowToStructByName[jobs.Ready], scanSQL, store.Args{
 		"lane": after.Lane, "priority": after.Priority, "most": most,
 	})
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/caps"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
 // extraPicks is how many jobs more than twice the wanted number are picked: those under a shared cap
@@ -31,7 +31,7 @@ WITH chosen AS MATERIALIZED (
 // picked is a job that a claim has locked.
 type picked struct {
 	ID       uuid.UUID
-	LaneID   directory.LaneID
+	LaneID   lanes.ID
 	Priority int16
 	ReadyAt  time.Time
 	UserID   *string
@@ -64,7 +64,7 @@ func (s *Claimer) claimGuarded(ctx context.Context, request *Request) (taken Res
 		guard.explain(claim, taken.Scanned)
 		if len(claim.Without) > 0 { // jobs of these users were skipped: no cursor may pass them
 			for i := range taken.Scanned {
-				taken.Scanned[i].To = queue.Cursor{}
+				taken.Scanned[i].To = jobs.Cursor{}
 			}
 		}
 		return guard.lease(claim, chosen, &taken.Jobs), nil
@@ -84,8 +84,8 @@ SELECT pg_try_advisory_xact_lock(t.key) FROM unnest(@locks::bigint[]) WITH ORDIN
 
 // guard holds the claim locks of tenants, and the capacity under their caps and rates.
 type guard struct {
-	counts *usage.Tally
-	rates  usage.Rates
+	counts *caps.Tally
+	rates  caps.Rates
 	// busy are the tenants whose lock another claim holds.
 	busy map[tenant.ID]bool
 }
@@ -110,7 +110,7 @@ func (g *guard) full(lane *Lane) (full FullCaps) {
 		}
 	}
 	for _, one := range lane.Caps {
-		if g.counts.Capacity([]usage.Cap{one}) == 0 {
+		if g.counts.Capacity([]caps.Cap{one}) == 0 {
 			full = append(full, one)
 		}
 	}
@@ -137,8 +137,8 @@ func (g *guard) take(lane *Lane) {
 // enter takes the free locks of the lanes' tenants, and reads counts and rates in later statements.
 // The guard has them once the batch has run.
 func (s *Claimer) enter(batch *pgx.Batch, lanes []Lane) *guard {
-	keys, rates := usage.KeysOf(capsOf(lanes)...), ratesOf(lanes)
-	entered := &guard{counts: &usage.Tally{}, busy: map[tenant.ID]bool{}}
+	keys, rates := caps.KeysOf(capsOf(lanes)...), ratesOf(lanes)
+	entered := &guard{counts: &caps.Tally{}, busy: map[tenant.ID]bool{}}
 	tenants := lockedTenants(keys, rates)
 	if len(tenants) == 0 {
 		return entered
@@ -156,7 +156,7 @@ func (s *Claimer) enter(batch *pgx.Batch, lanes []Lane) *guard {
 		}
 		return err
 	})
-	usage.QueueRead(batch, entered.counts, keys)
+	caps.QueueRead(batch, entered.counts, keys)
 	entered.rates.Read(batch, rates)
 	return entered
 }
@@ -174,8 +174,8 @@ func (g *guard) settle(ctx context.Context, tx pgx.Tx, lanes []Lane) error {
 	return g.counts.Exact(ctx, tx, capsOf(lanes)...)
 }
 
-func capsOf(lanes []Lane) [][]usage.Cap {
-	caps := make([][]usage.Cap, len(lanes))
+func capsOf(lanes []Lane) [][]caps.Cap {
+	caps := make([][]caps.Cap, len(lanes))
 	for i := range lanes {
 		caps[i] = lanes[i].Caps
 	}
@@ -191,7 +191,7 @@ func (c *Request) without(busy map[tenant.ID]bool) *Request {
 	kept := *c
 	kept.Lanes = nil
 	for _, lane := range c.Lanes {
-		installation := usage.BitsOf(lane.Caps)&usage.RunningAll != 0
+		installation := caps.BitsOf(lane.Caps)&caps.RunningAll != 0
 		if !busy[lane.Tenant] && (!installation || !busy[tenant.Platform]) {
 			kept.Lanes = append(kept.Lanes, lane)
 		}
@@ -200,7 +200,7 @@ func (c *Request) without(busy map[tenant.ID]bool) *Request {
 }
 
 // lockedTenants are those whose lock the claim takes, each once, in one order for all callers.
-func lockedTenants(keys []usage.CountKey, limits []*usage.Rate) []tenant.ID {
+func lockedTenants(keys []caps.CountKey, limits []*caps.Rate) []tenant.ID {
 	var tenants []tenant.ID
 	for _, key := range keys {
 		tenants = append(tenants, key.Tenant)
@@ -217,11 +217,11 @@ func lockedTenants(keys []usage.CountKey, limits []*usage.Rate) []tenant.ID {
 // cap, is applied by choose, job by job.
 func (g *guard) shares(claim *Request) []Share {
 	var parted []Share
-	lanes := claim.byID()
+	byID := claim.byID()
 	for _, share := range claim.shares() {
-		places := map[directory.LaneID]int{}
+		places := map[lanes.ID]int{}
 		for _, list := range share.Lists {
-			lane := lanes[list.Lane]
+			lane := byID[list.Lane]
 			if lane == nil {
 				continue // its tenant is busy
 			}
@@ -267,7 +267,7 @@ func (g *guard) choose(claim *Request, picks []picked) (ids []uuid.UUID, misrout
 				switch {
 				case p.UserID != nil && lane.IsMisrouted != nil && lane.IsMisrouted(*p.UserID):
 					p.left = true
-					misrouted = append(misrouted, MisroutedJob{queue.Ready{Lane: p.LaneID, Priority: p.Priority, At: p.ReadyAt, ID: p.ID}, *p.UserID})
+					misrouted = append(misrouted, MisroutedJob{jobs.Ready{Lane: p.LaneID, Priority: p.Priority, At: p.ReadyAt, ID: p.ID}, *p.UserID})
 				case cut || len(ids) == most || taken == share.Most:
 					p.left = true
 				case g.capacity(lane) == 0:
@@ -307,13 +307,13 @@ func (g *guard) lease(claim *Request, ids []uuid.UUID, jobs *[]Job) *pgx.Batch {
 }
 
 // ratesOf lists the rates of lanes, each once, in order.
-func ratesOf(lanes []Lane) []*usage.Rate {
-	var limits []*usage.Rate
+func ratesOf(lanes []Lane) []*caps.Rate {
+	var limits []*caps.Rate
 	for i := range lanes {
 		for j := range lanes[i].Rates {
 			limits = append(limits, &lanes[i].Rates[j])
 		}
 	}
-	slices.SortFunc(limits, func(a, b *usage.Rate) int { return a.Compare(b.QueueKey) })
-	return slices.CompactFunc(limits, func(a, b *usage.Rate) bool { return a.QueueKey == b.QueueKey })
+	slices.SortFunc(limits, func(a, b *caps.Rate) int { return a.Compare(b.QueueKey) })
+	return slices.CompactFunc(limits, func(a, b *caps.Rate) bool { return a.QueueKey == b.QueueKey })
 }

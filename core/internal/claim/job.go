@@ -6,8 +6,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -20,7 +20,7 @@ const sizeElse = 1 << 10
 type Job struct {
 	ID             uuid.UUID
 	TenantID       tenant.ID
-	LaneID         directory.LaneID
+	LaneID         lanes.ID
 	UserID         *string
 	Type           string
 	Queue          string

@@ -8,15 +8,15 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
 // MisroutedJob is a waiting job in the wrong lane: its user has got a running cap since it was
 // stored.
 type MisroutedJob struct {
-	queue.Ready
+	jobs.Ready
 	User string
 }
 
@@ -26,7 +26,7 @@ WHERE id = ANY(@ids::uuid[]) AND lane_id = (@from::bigint[])[width_bucket(id, @i
 
 // Move moves misrouted jobs, of any tenants, into the lanes given, where they keep their ready_at.
 // A job that was leased or moved since is left.
-func (s *Claimer) Move(ctx context.Context, misrouted []MisroutedJob, to []directory.LaneID) error {
+func (s *Claimer) Move(ctx context.Context, misrouted []MisroutedJob, to []lanes.ID) error {
 	order := make([]int, len(misrouted))
 	for i := range order {
 		order[i] = i
@@ -34,7 +34,7 @@ func (s *Claimer) Move(ctx context.Context, misrouted []MisroutedJob, to []direc
 	slices.SortFunc(order, func(a, b int) int { // in the order of ids, as in every statement
 		return strings.Compare(string(misrouted[a].ID[:]), string(misrouted[b].ID[:]))
 	})
-	ids, from, lanes := make([]uuid.UUID, len(misrouted)), make([]directory.LaneID, len(misrouted)), make([]directory.LaneID, len(misrouted))
+	ids, from, lanes := make([]uuid.UUID, len(misrouted)), make([]lanes.ID, len(misrouted)), make([]lanes.ID, len(misrouted))
 	for i, index := range order {
 		ids[i], from[i], lanes[i] = misrouted[index].ID, misrouted[index].Lane, to[index]
 	}

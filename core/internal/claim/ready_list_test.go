@@ -7,28 +7,28 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 func TestBeforeIsTheNextSmallerPlace(t *testing.T) {
 	t.Parallel()
 	at := time.Now()
-	place := func(last ...byte) queue.Cursor {
-		c := queue.Cursor{At: at}
+	place := func(last ...byte) jobs.Cursor {
+		c := jobs.Cursor{At: at}
 		copy(c.ID[16-len(last):], last)
 		return c
 	}
-	for _, c := range []struct{ of, want queue.Cursor }{
+	for _, c := range []struct{ of, want jobs.Cursor }{
 		{place(5), place(4)},
 		{place(1, 0), place(0, 0xff)},
 		{place(7, 0, 0), place(6, 0xff, 0xff)},
-		{queue.Cursor{At: at}, queue.Cursor{At: at}}, // there is no smaller id
+		{jobs.Cursor{At: at}, jobs.Cursor{At: at}}, // there is no smaller id
 	} {
 		if got := c.of.Before(); got != c.want {
 			t.Errorf("before %v is %v, want %v", c.of, got, c.want)
@@ -42,7 +42,7 @@ func TestBeforeIsTheNextSmallerPlace(t *testing.T) {
 func (f *fixture) claimShares(most int, shares ...claim.Share) claim.Result {
 	f.Helper()
 	request := claim.Request{Workers: []claim.Worker{{ID: "w1", Max: most}}, Owner: f.Tenant, LeaseID: uuid.New(), Shares: shares}
-	seen := map[directory.LaneID]bool{}
+	seen := map[lanes.ID]bool{}
 	for _, share := range shares {
 		for _, list := range share.Lists {
 			if !seen[list.Lane] {
@@ -59,13 +59,13 @@ func (f *fixture) claimShares(most int, shares ...claim.Share) claim.Result {
 }
 
 // put stores n jobs of a priority in a lane.
-func (f *fixture) put(lane directory.Lane, priority, n int) {
+func (f *fixture) put(lane lanes.Lane, priority, n int) {
 	f.Helper()
 	f.Submit(f.Jobs(n, func(j *submit.NewJob) { j.Lane, j.Queue, j.Priority = lane.ID, lane.Queue, priority })...)
 }
 
 type listKey struct {
-	Lane     directory.LaneID
+	Lane     lanes.ID
 	Priority int16
 }
 
@@ -134,7 +134,7 @@ func TestAClaimStartsAfterTheCursor(t *testing.T) {
 		t.Fatalf("came to %v, want the job's place", to)
 	}
 	after := celltest.ShareOf(9, f.Lane, 5)
-	after.Lists[0].After = queue.Cursor{At: time.Now().Add(time.Hour)}
+	after.Lists[0].After = jobs.Cursor{At: time.Now().Add(time.Hour)}
 	if got := f.claimShares(9, after); len(got.Jobs) != 0 {
 		t.Errorf("%d jobs after a cursor that lies in the future", len(got.Jobs))
 	}
@@ -147,7 +147,7 @@ func TestAClaimStartsAfterTheCursor(t *testing.T) {
 // One statement leases for several workers, each as many as it asked for.
 func TestAClaimDealsItsJobsOut(t *testing.T) {
 	t.Parallel()
-	for name, caps := range map[string]bool{"plain": false, "under a cap": true} {
+	for name, list := range map[string]bool{"plain": false, "under a cap": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
@@ -156,15 +156,15 @@ func TestAClaimDealsItsJobsOut(t *testing.T) {
 				Lanes:   []claim.Lane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute}},
 				Workers: []claim.Worker{{ID: "one", Max: 2}, {ID: "two", Max: 1}, {ID: "three", Max: 9}}, Owner: f.Tenant, LeaseID: uuid.New(),
 			}
-			if caps {
-				request.Lanes[0].Caps = []usage.Cap{f.RunningCap(5)}
+			if list {
+				request.Lanes[0].Caps = []caps.Cap{f.RunningCap(5)}
 			}
 			got, err := f.Store.Claims.Claim(t.Context(), request)
 			if err != nil {
 				t.Fatal(err)
 			}
 			want := map[string]int{"one": 2, "two": 1, "three": 3}
-			if caps {
+			if list {
 				want["three"] = 2
 			}
 			has := map[string]int{}
@@ -172,7 +172,7 @@ func TestAClaimDealsItsJobsOut(t *testing.T) {
 				if job.Place != int64(i+1) {
 					t.Errorf("job %d is at place %d", i, job.Place)
 				}
-				stored, err := f.Store.Jobs.Get(t.Context(), f.Tenant, "", job.ID)
+				stored, err := f.Store.JobReads.Get(t.Context(), f.Tenant, "", job.ID)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -6,10 +6,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/caps"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -42,13 +42,13 @@ type Worker struct {
 
 // Lane is a lane with the visibility timeout of its leases, and the limits on its running jobs.
 type Lane struct {
-	ID                directory.LaneID
+	ID                lanes.ID
 	Tenant            tenant.ID
 	VisibilityTimeout time.Duration
 	// Caps are the running caps on its jobs.
-	Caps []usage.Cap
+	Caps []caps.Cap
 	// Rates are how many of its queue's jobs, and of those of its type, may start in a second.
-	Rates []usage.Rate
+	Rates []caps.Rate
 	// IsMisrouted, where not nil, says whether a user has a running cap: then his jobs belong into
 	// lanes of the user's own, and those found in this one are misrouted.
 	IsMisrouted func(user string) bool
@@ -93,8 +93,8 @@ func (c *Request) shares() []Share {
 	return []Share{all}
 }
 
-func (c *Request) byID() map[directory.LaneID]*Lane {
-	lanes := make(map[directory.LaneID]*Lane, len(c.Lanes))
+func (c *Request) byID() map[lanes.ID]*Lane {
+	lanes := make(map[lanes.ID]*Lane, len(c.Lanes))
 	for i := range c.Lanes {
 		lanes[c.Lanes[i].ID] = &c.Lanes[i]
 	}
@@ -103,10 +103,10 @@ func (c *Request) byID() map[directory.LaneID]*Lane {
 
 // ReadyList is one priority of a lane: its jobs, ordered by (ready_at, id).
 type ReadyList struct {
-	Lane     directory.LaneID
+	Lane     lanes.ID
 	Priority int16
 	// After is where to scan from; the zero Cursor is the head.
-	After queue.Cursor
+	After jobs.Cursor
 }
 
 // Share is how many jobs of some lists a claim may take, in the order of lists.

@@ -6,19 +6,19 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/caps"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
 // ScanProgress says how far a claim came in a ready list.
 type ScanProgress struct {
-	Lane     directory.LaneID
+	Lane     lanes.ID
 	Priority int16
 	// To is the last position before which every job was taken or locked by another claim; zero
 	// where nothing was taken.
-	To queue.Cursor
+	To jobs.Cursor
 	// Exhausted says that there are no more jobs for now: the list ended, or a cap or a rate is
 	// exhausted.
 	Exhausted bool
@@ -29,14 +29,14 @@ type ScanProgress struct {
 }
 
 // FullCaps are caps without capacity.
-type FullCaps []usage.Cap
+type FullCaps []caps.Cap
 
 // OnlyUser says that the cap of the lane's user is the only one.
-func (f FullCaps) OnlyUser() bool { return len(f) == 1 && f[0].Counter == usage.RunningUser }
+func (f FullCaps) OnlyUser() bool { return len(f) == 1 && f[0].Counter == caps.RunningUser }
 
 // Within says whether each of them is among caps, with its limit.
-func (f FullCaps) Within(caps []usage.Cap) bool {
-	return !slices.ContainsFunc(f, func(full usage.Cap) bool { return !slices.Contains(caps, full) })
+func (f FullCaps) Within(list []caps.Cap) bool {
+	return !slices.ContainsFunc(f, func(full caps.Cap) bool { return !slices.Contains(list, full) })
 }
 
 // scanned gives, from the picked jobs in their order, how far each list was scanned. A share with
@@ -90,7 +90,7 @@ func (s *Share) scanned(mine []picked, last int) []ScanProgress {
 			case pick.left:
 				one.Exhausted, one.Throttled, left = false, false, true
 			case !left:
-				one.To = queue.Cursor{At: pick.ReadyAt, ID: pick.ID}
+				one.To = jobs.Cursor{At: pick.ReadyAt, ID: pick.ID}
 			}
 		}
 		all = append(all, one)
@@ -102,7 +102,7 @@ func (p *picked) in(list ReadyList) bool { return p.LaneID == list.Lane && p.Pri
 
 // listArgs are lists as arrays.
 func listArgs(lists []ReadyList) store.Args {
-	lanes, priorities := make([]directory.LaneID, len(lists)), make([]int16, len(lists))
+	lanes, priorities := make([]lanes.ID, len(lists)), make([]int16, len(lists))
 	ats, ids := make([]time.Time, len(lists)), make([]uuid.UUID, len(lists))
 	for i, list := range lists {
 		lanes[i], priorities[i], ats[i], ids[i] = list.Lane, list.Priority, list.After.At, list.After.ID

@@ -12,7 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -65,7 +65,7 @@ func TestCanaryBesideOthers(t *testing.T) {
 	finish := func(id uuid.UUID, kind string) {
 		t.Helper()
 		job := leases[id]
-		ending := queue.Ending{Lease: job.Lease(), Kind: kind, Permanent: kind == api.KindFail}
+		ending := jobs.Ending{Lease: job.Lease(), Kind: kind, Permanent: kind == api.KindFail}
 		if kind == api.KindFail {
 			ending.Error = &api.JobError{Type: "again"}
 		}
@@ -87,7 +87,7 @@ func TestCanaryBesideOthers(t *testing.T) {
 	finish(mine[3], api.KindFail)
 	f.Store.DeadLetters.Redrive(ctx, f.Tenant, "", mine[3:4], nil)
 	for _, job := range f.Claim(20, time.Minute) {
-		f.MustEnd(queue.Ending{Lease: job.Lease(), Kind: api.KindComplete})
+		f.MustEnd(jobs.Ending{Lease: job.Lease(), Kind: api.KindComplete})
 	}
 	finish(mine[4], api.KindComplete)
 	now, _ = f.step(made.ID, nil)

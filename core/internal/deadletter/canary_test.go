@@ -7,11 +7,11 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -46,18 +46,18 @@ func (f *fixture) step(id string, capsOf deadletter.CapsOf) (api.Redrive, []dead
 // end ends up to n queued jobs, or fails the test where there are not so many.
 func (f *fixture) end(n int, kind string) []claim.Job {
 	f.Helper()
-	jobs := f.Claim(n, time.Minute)
-	if len(jobs) != n {
-		f.Fatalf("claimed %d jobs, want %d", len(jobs), n)
+	found := f.Claim(n, time.Minute)
+	if len(found) != n {
+		f.Fatalf("claimed %d jobs, want %d", len(found), n)
 	}
-	for _, job := range jobs {
-		ending := queue.Ending{Lease: job.Lease(), Kind: kind}
+	for _, job := range found {
+		ending := jobs.Ending{Lease: job.Lease(), Kind: kind}
 		if kind == api.KindFail {
 			ending.Permanent, ending.Error = true, &api.JobError{Type: "Refused", Message: "the door is closed to " + job.ID.String()}
 		}
 		f.MustEnd(ending)
 	}
-	return jobs
+	return found
 }
 
 // stands fails the test where a canary is not in a state with these counts.
@@ -135,7 +135,7 @@ func TestCanaryCountsJobsNotAttempts(t *testing.T) {
 	made := f.careful(5, 1)
 	f.step(made.ID, nil)
 	for _, job := range f.Claim(5, time.Minute) {
-		f.MustEnd(queue.Ending{Lease: job.Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "once"}})
+		f.MustEnd(jobs.Ending{Lease: job.Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "once"}})
 	}
 	now, _ := f.step(made.ID, nil)
 	f.stands(now, api.CanaryWaiting, 0, 0, 5)
@@ -217,8 +217,8 @@ func TestCanaryUnderACapAndARate(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.AddDeadLetters(30, celltest.DeadLetterRows{})
-	capsOf := func(string, *string) []usage.Cap {
-		return []usage.Cap{{CountKey: usage.CountKey{Tenant: f.Tenant, Counter: usage.ActiveTenant}, Limit: 4}}
+	capsOf := func(string, *string) []caps.Cap {
+		return []caps.Cap{{CountKey: caps.CountKey{Tenant: f.Tenant, Counter: caps.ActiveTenant}, Limit: 4}}
 	}
 	rate := 30.0 // three at a time
 	made := f.careful(10, 1, func(r *deadletter.NewRedrive) { r.Rate = &rate })
@@ -245,8 +245,8 @@ func TestCanaryUnderACapAndARate(t *testing.T) {
 	f.NoDrift()
 	// The time covers a sample that cannot be queued as well.
 	stuck := f.careful(4, 1)
-	full := func(string, *string) []usage.Cap {
-		return []usage.Cap{{CountKey: usage.CountKey{Tenant: f.Tenant, Counter: usage.ActiveTenant}, Limit: 0}}
+	full := func(string, *string) []caps.Cap {
+		return []caps.Cap{{CountKey: caps.CountKey{Tenant: f.Tenant, Counter: caps.ActiveTenant}, Limit: 0}}
 	}
 	if now, _ = f.step(stuck.ID, full); now.Waiting == nil {
 		t.Errorf("%+v", now)

@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/null"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -18,7 +18,7 @@ import (
 
 // deadMatches is a filter of dead letters. The caller applies it to a bounded number of a tenant's
 // rows: no index serves every filter, and each would cost every dead letter a write.
-const deadMatches = queue.QueueMatches + `
+const deadMatches = read.QueueMatches + `
     AND (@type::text IS NULL OR type = @type)
     AND (@user::text IS NULL OR user_id = @user)
     AND (@reason::text IS NULL OR reason = @reason)

@@ -3,8 +3,8 @@ package deadletter
 import (
 	"context"
 
+	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/null"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -12,13 +12,13 @@ import (
 
 const deadLettersSQL = `
 WITH chunk AS MATERIALIZED (
-  SELECT ` + queue.ListColumns + `, 'dead_letter'::text AS state, NULL::uuid AS lease_id, NULL::timestamptz AS lease_expires_at,
+  SELECT ` + read.ListColumns + `, 'dead_letter'::text AS state, NULL::uuid AS lease_id, NULL::timestamptz AS lease_expires_at,
          NULL::json AS result, reason, died_at AS finished_at, fingerprint
   FROM dead_letters
-  WHERE ` + queue.ListBefore + `
+  WHERE ` + read.ListBefore + `
 )
 SELECT * FROM (
-  SELECT *, COALESCE(` + queue.QueueMatches + `
+  SELECT *, COALESCE(` + read.QueueMatches + `
          AND (@type::text IS NULL OR type = @type)
          AND (@user::text IS NULL OR user_id = @user)
          AND (@reason::text IS NULL OR reason = @reason)
@@ -33,7 +33,7 @@ WHERE hit OR last
 ORDER BY uuid_send(id) DESC`
 
 type listedDead struct {
-	queue.Listed
+	read.Listed
 	Fingerprint string
 }
 

@@ -6,9 +6,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
 // takenSQL finds the live job that has a dead letter's dedupe_key.
@@ -38,7 +38,7 @@ type matchedDead struct {
 	DedupeKey *string
 	Taken     bool
 	// caps are asked for once: what is counted and what the job is marked with must not differ if a limit changes meanwhile.
-	caps []usage.Cap
+	caps []caps.Cap
 }
 
 // dedupe is the pair that is unique among live jobs of a tenant.
@@ -79,13 +79,13 @@ func (s *Letters) redriveBatchIn(ctx context.Context, tx pgx.Tx, step *RedriveSt
 		}
 		counts.Take(d.caps, 1)
 		before = d.ID
-		admitted, counted = append(admitted, d.ID), append(counted, int16(usage.BitsOf(d.caps)))
+		admitted, counted = append(admitted, d.ID), append(counted, int16(caps.BitsOf(d.caps)))
 	}
 	return step.redrive(ctx, tx, owner, admitted, counted, counts)
 }
 
 // lockLetters locks the tenant if it has caps, then the letters, then reads the counts that they need.
-func (s *Letters) lockLetters(ctx context.Context, tx pgx.Tx, owner tenant.ID, sql string, args store.Args, capsOf CapsOf) (*usage.Tally, []matchedDead, error) {
+func (s *Letters) lockLetters(ctx context.Context, tx pgx.Tx, owner tenant.ID, sql string, args store.Args, capsOf CapsOf) (*caps.Tally, []matchedDead, error) {
 	if capsOf != nil {
 		if _, err := s.counts.LockAndRead(ctx, tx, store.LockSubmit, []tenant.ID{owner}, nil); err != nil {
 			return nil, nil, err
@@ -97,24 +97,24 @@ func (s *Letters) lockLetters(ctx context.Context, tx pgx.Tx, owner tenant.ID, s
 	}
 	dead, err := pgx.CollectRows(rows, pgx.RowToStructByName[matchedDead])
 	if err != nil || capsOf == nil {
-		return &usage.Tally{}, dead, err
+		return &caps.Tally{}, dead, err
 	}
-	caps := make([][]usage.Cap, len(dead))
+	list := make([][]caps.Cap, len(dead))
 	for i := range dead {
 		dead[i].caps = capsOf(dead[i].Queue, dead[i].UserID)
-		caps[i] = dead[i].caps
+		list[i] = dead[i].caps
 	}
-	counts, err := usage.ReadUsage(ctx, tx, usage.KeysOf(caps...))
+	counts, err := caps.ReadUsage(ctx, tx, caps.KeysOf(list...))
 	if err != nil {
 		return nil, nil, err
 	}
 	if err := counts.EnsureRows(ctx, tx); err != nil {
 		return nil, nil, err
 	}
-	return counts, dead, counts.Exact(ctx, tx, caps...)
+	return counts, dead, counts.Exact(ctx, tx, list...)
 }
 
-func (r *RedriveStep) redrive(ctx context.Context, tx pgx.Tx, owner tenant.ID, ids []uuid.UUID, counted []int16, counts *usage.Tally) error {
+func (r *RedriveStep) redrive(ctx context.Context, tx pgx.Tx, owner tenant.ID, ids []uuid.UUID, counted []int16, counts *caps.Tally) error {
 	if len(ids) == 0 {
 		return nil
 	}

@@ -10,13 +10,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/ledger"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -27,7 +28,7 @@ const redriveSQL = `
 WITH redriven AS (
   DELETE FROM dead_letters
   WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)
-  RETURNING ` + queue.StableColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer, died_at
+  RETURNING ` + read.StableColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer, died_at
 )` + ledger.RedrivenSQL + `, links AS MATERIALIZED ( -- Citus takes no INSERT whose SELECT reads tables in a subquery
   SELECT child_id AS id, count(*)::integer AS n FROM dependencies WHERE child_id = ANY(@ids::uuid[]) GROUP BY child_id
 ), queued AS (
@@ -46,7 +47,7 @@ SELECT id, tenant_id, lane_id, queue, type, user_id, 'queued', priority, payload
 FROM redriven JOIN unnest(@ids::uuid[], @counted::smallint[]) AS named(id, counted) USING (id) LEFT JOIN links USING (id)
 -- in the order of every insert into jobs, so that two never deadlock
 ORDER BY tenant_id, COALESCE(user_id, '') COLLATE "C", dedupe_key COLLATE "C" NULLS FIRST, id
-RETURNING ` + queue.BriefColumns + `
+RETURNING ` + read.BriefColumns + `
 )
 SELECT * FROM queued`
 
@@ -72,16 +73,16 @@ WHERE id = ANY(@ids::uuid[]) AND EXISTS (SELECT FROM dependencies WHERE child_id
 RETURNING id`
 
 // redrive makes live jobs of dead letters.
-func redrive(ctx context.Context, tx pgx.Tx, args store.Args) ([]*queue.JobRow, error) {
+func redrive(ctx context.Context, tx pgx.Tx, args store.Args) ([]*read.Row, error) {
 	rows, err := tx.Query(ctx, redriveSQL, args)
 	if err != nil {
 		return nil, err
 	}
-	redriven, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[queue.JobRow])
+	redriven, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[read.Row])
 	if err != nil {
 		return nil, err
 	}
-	linked := map[uuid.UUID]*queue.JobRow{}
+	linked := map[uuid.UUID]*read.Row{}
 	for _, row := range redriven {
 		if row.Linked {
 			linked[row.ID] = row
@@ -105,11 +106,11 @@ func redrive(ctx context.Context, tx pgx.Tx, args store.Args) ([]*queue.JobRow, 
 }
 
 // redrivenOf is the result for a job that was redriven.
-func redrivenOf(row *queue.JobRow) Redriven {
+func redrivenOf(row *read.Row) Redriven {
 	summary := row.Summary()
 	made := Redriven{ID: row.ID, Job: &summary}
 	if row.State == api.StateQueued {
-		made.Ready = queue.Ready{Lane: row.LaneID, Priority: row.Priority, At: row.RunAt}
+		made.Ready = jobs.Ready{Lane: row.LaneID, Priority: row.Priority, At: row.RunAt}
 	}
 	return made
 }
@@ -119,12 +120,12 @@ type Redriven struct {
 	ID  uuid.UUID
 	Job *api.JobSummary
 	// Ready has no lane where the job is blocked.
-	Ready queue.Ready
+	Ready jobs.Ready
 	Err   error
 }
 
 // CapsOf gives the caps on active jobs for a tenant's job in a queue, of a user or of none.
-type CapsOf func(queue string, user *string) []usage.Cap
+type CapsOf func(queue string, user *string) []caps.Cap
 
 // Redrive queues dead letters of a tenant again and gives the results in order. One that cannot be
 // redriven stays, and does not affect the others. Each needs capacity again; capsOf is nil for a
@@ -141,7 +142,7 @@ func (s *Letters) Redrive(ctx context.Context, owner tenant.ID, user string, ids
 	}
 	var known map[uuid.UUID]bool
 	if err == nil {
-		known, err = s.jobs.Existing(ctx, owner, user, some.missing(ids))
+		known, err = s.reads.Existing(ctx, owner, user, some.missing(ids))
 	}
 	all := make([]Redriven, len(ids))
 	for i, id := range ids {
@@ -170,9 +171,9 @@ func (s *Letters) Redrive(ctx context.Context, owner tenant.ID, user string, ids
 type redrivenSome struct {
 	// found are the dead letters among them.
 	found    map[uuid.UUID]bool
-	redriven map[uuid.UUID]*queue.JobRow
+	redriven map[uuid.UUID]*read.Row
 	// full have a cap without capacity, taken a dedupe_key that a live job has.
-	full  map[uuid.UUID][]usage.FullCap
+	full  map[uuid.UUID][]caps.FullCap
 	taken map[uuid.UUID]bool
 }
 
@@ -213,8 +214,8 @@ func redriveArgs(owner tenant.ID, user string, ids []uuid.UUID, counted []int16)
 	return store.Args{"ids": ids, "counted": counted, "tenant_id": owner, "user": user, "parent_size": dependency.ClaimedSize}
 }
 
-func byID(rows []*queue.JobRow) map[uuid.UUID]*queue.JobRow {
-	found := make(map[uuid.UUID]*queue.JobRow, len(rows))
+func byID(rows []*read.Row) map[uuid.UUID]*read.Row {
+	found := make(map[uuid.UUID]*read.Row, len(rows))
 	for _, row := range rows {
 		found[row.ID] = row
 	}
@@ -230,7 +231,7 @@ FOR UPDATE OF d`
 
 // redriveIn admits dead letters in the order of the ids given, under the lock of their tenant if it has caps.
 func (s *Letters) redriveIn(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) (redrivenSome, error) {
-	some := redrivenSome{found: map[uuid.UUID]bool{}, full: map[uuid.UUID][]usage.FullCap{}, taken: map[uuid.UUID]bool{}}
+	some := redrivenSome{found: map[uuid.UUID]bool{}, full: map[uuid.UUID][]caps.FullCap{}, taken: map[uuid.UUID]bool{}}
 	counts, dead, err := s.lockLetters(ctx, tx, owner, lockDeadSQL, store.Args{"ids": ids, "tenant_id": owner, "user": user}, capsOf)
 	if err != nil {
 		return some, err
@@ -259,7 +260,7 @@ func (s *Letters) redriveIn(ctx context.Context, tx pgx.Tx, owner tenant.ID, use
 			keys[d.dedupe()] = true
 		}
 		counts.Take(d.caps, 1)
-		admitted, counted = append(admitted, id), append(counted, int16(usage.BitsOf(d.caps)))
+		admitted, counted = append(admitted, id), append(counted, int16(caps.BitsOf(d.caps)))
 	}
 	if len(admitted) == 0 {
 		return some, nil

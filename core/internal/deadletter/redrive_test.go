@@ -10,12 +10,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -95,7 +95,7 @@ func TestRedriveTakesEachOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, job := range f.Claim(10, 30*time.Second) {
-			f.MustEnd(queue.Ending{Lease: job.Lease(), Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "again"}})
+			f.MustEnd(jobs.Ending{Lease: job.Lease(), Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "again"}})
 		}
 	}
 	if ended := f.redriveNow(made.ID); ended.Done != 20 || ended.Matched != 20 || f.Count("dead_letters WHERE redrives = 1") != 20 {
@@ -169,11 +169,11 @@ func TestACapThatComesDuringARedrive(t *testing.T) {
 	f := newFixture(t)
 	f.AddDeadLetters(10, celltest.DeadLetterRows{})
 	after := func(calls int) deadletter.CapsOf {
-		return func(string, *string) []usage.Cap {
+		return func(string, *string) []caps.Cap {
 			if calls--; calls >= 0 {
 				return nil
 			}
-			return []usage.Cap{{CountKey: usage.CountKey{Tenant: f.Tenant, Counter: usage.ActiveTenant}, Limit: 100}}
+			return []caps.Cap{{CountKey: caps.CountKey{Tenant: f.Tenant, Counter: caps.ActiveTenant}, Limit: 100}}
 		}
 	}
 	five := f.deadIDs()[:5]
@@ -197,8 +197,8 @@ func TestRedriveWaitsForCapacity(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.AddDeadLetters(10, celltest.DeadLetterRows{})
-	capsOf := func(string, *string) []usage.Cap {
-		return []usage.Cap{{CountKey: usage.CountKey{Tenant: f.Tenant, Counter: usage.ActiveTenant}, Limit: 4}}
+	capsOf := func(string, *string) []caps.Cap {
+		return []caps.Cap{{CountKey: caps.CountKey{Tenant: f.Tenant, Counter: caps.ActiveTenant}, Limit: 4}}
 	}
 	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
 	for want := 4; ; want = min(want+4, 10) {
@@ -220,7 +220,7 @@ func TestRedriveWaitsForCapacity(t *testing.T) {
 			t.Errorf("while it waits %+v", now)
 		}
 		for _, job := range f.Claim(4, 30*time.Second) {
-			f.MustEnd(queue.Ending{Lease: job.Lease(), Kind: api.KindComplete})
+			f.MustEnd(jobs.Ending{Lease: job.Lease(), Kind: api.KindComplete})
 		}
 	}
 	if drifts, err := f.Store.Counts.Verify(t.Context()); err != nil || len(drifts) != 0 {

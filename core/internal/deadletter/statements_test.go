@@ -10,12 +10,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
 // statements counts those that a store sends.
@@ -54,8 +54,8 @@ func TestARedriveOfManyIDsTakesFewStatements(t *testing.T) {
 			t.Cleanup(opened.Close)
 			capsOf := deadletter.CapsOf(nil)
 			if capped {
-				key := usage.CountKey{Tenant: f.Tenant, Counter: usage.ActiveTenant}
-				capsOf = func(string, *string) []usage.Cap { return []usage.Cap{{CountKey: key, Limit: 1_000_000}} }
+				key := caps.CountKey{Tenant: f.Tenant, Counter: caps.ActiveTenant}
+				capsOf = func(string, *string) []caps.Cap { return []caps.Cap{{CountKey: key, Limit: 1_000_000}} }
 			}
 			f.AddDeadLetters(200, celltest.DeadLetterRows{})
 			f.Exec(`UPDATE dead_letters SET dedupe_key = 'k' || right(id::text, 2) WHERE id::text LIKE '%7'`)

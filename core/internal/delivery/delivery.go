@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -49,7 +49,7 @@ type hook struct {
 type Step struct {
 	Tenant tenant.ID
 	// Lanes are those that the deliveries may need, by Lane.
-	Lanes map[Lane]directory.LaneID
+	Lanes map[Lane]lanes.ID
 	ids   []int64
 	hooks map[string]hook
 	more  bool
@@ -59,8 +59,8 @@ type Step struct {
 type Lane struct{ Webhook, Kind string }
 
 // Key is the lane's.
-func (l Lane) Key(owner tenant.ID) directory.LaneKey {
-	return directory.NewLaneKey(owner, api.WebhookQueue(l.Webhook), l.Kind, nil)
+func (l Lane) Key(owner tenant.ID) lanes.Key {
+	return lanes.NewKey(owner, api.WebhookQueue(l.Webhook), l.Kind, nil)
 }
 
 const (
@@ -90,7 +90,7 @@ type nextEvent struct {
 // NextEvents gives a tenant's first events, and the lanes that their deliveries need, without ids.
 func (d *Deliverer) NextEvents(ctx context.Context, owner tenant.ID) (Step, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
-	step := Step{Tenant: owner, Lanes: map[Lane]directory.LaneID{}, hooks: map[string]hook{}}
+	step := Step{Tenant: owner, Lanes: map[Lane]lanes.ID{}, hooks: map[string]hook{}}
 	events, err := store.Query(ctx, d.Store, pgx.RowToStructByName[nextEvent], nextEventsSQL, store.Args{"tenant_id": owner, "most": eventsPerStep})
 	if err != nil || len(events) == 0 {
 		return step, wrap(err)
@@ -200,7 +200,7 @@ func (s *Step) lockHooks(ctx context.Context, tx pgx.Tx) error {
 
 // lane is the lane of a webhook's deliveries of a kind; false where the webhook has gone, or was made, or got
 // this kind, after the step was planned or after the event.
-func (s *Step) lane(webhook, kind string, at time.Time) (directory.LaneID, bool) {
+func (s *Step) lane(webhook, kind string, at time.Time) (lanes.ID, bool) {
 	h, known := s.hooks[webhook]
 	id := s.Lanes[Lane{webhook, kind}]
 	return id, known && id != 0 && !at.Before(h.CreatedAt)
@@ -258,7 +258,7 @@ func (s *Step) submissions(events []*event, ended []*workflow.Row) (made []submi
 	return made, done, nil
 }
 
-func (s *Step) submission(webhook string, lane directory.LaneID, body api.WebhookEvent, now time.Time, correlationID, traceparent *string) (submit.Submission, error) {
+func (s *Step) submission(webhook string, lane lanes.ID, body api.WebhookEvent, now time.Time, correlationID, traceparent *string) (submit.Submission, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return submit.Submission{}, err

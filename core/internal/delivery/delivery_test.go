@@ -10,14 +10,15 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
+	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/core/internal/webhook"
 	"github.com/forgequeue/forgequeue/core/internal/workflow"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -53,7 +54,7 @@ func deliver(f *fixture, s *cell.Cell, owner tenant.ID) (done int) {
 			f.Fatal(err)
 		}
 		for name := range step.Lanes {
-			made, err := s.Directory.EnsureLanes(f.Context(), owner, []directory.LaneAsk{{LaneKey: name.Key(owner)}})
+			made, err := s.Lanes.Ensure(f.Context(), owner, []lanes.Ask{{Key: name.Key(owner)}})
 			if err != nil || made[0].Full != 0 {
 				f.Fatal(made, err)
 			}
@@ -111,7 +112,7 @@ func kinds(all []delivery) []string {
 	return found
 }
 
-func (f *fixture) fail(one queue.Ending) queue.Ending {
+func (f *fixture) fail(one jobs.Ending) jobs.Ending {
 	one.Kind, one.Error = api.KindFail, &api.JobError{Type: "smtp", Message: "refused", Stack: "at line 1"}
 	return one
 }
@@ -126,13 +127,13 @@ func TestEveryEndIsDelivered(t *testing.T) {
 		do           func(f *fixture, id uuid.UUID)
 	}{
 		"complete": {api.EventJobCompleted, "", nil, func(f *fixture, _ uuid.UUID) {
-			f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete, Result: []byte(`{"n": 1.50, "s":"<\u0000>"}`)})
+			f.MustEnd(jobs.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete, Result: []byte(`{"n": 1.50, "s":"<\u0000>"}`)})
 		}},
 		"fail, exhausted": {api.EventJobDeadLetter, "exhausted", once, func(f *fixture, _ uuid.UUID) {
-			f.MustEnd(f.fail(queue.Ending{Lease: f.ClaimOne().Lease()}))
+			f.MustEnd(f.fail(jobs.Ending{Lease: f.ClaimOne().Lease()}))
 		}},
 		"fail, permanent": {api.EventJobDeadLetter, "permanent", nil, func(f *fixture, _ uuid.UUID) {
-			f.MustEnd(f.fail(queue.Ending{Lease: f.ClaimOne().Lease(), Permanent: true}))
+			f.MustEnd(f.fail(jobs.Ending{Lease: f.ClaimOne().Lease(), Permanent: true}))
 		}},
 		"worker lost": {api.EventJobDeadLetter, "worker_lost", once, func(f *fixture, id uuid.UUID) {
 			f.ClaimOne()
@@ -149,7 +150,7 @@ func TestEveryEndIsDelivered(t *testing.T) {
 		"cancel of a running one": {api.EventJobCancelled, "", nil, func(f *fixture, id uuid.UUID) {
 			lease := f.ClaimOne().Lease()
 			f.cancel(id)
-			f.MustEnd(f.fail(queue.Ending{Lease: lease}))
+			f.MustEnd(f.fail(jobs.Ending{Lease: lease}))
 		}},
 		"cancel, then its lease expires": {api.EventJobCancelled, "", nil, func(f *fixture, id uuid.UUID) {
 			f.ClaimOne()
@@ -160,14 +161,14 @@ func TestEveryEndIsDelivered(t *testing.T) {
 		"cancel, but it completes": {api.EventJobCompleted, "", nil, func(f *fixture, id uuid.UUID) {
 			lease := f.ClaimOne().Lease()
 			f.cancel(id)
-			f.MustEnd(queue.Ending{Lease: lease, Kind: api.KindComplete})
+			f.MustEnd(jobs.Ending{Lease: lease, Kind: api.KindComplete})
 		}},
-		"fail with attempts left": {"", "", nil, func(f *fixture, _ uuid.UUID) { f.MustEnd(f.fail(queue.Ending{Lease: f.ClaimOne().Lease()})) }},
+		"fail with attempts left": {"", "", nil, func(f *fixture, _ uuid.UUID) { f.MustEnd(f.fail(jobs.Ending{Lease: f.ClaimOne().Lease()})) }},
 		"snooze": {"", "", nil, func(f *fixture, _ uuid.UUID) {
-			f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindSnooze, Delay: time.Hour})
+			f.MustEnd(jobs.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindSnooze, Delay: time.Hour})
 		}},
 		"release": {"", "", nil, func(f *fixture, _ uuid.UUID) {
-			f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindRelease})
+			f.MustEnd(jobs.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindRelease})
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -248,7 +249,7 @@ func TestAWebhookGetsWhatItAsksFor(t *testing.T) {
 	f.put(f.Tenant, "wrong-tag", api.WebhookFilter{Queue: new("default"), Tag: new("c")}, allKinds()...)
 	f.put(other, "foreign", api.WebhookFilter{}, allKinds()...)
 	f.Submit(f.Job(func(n *submit.NewJob) { n.Tags = []string{"a", "b"} }))
-	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
+	f.MustEnd(jobs.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 	for name, want := range map[string]int{"dead": 0, "queue": 1, "wrong-queue": 0, "type": 1, "wrong-type": 0, "tag": 1, "wrong-tag": 0} {
 		if got := f.delivered(name); len(got) != want {
 			t.Errorf("%s: %d deliveries, want %d", name, len(got), want)
@@ -260,7 +261,7 @@ func TestAWebhookGetsWhatItAsksFor(t *testing.T) {
 	// A delivery is no job of the tenant's: its end is no event.
 	f.Submit(f.Job(func(n *submit.NewJob) { n.Queue = api.WebhookQueue("queue") }))
 	f.cancel(f.Submit(f.Job(func(n *submit.NewJob) { n.Queue = api.WebhookQueue("wrong-queue") }))[0])
-	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
+	f.MustEnd(jobs.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 	if n := f.Count("webhook_events"); n != 0 {
 		t.Errorf("%d events of deliveries", n)
 	}
@@ -273,7 +274,7 @@ func TestAnEventIsTheJobAsItEnded(t *testing.T) {
 	f.put(f.Tenant, "all", api.WebhookFilter{}, allKinds()...)
 	redriven, deleted := f.Submit(f.Job())[0], f.Submit(f.Job())[0]
 	for range 2 {
-		f.MustEnd(f.fail(queue.Ending{Lease: f.ClaimOne().Lease(), Permanent: true}))
+		f.MustEnd(f.fail(jobs.Ending{Lease: f.ClaimOne().Lease(), Permanent: true}))
 	}
 	if got := f.Store.DeadLetters.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{redriven}, nil); got[0].Err != nil {
 		t.Fatal(got[0].Err)
@@ -299,14 +300,14 @@ func TestTwoCoresDeliverOnce(t *testing.T) {
 	f := newFixture(t)
 	f.put(f.Tenant, "all", api.WebhookFilter{}, allKinds()...)
 	const n = 250
-	jobs := make([]submit.NewJob, n)
-	for i := range jobs {
-		jobs[i] = f.Job()
+	found := make([]submit.NewJob, n)
+	for i := range found {
+		found[i] = f.Job()
 	}
-	f.Submit(jobs...)
-	var endings []queue.Ending
+	f.Submit(found...)
+	var endings []jobs.Ending
 	for _, one := range f.Claim(n, time.Minute, f.Lane) {
-		endings = append(endings, queue.Ending{Lease: one.Lease(), Kind: api.KindComplete})
+		endings = append(endings, jobs.Ending{Lease: one.Lease(), Kind: api.KindComplete})
 	}
 	f.Store.Jobs.End(t.Context(), endings)
 	var group sync.WaitGroup
@@ -338,11 +339,11 @@ func TestTheEndOfAWorkflowIsDelivered(t *testing.T) {
 		t.Fatal(answer.Problem)
 	}
 	claimed := f.Claim(3, time.Minute, f.Lane)
-	f.MustEnd(f.fail(queue.Ending{Lease: claimed[0].Lease(), Permanent: true}))
+	f.MustEnd(f.fail(jobs.Ending{Lease: claimed[0].Lease(), Permanent: true}))
 	if got := f.delivered("ends"); len(got) != 0 {
 		t.Fatalf("it runs, and its end is delivered: %s", got[0].Raw)
 	}
-	f.Store.Jobs.End(t.Context(), []queue.Ending{
+	f.Store.Jobs.End(t.Context(), []jobs.Ending{
 		{Lease: claimed[1].Lease(), Kind: api.KindComplete}, {Lease: claimed[2].Lease(), Kind: api.KindComplete},
 	})
 	got := f.delivered("ends")
@@ -352,7 +353,7 @@ func TestTheEndOfAWorkflowIsDelivered(t *testing.T) {
 	if redriven := f.Store.DeadLetters.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{claimed[0].ID}, nil); redriven[0].Err != nil {
 		t.Fatal(redriven[0].Err)
 	}
-	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
+	f.MustEnd(jobs.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 	got = f.delivered("ends")
 	if len(got) != 2 || got[1].Event.Data.Workflow.State != api.WorkflowCompleted {
 		t.Errorf("%d deliveries: %+v", len(got), got)
@@ -368,25 +369,25 @@ func TestADeletedWebhookLeavesNothing(t *testing.T) {
 	f.put(f.Tenant, "stays", api.WebhookFilter{}, allKinds()...)
 	for range 5 {
 		f.Submit(f.Job())
-		f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
+		f.MustEnd(jobs.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 	}
 	if len(f.delivered("gone")) != 5 {
 		t.Fatal("no deliveries")
 	}
-	lanes, err := f.Store.Directory.EnsureLanes(t.Context(), f.Tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(f.Tenant, api.WebhookQueue("gone"), api.EventJobCompleted, nil)}})
+	lanes, err := f.Store.Lanes.Ensure(t.Context(), f.Tenant, []lanes.Ask{{Key: lanes.NewKey(f.Tenant, api.WebhookQueue("gone"), api.EventJobCompleted, nil)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	held := f.Claim(2, time.Minute, lanes[0].Lane)
-	f.MustEnd(f.fail(queue.Ending{Lease: held[0].Lease(), Permanent: true}))
+	f.MustEnd(f.fail(jobs.Ending{Lease: held[0].Lease(), Permanent: true}))
 	f.Exec(`UPDATE jobs SET state = 'scheduled', ready_at = NULL WHERE id = (SELECT id FROM jobs WHERE state = 'queued' AND queue = '_webhook.gone' LIMIT 1)`)
 	f.Submit(f.Job())
-	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete}) // an event without a delivery
+	f.MustEnd(jobs.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete}) // an event without a delivery
 	if err := f.Store.Webhooks.DeleteWebhook(t.Context(), f.Tenant, "gone"); err != nil {
 		t.Fatal(err)
 	}
 	f.Submit(f.Job())
-	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
+	f.MustEnd(jobs.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 	_, err = f.Store.Webhooks.PutWebhook(t.Context(), f.Tenant, "gone", api.WebhookRequest{URL: "https://example.com", Events: allKinds()}, nil)
 	if refused, ok := errors.AsType[*problem.Problem](err); !ok || refused.Code != problem.QueueNotEmpty {
 		t.Errorf("made again while it is removed: %v", err)
@@ -411,7 +412,7 @@ func TestADeletedWebhookLeavesNothing(t *testing.T) {
 	if got := f.delivered("stays"); len(got) != 7 {
 		t.Errorf("the other one has %d deliveries, want 7", len(got))
 	}
-	if ended := f.End(queue.Ending{Lease: held[1].Lease(), Kind: api.KindComplete}); !errors.Is(ended.Err, queue.ErrLeaseLost) && !errors.Is(ended.Err, store.ErrNotFound) {
+	if ended := f.End(jobs.Ending{Lease: held[1].Lease(), Kind: api.KindComplete}); !errors.Is(ended.Err, jobs.ErrLeaseLost) && !errors.Is(ended.Err, store.ErrNotFound) {
 		t.Errorf("the holder of a removed delivery: %v", ended.Err)
 	}
 	f.put(f.Tenant, "gone", api.WebhookFilter{}, allKinds()...)
@@ -423,10 +424,10 @@ func TestDeliveriesAreShownApart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.put(f.Tenant, "all", api.WebhookFilter{}, allKinds()...)
-	capped := func(n *submit.NewJob) { n.Caps = []usage.Cap{f.ActiveCap(1)} }
+	capped := func(n *submit.NewJob) { n.Caps = []caps.Cap{f.ActiveCap(1)} }
 	for range 3 { // each has room only if the deliveries of the others take none
 		f.Submit(f.Job(capped))
-		f.MustEnd(f.fail(queue.Ending{Lease: f.ClaimOne().Lease(), Permanent: true}))
+		f.MustEnd(f.fail(jobs.Ending{Lease: f.ClaimOne().Lease(), Permanent: true}))
 		f.delivered("all")
 	}
 	f.Exec(`UPDATE jobs SET deadline = now() - interval '1 s'`)
@@ -434,7 +435,7 @@ func TestDeliveriesAreShownApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for filter, want := range map[string]int{"": 0, api.WebhookQueue("all"): 2} {
-		live, err := f.Store.Jobs.List(t.Context(), f.Tenant, api.JobFilter{Queue: filter, States: []string{api.StateQueued}}, 10, "")
+		live, err := f.Store.JobReads.List(t.Context(), f.Tenant, api.JobFilter{Queue: filter, States: []string{api.StateQueued}}, 10, "")
 		if err != nil || len(live.Items) != want {
 			t.Errorf("of the queue %q: %d live jobs, want %d; %v", filter, len(live.Items), want, err)
 		}
@@ -449,7 +450,7 @@ func TestDeliveriesAreShownApart(t *testing.T) {
 			t.Errorf("of the queue %q: %+v match, want %d; %v", filter, matched, want, err)
 		}
 	}
-	if queues, err := f.Store.Directory.QueuesOf(t.Context(), f.Tenant, directory.QueuePage{Size: 10}); err != nil || len(queues) != 1 || queues[0].Name != "default" {
+	if queues, err := f.Store.Queues.List(t.Context(), f.Tenant, queues.Page{Size: 10}); err != nil || len(queues) != 1 || queues[0].Name != "default" {
 		t.Errorf("queues %+v, %v", queues, err)
 	}
 	today, yesterday := time.Now().UTC().Format(time.DateOnly), time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly) // it may be midnight

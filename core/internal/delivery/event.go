@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/webhook"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -38,19 +38,19 @@ type event struct {
 	Now time.Time
 
 	// job is nil for an event of a workflow.
-	job   *queue.JobRow
+	job   *read.Row
 	shown api.Job
 }
 
 type jobOfEvent struct {
 	EventID int64
-	queue.JobRow
+	read.Row
 }
 
 // lockEvents locks events, without those that others have locked, and reads their jobs.
 func lockEvents(ctx context.Context, tx pgx.Tx, ids []int64) ([]*event, error) {
 	var events []*event
-	jobs := map[int64]*queue.JobRow{}
+	jobs := map[int64]*read.Row{}
 	args := store.Args{"ids": ids}
 	batch := &pgx.Batch{}
 	batch.Queue(lockEventsSQL, args).Query(func(rows pgx.Rows) (err error) {
@@ -60,7 +60,7 @@ func lockEvents(ctx context.Context, tx pgx.Tx, ids []int64) ([]*event, error) {
 	batch.Queue(jobsSQL, args).Query(func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[jobOfEvent])
 		for _, one := range found {
-			jobs[one.EventID] = &one.JobRow
+			jobs[one.EventID] = &one.Row
 		}
 		return err
 	})
@@ -77,7 +77,7 @@ func lockEvents(ctx context.Context, tx pgx.Tx, ids []int64) ([]*event, error) {
 			linked[e.job.ID] = &e.shown.JobSummary
 		}
 	}
-	return events, queue.AddParentsIn(ctx, tx, "", linked)
+	return events, read.AddParentsIn(ctx, tx, "", linked)
 }
 
 // body is the event as it is delivered.

@@ -9,11 +9,11 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -42,7 +42,7 @@ func TestAChildWaitsForAllOfItsParents(t *testing.T) {
 	}
 	f.complete(child)
 	f.verify()
-	page, err := f.Store.Jobs.List(t.Context(), f.Tenant, api.JobFilter{}, 10, "")
+	page, err := f.Store.JobReads.List(t.Context(), f.Tenant, api.JobFilter{}, 10, "")
 	if err != nil || len(page.Items[0].After) != 2 || len(page.Items[1].After) != 0 {
 		t.Fatalf("the list shows %+v, %v", page.Items, err)
 	}
@@ -68,7 +68,7 @@ var ends = map[string]struct {
 	"attempts used up": {
 		change: func(j *submit.NewJob) { j.MaxAttempts = 1 },
 		end: func(f *fixture, id uuid.UUID) {
-			f.MustEnd(queue.Ending{Lease: f.lease(id).Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "e"}})
+			f.MustEnd(jobs.Ending{Lease: f.lease(id).Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "e"}})
 		}, state: job.DeadLetter,
 	},
 	"worker lost": {
@@ -88,7 +88,7 @@ var ends = map[string]struct {
 	"cancel while it runs": {end: func(f *fixture, id uuid.UUID) {
 		lease := f.lease(id).Lease()
 		f.cancel(id)
-		f.MustEnd(queue.Ending{Lease: lease, Kind: api.KindRelease})
+		f.MustEnd(jobs.Ending{Lease: lease, Kind: api.KindRelease})
 	}, state: job.Cancelled},
 }
 
@@ -382,7 +382,7 @@ func TestAnUnknownParentIsRefused(t *testing.T) {
 	if n := f.Count("dependencies"); n != 1 {
 		t.Errorf("%d edges are stored, want 1", n)
 	}
-	shown, err := f.Store.Jobs.Get(t.Context(), f.Tenant, "", answers[2].Jobs[0].Row.ID)
+	shown, err := f.Store.JobReads.Get(t.Context(), f.Tenant, "", answers[2].Jobs[0].Row.ID)
 	if err != nil || len(shown.After) != 1 {
 		t.Fatal(shown, err)
 	}
@@ -440,7 +440,7 @@ func TestADedupeKeyFindsItsJobAfterTheParentIsGone(t *testing.T) {
 		}}
 	}
 	capped := again()
-	capped.Jobs[0].Caps = []usage.Cap{f.ActiveCap(1)}
+	capped.Jobs[0].Caps = []caps.Cap{f.ActiveCap(1)}
 	first := again()
 	first.Jobs = first.Jobs[:1]
 	live := f.TrySubmit(first)[0].Jobs[0].Row.ID
@@ -514,9 +514,9 @@ func TestFanOutAndFanIn(t *testing.T) {
 		if len(claimed) != want {
 			t.Fatalf("%d jobs can be claimed, want %d", len(claimed), want)
 		}
-		endings := make([]queue.Ending, len(claimed))
+		endings := make([]jobs.Ending, len(claimed))
 		for i := range claimed {
-			endings[i] = queue.Ending{Lease: claimed[i].Lease(), Kind: api.KindComplete}
+			endings[i] = jobs.Ending{Lease: claimed[i].Lease(), Kind: api.KindComplete}
 		}
 		f.Store.Jobs.End(t.Context(), endings)
 		f.followUp()

@@ -10,7 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
@@ -40,7 +40,7 @@ func (f *fixture) one(change ...func(*submit.NewJob)) uuid.UUID {
 }
 
 // followUp works off all follow-ups of the tenant.
-func (f *fixture) followUp() (all queue.Followed) {
+func (f *fixture) followUp() (all jobs.Followed) {
 	f.Helper()
 	for {
 		step, err := f.Store.Jobs.FollowUp(f.Context(), f.Tenant)
@@ -67,12 +67,12 @@ func (f *fixture) lease(want uuid.UUID) claim.Job {
 
 func (f *fixture) complete(id uuid.UUID) {
 	f.Helper()
-	f.MustEnd(queue.Ending{Lease: f.lease(id).Lease(), Kind: api.KindComplete})
+	f.MustEnd(jobs.Ending{Lease: f.lease(id).Lease(), Kind: api.KindComplete})
 }
 
 func (f *fixture) kill(id uuid.UUID) {
 	f.Helper()
-	f.MustEnd(queue.Ending{Lease: f.lease(id).Lease(), Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "e", Message: "broken"}})
+	f.MustEnd(jobs.Ending{Lease: f.lease(id).Lease(), Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "e", Message: "broken"}})
 }
 
 func (f *fixture) redrive(id uuid.UUID) api.JobSummary {
@@ -118,7 +118,7 @@ func (f *fixture) verify() {
 func (f *fixture) expireDeadlines() {
 	f.Helper()
 	f.Exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 millisecond' WHERE deadline IS NOT NULL`)
-	if _, err := f.Store.Jobs.ExpireDeadlines(f.Context(), queue.AllTime, 1000); err != nil {
+	if _, err := f.Store.Jobs.ExpireDeadlines(f.Context(), jobs.AllTime, 1000); err != nil {
 		f.Fatal(err)
 	}
 }

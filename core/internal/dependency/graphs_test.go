@@ -18,7 +18,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -114,7 +114,7 @@ func (g *graphs) store(ctx context.Context, core *cell.Cell, submission submit.S
 			g.remember(submission.Jobs, answers[0].Jobs)
 			return
 		}
-		if got, getErr := core.Jobs.Get(ctx, g.Tenant, "", submission.Jobs[0].ID); getErr == nil && got.ID != "" {
+		if got, getErr := core.JobReads.Get(ctx, g.Tenant, "", submission.Jobs[0].ID); getErr == nil && got.ID != "" {
 			g.remember(submission.Jobs, nil)
 			return
 		}
@@ -157,9 +157,9 @@ func (g *graphs) keepWorking(ctx context.Context, core *cell.Cell) {
 		if err != nil {
 			continue
 		}
-		var endings []queue.Ending
+		var endings []jobs.Ending
 		for i := range taken.Jobs {
-			ending := queue.Ending{Lease: taken.Jobs[i].Lease(), Kind: api.KindComplete}
+			ending := jobs.Ending{Lease: taken.Jobs[i].Lease(), Kind: api.KindComplete}
 			switch rand.IntN(10) {
 			case 0, 1, 2:
 				ending.Kind, ending.Error = api.KindFail, &api.JobError{Type: "e", Message: "broken"}
@@ -222,7 +222,7 @@ func (g *graphs) killSessions(ctx context.Context) (kills int) {
 // drain completes all that can run, and redrives every dead letter, until nothing lives.
 func (g *graphs) drain() {
 	for worked := 0; worked < 3; { // a session may have been killed that the pool still has
-		if _, err := g.Store.Jobs.Get(g.Context(), g.Tenant, "", g.nodes[0].id); err == nil {
+		if _, err := g.Store.JobReads.Get(g.Context(), g.Tenant, "", g.nodes[0].id); err == nil {
 			worked++
 		}
 	}
@@ -232,9 +232,9 @@ func (g *graphs) drain() {
 		g.Reap()
 		g.followUp()
 		claimed := g.Claim(100, time.Minute)
-		endings := make([]queue.Ending, len(claimed))
+		endings := make([]jobs.Ending, len(claimed))
 		for i := range claimed {
-			endings[i] = queue.Ending{Lease: claimed[i].Lease(), Kind: api.KindComplete}
+			endings[i] = jobs.Ending{Lease: claimed[i].Lease(), Kind: api.KindComplete}
 		}
 		for _, ended := range g.Store.Jobs.End(g.Context(), endings) {
 			if ended.Err != nil {

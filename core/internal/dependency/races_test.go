@@ -9,7 +9,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -105,7 +105,7 @@ func TestASubmitWaitsForAParentThatIsEnding(t *testing.T) {
 			release := f.holding(`LOCK TABLE attempts IN EXCLUSIVE MODE`)
 			var group sync.WaitGroup
 			group.Go(func() {
-				f.Store.Jobs.End(f.Context(), []queue.Ending{{Lease: lease, Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "e"}}})
+				f.Store.Jobs.End(f.Context(), []jobs.Ending{{Lease: lease, Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "e"}}})
 			})
 			f.untilWaiting(1)
 			var child uuid.UUID
@@ -137,7 +137,7 @@ func TestAnEndWaitsForASubmitThatFollows(t *testing.T) {
 		var group sync.WaitGroup
 		group.Go(func() { f.Submit(made) })
 		f.untilWaiting(1)
-		group.Go(func() { f.Store.Jobs.End(f.Context(), []queue.Ending{{Lease: lease, Kind: api.KindComplete}}) })
+		group.Go(func() { f.Store.Jobs.End(f.Context(), []jobs.Ending{{Lease: lease, Kind: api.KindComplete}}) })
 		f.untilWaiting(2)
 		release()
 		group.Wait()

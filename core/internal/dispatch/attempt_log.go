@@ -4,13 +4,13 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
 // recordAttempt records an ended attempt, once: by its log line, unless logged, and its span where the
 // job has a trace. state is the job's new state; failure, if not empty, is the error.
-func (d *Dispatcher) recordAttempt(ctx context.Context, ended *queue.EndedAttempt, outcome, state, failure string, logged bool) {
+func (d *Dispatcher) recordAttempt(ctx context.Context, ended *jobs.EndedAttempt, outcome, state, failure string, logged bool) {
 	if ended == nil {
 		return
 	}
@@ -35,7 +35,7 @@ func (d *Dispatcher) recordAttempt(ctx context.Context, ended *queue.EndedAttemp
 }
 
 // Reaped records jobs that a duty has ended or requeued, with their attempts.
-func (d *Dispatcher) Reaped(ctx context.Context, reaped []queue.Reaped) {
+func (d *Dispatcher) Reaped(ctx context.Context, reaped []jobs.Reaped) {
 	d.countReaped(reaped)
 	for i := range reaped {
 		one := &reaped[i]

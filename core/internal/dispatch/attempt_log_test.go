@@ -10,7 +10,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -36,20 +36,20 @@ func TestEachAttemptHasALine(t *testing.T) {
 		call.CorrelationID, call.Traceparent = "order-"+kind, parentA
 		f.accepted(f.d.Submit(t.Context(), []dispatch.SubmitCall{call})...)
 	}
-	jobs, err := f.d.Claim(t.Context(), dispatch.ClaimCall{Owner: f.tenant, WorkerID: "w", Queues: []string{api.DefaultQueue}, Max: 10})
-	if err != nil || len(jobs) != len(kinds) {
-		t.Fatalf("claimed %d, %v", len(jobs), err)
+	found, err := f.d.Claim(t.Context(), dispatch.ClaimCall{Owner: f.tenant, WorkerID: "w", Queues: []string{api.DefaultQueue}, Max: 10})
+	if err != nil || len(found) != len(kinds) {
+		t.Fatalf("claimed %d, %v", len(found), err)
 	}
 	ids := map[string]string{}
-	for i := range jobs {
-		kind := jobs[i].Type
-		ids[kind] = jobs[i].ID.String()
+	for i := range found {
+		kind := found[i].Type
+		ids[kind] = found[i].ID.String()
 		if kind == "lease_expired" {
 			continue
 		}
-		ending := queue.Ending{Lease: jobs[i].Lease(), Kind: kind, Delay: time.Minute, Error: &api.JobError{Type: "secret", Message: "secret"}}
+		ending := jobs.Ending{Lease: found[i].Lease(), Kind: kind, Delay: time.Minute, Error: &api.JobError{Type: "secret", Message: "secret"}}
 		for range 2 { // a repeat gets the same answer, and is no second attempt
-			if ended := f.d.End(t.Context(), []queue.Ending{ending})[0]; ended.Err != nil {
+			if ended := f.d.End(t.Context(), []jobs.Ending{ending})[0]; ended.Err != nil {
 				t.Fatal(ended.Err)
 			}
 		}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -71,10 +71,10 @@ func (f *fixture) end(jobs []claim.Job) {
 	}
 }
 
-func endings(jobs []claim.Job) []queue.Ending {
-	made := make([]queue.Ending, len(jobs))
-	for i := range jobs {
-		made[i] = queue.Ending{Lease: jobs[i].Lease(), Kind: api.KindComplete}
+func endings(found []claim.Job) []jobs.Ending {
+	made := make([]jobs.Ending, len(found))
+	for i := range found {
+		made[i] = jobs.Ending{Lease: found[i].Lease(), Kind: api.KindComplete}
 	}
 	return made
 }

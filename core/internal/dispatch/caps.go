@@ -4,72 +4,73 @@ import (
 	"context"
 	"strings"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/caps"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 // activeCaps are the caps on a new job.
-func (d *Dispatcher) activeCaps(owner tenant.ID, name string, user *string) []usage.Cap {
+func (d *Dispatcher) activeCaps(owner tenant.ID, name string, user *string) []caps.Cap {
 	if api.SystemQueue(name) {
 		return nil
 	}
-	var caps capList
-	caps.tenantActive(d.limits.For(owner, null.Or(user, "")), owner, null.Or(user, ""))
-	caps.add(usage.CountKey{Tenant: owner, Counter: usage.ActiveQueue, Name: name}, d.lanes.Settings(owner, name).MaxActive)
-	return caps
+	var list capList
+	list.tenantActive(d.limits.For(owner, null.Or(user, "")), owner, null.Or(user, ""))
+	list.add(caps.CountKey{Tenant: owner, Counter: caps.ActiveQueue, Name: name}, d.lanes.Settings(owner, name).MaxActive)
+	return list
 }
 
 // runningCaps are the caps on a claim from a lane.
-func (d *Dispatcher) runningCaps(lane directory.Lane, settings directory.QueueSettings) []usage.Cap {
+func (d *Dispatcher) runningCaps(lane lanes.Lane, settings queues.Settings) []caps.Cap {
 	if api.SystemQueue(lane.Queue) {
 		return nil
 	}
-	var caps capList
+	var list capList
 	limits := d.limits.For(lane.Tenant, lane.User)
-	caps.add(usage.CountKey{Tenant: tenant.Platform, Counter: usage.RunningAll}, d.maxRunning)
-	caps.tenantRunning(limits, lane.Tenant, lane.User)
-	caps.add(usage.CountKey{Tenant: lane.Tenant, Counter: usage.RunningQueue, Name: lane.Queue}, settings.MaxRunning)
-	caps.add(usage.CountKey{Tenant: lane.Tenant, Counter: usage.RunningType, Name: usage.TypeName(lane.Queue, lane.Type)}, settings.Types[lane.Type].MaxRunning)
-	return caps
+	list.add(caps.CountKey{Tenant: tenant.Platform, Counter: caps.RunningAll}, d.maxRunning)
+	list.tenantRunning(limits, lane.Tenant, lane.User)
+	list.add(caps.CountKey{Tenant: lane.Tenant, Counter: caps.RunningQueue, Name: lane.Queue}, settings.MaxRunning)
+	list.add(caps.CountKey{Tenant: lane.Tenant, Counter: caps.RunningType, Name: caps.TypeName(lane.Queue, lane.Type)}, settings.Types[lane.Type].MaxRunning)
+	return list
 }
 
-type capList []usage.Cap
+type capList []caps.Cap
 
-func (c *capList) add(key usage.CountKey, limit *int64) {
+func (c *capList) add(key caps.CountKey, limit *int64) {
 	if limit != nil {
-		*c = append(*c, usage.Cap{CountKey: key, Limit: *limit})
+		*c = append(*c, caps.Cap{CountKey: key, Limit: *limit})
 	}
 }
 
 func (c *capList) tenantActive(limits api.Limits, owner tenant.ID, user string) {
-	c.add(usage.CountKey{Tenant: owner, Counter: usage.ActiveTenant}, limits.MaxActive)
+	c.add(caps.CountKey{Tenant: owner, Counter: caps.ActiveTenant}, limits.MaxActive)
 	if user != "" {
-		c.add(usage.CountKey{Tenant: owner, Counter: usage.ActiveUser, Name: user}, limits.UserMaxActive)
+		c.add(caps.CountKey{Tenant: owner, Counter: caps.ActiveUser, Name: user}, limits.UserMaxActive)
 	}
 }
 
 func (c *capList) tenantRunning(limits api.Limits, owner tenant.ID, user string) {
-	c.add(usage.CountKey{Tenant: owner, Counter: usage.RunningTenant}, limits.MaxRunning)
+	c.add(caps.CountKey{Tenant: owner, Counter: caps.RunningTenant}, limits.MaxRunning)
 	if user != "" {
-		c.add(usage.CountKey{Tenant: owner, Counter: usage.RunningUser, Name: user}, limits.UserMaxRunning)
+		c.add(caps.CountKey{Tenant: owner, Counter: caps.RunningUser, Name: user}, limits.UserMaxRunning)
 	}
 }
 
 // Capped says whether a count still has a cap.
-func (d *Dispatcher) Capped(key usage.CountKey) bool {
+func (d *Dispatcher) Capped(key caps.CountKey) bool {
 	limits, settings := d.limits.For(key.Tenant, key.Name), d.lanes.Settings(key.Tenant, key.Name)
-	return map[usage.Counter]*int64{
-		usage.ActiveTenant: limits.MaxActive, usage.ActiveUser: limits.UserMaxActive, usage.ActiveQueue: settings.MaxActive,
-		usage.RunningTenant: limits.MaxRunning, usage.RunningUser: limits.UserMaxRunning, usage.RunningQueue: settings.MaxRunning,
-		usage.RunningAll: d.maxRunning, usage.RunningType: d.typeCap(key),
+	return map[caps.Counter]*int64{
+		caps.ActiveTenant: limits.MaxActive, caps.ActiveUser: limits.UserMaxActive, caps.ActiveQueue: settings.MaxActive,
+		caps.RunningTenant: limits.MaxRunning, caps.RunningUser: limits.UserMaxRunning, caps.RunningQueue: settings.MaxRunning,
+		caps.RunningAll: d.maxRunning, caps.RunningType: d.typeCap(key),
 	}[key.Counter] != nil
 }
 
 // typeCap is the cap of a count of one type.
-func (d *Dispatcher) typeCap(key usage.CountKey) *int64 {
+func (d *Dispatcher) typeCap(key caps.CountKey) *int64 {
 	name, jobType, _ := strings.Cut(key.Name, "/")
 	return d.lanes.Settings(key.Tenant, name).Types[jobType].MaxRunning
 }
@@ -79,11 +80,11 @@ func (d *Dispatcher) CapUse(ctx context.Context, owner tenant.ID, user string) (
 	if err := d.limits.Load(ctx, owner); err != nil {
 		return nil, err
 	}
-	var caps capList
+	var list capList
 	limits := d.limits.For(owner, user)
-	caps.tenantActive(limits, owner, user)
-	caps.tenantRunning(limits, owner, user)
-	used, err := d.store.Directory.CapUse(ctx, caps)
+	list.tenantActive(limits, owner, user)
+	list.tenantRunning(limits, owner, user)
+	used, err := d.store.Tenants.CapUse(ctx, list)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +94,7 @@ func (d *Dispatcher) CapUse(ctx context.Context, owner tenant.ID, user string) (
 		if one.Name != "" {
 			use.Scope = "user"
 		}
-		if one.Counter&(usage.RunningTenant|usage.RunningUser) != 0 {
+		if one.Counter&(caps.RunningTenant|caps.RunningUser) != 0 {
 			use.Kind = "running"
 		}
 		shown = append(shown, use)

@@ -10,10 +10,10 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cache"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -100,14 +100,14 @@ func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *sch
 	defer done()
 	w := d.parking.Park(filter)
 	// Wake-ups that this claim did not use go to other claims for those jobs.
-	var unused []queue.Waiting
+	var unused []jobs.Waiting
 	defer func() {
 		if lane, pending := d.parking.Leave(w); pending {
 			unused = append(unused, scanAgain(lane))
 		}
 		d.WakeHere(unused)
 	}()
-	var wokenFor directory.LaneID // 0: none yet
+	var wokenFor lanes.ID // 0: none yet
 	for {
 		jobs, err := d.take(ctx, call, filter, false)
 		if len(jobs) > 0 || err != nil {
@@ -141,23 +141,23 @@ func (d *Dispatcher) take(ctx context.Context, call ClaimCall, filter *scheduler
 	return d.claims.take(ctx, filter, claim.Worker{ID: call.WorkerID, Max: call.Max}, probe || !d.scannedLately())
 }
 
-func takenFrom(lane directory.LaneID, jobs []claim.Job) bool {
+func takenFrom(lane lanes.ID, jobs []claim.Job) bool {
 	return slices.ContainsFunc(jobs, func(c claim.Job) bool { return c.LaneID == lane })
 }
 
 // GiveBack returns jobs that were not delivered, attempt included, even when ctx has ended. A job
 // that it cannot return waits for the end of its lease.
-func (d *Dispatcher) GiveBack(ctx context.Context, jobs []claim.Job) {
-	if len(jobs) == 0 {
+func (d *Dispatcher) GiveBack(ctx context.Context, found []claim.Job) {
+	if len(found) == 0 {
 		return
 	}
 	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTime)
 	defer cancel()
-	leases := make([]job.Lease, len(jobs))
-	for i := range jobs {
-		leases[i] = jobs[i].Lease()
+	leases := make([]job.Lease, len(found))
+	for i := range found {
+		leases[i] = found[i].Lease()
 	}
-	var ready []queue.Ready
+	var ready []jobs.Ready
 	given := d.store.Jobs.GiveBack(finish, leases)
 	d.countEnded(given)
 	for i, ended := range given {
@@ -170,7 +170,7 @@ func (d *Dispatcher) GiveBack(ctx context.Context, jobs []claim.Job) {
 			ready = d.Released(ready, ended.Lane)
 			d.metrics.Cancelled.Inc()
 			d.Ended(leases[i].Job)
-		case ended.Err != nil && !errors.Is(ended.Err, queue.ErrLeaseLost):
+		case ended.Err != nil && !errors.Is(ended.Err, jobs.ErrLeaseLost):
 			d.log.WarnContext(ctx, "a claimed job could not be given back; its lease will run out", "error", ended.Err)
 		}
 	}
@@ -178,7 +178,7 @@ func (d *Dispatcher) GiveBack(ctx context.Context, jobs []claim.Job) {
 }
 
 // Heartbeat extends leases, with what their holders report, and answers each in the order given.
-func (d *Dispatcher) Heartbeat(ctx context.Context, reports []queue.Report) ([]api.LeaseStatus, error) {
+func (d *Dispatcher) Heartbeat(ctx context.Context, reports []jobs.Report) ([]api.LeaseStatus, error) {
 	statuses := make([]api.LeaseStatus, len(reports))
 	for i, result := range d.flushes.Heartbeat(ctx, reports) {
 		if result.Err != nil {
@@ -201,13 +201,13 @@ func (d *Dispatcher) Heartbeat(ctx context.Context, reports []queue.Report) ([]a
 }
 
 // End ends attempts with the next group commit, and wakes claims for jobs that are ready again.
-func (d *Dispatcher) End(ctx context.Context, endings []queue.Ending) []queue.Ended {
+func (d *Dispatcher) End(ctx context.Context, endings []jobs.Ending) []jobs.Ended {
 	return d.flushes.End(ctx, endings)
 }
 
 // ended publishes the results of a flush of outcomes.
-func (d *Dispatcher) ended(ctx context.Context, endings []queue.Ending, ended []queue.Ended) {
-	var ready []queue.Ready
+func (d *Dispatcher) ended(ctx context.Context, endings []jobs.Ending, ended []jobs.Ended) {
+	var ready []jobs.Ready
 	var over []uuid.UUID
 	waits := false
 	d.countEnded(ended)
@@ -237,7 +237,7 @@ func (d *Dispatcher) ended(ctx context.Context, endings []queue.Ending, ended []
 
 // failureOf is the error type of a failed attempt, "" for other kinds. The message is left out: it
 // is the tenant's, and may be long.
-func failureOf(ending *queue.Ending) string {
+func failureOf(ending *jobs.Ending) string {
 	switch {
 	case ending.Kind != api.KindFail:
 		return ""
@@ -248,19 +248,19 @@ func failureOf(ending *queue.Ending) string {
 }
 
 // Released appends that a job of a lane no longer runs, if it was under a cap.
-func (d *Dispatcher) Released(ready []queue.Ready, id directory.LaneID) []queue.Ready {
+func (d *Dispatcher) Released(ready []jobs.Ready, id lanes.ID) []jobs.Ready {
 	if lane, known := d.lanes.ByID(id); known && d.isCapped(lane) {
-		ready = append(ready, queue.Ready{Lane: lane.ID, Priority: queue.CapacityReleased})
+		ready = append(ready, jobs.Ready{Lane: lane.ID, Priority: jobs.CapacityReleased})
 	}
 	return ready
 }
 
 // isCapped says whether the lane's jobs are under a running cap.
-func (d *Dispatcher) isCapped(lane directory.Lane) bool {
+func (d *Dispatcher) isCapped(lane lanes.Lane) bool {
 	return len(d.runningCaps(lane, d.lanes.Settings(lane.Tenant, lane.Queue))) > 0
 }
 
-func (d *Dispatcher) count(ended *queue.Ended) {
+func (d *Dispatcher) count(ended *jobs.Ended) {
 	d.metrics.Outcomes.WithLabelValues(ended.Kind).Inc()
 	switch job.State(ended.Outcome.State) {
 	case job.Completed:

@@ -11,7 +11,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -256,7 +256,7 @@ func TestAHintOfALaneNotYetKnown(t *testing.T) {
 	celltest.Eventually(t, "the claim to park", func() bool { return f.d.ParkedClaims() == 1 })
 	answers := other.Submit(t.Context(), []dispatch.SubmitCall{f.call(in("new"))})
 	f.accepted(answers...)
-	f.d.WakeHere([]queue.Waiting{{Ready: answers[0].Ready[0], Jobs: 1}})
+	f.d.WakeHere([]jobs.Waiting{{Ready: answers[0].Ready[0], Jobs: 1}})
 	if got := <-waiting; len(got.jobs) != 1 {
 		t.Errorf("claim = %+v, %v", got.jobs, got.err)
 	}

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -15,10 +15,10 @@ import (
 func TestClaimsOfManyLargeJobs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	const jobs, workers = 100, 3
+	const found, workers = 100, 3
 	large := plain()
 	large.Payload = json.RawMessage(`"` + strings.Repeat("x", 255_000) + `"`)
-	for range jobs / 4 { // a megabyte at once
+	for range found / 4 { // a megabyte at once
 		f.many(f.tenant, 4, large)
 	}
 	var group sync.WaitGroup
@@ -31,10 +31,10 @@ func TestClaimsOfManyLargeJobs(t *testing.T) {
 					return
 				}
 				bytes := 0
-				endings := make([]queue.Ending, len(got))
+				endings := make([]jobs.Ending, len(got))
 				for i := range got {
 					bytes += len(got[i].Payload)
-					endings[i] = queue.Ending{Lease: got[i].Lease(), Kind: api.KindComplete}
+					endings[i] = jobs.Ending{Lease: got[i].Lease(), Kind: api.KindComplete}
 				}
 				if bytes > api.MaxClaimBytes {
 					t.Errorf("%d jobs of %d bytes in one answer", len(got), bytes)
@@ -51,8 +51,8 @@ func TestClaimsOfManyLargeJobs(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if n := f.count(`SELECT count(*) FROM finished_jobs WHERE attempt = 1`); n != jobs {
-		t.Errorf("%d jobs have ended at the first attempt, want %d", n, jobs)
+	if n := f.count(`SELECT count(*) FROM finished_jobs WHERE attempt = 1`); n != found {
+		t.Errorf("%d jobs have ended at the first attempt, want %d", n, found)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -58,7 +58,7 @@ func (d *Dispatcher) plan(drr *scheduler.DRR, filter *scheduler.Filter, n, lists
 		capacity = filter.Capacity()
 	}
 	var settings claim.Lane
-	var settingsOf *directory.Lane
+	var settingsOf *lanes.Lane
 	for _, quota := range drr.Allocate(made.demands, n) {
 		// A tenant's share of the lists is its share of the jobs, and one more list.
 		part := min(lists*quota.Most/n+1, lists-len(made.lists))
@@ -93,7 +93,7 @@ func (d *Dispatcher) plan(drr *scheduler.DRR, filter *scheduler.Filter, n, lists
 }
 
 // has says whether a lane is in the claim already, with another priority.
-func (p *plan) has(lane directory.LaneID) bool {
+func (p *plan) has(lane lanes.ID) bool {
 	for i := range p.claim.Lanes {
 		if p.claim.Lanes[i].ID == lane {
 			return true
@@ -103,7 +103,7 @@ func (p *plan) has(lane directory.LaneID) bool {
 }
 
 // claimLane is a lane with its settings for a claim.
-func (d *Dispatcher) claimLane(lane *directory.Lane) claim.Lane {
+func (d *Dispatcher) claimLane(lane *lanes.Lane) claim.Lane {
 	settings := d.lanes.Settings(lane.Tenant, lane.Queue)
 	made := claim.Lane{
 		ID: lane.ID, Tenant: lane.Tenant, VisibilityTimeout: null.Or(settings.VisibilityTimeout, api.DefaultVisibilityTimeout),

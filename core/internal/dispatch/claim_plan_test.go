@@ -7,8 +7,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/cache"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
@@ -19,13 +19,13 @@ func TestNoQueueNameCrowdsOutAnother(t *testing.T) {
 	t.Parallel()
 	d := &Dispatcher{lanes: cache.NewLanes(nil), limits: cache.NewLimits(nil)}
 	d.lists = scheduler.NewReadyLists(d.lanes.ByID)
-	add := func(id directory.LaneID, name string) tenant.ID {
+	add := func(id lanes.ID, name string) tenant.ID {
 		owner := uuid.New()
-		d.lanes.Made(make([]directory.LaneAsk, 1), []directory.MadeLane{{Lane: directory.Lane{ID: id, LaneKey: directory.NewLaneKey(owner, name, "test", nil)}}})
-		d.lists.Notify([]queue.Ready{{Lane: id, Priority: 5, At: time.Now(), ID: uuid.New()}})
+		d.lanes.Made(make([]lanes.Ask, 1), []lanes.Made{{Lane: lanes.Lane{ID: id, Key: lanes.NewKey(owner, name, "test", nil)}}})
+		d.lists.Notify([]jobs.Ready{{Lane: id, Priority: 5, At: time.Now(), ID: uuid.New()}})
 		return owner
 	}
-	for id := range directory.LaneID(2 * tenantsPerClaim) {
+	for id := range lanes.ID(2 * tenantsPerClaim) {
 		add(id+1, "common")
 	}
 	rare := add(2*tenantsPerClaim+1, "rare")

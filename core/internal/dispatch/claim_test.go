@@ -12,7 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -238,7 +238,7 @@ func TestHeartbeatsAreAnsweredInOrder(t *testing.T) {
 	stale := claimed[1].Lease()
 	stale.Epoch++
 	leases := []job.Lease{stale, claimed[0].Lease(), {Tenant: f.tenant, Job: uuid.New()}, claimed[1].Lease(), claimed[1].Lease()}
-	statuses, err := f.d.Heartbeat(t.Context(), queue.Plain(leases))
+	statuses, err := f.d.Heartbeat(t.Context(), jobs.Plain(leases))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func TestABadOutcomeFailsAlone(t *testing.T) {
 	f := newFixture(t)
 	f.submit(plain(), plain(), plain(), plain())
 	claimed := f.claim(f.claimCall())
-	ended := f.d.End(t.Context(), []queue.Ending{
+	ended := f.d.End(t.Context(), []jobs.Ending{
 		{Lease: claimed[0].Lease(), Kind: api.KindComplete, Result: []byte("\"\xff\"")},
 		{Lease: claimed[1].Lease(), Kind: api.KindComplete, Result: []byte("1")},
 		{Lease: claimed[2].Lease(), Kind: "explode"},

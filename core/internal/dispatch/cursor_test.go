@@ -12,9 +12,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -25,7 +25,7 @@ type cursorRun struct {
 	*fixture
 	random *rand.Rand
 	cores  []*dispatch.Dispatcher
-	lanes  []directory.Lane
+	lanes  []lanes.Lane
 	few    chan struct{}
 
 	mu       sync.Mutex
@@ -59,7 +59,7 @@ func newCursorRun(t *testing.T, seed uint64) *cursorRun {
 	for range 3 {
 		store := celltest.OpenURL(t, r.url)
 		var d *dispatch.Dispatcher
-		d = dispatch.New(r.options(store, func(ready []queue.Waiting) { r.publishHalf(d, ready) }))
+		d = dispatch.New(r.options(store, func(ready []jobs.Waiting) { r.publishHalf(d, ready) }))
 		r.cores = append(r.cores, d)
 	}
 	for _, request := range []api.SubmitRequest{in("a"), in("b"), {Type: "test", Queue: "a", Tags: []string{"x"}}} {
@@ -67,7 +67,7 @@ func newCursorRun(t *testing.T, seed uint64) *cursorRun {
 		f.d = r.cores[0]
 		f.lane(request)
 	}
-	lanes, err := r.store.Directory.LanesAfter(t.Context(), 0, time.Time{})
+	lanes, err := r.store.Lanes.After(t.Context(), 0, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func newCursorRun(t *testing.T, seed uint64) *cursorRun {
 }
 
 // publishHalf loses half of the hints.
-func (r *cursorRun) publishHalf(from *dispatch.Dispatcher, ready []queue.Waiting) {
+func (r *cursorRun) publishHalf(from *dispatch.Dispatcher, ready []jobs.Waiting) {
 	for _, other := range r.cores {
 		if other != from && rand.IntN(2) == 0 {
 			go other.WakeHere(ready)
@@ -97,20 +97,20 @@ func (r *cursorRun) publishHalf(from *dispatch.Dispatcher, ready []queue.Waiting
 
 func (r *cursorRun) work(ctx context.Context, d *dispatch.Dispatcher, id string) {
 	for ctx.Err() == nil {
-		jobs, err := d.Claim(ctx, dispatch.ClaimCall{
+		found, err := d.Claim(ctx, dispatch.ClaimCall{
 			Owner: tenant.Platform, WorkerID: id, Queues: []string{"a", "b", "new"}, Tags: &[]string{"x"}, Max: 3, Wait: time.Second,
 		})
 		if err != nil && ctx.Err() == nil {
 			r.Errorf("claim: %v", err)
 		}
-		endings := make([]queue.Ending, len(jobs))
+		endings := make([]jobs.Ending, len(found))
 		r.mu.Lock()
-		for i := range jobs {
-			if _, twice := r.claimed[jobs[i].ID]; twice {
-				r.Errorf("job %v (%s) was claimed twice", jobs[i].ID, r.how[jobs[i].ID])
+		for i := range found {
+			if _, twice := r.claimed[found[i].ID]; twice {
+				r.Errorf("job %v (%s) was claimed twice", found[i].ID, r.how[found[i].ID])
 			}
-			r.claimed[jobs[i].ID] = time.Now()
-			endings[i] = queue.Ending{Lease: jobs[i].Lease(), Kind: api.KindComplete}
+			r.claimed[found[i].ID] = time.Now()
+			endings[i] = jobs.Ending{Lease: found[i].Lease(), Kind: api.KindComplete}
 		}
 		r.mu.Unlock()
 		d.End(ctx, endings)
@@ -192,7 +192,7 @@ VALUES ($1, $2, $3, $4, 'test', 'queued', $5, '{}', '{}', '{}', 3, 1000, 1000, 0
         statement_timestamp(), statement_timestamp(), statement_timestamp() - $6::interval, 6)`
 
 // lateCommit stores a job whose ready_at lies before its commit, without a notification.
-func (r *cursorRun) lateCommit(lane directory.Lane, priority int, hold time.Duration) {
+func (r *cursorRun) lateCommit(lane lanes.Lane, priority int, hold time.Duration) {
 	conn, done := r.connect()
 	defer done()
 	tx, err := conn.Begin(r.Context())
@@ -231,7 +231,7 @@ func (r *cursorRun) rolledBack(hold time.Duration) {
 }
 
 // setBack stores a job as a server does whose clock was set back.
-func (r *cursorRun) setBack(lane directory.Lane, priority int) {
+func (r *cursorRun) setBack(lane lanes.Lane, priority int) {
 	id := uuid.Must(uuid.NewV7())
 	r.note(id, "before every cursor")
 	r.exec(insertReadySQL, id, lane.Tenant, lane.ID, lane.Queue, priority, time.Duration(1+r.random.IntN(3600))*time.Second)

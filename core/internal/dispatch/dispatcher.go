@@ -24,11 +24,11 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cache"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/drain"
 	"github.com/forgequeue/forgequeue/core/internal/flush"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/stats"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -77,7 +77,7 @@ type Dispatcher struct {
 	traces  flush.Traces
 	log     *slog.Logger
 	// publish passes wake-ups on to other cores; it never blocks.
-	publish func([]queue.Waiting)
+	publish func([]jobs.Waiting)
 	// publishEnded and publishSettings do the same for ended jobs and changed settings.
 	publishEnded    func([]uuid.UUID)
 	publishSettings func()
@@ -102,7 +102,7 @@ type Options struct {
 	Metrics *metrics.Jobs
 	Logger  *slog.Logger
 	// Publish passes wake-ups on to other cores and must not block; nil for none.
-	Publish func([]queue.Waiting)
+	Publish func([]jobs.Waiting)
 	// PublishEnded and PublishSettings do the same for ended jobs and changed settings.
 	PublishEnded    func([]uuid.UUID)
 	PublishSettings func()
@@ -137,7 +137,7 @@ func New(o Options) *Dispatcher {
 	}
 	d.flushes = flush.New(o.Store, d.traces, d.stored, d.ended)
 	if d.publish == nil {
-		d.publish = func([]queue.Waiting) {}
+		d.publish = func([]jobs.Waiting) {}
 	}
 	if d.publishEnded == nil {
 		d.publishEnded = func([]uuid.UUID) {}
@@ -180,14 +180,14 @@ func (d *Dispatcher) Refresh(ctx context.Context) error {
 		return err
 	}
 	err := errors.Join(d.refreshLanes(ctx), d.served.Refresh(ctx, d.store))
-	d.wakeForLanes(d.lists.CapsChanged(func(lane directory.Lane, full claim.FullCaps) bool {
+	d.wakeForLanes(d.lists.CapsChanged(func(lane lanes.Lane, full claim.FullCaps) bool {
 		return !full.Within(d.runningCaps(lane, d.lanes.Settings(lane.Tenant, lane.Queue)))
 	}))
 	return err
 }
 
 // wakeForLanes wakes claims for lanes that are to be asked again, one for each.
-func (d *Dispatcher) wakeForLanes(lanes []directory.Lane) {
+func (d *Dispatcher) wakeForLanes(lanes []lanes.Lane) {
 	if len(lanes) > 0 {
 		d.wake(lanes, min(len(lanes), scheduler.MaxParked))
 	}
@@ -240,7 +240,7 @@ func (d *Dispatcher) RefreshSoon() {
 }
 
 // Wake notifies parked claims, here and in other cores: one entry for each job that became ready.
-func (d *Dispatcher) Wake(ready []queue.Ready) {
+func (d *Dispatcher) Wake(ready []jobs.Ready) {
 	if len(ready) == 0 {
 		return
 	}
@@ -250,9 +250,9 @@ func (d *Dispatcher) Wake(ready []queue.Ready) {
 }
 
 // gather merges the entries of each list: the first of its jobs, and how many.
-func gather(ready []queue.Ready) []queue.Waiting {
+func gather(ready []jobs.Ready) []jobs.Waiting {
 	places := map[scheduler.ListKey]int{}
-	var waiting []queue.Waiting
+	var waiting []jobs.Waiting
 	for _, one := range ready {
 		key := scheduler.ListKey{Lane: one.Lane, Priority: one.Priority}
 		if one.At.IsZero() {
@@ -261,7 +261,7 @@ func gather(ready []queue.Ready) []queue.Waiting {
 		place, known := places[key]
 		if !known {
 			places[key] = len(waiting)
-			waiting = append(waiting, queue.Waiting{Ready: one, Jobs: 1})
+			waiting = append(waiting, jobs.Waiting{Ready: one, Jobs: 1})
 			continue
 		}
 		waiting[place].Jobs++
@@ -273,15 +273,15 @@ func gather(ready []queue.Ready) []queue.Waiting {
 }
 
 // scanAgain asks for one more scan of a lane without a new job.
-func scanAgain(lane directory.LaneID) queue.Waiting {
-	return queue.Waiting{Ready: queue.Ready{Lane: lane}, Jobs: 1}
+func scanAgain(lane lanes.ID) jobs.Waiting {
+	return jobs.Waiting{Ready: jobs.Ready{Lane: lane}, Jobs: 1}
 }
 
 // WakeHere notifies only the claims parked in this core. All lists are notified at once, before the first
 // claim is woken: a claim sees all of them or none, and takes first what comes first.
-func (d *Dispatcher) WakeHere(waiting []queue.Waiting) {
-	lanes := make([][]directory.Lane, len(waiting))
-	ready := make([]queue.Ready, len(waiting))
+func (d *Dispatcher) WakeHere(waiting []jobs.Waiting) {
+	lanes := make([][]lanes.Lane, len(waiting))
+	ready := make([]jobs.Ready, len(waiting))
 	for i, one := range waiting {
 		ready[i] = one.Ready
 	}
@@ -301,16 +301,16 @@ func (d *Dispatcher) WakeHere(waiting []queue.Waiting) {
 
 // unthrottle gives throttled lanes that may have capacity now that a job of lane has ended: those
 // under the same caps, and not only lane, which would keep the capacity for as long as it has jobs.
-func (d *Dispatcher) unthrottle(released queue.Ready, lane directory.Lane) []directory.Lane {
-	if !released.At.IsZero() || released.Priority != queue.CapacityReleased {
+func (d *Dispatcher) unthrottle(released jobs.Ready, lane lanes.Lane) []lanes.Lane {
+	if !released.At.IsZero() || released.Priority != jobs.CapacityReleased {
 		return nil
 	}
 	// the remaining lanes are unthrottled when the next job ends
-	return slices.DeleteFunc(d.lists.Released(lane, d.maxRunning != nil, listsPerClaim), func(other directory.Lane) bool { return other.ID == lane.ID })
+	return slices.DeleteFunc(d.lists.Released(lane, d.maxRunning != nil, listsPerClaim), func(other lanes.Lane) bool { return other.ID == lane.ID })
 }
 
 // wake wakes at most count claims that can take from the lanes, in random order.
-func (d *Dispatcher) wake(lanes []directory.Lane, count int) {
+func (d *Dispatcher) wake(lanes []lanes.Lane, count int) {
 	rand.Shuffle(len(lanes), func(i, j int) { lanes[i], lanes[j] = lanes[j], lanes[i] }) //nolint:gosec // spreads wake-ups, guards nothing
 	for _, lane := range lanes {
 		count -= d.parking.Wake(lane, d.lanes.Settings(lane.Tenant, lane.Queue).Push, count)
@@ -318,7 +318,7 @@ func (d *Dispatcher) wake(lanes []directory.Lane, count int) {
 }
 
 // wakeCreated wakes claims for lanes that are new in the cache and had notifications before.
-func (d *Dispatcher) wakeCreated(lanes []directory.Lane) {
+func (d *Dispatcher) wakeCreated(lanes []lanes.Lane) {
 	for _, lane := range lanes {
 		if d.lists.LaneCreated(lane) {
 			d.parking.Wake(lane, d.lanes.Settings(lane.Tenant, lane.Queue).Push, pollWakes)

@@ -5,11 +5,11 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/drain"
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
@@ -78,16 +78,16 @@ func (d *Dispatcher) hearDrain(ctx context.Context) {
 
 // room says when a caller that was refused for a full cap is likely to find room: each gets a time of its own, at the
 // pace at which jobs end. In a steady drain as many end as start.
-func (d *Dispatcher) room(key usage.CountKey) (time.Duration, bool) {
+func (d *Dispatcher) room(key caps.CountKey) (time.Duration, bool) {
 	now := time.Now()
 	d.drainAsked.Store(now.UnixNano())
 	var ends float64
 	switch key.Counter { //nolint:exhaustive // a submit is refused for these
-	case usage.ActiveTenant:
+	case caps.ActiveTenant:
 		ends = d.drains.OfTenant(now, key.Tenant)
-	case usage.ActiveUser:
+	case caps.ActiveUser:
 		ends = d.drains.OfUser(now, drain.UserKey{Tenant: key.Tenant, User: key.Name})
-	case usage.ActiveQueue:
+	case caps.ActiveQueue:
 		if settings := d.lanes.Settings(key.Tenant, key.Name); !d.heldBack(&settings) {
 			ends = d.drains.OfQueue(now, settings.QueueKey)
 		}

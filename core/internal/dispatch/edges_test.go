@@ -11,10 +11,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -24,7 +24,7 @@ func TestMisroutedWithoutALane(t *testing.T) {
 	f := newFixture(t)
 	f.submit(request("bob"), request("bob"), request(""), request(""))
 	if _, err := f.direct.Exec(t.Context(), `INSERT INTO lanes (tenant_id, queue, type, tags, capped_user, created_at)
-SELECT $1, 'default', 'test', '{}', 'u' || n, now() FROM generate_series(1, $2::integer) n`, f.tenant, directory.MaxUserLanes); err != nil {
+SELECT $1, 'default', 'test', '{}', 'u' || n, now() FROM generate_series(1, $2::integer) n`, f.tenant, lanes.MaxOfUser); err != nil {
 		t.Fatal(err)
 	}
 	f.override(api.Overrides{Limits: api.Limits{UserMaxRunning: new(int64(2))}})
@@ -135,7 +135,7 @@ func TestUnkeyedIsRefusedInFlight(t *testing.T) {
 	group.Wait()
 	t.Logf("unkeyed: %v", errs[0])
 	t.Logf("keyed: %v", errs[1])
-	if errors.Is(errs[0], queue.ErrIdempotencyInFlight) {
+	if errors.Is(errs[0], jobs.ErrIdempotencyInFlight) {
 		t.Error("an unkeyed request is answered 409 idempotency_in_flight")
 	}
 	_ = conn.Close(t.Context())
@@ -168,7 +168,7 @@ func TestPutQueueTwice(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	put := func(limit *int64) {
-		if err := f.store.Directory.PutQueue(t.Context(), f.tenant, "default", api.QueueRequest{MaxActive: limit}); err != nil {
+		if err := f.store.Queues.Put(t.Context(), f.tenant, "default", api.QueueRequest{MaxActive: limit}); err != nil {
 			t.Fatal(err)
 		}
 		if err := f.d.Refresh(t.Context()); err != nil {

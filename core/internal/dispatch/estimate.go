@@ -6,10 +6,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/explain"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
+	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
+	"github.com/forgequeue/forgequeue/core/internal/workers"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -18,8 +20,8 @@ import (
 const lanesBeside = 500
 
 // beside gives the other lanes of a lane's queue.
-func (d *Dispatcher) beside(lane *directory.Lane) []directory.Lane {
-	others := slices.DeleteFunc(d.lanes.Of(lane.InQueue()), func(other directory.Lane) bool { return other.ID == lane.ID })
+func (d *Dispatcher) beside(lane *lanes.Lane) []lanes.Lane {
+	others := slices.DeleteFunc(d.lanes.Of(lane.InQueue()), func(other lanes.Lane) bool { return other.ID == lane.ID })
 	if len(others) > lanesBeside {
 		return nil
 	}
@@ -27,22 +29,22 @@ func (d *Dispatcher) beside(lane *directory.Lane) []directory.Lane {
 }
 
 // place reads where a job stands in the line of its lane; its others are all lanes of its queue.
-func (d *Dispatcher) place(ctx context.Context, spot queue.Spot) (line queue.Line, beside []directory.Lane, err error) {
+func (d *Dispatcher) place(ctx context.Context, spot read.Spot) (line read.Line, beside []lanes.Lane, err error) {
 	d.drainAsked.Store(time.Now().UnixNano())
 	d.hearDrain(ctx)
 	beside = d.beside(&spot.Lane)
-	spot.Beside = make([]directory.LaneID, len(beside))
+	spot.Beside = make([]lanes.ID, len(beside))
 	for i := range beside {
 		spot.Beside[i] = beside[i].ID
 	}
-	line, err = d.store.Jobs.Line(ctx, spot)
+	line, err = d.store.JobReads.Line(ctx, spot)
 	return line, beside, err
 }
 
 // turn is when a job in line is likely to start.
-func (d *Dispatcher) turn(lane *directory.Lane, settings *directory.QueueSettings, line *queue.Line, beside []directory.Lane) explain.Turn {
+func (d *Dispatcher) turn(lane *lanes.Lane, settings *queues.Settings, line *read.Line, beside []lanes.Lane) explain.Turn {
 	ahead := line.Ahead
-	lanes := []directory.LaneID{lane.ID}
+	lanes := []lanes.ID{lane.ID}
 	for i := range beside {
 		if taking := sharing(lane, &beside[i], settings, line.Workers); taking {
 			ahead += line.Others[beside[i].ID]
@@ -55,7 +57,7 @@ func (d *Dispatcher) turn(lane *directory.Lane, settings *directory.QueueSetting
 
 // sharing says whether the jobs of two lanes of a queue take turns: some worker takes both, and neither a cap nor a rate
 // of their own holds the first one's back.
-func sharing(lane, other *directory.Lane, settings *directory.QueueSettings, workers []directory.ActiveWorker) bool {
+func sharing(lane, other *lanes.Lane, settings *queues.Settings, active []workers.Active) bool {
 	limit := settings.Types[lane.Type]
 	switch {
 	case lane.User != "" && lane.User != other.User:
@@ -65,7 +67,7 @@ func sharing(lane, other *directory.Lane, settings *directory.QueueSettings, wor
 	case settings.Push:
 		return true
 	}
-	return slices.ContainsFunc(workers, func(w directory.ActiveWorker) bool {
+	return slices.ContainsFunc(active, func(w workers.Active) bool {
 		filter := scheduler.Filter{Types: setOf(w.Types), Tags: setOf(w.Tags)}
 		return filter.Serves(lane) && filter.Serves(other)
 	})
@@ -73,7 +75,7 @@ func sharing(lane, other *directory.Lane, settings *directory.QueueSettings, wor
 
 // queueDrain gives how many jobs of a queue start in a second, and how long one that is submitted now would wait behind
 // so many others; nil where it is not known.
-func (d *Dispatcher) queueDrain(settings *directory.QueueSettings, ahead int64) (perSecond *float64, waitMS *int64) {
+func (d *Dispatcher) queueDrain(settings *queues.Settings, ahead int64) (perSecond *float64, waitMS *int64) {
 	rate, known, line, lineKnown := d.drains.Queue(time.Now(), settings.QueueKey)
 	if lineKnown {
 		rate = line
@@ -101,7 +103,7 @@ type waits struct {
 }
 
 type waitKey struct {
-	lane     directory.LaneID
+	lane     lanes.ID
 	priority int
 }
 
@@ -143,9 +145,9 @@ func (w *waits) joined(key waitKey) {
 }
 
 // newTurn is when a job that is submitted now is likely to start.
-func (d *Dispatcher) newTurn(ctx context.Context, lane *directory.Lane, priority int) explain.Turn {
+func (d *Dispatcher) newTurn(ctx context.Context, lane *lanes.Lane, priority int) explain.Turn {
 	settings := d.lanes.Settings(lane.Tenant, lane.Queue)
-	line, beside, err := d.place(ctx, queue.Spot{Lane: *lane, Priority: priority})
+	line, beside, err := d.place(ctx, read.Spot{Lane: *lane, Priority: priority})
 	if err != nil {
 		d.log.WarnContext(ctx, "how long a new job would wait is not known", "error", err)
 		return explain.Turn{}
@@ -160,7 +162,7 @@ func (d *Dispatcher) newTurn(ctx context.Context, lane *directory.Lane, priority
 
 // heldBack says that a queue is paused, or that the breaker of its destination is not closed: its jobs wait for a time that
 // no rate tells, so nothing is estimated.
-func (d *Dispatcher) heldBack(settings *directory.QueueSettings) bool {
+func (d *Dispatcher) heldBack(settings *queues.Settings) bool {
 	if settings.Paused || !settings.Push {
 		return settings.Paused
 	}

@@ -271,7 +271,7 @@ func TestNoEstimateBehindABreaker(t *testing.T) {
 	f.take(1)
 	last := f.backlog(2000, plain())[1999]
 	f.drain(last)
-	if err := f.store.Directory.PutQueue(t.Context(), f.tenant, "default", api.QueueRequest{Push: &api.PushRequest{URL: "https://example.com"}}); err != nil {
+	if err := f.store.Queues.Put(t.Context(), f.tenant, "default", api.QueueRequest{Push: &api.PushRequest{URL: "https://example.com"}}); err != nil {
 		t.Fatal(err)
 	}
 	f.refresh()

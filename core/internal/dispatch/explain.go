@@ -8,12 +8,14 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/explain"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
+	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/workers"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -26,21 +28,21 @@ func (d *Dispatcher) Explain(ctx context.Context, owner tenant.ID, user string, 
 	var linked map[uuid.UUID]*api.JobSummary
 	var attempts []api.Attempt
 	if details {
-		facts.Job, linked, attempts, err = d.store.Jobs.FindWithAttempts(ctx, owner, user, id)
+		facts.Job, linked, attempts, err = d.store.JobReads.FindWithAttempts(ctx, owner, user, id)
 	} else {
-		facts.Job, linked, err = d.store.Jobs.Find(ctx, owner, user, id)
+		facts.Job, linked, err = d.store.JobReads.Find(ctx, owner, user, id)
 	}
 	if err != nil {
 		return api.Explanation{}, err
 	}
 	if details || facts.Job.State == api.StateBlocked {
-		if err := d.store.Jobs.AddParents(ctx, user, linked); err != nil {
+		if err := d.store.JobReads.AddParents(ctx, user, linked); err != nil {
 			return api.Explanation{}, err
 		}
 	}
 	switch state := job.State(facts.Job.State); {
 	case state == job.Running:
-		facts.SilentSince, err = d.store.Jobs.HolderSilentSince(ctx, owner, id, facts.Job.Epoch)
+		facts.SilentSince, err = d.store.JobReads.HolderSilentSince(ctx, owner, id, facts.Job.Epoch)
 	case !state.Terminal():
 		err = d.addWhy(ctx, owner, id, &facts)
 	}
@@ -59,11 +61,11 @@ func (d *Dispatcher) addWhy(ctx context.Context, owner tenant.ID, id uuid.UUID, 
 		return err
 	}
 	found := facts.Job
-	lane := directory.Lane{LaneKey: d.laneOf(owner, found.Queue, found.Type, found.Tags, found.User)}
-	if cached, known := d.lanes.Find(&directory.LaneAsk{LaneKey: lane.LaneKey}); known {
+	lane := lanes.Lane{Key: d.laneOf(owner, found.Queue, found.Type, found.Tags, found.User)}
+	if cached, known := d.lanes.Find(&lanes.Ask{Key: lane.Key}); known {
 		lane = cached.Lane
 	}
-	line, beside, err := d.place(ctx, queue.Spot{ID: id, Lane: lane, Priority: found.Priority})
+	line, beside, err := d.place(ctx, read.Spot{ID: id, Lane: lane, Priority: found.Priority})
 	if err != nil {
 		return err
 	}
@@ -78,26 +80,26 @@ func (d *Dispatcher) addWhy(ctx context.Context, owner tenant.ID, id uuid.UUID, 
 }
 
 // workersFor says which of a queue's workers take jobs of a lane.
-func workersFor(lane *directory.Lane, workers []directory.ActiveWorker) explain.Workers {
-	serve := func(filter func(directory.ActiveWorker) scheduler.Filter) bool {
-		return slices.ContainsFunc(workers, func(w directory.ActiveWorker) bool {
+func workersFor(lane *lanes.Lane, active []workers.Active) explain.Workers {
+	serve := func(filter func(workers.Active) scheduler.Filter) bool {
+		return slices.ContainsFunc(active, func(w workers.Active) bool {
 			one := filter(w)
 			return one.Serves(lane)
 		})
 	}
 	return explain.Workers{
-		OfQueue: len(workers) > 0,
-		OfType: serve(func(w directory.ActiveWorker) scheduler.Filter {
+		OfQueue: len(active) > 0,
+		OfType: serve(func(w workers.Active) scheduler.Filter {
 			return scheduler.Filter{Types: setOf(w.Types), Tags: setOf(lane.Tags())}
 		}),
-		OfJob: serve(func(w directory.ActiveWorker) scheduler.Filter {
+		OfJob: serve(func(w workers.Active) scheduler.Filter {
 			return scheduler.Filter{Types: setOf(w.Types), Tags: setOf(w.Tags)}
 		}),
 	}
 }
 
 // addLimits adds the caps on the start of a queued job, and the rates that allow none now.
-func (d *Dispatcher) addLimits(ctx context.Context, facts *explain.Facts, lane directory.Lane, settings directory.QueueSettings, line *queue.Line) (err error) {
+func (d *Dispatcher) addLimits(ctx context.Context, facts *explain.Facts, lane lanes.Lane, settings queues.Settings, line *read.Line) (err error) {
 	var limits claim.Lane
 	d.underCaps(&limits, lane, settings)
 	for i := range limits.Rates {
@@ -112,6 +114,6 @@ func (d *Dispatcher) addLimits(ctx context.Context, facts *explain.Facts, lane d
 			facts.Rates = append(facts.Rates, explain.Rate{Of: of, PerSecond: rate.PerSecond, Until: line.Now.Add(left).Truncate(time.Microsecond)})
 		}
 	}
-	facts.Caps, err = d.store.Directory.CapUse(ctx, limits.Caps)
+	facts.Caps, err = d.store.Tenants.CapUse(ctx, limits.Caps)
 	return err
 }

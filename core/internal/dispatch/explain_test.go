@@ -12,7 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -62,7 +62,7 @@ func (f *fixture) pause(name string, paused bool) {
 
 func (f *fixture) endAs(lease job.Lease, kind string) {
 	f.Helper()
-	if ended := f.d.End(f.Context(), []queue.Ending{{Lease: lease, Kind: kind}})[0]; ended.Err != nil {
+	if ended := f.d.End(f.Context(), []jobs.Ending{{Lease: lease, Kind: kind}})[0]; ended.Err != nil {
 		f.Fatal(ended.Err)
 	}
 }
@@ -79,7 +79,7 @@ func TestWhyTimeAndParents(t *testing.T) {
 	f.why(later, "time", "paused")
 	f.pause("default", false)
 	f.exec(`UPDATE jobs SET run_at = now() - interval '1 s' WHERE id = $1`, later)
-	if _, err := f.store.Jobs.Promote(t.Context(), queue.AllTime, 10); err != nil {
+	if _, err := f.store.Jobs.Promote(t.Context(), jobs.AllTime, 10); err != nil {
 		t.Fatal(err)
 	}
 	f.why(later, "in_line")
@@ -199,7 +199,7 @@ func TestWhyNoWorkerAndBreaker(t *testing.T) {
 	f.why(id, "in_line")
 
 	pushed := f.submit(in("pushed"))[0]
-	if err := f.store.Directory.PutQueue(t.Context(), f.tenant, "pushed", api.QueueRequest{Push: &api.PushRequest{URL: "https://example.com"}}); err != nil {
+	if err := f.store.Queues.Put(t.Context(), f.tenant, "pushed", api.QueueRequest{Push: &api.PushRequest{URL: "https://example.com"}}); err != nil {
 		t.Fatal(err)
 	}
 	f.refresh()
@@ -307,7 +307,7 @@ func TestExplainWithDetails(t *testing.T) {
 		if err != nil || made.Job == nil || made.Attempts == nil || len(made.Attempts) != attempts || len(made.Because) == 0 {
 			t.Fatalf("%+v, %v", made, err)
 		}
-		job, err := f.store.Jobs.Get(t.Context(), f.tenant, "", id)
+		job, err := f.store.JobReads.Get(t.Context(), f.tenant, "", id)
 		if err != nil || !reflect.DeepEqual(job, *made.Job) {
 			t.Errorf("the job is %+v, explained as %+v, %v", job, *made.Job, err)
 		}

@@ -8,9 +8,9 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cache"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
@@ -50,7 +50,7 @@ func (d *Dispatcher) SpoilCursors(to time.Time) {
 	made := d.plan(&scheduler.DRR{}, everything, 1<<20, 1<<20, nil)
 	seen := make([]claim.ScanProgress, 0, len(made.lists))
 	for _, key := range made.lists {
-		seen = append(seen, claim.ScanProgress{Lane: key.Lane, Priority: key.Priority, To: queue.Cursor{At: to}, Exhausted: true})
+		seen = append(seen, claim.ScanProgress{Lane: key.Lane, Priority: key.Priority, To: jobs.Cursor{At: to}, Exhausted: true})
 	}
 	d.lists.Scanned(made.lists, seen)
 }
@@ -71,7 +71,7 @@ func (d *Dispatcher) Scanned() bool { return d.scannedLately() }
 // KnownLists counts the lanes of which lists are remembered.
 func (d *Dispatcher) KnownLists() int {
 	known, _ := d.lists.Known(scheduler.ListKey{}, 1<<20)
-	lanes := map[directory.LaneID]bool{}
+	lanes := map[lanes.ID]bool{}
 	for _, list := range known {
 		lanes[list.Lane] = true
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -120,10 +120,10 @@ func (d *Dispatcher) scanFrom(ctx context.Context, after claim.ReadyList) (claim
 		if err != nil {
 			return after, err
 		}
-		waiting := make([]queue.Waiting, 0, len(found))
+		waiting := make([]jobs.Waiting, 0, len(found))
 		for _, one := range found {
 			if !d.lists.IsCapped(one.Lane) {
-				waiting = append(waiting, queue.Waiting{Ready: one, Jobs: 1})
+				waiting = append(waiting, jobs.Waiting{Ready: one, Jobs: 1})
 			}
 		}
 		d.WakeHere(waiting)
@@ -153,7 +153,7 @@ func (d *Dispatcher) probe(ctx context.Context, filter *scheduler.Filter) (found
 			return found, err
 		}
 		for _, one := range waiting {
-			d.lists.Notify([]queue.Ready{one.Ready})
+			d.lists.Notify([]jobs.Ready{one.Ready})
 		}
 		found = found || len(waiting) > 0
 	}

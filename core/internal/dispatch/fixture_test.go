@@ -16,10 +16,10 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -36,7 +36,7 @@ type fixture struct {
 	url    string
 
 	mu        sync.Mutex
-	published []directory.LaneID
+	published []lanes.ID
 	scheduled int
 }
 
@@ -55,7 +55,7 @@ func (f *fixture) newCore(store *cell.Cell) *dispatch.Dispatcher { return f.newC
 
 // newCoreUnder makes one with a cap on the jobs that run in the whole installation.
 func (f *fixture) newCoreUnder(store *cell.Cell, maxRunning int64) *dispatch.Dispatcher {
-	options := f.options(store, func(lists []queue.Waiting) {
+	options := f.options(store, func(lists []jobs.Waiting) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		for _, list := range lists {
@@ -68,7 +68,7 @@ func (f *fixture) newCoreUnder(store *cell.Cell, maxRunning int64) *dispatch.Dis
 	return dispatch.New(options)
 }
 
-func (f *fixture) options(store *cell.Cell, tell func([]queue.Waiting)) dispatch.Options {
+func (f *fixture) options(store *cell.Cell, tell func([]jobs.Waiting)) dispatch.Options {
 	return dispatch.Options{
 		Store: store, Metrics: metrics.NewJobs(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler), Publish: tell,
 		Scheduled: func() {
@@ -82,7 +82,7 @@ func (f *fixture) options(store *cell.Cell, tell func([]queue.Waiting)) dispatch
 func (f *fixture) newTenant() tenant.ID {
 	f.Helper()
 	id := uuid.Must(uuid.NewV7())
-	if _, err := f.store.Directory.CreateTenant(f.Context(), id, api.TenantRequest{Name: "test"}); err != nil {
+	if _, err := f.store.Tenants.Create(f.Context(), id, api.TenantRequest{Name: "test"}); err != nil {
 		f.Fatal(err)
 	}
 	return id
@@ -151,7 +151,7 @@ func (f *fixture) claim(call dispatch.ClaimCall) []claim.Job {
 
 func (f *fixture) get(id uuid.UUID) api.Job {
 	f.Helper()
-	job, err := f.store.Jobs.Get(f.Context(), f.tenant, "", id)
+	job, err := f.store.JobReads.Get(f.Context(), f.tenant, "", id)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -85,12 +85,12 @@ func TestManyCallersShareCommits(t *testing.T) {
 	celltest.Eventually(t, "all callers to wait", func() bool { return f.d.Flushes().Submits == callers-1 })
 	unlock()
 	group.Wait()
-	jobs := f.claim(f.claimCall())
-	if len(jobs) != callers {
-		t.Fatalf("%d jobs are there, want %d", len(jobs), callers)
+	found := f.claim(f.claimCall())
+	if len(found) != callers {
+		t.Fatalf("%d jobs are there, want %d", len(found), callers)
 	}
 	var flushes sync.Map
-	for _, j := range jobs {
+	for _, j := range found {
 		flushes.Store(j.CreatedAt.UnixMicro(), true)
 	}
 	n := 0
@@ -98,17 +98,17 @@ func TestManyCallersShareCommits(t *testing.T) {
 	if n > 3 {
 		t.Errorf("%d commits for %d submits, want the first and one or two more", n, callers)
 	}
-	for i := range jobs {
+	for i := range found {
 		group.Go(func() {
-			ended := f.d.End(f.Context(), []queue.Ending{{Lease: jobs[i].Lease(), Kind: api.KindComplete, Result: []byte(fmt.Sprint(i))}})
-			if ended[0].Err != nil || ended[0].Outcome.JobID != jobs[i].ID.String() {
+			ended := f.d.End(f.Context(), []jobs.Ending{{Lease: found[i].Lease(), Kind: api.KindComplete, Result: []byte(fmt.Sprint(i))}})
+			if ended[0].Err != nil || ended[0].Outcome.JobID != found[i].ID.String() {
 				t.Errorf("%+v", ended[0])
 			}
 		})
 	}
 	group.Wait()
-	for i := range jobs {
-		if got := f.get(jobs[i].ID); string(got.Result) != fmt.Sprint(i) {
+	for i := range found {
+		if got := f.get(found[i].ID); string(got.Result) != fmt.Sprint(i) {
 			t.Errorf("job %d has the result %s", i, got.Result)
 		}
 	}
@@ -133,7 +133,7 @@ func TestALockedTenantHoldsUpItselfAlone(t *testing.T) {
 	for i := range 20 {
 		group.Go(func() {
 			answer := f.d.Submit(soon, []dispatch.SubmitCall{keyed(stuck, fmt.Sprint(i))})[0]
-			if errors.Is(answer.Err, queue.ErrIdempotencyInFlight) {
+			if errors.Is(answer.Err, jobs.ErrIdempotencyInFlight) {
 				late.Add(1)
 			}
 		})

@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -17,7 +17,7 @@ func (d *Dispatcher) FollowUp(ctx context.Context, owner tenant.ID) (done int, m
 	if err != nil {
 		return 0, false, err
 	}
-	ready := make([]queue.Ready, 0, len(followed.Unblocked))
+	ready := make([]jobs.Ready, 0, len(followed.Unblocked))
 	changed, scheduled := make([]uuid.UUID, 0, len(followed.Unblocked)), false
 	for _, one := range followed.Unblocked {
 		changed = append(changed, one.ID)
@@ -25,13 +25,13 @@ func (d *Dispatcher) FollowUp(ctx context.Context, owner tenant.ID) (done int, m
 			scheduled = true
 			continue
 		}
-		ready = append(ready, queue.Ready{Lane: one.LaneID, Priority: one.Priority, At: *one.ReadyAt})
+		ready = append(ready, jobs.Ready{Lane: one.LaneID, Priority: one.Priority, At: *one.ReadyAt})
 	}
 	d.metrics.Unblocked.Add(float64(len(followed.Unblocked)))
 	d.metrics.Cancelled.Add(float64(len(followed.Cancelled)))
 	d.countReaped(followed.Cancelled)
 	d.Changed(changed...)
-	d.Ended(queue.IDs(followed.Cancelled)...)
+	d.Ended(jobs.IDs(followed.Cancelled)...)
 	d.Wake(ready)
 	if scheduled {
 		d.scheduled()

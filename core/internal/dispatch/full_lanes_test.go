@@ -16,9 +16,9 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -30,7 +30,7 @@ type askedLanes struct{ n atomic.Int64 }
 
 func (a *askedLanes) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
 	if strings.Contains(data.SQL, "FOR UPDATE SKIP LOCKED") && strings.Contains(data.SQL, "share_firsts") {
-		a.n.Add(int64(len(data.Args[0].(store.Args)["list_lanes"].([]directory.LaneID))))
+		a.n.Add(int64(len(data.Args[0].(store.Args)["list_lanes"].([]lanes.ID))))
 	}
 	return ctx
 }
@@ -139,7 +139,7 @@ func TestFullLanesAreAskedAgainWithoutASign(t *testing.T) {
 		leases[i] = running[i].Lease()
 	}
 	for _, lease := range leases { // not by this core
-		if ended := f.store.Jobs.End(t.Context(), []queue.Ending{{Lease: lease, Kind: api.KindComplete}})[0]; ended.Err != nil {
+		if ended := f.store.Jobs.End(t.Context(), []jobs.Ending{{Lease: lease, Kind: api.KindComplete}})[0]; ended.Err != nil {
 			t.Fatal(ended.Err)
 		}
 	}

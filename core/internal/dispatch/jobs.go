@@ -7,27 +7,27 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 // Cancel ends a tenant's waiting job, or requests the cancel of a running one.
 func (d *Dispatcher) Cancel(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (summary api.JobSummary, requested bool, err error) {
 	summary, did, err := d.store.Jobs.Cancel(ctx, owner, user, id)
-	if err == nil && did == queue.CancelEnded {
+	if err == nil && did == jobs.CancelEnded {
 		d.metrics.Cancelled.Inc()
 		d.countCancelled(owner, &summary)
 		d.Ended(id)
 	}
-	if err == nil && did == queue.CancelRequested {
+	if err == nil && did == jobs.CancelRequested {
 		d.watches.WakeForVersion(id)
 	}
-	return summary, did == queue.CancelRequested, err
+	return summary, did == jobs.CancelRequested, err
 }
 
 // DeleteJob forgets an ended job of a tenant.
@@ -85,13 +85,13 @@ func (d *Dispatcher) capsOf(owner tenant.ID) deadletter.CapsOf {
 	if !d.mayCapActive(owner) {
 		return nil
 	}
-	return func(name string, user *string) []usage.Cap { return d.activeCaps(owner, name, user) }
+	return func(name string, user *string) []caps.Cap { return d.activeCaps(owner, name, user) }
 }
 
 // redriven publishes jobs that were queued again.
-func (d *Dispatcher) redriven(ctx context.Context, jobs []deadletter.Redriven) {
-	var ready []queue.Ready
-	for _, one := range jobs {
+func (d *Dispatcher) redriven(ctx context.Context, found []deadletter.Redriven) {
+	var ready []jobs.Ready
+	for _, one := range found {
 		if one.Err == nil {
 			if one.Ready.Lane != 0 {
 				ready = append(ready, one.Ready)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cache"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
@@ -31,14 +31,14 @@ func newLaneMaker(lanes *cache.Lanes, store *cell.Cell) *laneMaker {
 // ensure gives lanes of one tenant, cached or made now; they are committed when it returns. While
 // it waits, for the tenant's other calls or for a connection, it holds nothing that another tenant
 // needs.
-func (m *laneMaker) ensure(ctx context.Context, owner tenant.ID, asks []directory.LaneAsk) ([]directory.MadeLane, error) {
+func (m *laneMaker) ensure(ctx context.Context, owner tenant.ID, asks []lanes.Ask) ([]lanes.Made, error) {
 	leave, err := m.locks.enter(ctx, []tenant.ID{owner})
 	if err != nil {
 		return nil, fmt.Errorf("%w: other lanes of the tenant are made: %w", store.ErrOverloaded, err)
 	}
 	defer leave()
-	made := make([]directory.MadeLane, len(asks))
-	var unknown []directory.LaneAsk
+	made := make([]lanes.Made, len(asks))
+	var unknown []lanes.Ask
 	var places []int
 	for i := range asks { // the previous holder may have made them
 		var found bool
@@ -55,7 +55,7 @@ func (m *laneMaker) ensure(ctx context.Context, owner tenant.ID, asks []director
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: lanes of other tenants are made: %w", store.ErrOverloaded, context.Cause(ctx))
 	}
-	fresh, err := m.store.Directory.EnsureLanes(ctx, owner, unknown)
+	fresh, err := m.store.Lanes.Ensure(ctx, owner, unknown)
 	if err != nil {
 		return nil, err
 	}
@@ -67,18 +67,18 @@ func (m *laneMaker) ensure(ctx context.Context, owner tenant.ID, asks []director
 }
 
 // ensureOne gives one lane, cached or made now.
-func (m *laneMaker) ensureOne(ctx context.Context, key directory.LaneKey) (directory.Lane, error) {
-	ask := directory.LaneAsk{LaneKey: key, For: key.User}
+func (m *laneMaker) ensureOne(ctx context.Context, key lanes.Key) (lanes.Lane, error) {
+	ask := lanes.Ask{Key: key, For: key.User}
 	made, found := m.lanes.Find(&ask)
 	if !found {
-		all, err := m.ensure(ctx, key.Tenant, []directory.LaneAsk{ask})
+		all, err := m.ensure(ctx, key.Tenant, []lanes.Ask{ask})
 		if err != nil {
-			return directory.Lane{}, err
+			return lanes.Lane{}, err
 		}
 		made = all[0]
 	}
 	if made.Full != 0 {
-		return directory.Lane{}, directory.ErrTooManyLanes
+		return lanes.Lane{}, lanes.ErrTooMany
 	}
 	return made.Lane, nil
 }

@@ -13,9 +13,9 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -62,7 +62,7 @@ func TestAHostileTenantHoldsUpItselfAlone(t *testing.T) {
 	}{
 		"unknown lanes": {func(*fixture) {}, (*fixture).lockLanes, tagged("unknown")},
 		"max_active of a queue": {func(f *fixture) {
-			if err := f.store.Directory.PutQueue(f.Context(), f.tenant, "capped", api.QueueRequest{MaxActive: new(int64(100))}); err != nil {
+			if err := f.store.Queues.Put(f.Context(), f.tenant, "capped", api.QueueRequest{MaxActive: new(int64(100))}); err != nil {
 				f.Fatal(err)
 			}
 			f.refresh()
@@ -149,7 +149,7 @@ func TestLanesAreMadeTogether(t *testing.T) {
 		t.Errorf("%d statements made lanes", n)
 	}
 	f.exec(`INSERT INTO lanes (tenant_id, queue, type, tags, created_at) SELECT $1, 'x' || n, 'test', '{}', statement_timestamp() FROM generate_series(1, $2) n`,
-		f.tenant, directory.MaxLanes-len(jobs))
+		f.tenant, lanes.Max-len(jobs))
 	calls := make([]dispatch.SubmitCall, 100)
 	for i := range calls {
 		calls[i] = f.call(tagged(fmt.Sprint("more", i)))
@@ -218,12 +218,12 @@ func TestJobsOfForgottenLanes(t *testing.T) {
 	if moved, err := f.d.MoveOrphans(t.Context(), time.Minute); moved != 2 || err != nil {
 		t.Fatalf("moved %d (%v)", moved, err)
 	}
-	jobs := f.claim(f.claimCall())
-	if len(jobs) != 1 || jobs[0].ID != lost[0] {
-		t.Fatalf("claimed %+v", jobs)
+	found := f.claim(f.claimCall())
+	if len(found) != 1 || found[0].ID != lost[0] {
+		t.Fatalf("claimed %+v", found)
 	}
-	ended := f.d.End(t.Context(), []queue.Ending{{
-		Lease: jobs[0].Lease(), Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "e", Message: "m"},
+	ended := f.d.End(t.Context(), []jobs.Ending{{
+		Lease: found[0].Lease(), Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "e", Message: "m"},
 	}})
 	if ended[0].Err != nil {
 		t.Fatal(ended[0].Err)

@@ -8,13 +8,14 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
+	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
@@ -195,14 +196,14 @@ func lockedTenants(lanes []claim.Lane) []tenant.ID {
 }
 
 // underCaps adds the caps and the rate of a lane.
-func (d *Dispatcher) underCaps(claim *claim.Lane, lane directory.Lane, settings directory.QueueSettings) {
+func (d *Dispatcher) underCaps(claim *claim.Lane, lane lanes.Lane, settings queues.Settings) {
 	claim.Caps = d.runningCaps(lane, settings)
 	if settings.RatePerSecond != nil {
-		claim.Rates = append(claim.Rates, usage.Rate{QueueKey: lane.InQueue(), PerSecond: *settings.RatePerSecond})
+		claim.Rates = append(claim.Rates, caps.Rate{QueueKey: lane.InQueue(), PerSecond: *settings.RatePerSecond})
 	}
 	if rate := settings.Types[lane.Type].RatePerSecond; rate != nil {
-		key := tenant.QueueKey{Tenant: lane.Tenant, Name: usage.TypeName(lane.Queue, lane.Type)}
-		claim.Rates = append(claim.Rates, usage.Rate{QueueKey: key, PerSecond: *rate})
+		key := tenant.QueueKey{Tenant: lane.Tenant, Name: caps.TypeName(lane.Queue, lane.Type)}
+		claim.Rates = append(claim.Rates, caps.Rate{QueueKey: key, PerSecond: *rate})
 	}
 	if lane.User == "" && d.limits.MayCapUsers(lane.Tenant) {
 		claim.IsMisrouted = func(user string) bool { return d.limits.For(lane.Tenant, user).UserMaxRunning != nil }
@@ -212,8 +213,8 @@ func (d *Dispatcher) underCaps(claim *claim.Lane, lane directory.Lane, settings 
 // moveMisrouted moves jobs whose users now have a running cap into those users' lanes. A job that
 // is not moved now is found again by the next claim.
 func (d *Dispatcher) moveMisrouted(ctx context.Context, misrouted []claim.MisroutedJob) (moved []claim.MisroutedJob) {
-	var to []directory.LaneID
-	var ready []queue.Ready
+	var to []lanes.ID
+	var ready []jobs.Ready
 	for _, one := range misrouted {
 		lane, known := d.lanes.ByID(one.Lane)
 		if !known {

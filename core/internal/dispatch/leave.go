@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/cache"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/flush"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/workers"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -44,7 +44,7 @@ func (d *Dispatcher) Leave(ctx context.Context, owner tenant.ID, workerID string
 	}
 	d.publishLeft(owner, workerID)
 	for {
-		leases, err := d.store.Jobs.HeldBy(ctx, owner, workerID, removed.At, leaveBatch)
+		leases, err := d.store.JobReads.HeldBy(ctx, owner, workerID, removed.At, leaveBatch)
 		if err != nil {
 			return err
 		}
@@ -58,8 +58,8 @@ func (d *Dispatcher) Leave(ctx context.Context, owner tenant.ID, workerID string
 }
 
 // remove deletes the worker's row, and then what is cached of it.
-func (d *Dispatcher) remove(ctx context.Context, key cache.WorkerKey) (directory.Removed, error) {
-	removed, err := d.store.Directory.RemoveWorker(ctx, key.Owner, key.ID)
+func (d *Dispatcher) remove(ctx context.Context, key cache.WorkerKey) (workers.Removed, error) {
+	removed, err := d.store.Workers.Remove(ctx, key.Owner, key.ID)
 	d.workers.Forget(key)
 	return removed, err
 }
@@ -75,13 +75,13 @@ func (d *Dispatcher) removeAgain(ctx context.Context, key cache.WorkerKey) error
 // release ends leases of a worker that has left. A lease that has ended since it was listed is no
 // error.
 func (d *Dispatcher) release(ctx context.Context, leases []job.Lease) error {
-	endings := make([]queue.Ending, len(leases))
+	endings := make([]jobs.Ending, len(leases))
 	for i, lease := range leases {
-		endings[i] = queue.Ending{Lease: lease, Kind: api.KindRelease, Left: true}
+		endings[i] = jobs.Ending{Lease: lease, Kind: api.KindRelease, Left: true}
 	}
 	for _, ended := range d.End(ctx, endings) {
 		switch {
-		case ended.Err == nil, errors.Is(ended.Err, queue.ErrLeaseLost), errors.Is(ended.Err, queue.ErrOutcomeConflict), errors.Is(ended.Err, store.ErrNotFound):
+		case ended.Err == nil, errors.Is(ended.Err, jobs.ErrLeaseLost), errors.Is(ended.Err, jobs.ErrOutcomeConflict), errors.Is(ended.Err, store.ErrNotFound):
 		default:
 			return ended.Err
 		}

@@ -10,11 +10,11 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/workers"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -28,7 +28,7 @@ func (f *fixture) leave(owner tenant.ID, id string) {
 // listed are the names of an owner's workers.
 func (f *fixture) listed(owner tenant.ID) []string {
 	f.Helper()
-	workers, err := f.store.Directory.ListWorkers(f.Context(), owner, "", 100)
+	workers, err := f.store.Workers.List(f.Context(), owner, "", 100)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -81,11 +81,11 @@ func TestALeavingWorkersJobsGoToAnother(t *testing.T) {
 func (f *fixture) lost(lease job.Lease) {
 	f.Helper()
 	for _, kind := range []string{api.KindComplete, api.KindFail, api.KindSnooze, api.KindRelease} {
-		if ended := f.d.End(f.Context(), []queue.Ending{{Lease: lease, Kind: kind}})[0]; !errors.Is(ended.Err, queue.ErrLeaseLost) {
+		if ended := f.d.End(f.Context(), []jobs.Ending{{Lease: lease, Kind: kind}})[0]; !errors.Is(ended.Err, jobs.ErrLeaseLost) {
 			f.Errorf("%s: %v, want a lost lease", kind, ended.Err)
 		}
 	}
-	if statuses, err := f.d.Heartbeat(f.Context(), []queue.Report{{Lease: lease}}); err != nil || statuses[0].Status != api.LeaseLost {
+	if statuses, err := f.d.Heartbeat(f.Context(), []jobs.Report{{Lease: lease}}); err != nil || statuses[0].Status != api.LeaseLost {
 		f.Errorf("heartbeat: %+v, %v", statuses, err)
 	}
 }
@@ -101,7 +101,7 @@ func TestTheHolderOfALeftLeaseHasLostIt(t *testing.T) {
 	if got := f.get(id); got.State != api.StateQueued || got.Attempt != 0 {
 		t.Errorf("the job is %s at attempt %d", got.State, got.Attempt)
 	}
-	if _, err := f.d.BeatWorker(t.Context(), f.tenant, "w1"); !errors.Is(err, directory.ErrWorkerUnknown) {
+	if _, err := f.d.BeatWorker(t.Context(), f.tenant, "w1"); !errors.Is(err, workers.ErrUnknown) {
 		t.Errorf("heartbeat of the worker: %v", err)
 	}
 	if got := f.claim(f.by("w1")); len(got) != 1 || got[0].Attempt != 1 {
@@ -291,12 +291,12 @@ func TestAGoodbyeHasItsTime(t *testing.T) {
 	one := f.by("w1")
 	one.Max = 1
 	before := f.claim(one)
-	removed, err := f.store.Directory.RemoveWorker(t.Context(), f.tenant, "w1")
+	removed, err := f.store.Workers.Remove(t.Context(), f.tenant, "w1")
 	if err != nil || !removed.Known {
 		t.Fatal(removed, err)
 	}
 	after := f.claim(one)
-	leases, err := f.store.Jobs.HeldBy(t.Context(), f.tenant, "w1", removed.At, 10)
+	leases, err := f.store.JobReads.HeldBy(t.Context(), f.tenant, "w1", removed.At, 10)
 	if err != nil || len(leases) != 1 || leases[0] != before[0].Lease() || len(after) != 1 {
 		t.Errorf("leases = %+v, %v", leases, err)
 	}
@@ -315,21 +315,21 @@ func TestAnOutcomeAndAGoodbyeTogether(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.submit(plain(), plain())
-	jobs := f.claim(f.by("w1"))
-	of := func(one *claim.Job, kind string, left bool) queue.Ending {
-		return queue.Ending{Lease: one.Lease(), Kind: kind, Left: left}
+	found := f.claim(f.by("w1"))
+	of := func(one *claim.Job, kind string, left bool) jobs.Ending {
+		return jobs.Ending{Lease: one.Lease(), Kind: kind, Left: left}
 	}
-	ended := f.store.Jobs.End(t.Context(), []queue.Ending{
-		of(&jobs[0], api.KindRelease, true), of(&jobs[0], api.KindRelease, false),
-		of(&jobs[1], api.KindComplete, false), of(&jobs[1], api.KindRelease, true),
+	ended := f.store.Jobs.End(t.Context(), []jobs.Ending{
+		of(&found[0], api.KindRelease, true), of(&found[0], api.KindRelease, false),
+		of(&found[1], api.KindComplete, false), of(&found[1], api.KindRelease, true),
 	})
-	if ended[0].Err != nil || !errors.Is(ended[1].Err, queue.ErrLeaseLost) || ended[2].Err != nil || !errors.Is(ended[3].Err, queue.ErrOutcomeConflict) {
+	if ended[0].Err != nil || !errors.Is(ended[1].Err, jobs.ErrLeaseLost) || ended[2].Err != nil || !errors.Is(ended[3].Err, jobs.ErrOutcomeConflict) {
 		t.Errorf("ended: %v, %v, %v, %v", ended[0].Err, ended[1].Err, ended[2].Err, ended[3].Err)
 	}
 	// Leases that ended after they were listed are no error: one given back, one completed, one of a job that is gone.
-	unknown := jobs[0].Lease()
+	unknown := found[0].Lease()
 	unknown.Job = uuid.New()
-	if err := f.d.Release(t.Context(), jobs[0].Lease(), jobs[1].Lease(), unknown); err != nil {
+	if err := f.d.Release(t.Context(), found[0].Lease(), found[1].Lease(), unknown); err != nil {
 		t.Error(err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -16,7 +16,7 @@ import (
 // override sets limits of the fixture's tenant, as another core would.
 func (f *fixture) override(overrides api.Overrides) {
 	f.Helper()
-	if _, err := f.store.Directory.PatchTenant(f.Context(), f.tenant, api.TenantPatch{Overrides: &overrides}); err != nil {
+	if _, err := f.store.Tenants.Patch(f.Context(), f.tenant, api.TenantPatch{Overrides: &overrides}); err != nil {
 		f.Fatal(err)
 	}
 	if err := f.d.Refresh(f.Context()); err != nil {
@@ -148,7 +148,7 @@ func TestInstallationCap(t *testing.T) {
 	if len(first) != 3 || len(f.claim(call)) != 0 {
 		t.Fatalf("%d run, want 3 of all tenants", len(first))
 	}
-	f.d.End(t.Context(), []queue.Ending{{Lease: first[0].Lease(), Kind: api.KindComplete}})
+	f.d.End(t.Context(), []jobs.Ending{{Lease: first[0].Lease(), Kind: api.KindComplete}})
 	if got := len(f.claim(call)); got != 1 {
 		t.Errorf("after a finish %d more run, want 1", got)
 	}
@@ -166,7 +166,7 @@ func TestFinishWakesClaimUnderCap(t *testing.T) {
 	call.Wait = 20 * time.Second
 	waiting := f.goClaim(t.Context(), call)
 	celltest.Eventually(t, "the claim to park", func() bool { return f.d.ParkedClaims() == 1 })
-	f.d.End(t.Context(), []queue.Ending{{Lease: first[0].Lease(), Kind: api.KindComplete}})
+	f.d.End(t.Context(), []jobs.Ending{{Lease: first[0].Lease(), Kind: api.KindComplete}})
 	if got := <-waiting; got.err != nil || len(got.jobs) != 1 {
 		t.Errorf("the waiting claim got %d jobs: %v", len(got.jobs), got.err)
 	}

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/null"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -37,8 +37,8 @@ func (d *Dispatcher) MoveOrphans(ctx context.Context, within time.Duration) (mov
 
 // moveOrphansOnce visits each deleted lane once, for about perLane. left says that it did not move all.
 func (d *Dispatcher) moveOrphansOnce(ctx context.Context, until time.Time, perLane time.Duration) (moved int, left bool, err error) {
-	for after := directory.LaneID(-1); ; { // 0 is no lane: jobs in it are orphans too
-		orphans, last, err := d.store.Directory.OrphanLanes(ctx, after, lanesPerStep)
+	for after := lanes.ID(-1); ; { // 0 is no lane: jobs in it are orphans too
+		orphans, last, err := d.store.Lanes.OrphanLanes(ctx, after, lanesPerStep)
 		if err != nil {
 			return moved, left, err
 		}
@@ -57,10 +57,10 @@ func (d *Dispatcher) moveOrphansOnce(ctx context.Context, until time.Time, perLa
 
 // moveOrphansOf moves the waiting jobs of a deleted lane, for about within; left says that there may
 // be more.
-func (d *Dispatcher) moveOrphansOf(ctx context.Context, lane directory.LaneID, within time.Duration) (moved int, left bool, err error) {
+func (d *Dispatcher) moveOrphansOf(ctx context.Context, lane lanes.ID, within time.Duration) (moved int, left bool, err error) {
 	refreshed := false
 	for until := time.Now().Add(within); ; {
-		jobs, err := d.store.Directory.JobsOfLane(ctx, lane, orphansPerStep)
+		jobs, err := d.store.Lanes.JobsOfLane(ctx, lane, orphansPerStep)
 		if err != nil || len(jobs) == 0 {
 			return moved, false, err
 		}
@@ -95,23 +95,23 @@ func (d *Dispatcher) moveOrphansOf(ctx context.Context, lane directory.LaneID, w
 // orphanMove is which jobs of a deleted lane go where, and those of them that are ready.
 type orphanMove struct {
 	jobs  []claim.MisroutedJob
-	to    []directory.LaneID
-	ready []queue.Ready
+	to    []lanes.ID
+	ready []jobs.Ready
 	// known says that the deleted lane is still in this core's cache.
 	known bool
 }
 
-func movesFrom(lane directory.LaneID, jobs []directory.Orphan, lanes []directory.LaneID) (move orphanMove) {
-	for i, job := range jobs {
+func movesFrom(lane lanes.ID, found []lanes.Orphan, lanes []lanes.ID) (move orphanMove) {
+	for i, job := range found {
 		switch lanes[i] {
 		case lane:
 			move.known = true
 		case 0: // its tenant has reached a bound on lanes
 		default:
-			from := queue.Ready{Lane: lane, Priority: job.Priority, ID: job.ID}
+			from := jobs.Ready{Lane: lane, Priority: job.Priority, ID: job.ID}
 			move.jobs, move.to = append(move.jobs, claim.MisroutedJob{Ready: from, User: job.UserID}), append(move.to, lanes[i])
 			if job.ReadyAt != nil {
-				move.ready = append(move.ready, queue.Ready{Lane: lanes[i], Priority: job.Priority, At: *job.ReadyAt, ID: job.ID})
+				move.ready = append(move.ready, jobs.Ready{Lane: lanes[i], Priority: job.Priority, At: *job.ReadyAt, ID: job.ID})
 			}
 		}
 	}
@@ -119,20 +119,20 @@ func movesFrom(lane directory.LaneID, jobs []directory.Orphan, lanes []directory
 }
 
 // lanesOfOrphans gives the lane of each job, cached or made now; 0 where none can be made.
-func (d *Dispatcher) lanesOfOrphans(ctx context.Context, jobs []directory.Orphan) ([]directory.LaneID, error) {
-	asks := make([]directory.LaneAsk, len(jobs))
-	wanted := map[tenant.ID]map[directory.LaneAsk]bool{}
+func (d *Dispatcher) lanesOfOrphans(ctx context.Context, jobs []lanes.Orphan) ([]lanes.ID, error) {
+	asks := make([]lanes.Ask, len(jobs))
+	wanted := map[tenant.ID]map[lanes.Ask]bool{}
 	for i, job := range jobs {
 		if err := d.limits.Load(ctx, job.TenantID); err != nil {
 			return nil, err
 		}
-		asks[i] = directory.LaneAsk{LaneKey: d.laneOf(job.TenantID, job.Queue, job.Type, job.Tags, null.Text(job.UserID)), For: job.UserID}
+		asks[i] = lanes.Ask{Key: d.laneOf(job.TenantID, job.Queue, job.Type, job.Tags, null.Text(job.UserID)), For: job.UserID}
 		if wanted[job.TenantID] == nil {
-			wanted[job.TenantID] = map[directory.LaneAsk]bool{}
+			wanted[job.TenantID] = map[lanes.Ask]bool{}
 		}
 		wanted[job.TenantID][asks[i]] = true
 	}
-	found := map[directory.LaneAsk]directory.LaneID{}
+	found := map[lanes.Ask]lanes.ID{}
 	for owner, keys := range wanted {
 		list := slices.Collect(maps.Keys(keys))
 		made, err := d.maker.ensure(ctx, owner, list)
@@ -143,7 +143,7 @@ func (d *Dispatcher) lanesOfOrphans(ctx context.Context, jobs []directory.Orphan
 			found[list[i]] = lane.ID
 		}
 	}
-	ids := make([]directory.LaneID, len(jobs))
+	ids := make([]lanes.ID, len(jobs))
 	for i := range asks {
 		ids[i] = found[asks[i]]
 	}
@@ -152,8 +152,8 @@ func (d *Dispatcher) lanesOfOrphans(ctx context.Context, jobs []directory.Orphan
 
 // moveRedriven does the same at once for jobs that were redriven into deleted lanes: a dead letter
 // outlives its lane.
-func (d *Dispatcher) moveRedriven(ctx context.Context, redriven []queue.Ready) {
-	gone := map[directory.LaneID]bool{}
+func (d *Dispatcher) moveRedriven(ctx context.Context, redriven []jobs.Ready) {
+	gone := map[lanes.ID]bool{}
 	for _, one := range redriven {
 		if _, known := d.lanes.ByID(one.Lane); !known {
 			gone[one.Lane] = true
@@ -162,7 +162,7 @@ func (d *Dispatcher) moveRedriven(ctx context.Context, redriven []queue.Ready) {
 	if len(gone) == 0 {
 		return
 	}
-	orphans, err := d.store.Directory.Orphaned(ctx, slices.Collect(maps.Keys(gone)))
+	orphans, err := d.store.Lanes.Orphaned(ctx, slices.Collect(maps.Keys(gone)))
 	for _, lane := range orphans {
 		_, _, moveErr := d.moveOrphansOf(ctx, lane, redrivenTime)
 		err = errors.Join(err, moveErr)

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -46,7 +46,7 @@ func TestListsCostFewStatements(t *testing.T) {
 			t.Fatal(err)
 		}
 		seen.n.Store(0)
-		queues, err := d.Queues(context.WithValue(t.Context(), seen, true), f.tenant, directory.QueuePage{Size: 50})
+		queues, err := d.Queues(context.WithValue(t.Context(), seen, true), f.tenant, queues.Page{Size: 50})
 		paused := func(q api.Queue) bool { return q.Name == name && q.Paused } // by another core, a moment ago
 		if err != nil || !slices.ContainsFunc(queues, paused) {
 			t.Fatalf("%+v, %v", queues, err)
@@ -57,7 +57,7 @@ func TestListsCostFewStatements(t *testing.T) {
 		t.Errorf("a list of queues was %d statements, want 1", fewest)
 	}
 	seen.n.Store(0)
-	attempts, err := own.Jobs.Attempts(context.WithValue(t.Context(), seen, true), f.tenant, "", ids[0], 0, 100)
+	attempts, err := own.JobReads.Attempts(context.WithValue(t.Context(), seen, true), f.tenant, "", ids[0], 0, 100)
 	if err != nil || len(attempts) != 1 || attempts[0].Kind != "running" {
 		t.Fatalf("%+v, %v", attempts, err)
 	}
@@ -78,7 +78,7 @@ func TestQueuesShareWhatIsCounted(t *testing.T) {
 	}
 	f.submit(append(all, in("c"))...)
 	for together, want := range map[int64]map[string]int64{0: {"a": 5, "b": 10, "c": 1}, 1: {"a": 1, "b": 1, "c": 1}, 18: {"a": 5, "b": 6, "c": 1}, 24: {"a": 5, "b": 8, "c": 1}, 30: {"a": 5, "b": 10, "c": 1}} {
-		queues, err := f.d.Queues(t.Context(), f.tenant, directory.QueuePage{Size: 50, CountTogether: together})
+		queues, err := f.d.Queues(t.Context(), f.tenant, queues.Page{Size: 50, CountTogether: together})
 		if err != nil || len(queues) != len(want) {
 			t.Fatalf("%+v, %v", queues, err)
 		}

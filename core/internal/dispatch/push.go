@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -50,7 +50,7 @@ func (d *Dispatcher) ProbeWebhook(ctx context.Context, owner tenant.ID, name str
 }
 
 func (d *Dispatcher) probeDestination(ctx context.Context, key tenant.QueueKey, done audit.Event) error {
-	probes, err := d.store.Directory.ProbeQueue(ctx, key.Tenant, key.Name, done)
+	probes, err := d.store.Queues.Probe(ctx, key.Tenant, key.Name, done)
 	if err != nil {
 		return err
 	}
@@ -70,11 +70,11 @@ func (d *Dispatcher) breaker(key tenant.QueueKey) *api.Breaker {
 }
 
 // Settings gives a queue's settings in this core's cache; all defaults for an unknown queue.
-func (d *Dispatcher) Settings(owner tenant.ID, name string) directory.QueueSettings {
+func (d *Dispatcher) Settings(owner tenant.ID, name string) queues.Settings {
 	return d.lanes.Settings(owner, name)
 }
 
 // PushQueues gives the settings of all tenants' queues in push mode, unless changes, which it gives, are still as known.
-func (d *Dispatcher) PushQueues(known int) (queues []directory.QueueSettings, changes int) {
+func (d *Dispatcher) PushQueues(known int) (queues []queues.Settings, changes int) {
 	return d.lanes.PushSettings(known)
 }

@@ -13,7 +13,7 @@ func TestPushQueuesAreGivenWhenTheyChange(t *testing.T) {
 	f := newFixture(t)
 	put := func(name string, request api.QueueRequest) {
 		t.Helper()
-		if err := f.store.Directory.PutQueue(t.Context(), f.tenant, name, request); err != nil {
+		if err := f.store.Queues.Put(t.Context(), f.tenant, name, request); err != nil {
 			t.Fatal(err)
 		}
 		f.refresh()

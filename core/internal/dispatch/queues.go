@@ -6,20 +6,22 @@ import (
 	"slices"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
+	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/workers"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 // Queues lists a tenant's queues by name in one statement, however many they are. It shows settings and lanes as they are
 // in the tables now: those in the cache may be a refresh behind.
-func (d *Dispatcher) Queues(ctx context.Context, owner tenant.ID, page directory.QueuePage) ([]api.Queue, error) {
+func (d *Dispatcher) Queues(ctx context.Context, owner tenant.ID, page queues.Page) ([]api.Queue, error) {
 	d.drainAsked.Store(time.Now().UnixNano())
 	d.hearDrain(ctx)
-	found, err := d.store.Directory.QueuesOf(ctx, owner, page)
+	found, err := d.store.Queues.List(ctx, owner, page)
 	queues := make([]api.Queue, len(found))
 	for i := range found {
 		queues[i] = d.showQueue(&found[i], found[0].Workers)
@@ -29,7 +31,7 @@ func (d *Dispatcher) Queues(ctx context.Context, owner tenant.ID, page directory
 
 // Queue shows one of a tenant's queues.
 func (d *Dispatcher) Queue(ctx context.Context, owner tenant.ID, name string) (api.Queue, error) {
-	found, err := d.Queues(ctx, owner, directory.QueuePage{Only: name, Size: 1})
+	found, err := d.Queues(ctx, owner, queues.Page{Only: name, Size: 1})
 	if err != nil {
 		return api.Queue{}, err
 	}
@@ -39,14 +41,14 @@ func (d *Dispatcher) Queue(ctx context.Context, owner tenant.ID, name string) (a
 	return found[0], nil
 }
 
-func (d *Dispatcher) showQueue(found *directory.CountedQueue, workers []directory.ActiveWorkers) api.Queue {
-	settings, depths := &found.QueueSettings, &found.Depths
+func (d *Dispatcher) showQueue(found *queues.Counted, active []workers.ActiveOfEach) api.Queue {
+	settings, depths := &found.Settings, &found.Depths
 	shown := api.Queue{Name: settings.Name, Mode: api.ModePull, Paused: settings.Paused, OldestQueuedMS: depths.OldestMs, StaleWorkers: int(depths.StaleWorkers), Settings: settings.InForce()}
-	var serving []directory.ActiveWorker
-	for i := range workers {
-		if slices.Contains(workers[i].Queues, settings.Name) {
-			shown.ActiveWorkers += int(workers[i].Workers)
-			serving = append(serving, workers[i].ActiveWorker)
+	var serving []workers.Active
+	for i := range active {
+		if slices.Contains(active[i].Queues, settings.Name) {
+			shown.ActiveWorkers += int(active[i].Workers)
+			serving = append(serving, active[i].Active)
 		}
 	}
 	shown.Unserved = unserved(settings.QueueKey, depths.Ready, serving)
@@ -65,7 +67,7 @@ func (d *Dispatcher) showQueue(found *directory.CountedQueue, workers []director
 
 // unserved lists the types and tags of a queue's claimable jobs that no active worker can take, in order,
 // each once and api.MaxUnserved at most.
-func unserved(in tenant.QueueKey, ready []directory.Demand, workers []directory.ActiveWorker) []api.Unserved {
+func unserved(in tenant.QueueKey, ready []queues.Demand, workers []workers.Active) []api.Unserved {
 	var filters []scheduler.Filter
 	seen := map[string]bool{}
 	for _, worker := range workers {
@@ -77,7 +79,7 @@ func unserved(in tenant.QueueKey, ready []directory.Demand, workers []directory.
 	}
 	list := []api.Unserved{}
 	for _, demand := range ready {
-		lane := directory.Lane{LaneKey: directory.NewLaneKey(in.Tenant, in.Name, demand.Type, demand.Tags)}
+		lane := lanes.Lane{Key: lanes.NewKey(in.Tenant, in.Name, demand.Type, demand.Tags)}
 		isServed := func(filter scheduler.Filter) bool { return filter.Serves(&lane) }
 		if !slices.ContainsFunc(filters, isServed) {
 			list = append(list, api.Unserved{Type: lane.Type, Tags: lane.Tags()})
@@ -93,16 +95,16 @@ func unserved(in tenant.QueueKey, ready []directory.Demand, workers []directory.
 // PutQueue sets a tenant's queue. The settings are in force here at once, in other cores within a
 // refresh, or at once with Redis.
 func (d *Dispatcher) PutQueue(ctx context.Context, owner tenant.ID, name string, request api.QueueRequest) (api.Queue, error) {
-	shown, _, err := d.PutPushQueue(ctx, owner, name, request, directory.NewSecret{})
+	shown, _, err := d.PutPushQueue(ctx, owner, name, request, queues.NewSecret{})
 	return shown, err
 }
 
 // PutPushQueue does the same for a queue that may be in push mode, and says whether
 // the new secret is now its secret.
 func (d *Dispatcher) PutPushQueue(
-	ctx context.Context, owner tenant.ID, name string, request api.QueueRequest, secret directory.NewSecret,
+	ctx context.Context, owner tenant.ID, name string, request api.QueueRequest, secret queues.NewSecret,
 ) (shown api.Queue, taken bool, err error) {
-	if taken, err = d.store.Directory.PutPushQueue(ctx, owner, name, request, secret); err != nil {
+	if taken, err = d.store.Queues.PutPush(ctx, owner, name, request, secret); err != nil {
 		return shown, false, err
 	}
 	d.publishSettings()
@@ -115,7 +117,7 @@ func (d *Dispatcher) PutPushQueue(
 
 // PauseQueue stops or resumes the claims from a tenant's queue.
 func (d *Dispatcher) PauseQueue(ctx context.Context, owner tenant.ID, name string, paused bool) (api.Queue, error) {
-	if err := d.store.Directory.PauseQueue(ctx, owner, name, paused); err != nil {
+	if err := d.store.Queues.Pause(ctx, owner, name, paused); err != nil {
 		return api.Queue{}, err
 	}
 	d.publishSettings()
@@ -132,7 +134,7 @@ func (d *Dispatcher) PauseQueue(ctx context.Context, owner tenant.ID, name strin
 // DeleteQueue deletes a tenant's empty queue. It is forgotten here at once, in other cores within a
 // refresh, or at once with Redis: a job that is submitted there meanwhile may have a setting of it.
 func (d *Dispatcher) DeleteQueue(ctx context.Context, owner tenant.ID, name string) error {
-	if err := d.store.Directory.DeleteQueue(ctx, owner, name); err != nil {
+	if err := d.store.Queues.Delete(ctx, owner, name); err != nil {
 		return err
 	}
 	d.publishSettings()
@@ -142,10 +144,10 @@ func (d *Dispatcher) DeleteQueue(ctx context.Context, owner tenant.ID, name stri
 // wakeAll wakes claims for a queue that was just resumed: its jobs became ready before, and no
 // other notification comes.
 func (d *Dispatcher) wakeAll(key tenant.QueueKey) {
-	var ready []queue.Ready
+	var ready []jobs.Ready
 	for _, lane := range d.lanes.Of(key) {
 		for range pollWakes {
-			ready = append(ready, queue.Ready{Lane: lane.ID})
+			ready = append(ready, jobs.Ready{Lane: lane.ID})
 		}
 	}
 	d.Wake(ready)

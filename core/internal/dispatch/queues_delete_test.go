@@ -6,11 +6,12 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/tenants"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -23,7 +24,7 @@ func TestACoreForgetsADeletedQueue(t *testing.T) {
 	other := f.newCore(f.store)
 	put := func(name string) {
 		t.Helper()
-		if err := f.store.Directory.PutQueue(t.Context(), f.tenant, name, api.QueueRequest{MaxAttempts: new(9), Push: &api.PushRequest{URL: "https://example.com"}}); err != nil {
+		if err := f.store.Queues.Put(t.Context(), f.tenant, name, api.QueueRequest{MaxAttempts: new(9), Push: &api.PushRequest{URL: "https://example.com"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -70,20 +71,20 @@ func TestSubmitsBesideTheDeletionOfTheirQueue(t *testing.T) {
 	take := func() int {
 		call := f.claimCall("q")
 		call.Max = 10
-		jobs, err := cores[1].Claim(t.Context(), call)
+		found, err := cores[1].Claim(t.Context(), call)
 		if err != nil {
 			t.Errorf("claim: %v", err)
 		}
-		var endings []queue.Ending
-		for _, one := range jobs {
-			endings = append(endings, queue.Ending{Lease: one.Lease(), Kind: api.KindComplete})
+		var endings []jobs.Ending
+		for _, one := range found {
+			endings = append(endings, jobs.Ending{Lease: one.Lease(), Kind: api.KindComplete})
 		}
 		for _, ended := range f.store.Jobs.End(t.Context(), endings) {
 			if ended.Err == nil && ended.Outcome.State == string(job.Completed) {
 				completed.Add(1)
 			}
 		}
-		return len(jobs)
+		return len(found)
 	}
 	var group sync.WaitGroup
 	for _, core := range cores { // the second never refreshes: it goes on with the lanes that it has cached
@@ -113,7 +114,7 @@ func TestSubmitsBesideTheDeletionOfTheirQueue(t *testing.T) {
 	group.Wait()
 	// What is left is found, and brings its queue back.
 	f.submit(api.SubmitRequest{Type: "x", Queue: "q"})
-	settled, err := f.store.Directory.SettleDeletedQueues(t.Context(), directory.DeletedQueuePlace{}, 100)
+	settled, err := f.store.Queues.SettleDeleted(t.Context(), queues.DeletedPlace{}, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,20 +147,20 @@ func TestADeletedTenantIsServedNoMore(t *testing.T) {
 	f := newFixture(t)
 	other := f.newCore(f.store)
 	f.submit(api.SubmitRequest{Type: "x"}, api.SubmitRequest{Type: "x", Queue: "pushed"})
-	if err := f.store.Directory.PutQueue(t.Context(), f.tenant, "pushed", api.QueueRequest{Push: &api.PushRequest{URL: "https://example.com"}}); err != nil {
+	if err := f.store.Queues.Put(t.Context(), f.tenant, "pushed", api.QueueRequest{Push: &api.PushRequest{URL: "https://example.com"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := other.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.store.Directory.DeleteTenant(t.Context(), f.tenant); err != nil {
+	if _, err := f.store.Tenants.Delete(t.Context(), f.tenant); err != nil {
 		t.Fatal(err)
 	}
 	for name, core := range map[string]*dispatch.Dispatcher{"known before": other, "new": f.newCore(f.store)} {
 		if err := core.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if answer := core.Submit(t.Context(), []dispatch.SubmitCall{f.call(api.SubmitRequest{Type: "x"})})[0]; !errors.Is(answer.Err, directory.ErrTenantDeleted) {
+		if answer := core.Submit(t.Context(), []dispatch.SubmitCall{f.call(api.SubmitRequest{Type: "x"})})[0]; !errors.Is(answer.Err, tenants.ErrDeleted) {
 			t.Errorf("%s: submit: %v, %v", name, answer.Err, answer.Problem)
 		}
 		for _, owner := range []tenant.ID{f.tenant, tenant.Platform} {

@@ -10,7 +10,7 @@ import (
 
 // Register makes or updates a worker.
 func (d *Dispatcher) Register(ctx context.Context, owner tenant.ID, request api.WorkerRequest) (api.Worker, error) {
-	worker, joined, err := d.store.Directory.Register(ctx, owner, request)
+	worker, joined, err := d.store.Workers.Register(ctx, owner, request)
 	if err != nil {
 		return api.Worker{}, err
 	}
@@ -31,6 +31,6 @@ func (d *Dispatcher) Register(ctx context.Context, owner tenant.ID, request api.
 
 // BeatWorker records a worker's heartbeat; directory.ErrWorkerUnknown if it must register.
 func (d *Dispatcher) BeatWorker(ctx context.Context, owner tenant.ID, workerID string) (string, error) {
-	worker, err := d.store.Directory.BeatWorker(ctx, owner, workerID)
+	worker, err := d.store.Workers.Beat(ctx, owner, workerID)
 	return worker.Status, err
 }

@@ -5,8 +5,8 @@ import (
 	"context"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/null"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -14,12 +14,12 @@ import (
 // Rerun submits a new job like the ended one that call.RerunOf names; call.Jobs has one job, with what
 // differs. The ended job stays as it is. queue.ErrLive says that it has not ended.
 func (d *Dispatcher) Rerun(ctx context.Context, call SubmitCall) SubmitAnswer {
-	of, err := d.store.Jobs.Get(ctx, call.Tenant, call.User, *call.RerunOf)
+	of, err := d.store.JobReads.Get(ctx, call.Tenant, call.User, *call.RerunOf)
 	if err != nil {
 		return SubmitAnswer{Err: err}
 	}
 	if !job.State(of.State).Terminal() {
-		return SubmitAnswer{Err: queue.ErrLive}
+		return SubmitAnswer{Err: jobs.ErrLive}
 	}
 	if api.SystemQueue(of.Queue) {
 		return SubmitAnswer{Err: problem.Invalid(problem.FieldError{

@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/cache"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -28,14 +28,14 @@ func benchCore(b *testing.B) (*Dispatcher, []tenant.ID) {
 	d := &Dispatcher{lanes: cache.NewLanes(nil), limits: cache.NewLimits(nil)}
 	d.lists = scheduler.NewReadyLists(d.lanes.ByID)
 	tenants := make([]tenant.ID, benchTenants)
-	id, at := directory.LaneID(0), time.Now()
+	id, at := lanes.ID(0), time.Now()
 	for i := range tenants {
 		tenants[i] = uuid.New()
 		for j := range benchLanes {
 			id++
-			key := directory.NewLaneKey(tenants[i], "default", "test", []string{fmt.Sprintf("t%d", j%10), fmt.Sprintf("n%d", j)})
-			d.lanes.Made(make([]directory.LaneAsk, 1), []directory.MadeLane{{Lane: directory.Lane{ID: id, LaneKey: key}}})
-			d.lists.Notify([]queue.Ready{{Lane: id, Priority: 5, At: at, ID: uuid.New()}})
+			key := lanes.NewKey(tenants[i], "default", "test", []string{fmt.Sprintf("t%d", j%10), fmt.Sprintf("n%d", j)})
+			d.lanes.Made(make([]lanes.Ask, 1), []lanes.Made{{Lane: lanes.Lane{ID: id, Key: key}}})
+			d.lists.Notify([]jobs.Ready{{Lane: id, Priority: 5, At: at, ID: uuid.New()}})
 		}
 	}
 	for i := range benchParked {
@@ -105,7 +105,7 @@ func BenchmarkClaimParksAndIsWoken(b *testing.B) {
 	report(b, func(i int) {
 		owner := tenants[i%benchTenants]
 		w := d.parking.Park(&scheduler.Filter{Owner: owner, Queues: []string{"default"}})
-		d.parking.Wake(directory.Lane{ID: 1, LaneKey: directory.NewLaneKey(owner, "default", "test", nil)}, false, 1)
+		d.parking.Wake(lanes.Lane{ID: 1, Key: lanes.NewKey(owner, "default", "test", nil)}, false, 1)
 		d.parking.Leave(w)
 	})
 }
@@ -124,11 +124,11 @@ func BenchmarkClaimByType(b *testing.B) {
 	d.lists = scheduler.NewReadyLists(d.lanes.ByID)
 	owner, at := uuid.New(), time.Now()
 	for i := range types {
-		id := directory.LaneID(i + 1)
-		key := directory.NewLaneKey(owner, "default", fmt.Sprint("type-", i), nil)
-		d.lanes.Made(make([]directory.LaneAsk, 1), []directory.MadeLane{{Lane: directory.Lane{ID: id, LaneKey: key}}})
+		id := lanes.ID(i + 1)
+		key := lanes.NewKey(owner, "default", fmt.Sprint("type-", i), nil)
+		d.lanes.Made(make([]lanes.Ask, 1), []lanes.Made{{Lane: lanes.Lane{ID: id, Key: key}}})
 		for priority := range int16(api.MaxPriority + 1) {
-			d.lists.Notify([]queue.Ready{{Lane: id, Priority: priority, At: at, ID: uuid.New()}})
+			d.lists.Notify([]jobs.Ready{{Lane: id, Priority: priority, At: at, ID: uuid.New()}})
 		}
 	}
 	for _, n := range []int{1, api.MaxTypesPerCall, 0} {

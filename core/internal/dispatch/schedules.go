@@ -11,13 +11,13 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/schedule"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/wait"
@@ -164,7 +164,7 @@ func byLock(candidates []schedule.Candidate) [][]schedule.Candidate {
 // stepSchedules works candidates off in one transaction. If it fails definitely, and not for an
 // unavailable database, each is tried alone, and one that fails alone is left alone for a while.
 func (d *Dispatcher) stepSchedules(ctx context.Context, candidates []schedule.Candidate) (worked int, err error) {
-	step, err := d.store.Schedules.StepSchedules(usage.WithLockWait(ctx, scheduleLockWait), candidates)
+	step, err := d.store.Schedules.StepSchedules(caps.WithLockWait(ctx, scheduleLockWait), candidates)
 	switch {
 	case err == nil:
 		d.stepped(&step)
@@ -194,7 +194,7 @@ func (d *Dispatcher) stepped(step *schedule.Step) {
 	d.stored(step.Answers)
 	d.metrics.Cancelled.Add(float64(len(step.Cancelled)))
 	d.countReaped(step.Cancelled)
-	d.Ended(queue.IDs(step.Cancelled)...)
+	d.Ended(jobs.IDs(step.Cancelled)...)
 	d.watches.WakeForVersion(step.Requested...)
 	if len(step.Cancelled) > 0 {
 		d.store.Dependencies.Appended() // others may come after them

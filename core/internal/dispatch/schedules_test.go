@@ -17,7 +17,7 @@ func TestAHeldTenantDelaysNoOtherTenantsTicks(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	held, free := uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
-	if err := f.store.Directory.PutQueue(t.Context(), held, "capped", api.QueueRequest{MaxActive: new(int64(1000))}); err != nil {
+	if err := f.store.Queues.Put(t.Context(), held, "capped", api.QueueRequest{MaxActive: new(int64(1000))}); err != nil {
 		t.Fatal(err)
 	}
 	f.refresh()

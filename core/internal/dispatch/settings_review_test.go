@@ -16,7 +16,7 @@ func TestSettingsAreLearnedAfterTheClockWasSetBack(t *testing.T) {
 	}
 	f.exec(`UPDATE queues SET updated_at = updated_at + interval '1 hour'`)
 	f.refresh()
-	if err := f.store.Directory.PauseQueue(t.Context(), f.tenant, "a", true); err != nil { // by another core
+	if err := f.store.Queues.Pause(t.Context(), f.tenant, "a", true); err != nil { // by another core
 		t.Fatal(err)
 	}
 	f.d.ReadAllLanes()

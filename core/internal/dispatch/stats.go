@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/stats"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -48,21 +48,21 @@ func (d *Dispatcher) AppendStats(ctx context.Context) (appended bool, err error)
 }
 
 // countUses notes the use of tenants' caps. Of users it is that of the one with the most, and by name who was refused.
-func (d *Dispatcher) countUses(uses []usage.Use) {
+func (d *Dispatcher) countUses(uses []caps.Use) {
 	noted := make([]stats.LimitUse, 0, len(uses))
 	for i := range uses {
 		one := &uses[i]
-		if one.Counter&(usage.RunningAll|usage.RunningType) != 0 {
+		if one.Counter&(caps.RunningAll|caps.RunningType) != 0 {
 			continue
 		}
 		use := stats.LimitUse{
 			Tenant: one.Tenant, Limit: one.Counter.String(), Name: one.Name, At: one.At,
 			LimitCounts: stats.LimitCounts{Used: one.Used, Allowed: one.Limit, Refused: one.Refused},
 		}
-		if one.Counter&(usage.ActiveUser|usage.RunningUser) == 0 || one.Refused > 0 {
+		if one.Counter&(caps.ActiveUser|caps.RunningUser) == 0 || one.Refused > 0 {
 			noted = append(noted, use)
 		}
-		if one.Counter&(usage.ActiveUser|usage.RunningUser) != 0 {
+		if one.Counter&(caps.ActiveUser|caps.RunningUser) != 0 {
 			use.Name = ""
 			noted = append(noted, use)
 		}
@@ -112,7 +112,7 @@ func (d *Dispatcher) countClaimed(jobs []claim.Job) {
 }
 
 // countEnded counts attempts that their holders have ended, without repeats.
-func (d *Dispatcher) countEnded(ended []queue.Ended) {
+func (d *Dispatcher) countEnded(ended []jobs.Ended) {
 	events := make([]stats.Event, 0, len(ended))
 	for i := range ended {
 		if ended[i].Err == nil && !ended[i].Replayed {
@@ -123,7 +123,7 @@ func (d *Dispatcher) countEnded(ended []queue.Ended) {
 }
 
 // countReaped counts jobs that were ended or requeued without a holder.
-func (d *Dispatcher) countReaped(reaped []queue.Reaped) {
+func (d *Dispatcher) countReaped(reaped []jobs.Reaped) {
 	events := make([]stats.Event, len(reaped))
 	for i := range reaped {
 		events[i] = eventOf(&reaped[i].Statistic, reaped[i].Verdict.State)
@@ -141,7 +141,7 @@ func (d *Dispatcher) countCancelled(owner tenant.ID, cancelled *api.JobSummary) 
 }
 
 // eventOf is the end of an attempt, or of a job; state is the job's new one.
-func eventOf(ended *queue.Statistic, state job.State) stats.Event {
+func eventOf(ended *jobs.Statistic, state job.State) stats.Event {
 	event := stats.Event{QueueKey: ended.Queue, At: ended.At, Counts: stats.Counts{Running: ended.Running}}
 	if ended.FailedAttempt {
 		event.FailedAttempts = 1

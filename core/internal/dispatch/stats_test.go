@@ -9,7 +9,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -68,45 +68,45 @@ func TestStatsCountEachStepOnce(t *testing.T) {
 	f.wantStats("", api.StatsItem{Submitted: 8})
 	f.wantStats("other", api.StatsItem{Submitted: 1})
 
-	jobs := f.claim(f.claimCall())
-	if len(jobs) != 7 {
-		t.Fatalf("%d jobs", len(jobs))
+	found := f.claim(f.claimCall())
+	if len(found) != 7 {
+		t.Fatalf("%d jobs", len(found))
 	}
 	f.exec(`UPDATE jobs SET started_at = started_at - interval '2 s' WHERE state = 'running'`)
-	end := func(ending queue.Ending) {
+	end := func(ending jobs.Ending) {
 		f.Helper()
 		for range 2 { // a repeat counts as nothing
-			if ended := f.d.End(t.Context(), []queue.Ending{ending})[0]; ended.Err != nil {
+			if ended := f.d.End(t.Context(), []jobs.Ending{ending})[0]; ended.Err != nil {
 				f.Fatal(ended.Err)
 			}
 		}
 	}
-	end(queue.Ending{Lease: jobs[0].Lease(), Kind: api.KindComplete})
-	end(queue.Ending{Lease: jobs[1].Lease(), Kind: api.KindFail})
-	end(queue.Ending{Lease: jobs[2].Lease(), Kind: api.KindFail, Permanent: true})
-	end(queue.Ending{Lease: jobs[3].Lease(), Kind: api.KindSnooze, Delay: time.Hour})
-	f.exec(`UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 s' WHERE id = $1`, jobs[4].ID)
+	end(jobs.Ending{Lease: found[0].Lease(), Kind: api.KindComplete})
+	end(jobs.Ending{Lease: found[1].Lease(), Kind: api.KindFail})
+	end(jobs.Ending{Lease: found[2].Lease(), Kind: api.KindFail, Permanent: true})
+	end(jobs.Ending{Lease: found[3].Lease(), Kind: api.KindSnooze, Delay: time.Hour})
+	f.exec(`UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 s' WHERE id = $1`, found[4].ID)
 	reaped, err := f.store.Jobs.Reap(t.Context(), time.Unix(0, 0), 100, celltest.Half)
 	if err != nil || len(reaped) != 1 {
 		t.Fatal(reaped, err)
 	}
 	f.d.Reaped(t.Context(), reaped)
-	if _, requested, err := f.d.Cancel(t.Context(), f.tenant, "", jobs[5].ID); err != nil || !requested {
+	if _, requested, err := f.d.Cancel(t.Context(), f.tenant, "", found[5].ID); err != nil || !requested {
 		t.Fatal(requested, err)
 	}
-	end(queue.Ending{Lease: jobs[5].Lease(), Kind: api.KindFail}) // ends cancelled
-	f.d.GiveBack(t.Context(), jobs[6:])
-	stale := queue.Ending{Lease: jobs[4].Lease(), Kind: api.KindComplete}
-	if ended := f.d.End(t.Context(), []queue.Ending{stale})[0]; !errors.Is(ended.Err, queue.ErrLeaseLost) {
+	end(jobs.Ending{Lease: found[5].Lease(), Kind: api.KindFail}) // ends cancelled
+	f.d.GiveBack(t.Context(), found[6:])
+	stale := jobs.Ending{Lease: found[4].Lease(), Kind: api.KindComplete}
+	if ended := f.d.End(t.Context(), []jobs.Ending{stale})[0]; !errors.Is(ended.Err, jobs.ErrLeaseLost) {
 		t.Errorf("%v", ended.Err)
 	}
 	for range 2 {
-		if _, _, err := f.d.Cancel(t.Context(), f.tenant, "", jobs[3].ID); err != nil { // waits, snoozed
+		if _, _, err := f.d.Cancel(t.Context(), f.tenant, "", found[3].ID); err != nil { // waits, snoozed
 			t.Fatal(err)
 		}
 	}
 	f.exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 s' WHERE queue = 'other'`)
-	expired, err := f.store.Jobs.ExpireDeadlines(t.Context(), queue.AllTime, 100)
+	expired, err := f.store.Jobs.ExpireDeadlines(t.Context(), jobs.AllTime, 100)
 	if err != nil || len(expired) != 1 {
 		t.Fatal(expired, err)
 	}
@@ -119,7 +119,7 @@ func TestStatsCountEachStepOnce(t *testing.T) {
 		t.Errorf("%+v", sum)
 	}
 	// A redrive is not submitted; a rerun is.
-	if redriven := f.d.Redrive(t.Context(), f.tenant, "", []uuid.UUID{jobs[2].ID}); redriven[0].Err != nil {
+	if redriven := f.d.Redrive(t.Context(), f.tenant, "", []uuid.UUID{found[2].ID}); redriven[0].Err != nil {
 		t.Fatal(redriven[0].Err)
 	}
 	f.wantStats("default", api.StatsItem{Submitted: 7, Started: 7, Completed: 1, FailedAttempts: 3, DeadLetter: 1, Cancelled: 2})

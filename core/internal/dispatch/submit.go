@@ -9,11 +9,11 @@ import (
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/null"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/workflow"
@@ -89,7 +89,7 @@ func (d *Dispatcher) Submit(ctx context.Context, calls []SubmitCall) []SubmitAns
 
 // stored publishes the results of a flush of submits, also for callers that have left.
 func (d *Dispatcher) stored(answers []submit.Answer) {
-	var ready []queue.Ready
+	var ready []jobs.Ready
 	scheduled := false
 	for i := range answers {
 		ready = append(ready, answers[i].Ready...)
@@ -104,7 +104,7 @@ func (d *Dispatcher) stored(answers []submit.Answer) {
 }
 
 // submission fills in the defaults of the queue and of the API; lanes runs in parallel to the jobs.
-func (d *Dispatcher) submission(call *SubmitCall, lanes []directory.MadeLane) submit.Submission {
+func (d *Dispatcher) submission(call *SubmitCall, lanes []lanes.Made) submit.Submission {
 	made := submit.Submission{
 		Tenant: call.Tenant, User: call.User, Batch: call.Batch, Atomic: call.Atomic, Idempotency: call.Idempotency, Render: call.Render, Workflow: call.Workflow, RerunOf: call.RerunOf,
 		Jobs: make([]submit.NewJob, len(call.Jobs)), Refused: call.Refused, Span: call.Span,
@@ -168,7 +168,7 @@ func refuse(refused []*problem.Problem, n, i int, why *problem.Problem) []*probl
 	return own
 }
 
-func (d *Dispatcher) newJob(call *SubmitCall, i int, lane directory.LaneID) submit.NewJob {
+func (d *Dispatcher) newJob(call *SubmitCall, i int, lane lanes.ID) submit.NewJob {
 	request := &call.Jobs[i]
 	name := queueOf(request)
 	settings := d.lanes.Settings(call.Tenant, name)
@@ -239,8 +239,8 @@ func queueOf(request *api.SubmitRequest) string {
 }
 
 // laneOf is the lane of a job: a user with a running cap of his own has lanes of his own.
-func (d *Dispatcher) laneOf(owner tenant.ID, name, jobType string, tags []string, user *string) directory.LaneKey {
-	key := directory.NewLaneKey(owner, name, jobType, tags)
+func (d *Dispatcher) laneOf(owner tenant.ID, name, jobType string, tags []string, user *string) lanes.Key {
+	key := lanes.NewKey(owner, name, jobType, tags)
 	if user != nil && d.limits.For(owner, *user).UserMaxRunning != nil {
 		return key.Of(*user)
 	}

@@ -6,24 +6,24 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
 // laneMap is the lanes of some calls, by request.
-type laneMap map[directory.LaneAsk]directory.MadeLane
+type laneMap map[lanes.Ask]lanes.Made
 
 // laneAsks are the lanes that a call's jobs need, one for each; zero for a refused job.
-func (d *Dispatcher) laneAsks(call *SubmitCall) []directory.LaneAsk {
-	asks := make([]directory.LaneAsk, len(call.Jobs))
+func (d *Dispatcher) laneAsks(call *SubmitCall) []lanes.Ask {
+	asks := make([]lanes.Ask, len(call.Jobs))
 	for i := range call.Jobs {
 		if call.Refused != nil && call.Refused[i] != nil {
 			continue
 		}
 		request := &call.Jobs[i]
-		asks[i] = directory.LaneAsk{
-			LaneKey: d.laneOf(call.Tenant, queueOf(request), request.Type, request.Tags, request.User), For: null.Or(request.User, ""),
+		asks[i] = lanes.Ask{
+			Key: d.laneOf(call.Tenant, queueOf(request), request.Type, request.Tags, request.User), For: null.Or(request.User, ""),
 		}
 	}
 	return asks
@@ -32,11 +32,11 @@ func (d *Dispatcher) laneAsks(call *SubmitCall) []directory.LaneAsk {
 // lanesOf gives the lanes of all calls, one for each job, and makes those that are not cached: each
 // tenant's with one statement, all tenants' in parallel. A shared call that would have to ask
 // PostgreSQL is answered Alone.
-func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []SubmitAnswer) [][]directory.MadeLane {
+func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []SubmitAnswer) [][]lanes.Made {
 	found := laneMap{}
 	// Each job's lane is computed once: after a change of limits it would be another.
-	asks := make([][]directory.LaneAsk, len(calls))
-	wanted := map[tenant.ID]map[directory.LaneAsk]bool{}
+	asks := make([][]lanes.Ask, len(calls))
+	wanted := map[tenant.ID]map[lanes.Ask]bool{}
 	for i := range calls {
 		call := &calls[i]
 		if call.Shared && !d.limits.Known(call.Tenant) {
@@ -66,19 +66,19 @@ func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []
 			}
 		}
 	}
-	lanes := make([][]directory.MadeLane, len(calls))
+	all := make([][]lanes.Made, len(calls))
 	for i := range asks {
-		lanes[i] = make([]directory.MadeLane, len(asks[i]))
+		all[i] = make([]lanes.Made, len(asks[i]))
 		for j, ask := range asks[i] {
-			lanes[i][j] = found[ask]
+			all[i][j] = found[ask]
 		}
 	}
-	return lanes
+	return all
 }
 
 // lacks says whether a lane that the call needs was not found: a failure to make lanes is not one of calls that need
 // none.
-func lacks(call *SubmitCall, asks []directory.LaneAsk, found laneMap) bool {
+func lacks(call *SubmitCall, asks []lanes.Ask, found laneMap) bool {
 	for i, ask := range asks {
 		if call.Refused != nil && call.Refused[i] != nil {
 			continue
@@ -91,8 +91,8 @@ func lacks(call *SubmitCall, asks []directory.LaneAsk, found laneMap) bool {
 }
 
 // cachedLanes adds the cached lanes of a call to found, and gives the others.
-func (d *Dispatcher) cachedLanes(call *SubmitCall, asks []directory.LaneAsk, found laneMap) map[directory.LaneAsk]bool {
-	unknown := map[directory.LaneAsk]bool{}
+func (d *Dispatcher) cachedLanes(call *SubmitCall, asks []lanes.Ask, found laneMap) map[lanes.Ask]bool {
+	unknown := map[lanes.Ask]bool{}
 	for i, ask := range asks {
 		if call.Refused != nil && call.Refused[i] != nil {
 			continue
@@ -110,7 +110,7 @@ func (d *Dispatcher) cachedLanes(call *SubmitCall, asks []directory.LaneAsk, fou
 }
 
 // makeLanes makes lanes of several tenants, and gives the errors by tenant.
-func (d *Dispatcher) makeLanes(ctx context.Context, wanted map[tenant.ID]map[directory.LaneAsk]bool, found laneMap) map[tenant.ID]error {
+func (d *Dispatcher) makeLanes(ctx context.Context, wanted map[tenant.ID]map[lanes.Ask]bool, found laneMap) map[tenant.ID]error {
 	var mu sync.Mutex
 	failed := map[tenant.ID]error{}
 	var all sync.WaitGroup

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -101,7 +101,7 @@ func TestTooManyLanesRefuseTheJobNotTheBatch(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.exec(`INSERT INTO lanes (tenant_id, queue, type, tags, created_at)
-		SELECT $1, 'full', 'test', ARRAY['t' || n], statement_timestamp() FROM generate_series(1, $2::integer) AS n`, f.tenant, directory.MaxLanes-1)
+		SELECT $1, 'full', 'test', ARRAY['t' || n], statement_timestamp() FROM generate_series(1, $2::integer) AS n`, f.tenant, lanes.Max-1)
 	f.lane(plain()) // the last one; which of several new ones would get it is open
 	batch := f.call(plain(), tagged("new"), plain())
 	single, neighbour := f.call(tagged("newer")), f.call(plain())

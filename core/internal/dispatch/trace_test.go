@@ -13,7 +13,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
@@ -111,18 +111,18 @@ func TestAttemptsAreSpansOfTheirJobs(t *testing.T) {
 	}
 	calls[len(ends)] = f.tracedCall(unsampled)
 	f.accepted(f.d.Submit(t.Context(), calls)...)
-	jobs, err := f.d.Claim(t.Context(), dispatch.ClaimCall{Owner: f.tenant, WorkerID: "w", Queues: []string{api.DefaultQueue}, Max: 10})
-	if err != nil || len(jobs) != len(calls) {
-		t.Fatalf("claimed %d, %v", len(jobs), err)
+	found, err := f.d.Claim(t.Context(), dispatch.ClaimCall{Owner: f.tenant, WorkerID: "w", Queues: []string{api.DefaultQueue}, Max: 10})
+	if err != nil || len(found) != len(calls) {
+		t.Fatalf("claimed %d, %v", len(found), err)
 	}
 	outcome := map[uuid.UUID]string{calls[len(ends)].IDs[0]: api.KindComplete}
 	for i, end := range ends {
 		outcome[calls[i].IDs[0]] = end
 	}
-	var endings []queue.Ending
-	for i := range jobs {
-		if kind := outcome[jobs[i].ID]; kind != "lease_expired" {
-			endings = append(endings, queue.Ending{Lease: jobs[i].Lease(), Kind: kind, Error: &api.JobError{Type: "broken"}})
+	var endings []jobs.Ending
+	for i := range found {
+		if kind := outcome[found[i].ID]; kind != "lease_expired" {
+			endings = append(endings, jobs.Ending{Lease: found[i].Lease(), Kind: kind, Error: &api.JobError{Type: "broken"}})
 		}
 	}
 	for _, ended := range f.d.End(telemetry.Under(t.Context(), parentB), endings) {

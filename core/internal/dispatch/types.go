@@ -17,7 +17,7 @@ func (d *Dispatcher) TypesVersionOf(ctx context.Context, owner tenant.ID) (int64
 	if d.limits.Known(owner) {
 		return d.limits.TypesVersion(owner), nil
 	}
-	found, err := d.store.Directory.TenantLimitsOf(ctx, owner)
+	found, err := d.store.Tenants.LimitsOf(ctx, owner)
 	if err != nil || len(found) == 0 {
 		return 0, err
 	}

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/workers"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -116,7 +116,7 @@ func TestTypesWithoutAWorker(t *testing.T) {
 	if got := fmt.Sprint(shown.Unserved); got != "[{other []} {served [gpu]}]" {
 		t.Errorf("unserved: %s", got)
 	}
-	workers, err := f.store.Directory.ListWorkers(t.Context(), f.tenant, "", 10)
+	workers, err := f.store.Workers.List(t.Context(), f.tenant, "", 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestTheTypesOfAWorker(t *testing.T) {
 	for _, c := range []struct{ types, want []string }{
 		{[]string{"b"}, []string{"b"}}, {[]string{"a"}, []string{"a", "b"}}, {[]string{"b"}, []string{"a", "b"}}, {nil, nil}, {[]string{"c"}, []string{"c"}},
 	} {
-		worker, _, err := f.store.Directory.SeenClaiming(t.Context(), f.tenant, "w", directory.Claiming{Queues: []string{"default"}, Types: c.types})
+		worker, _, err := f.store.Workers.SeenClaiming(t.Context(), f.tenant, "w", workers.Claiming{Queues: []string{"default"}, Types: c.types})
 		if err != nil || !slices.Equal(worker.Types, c.want) || (worker.Types == nil) != (c.want == nil) {
 			t.Errorf("after a claim of %v the types are %v (%v), want %v", c.types, worker.Types, err, c.want)
 		}
@@ -177,8 +177,8 @@ func TestACapOnAType(t *testing.T) {
 	}
 	f.noDrift()
 	for i, kind := range []string{api.KindComplete, api.KindRelease, api.KindSnooze} {
-		ending := queue.Ending{Lease: running[i].Lease(), Kind: kind, Delay: time.Hour}
-		if ended := f.d.End(t.Context(), []queue.Ending{ending}); ended[0].Err != nil {
+		ending := jobs.Ending{Lease: running[i].Lease(), Kind: kind, Delay: time.Hour}
+		if ended := f.d.End(t.Context(), []jobs.Ending{ending}); ended[0].Err != nil {
 			t.Fatal(ended[0].Err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/watch"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -65,7 +65,7 @@ func TestEachVersionIsSeen(t *testing.T) {
 	}
 	report := func(percent float64) {
 		t.Helper()
-		if _, err := f.d.Heartbeat(t.Context(), []queue.Report{{Lease: lease, Progress: &api.Progress{Percent: &percent}}}); err != nil {
+		if _, err := f.d.Heartbeat(t.Context(), []jobs.Report{{Lease: lease, Progress: &api.Progress{Percent: &percent}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -79,6 +79,6 @@ func TestEachVersionIsSeen(t *testing.T) {
 			t.Fatal(err)
 		}
 	}, func(j api.Job) bool { return j.CancelRequested })
-	step("the end", func() { f.d.End(t.Context(), []queue.Ending{{Lease: lease, Kind: api.KindComplete}}) },
+	step("the end", func() { f.d.End(t.Context(), []jobs.Ending{{Lease: lease, Kind: api.KindComplete}}) },
 		func(j api.Job) bool { return j.State == api.StateCompleted })
 }

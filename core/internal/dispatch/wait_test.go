@@ -11,7 +11,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -55,11 +55,11 @@ func TestOutcomesWakeParkedClaims(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.submit(plain())
-	for _, ending := range []queue.Ending{{Kind: api.KindRelease}, {Kind: api.KindSnooze}} {
+	for _, ending := range []jobs.Ending{{Kind: api.KindRelease}, {Kind: api.KindSnooze}} {
 		taken := f.claim(f.claimCall())
 		waiting := f.park(t.Context(), f.waitCall())[0]
 		ending.Lease = taken[0].Lease()
-		if ended := f.d.End(t.Context(), []queue.Ending{ending})[0]; ended.Err != nil {
+		if ended := f.d.End(t.Context(), []jobs.Ending{ending})[0]; ended.Err != nil {
 			t.Fatal(ended.Err)
 		}
 		got := <-waiting
@@ -112,7 +112,7 @@ func TestAHintFromAnotherCoreWakes(t *testing.T) {
 	waiting := f.park(t.Context(), f.waitCall())[0]
 	answers := other.Submit(t.Context(), []dispatch.SubmitCall{f.call(plain())})
 	f.accepted(answers...)
-	f.d.WakeHere([]queue.Waiting{{Ready: answers[0].Ready[0], Jobs: 1}})
+	f.d.WakeHere([]jobs.Waiting{{Ready: answers[0].Ready[0], Jobs: 1}})
 	if got := <-waiting; len(got.jobs) != 1 {
 		t.Errorf("claim = %+v, %v", got.jobs, got.err)
 	}
@@ -254,8 +254,8 @@ func TestAHintOfManyListsWakesAfterTheLast(t *testing.T) {
 	low.Priority, high.Priority = new(0), new(api.MaxPriority)
 	answers := other.Submit(t.Context(), []dispatch.SubmitCall{f.call(low), f.call(high)})
 	f.accepted(answers...)
-	hint := slices.Repeat([]queue.Waiting{{Ready: answers[0].Ready[0], Jobs: 1}}, 10_000)
-	f.d.WakeHere(append(hint, queue.Waiting{Ready: answers[1].Ready[0], Jobs: 1}))
+	hint := slices.Repeat([]jobs.Waiting{{Ready: answers[0].Ready[0], Jobs: 1}}, 10_000)
+	f.d.WakeHere(append(hint, jobs.Waiting{Ready: answers[1].Ready[0], Jobs: 1}))
 	if got := <-waiting; len(got.jobs) != 1 || got.jobs[0].Priority != api.MaxPriority {
 		t.Errorf("claim = %+v, %v", got.jobs, got.err)
 	}

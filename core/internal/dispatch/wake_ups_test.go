@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/watch"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -30,7 +30,7 @@ func TestADiscardWakesWhoWatches(t *testing.T) {
 	f := newFixture(t)
 	id := f.submit(plain())[0]
 	lease := f.claim(f.claimCall())[0].Lease()
-	if ended := f.d.End(t.Context(), []queue.Ending{{Lease: lease, Kind: api.KindFail, Permanent: true}})[0]; ended.Err != nil {
+	if ended := f.d.End(t.Context(), []jobs.Ending{{Lease: lease, Kind: api.KindFail, Permanent: true}})[0]; ended.Err != nil {
 		t.Fatal(ended.Err)
 	}
 	answered := make(chan error, 1)

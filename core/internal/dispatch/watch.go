@@ -15,7 +15,7 @@ import (
 // wait is over. An unknown job is store.ErrNotFound.
 func (d *Dispatcher) WaitJob(ctx context.Context, call watch.Call) (api.Job, error) {
 	return d.watches.Wait(ctx, call, d.draining, func(ctx context.Context) (api.Job, error) {
-		return d.store.Jobs.Get(ctx, call.Tenant, call.User, call.ID)
+		return d.store.JobReads.Get(ctx, call.Tenant, call.User, call.ID)
 	})
 }
 
@@ -48,7 +48,7 @@ func (d *Dispatcher) pollWatches(ctx context.Context) {
 			continue
 		}
 		begun := time.Now()
-		looks, err := d.store.Jobs.Looks(ctx, ids)
+		looks, err := d.store.JobReads.Looks(ctx, ids)
 		if err != nil && ctx.Err() == nil {
 			d.log.WarnContext(ctx, "watched jobs are not polled for", "error", err)
 		}

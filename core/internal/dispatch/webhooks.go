@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/delivery"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/webhook"
@@ -143,10 +143,10 @@ func (d *Dispatcher) Deliver(ctx context.Context, owner tenant.ID) (done int, mo
 
 // deliveryLanes fills in the lanes of a step.
 func (d *Dispatcher) deliveryLanes(ctx context.Context, step *delivery.Step) error {
-	asks := make([]directory.LaneAsk, 0, len(step.Lanes))
+	asks := make([]lanes.Ask, 0, len(step.Lanes))
 	names := make([]delivery.Lane, 0, len(step.Lanes))
 	for name := range step.Lanes {
-		asks, names = append(asks, directory.LaneAsk{LaneKey: name.Key(step.Tenant)}), append(names, name)
+		asks, names = append(asks, lanes.Ask{Key: name.Key(step.Tenant)}), append(names, name)
 	}
 	if len(asks) == 0 {
 		return nil
@@ -157,7 +157,7 @@ func (d *Dispatcher) deliveryLanes(ctx context.Context, step *delivery.Step) err
 	}
 	for i, name := range names {
 		if made[i].Full != 0 {
-			return directory.ErrTooManyLanes
+			return lanes.ErrTooMany
 		}
 		step.Lanes[name] = made[i].ID
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -40,7 +40,7 @@ func (d *Dispatcher) CancelWorkflow(ctx context.Context, owner tenant.ID, user s
 			}
 			d.metrics.Cancelled.Add(float64(len(ended)))
 			d.countReaped(ended)
-			d.Ended(queue.IDs(ended)...)
+			d.Ended(jobs.IDs(ended)...)
 			d.watches.WakeForVersion(requested...)
 		}
 	}

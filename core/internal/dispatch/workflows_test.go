@@ -13,7 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/workflow"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -60,11 +60,11 @@ func (f *flow) followUps() {
 	}
 }
 
-func (f *flow) end(jobs []claim.Job, kind string) {
+func (f *flow) end(found []claim.Job, kind string) {
 	f.Helper()
-	endings := make([]queue.Ending, len(jobs))
-	for i := range jobs {
-		endings[i] = queue.Ending{Lease: jobs[i].Lease(), Kind: kind}
+	endings := make([]jobs.Ending, len(found))
+	for i := range found {
+		endings[i] = jobs.Ending{Lease: found[i].Lease(), Kind: kind}
 		if kind == api.KindFail {
 			endings[i].Permanent, endings[i].Error = true, &api.JobError{Type: "e"}
 		}

@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/explain"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -24,7 +24,7 @@ const (
 
 // refuseLate finds the jobs of a call whose turn is likely to come later than they may wait. alone says that it would have
 // to ask PostgreSQL in a shared call, and has done nothing. A call without max_wait_ms pays nothing.
-func (d *Dispatcher) refuseLate(ctx context.Context, call *SubmitCall, lanes []directory.MadeLane) (alone bool) {
+func (d *Dispatcher) refuseLate(ctx context.Context, call *SubmitCall, lanes []lanes.Made) (alone bool) {
 	var turns map[waitKey]explain.Turn
 	reads := 0
 	for i := range call.Jobs {

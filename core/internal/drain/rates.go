@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -23,7 +23,7 @@ const (
 
 // Start is a job that a claim of this core has leased.
 type Start struct {
-	Lane  directory.LaneID
+	Lane  lanes.ID
 	Queue tenant.QueueKey
 	// User is set where the user's starts are counted.
 	User   string
@@ -52,7 +52,7 @@ type Rates struct {
 // line is a queue's meter, with the part of each lane in its starts.
 type line struct {
 	meter
-	lanes map[directory.LaneID]*part
+	lanes map[lanes.ID]*part
 	// touched are those with starts in the open interval.
 	touched []*part
 }
@@ -74,7 +74,7 @@ func (p *part) decay(to time.Time) {
 // reported is what other cores have told, by lane, by queue, by tenant and by user.
 type reported struct {
 	cores   int
-	lanes   map[directory.LaneID]pace
+	lanes   map[lanes.ID]pace
 	queues  map[tenant.QueueKey]pace
 	tenants map[tenant.ID]float64
 	users   map[UserKey]float64
@@ -117,7 +117,7 @@ func (r *Rates) ofQueue(now time.Time, starts []Start, left func(tenant.QueueKey
 		if len(r.queues) >= maxMeters {
 			return
 		}
-		one = &line{lanes: map[directory.LaneID]*part{}}
+		one = &line{lanes: map[lanes.ID]*part{}}
 		r.queues[starts[0].Queue] = one
 	}
 	waited := starts[0].Waited
@@ -172,7 +172,7 @@ func (l *line) paceOf(lane *part, now time.Time) (pace, bool) {
 }
 
 // Line gives how fast some lanes of one queue move together while jobs wait in them; false where it is not known.
-func (r *Rates) Line(now time.Time, key tenant.QueueKey, lanes []directory.LaneID) (perSecond float64, known bool) {
+func (r *Rates) Line(now time.Time, key tenant.QueueKey, lanes []lanes.ID) (perSecond float64, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all total
@@ -296,9 +296,9 @@ func (r *Rates) Report(now time.Time) Report {
 }
 
 // Heard takes the reports of the other cores, in the place of those before; find gives a lane by its id, if it is known.
-func (r *Rates) Heard(now time.Time, reports []Report, find func(directory.LaneID) (directory.Lane, bool)) {
+func (r *Rates) Heard(now time.Time, reports []Report, find func(lanes.ID) (lanes.Lane, bool)) {
 	made := reported{
-		cores: len(reports), lanes: map[directory.LaneID]pace{}, queues: map[tenant.QueueKey]pace{},
+		cores: len(reports), lanes: map[lanes.ID]pace{}, queues: map[tenant.QueueKey]pace{},
 		tenants: map[tenant.ID]float64{}, users: map[UserKey]float64{},
 	}
 	for _, report := range reports {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/caps"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
 func backlog(tenant.QueueKey) bool { return true }
@@ -26,8 +26,8 @@ func about(t *testing.T, what string, got, want float64) {
 func TestRatesOfTwoCores(t *testing.T) {
 	t.Parallel()
 	key := tenant.QueueKey{Tenant: uuid.New(), Name: "q"}
-	find := func(id directory.LaneID) (directory.Lane, bool) {
-		return directory.Lane{ID: id, LaneKey: directory.NewLaneKey(key.Tenant, key.Name, "t", nil)}, id < 3
+	find := func(id lanes.ID) (lanes.Lane, bool) {
+		return lanes.Lane{ID: id, Key: lanes.NewKey(key.Tenant, key.Name, "t", nil)}, id < 3
 	}
 	one, two := NewRates(), NewRates()
 	now := time.Unix(1e9, 0)
@@ -38,9 +38,9 @@ func TestRatesOfTwoCores(t *testing.T) {
 	}
 	check := func(lane1, both, ada float64) {
 		t.Helper()
-		got, _ := one.Line(now, key, []directory.LaneID{1})
+		got, _ := one.Line(now, key, []lanes.ID{1})
 		about(t, "lane 1", got, lane1)
-		got, _ = one.Line(now, key, []directory.LaneID{1, 2, 7})
+		got, _ = one.Line(now, key, []lanes.ID{1, 2, 7})
 		about(t, "both lanes", got, both)
 		about(t, "the queue", one.OfQueue(now, key), both)
 		about(t, "the tenant", one.OfTenant(now, key.Tenant), both)
@@ -53,7 +53,7 @@ func TestRatesOfTwoCores(t *testing.T) {
 		t.Errorf("%d cores", got)
 	}
 	now = now.Add(heardMost + time.Second)
-	if got, known := one.Line(now, key, []directory.LaneID{1}); known {
+	if got, known := one.Line(now, key, []lanes.ID{1}); known {
 		t.Errorf("%v a second after a pause", got)
 	}
 	now = now.Add(forgotten)
@@ -71,7 +71,7 @@ func TestReportIsBounded(t *testing.T) {
 		now = now.Add(time.Second)
 		for i := range 3000 {
 			key := tenant.QueueKey{Tenant: uuid.UUID{byte(i), byte(i >> 8)}, Name: "q"}
-			r.Started(now, slices.Repeat([]Start{{Lane: directory.LaneID(i), Queue: key, Waited: time.Minute}}, 1+i%2), backlog)
+			r.Started(now, slices.Repeat([]Start{{Lane: lanes.ID(i), Queue: key, Waited: time.Minute}}, 1+i%2), backlog)
 		}
 	}
 	made := r.Report(now)
@@ -90,7 +90,7 @@ func TestTurns(t *testing.T) {
 	t.Parallel()
 	var turns Turns
 	now := time.Unix(1e9, 0)
-	key, other := usage.CountKey{Counter: usage.ActiveTenant}, usage.CountKey{Counter: usage.ActiveQueue}
+	key, other := caps.CountKey{Counter: caps.ActiveTenant}, caps.CountKey{Counter: caps.ActiveQueue}
 	var before time.Duration
 	for i := range 100 {
 		wait := turns.Next(now, key, 8, 0)
@@ -120,7 +120,7 @@ func BenchmarkStarted(b *testing.B) {
 	starts := make([]Start, 100)
 	owner := uuid.New()
 	for i := range starts {
-		starts[i] = Start{Lane: directory.LaneID(i / 10), Queue: tenant.QueueKey{Tenant: owner, Name: "q"}, Waited: time.Minute}
+		starts[i] = Start{Lane: lanes.ID(i / 10), Queue: tenant.QueueKey{Tenant: owner, Name: "q"}, Waited: time.Minute}
 	}
 	now := time.Now()
 	for b.Loop() {

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
@@ -21,7 +21,7 @@ type Report struct {
 // LaneRate is how many jobs of a lane start in a second in one core, Busy the part of the time in which jobs waited in
 // its queue.
 type LaneRate struct {
-	Lane            directory.LaneID
+	Lane            lanes.ID
 	PerSecond, Busy float64
 	BusyKnown       bool
 }
@@ -65,7 +65,7 @@ SET reported_at = excluded.reported_at, lanes = excluded.lanes, rates = excluded
 // ReportDrain stores a core's report, and reads those of the others.
 func (s *Reports) ReportDrain(ctx context.Context, core uuid.UUID, report Report) ([]Report, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	lanes, rates, busy, busyKnown := make([]directory.LaneID, len(report.Lanes)), make([]float32, len(report.Lanes)), make([]float32, len(report.Lanes)), make([]bool, len(report.Lanes))
+	lanes, rates, busy, busyKnown := make([]lanes.ID, len(report.Lanes)), make([]float32, len(report.Lanes)), make([]float32, len(report.Lanes)), make([]bool, len(report.Lanes))
 	for i, one := range report.Lanes {
 		lanes[i], rates[i], busy[i], busyKnown[i] = one.Lane, float32(one.PerSecond), float32(one.Busy), one.BusyKnown
 	}
@@ -93,7 +93,7 @@ func (s *Reports) DrainReports(ctx context.Context, core uuid.UUID) ([]Report, e
 }
 
 func scanReport(row pgx.CollectableRow) (report Report, err error) {
-	var lanes []directory.LaneID
+	var lanes []lanes.ID
 	var rates, busy, userRates []float32
 	var busyKnown []bool
 	var tenants []tenant.ID

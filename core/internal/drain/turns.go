@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 )
 
 const (
@@ -22,12 +22,12 @@ const (
 // places are freed.
 type Turns struct {
 	mu   sync.Mutex
-	next map[usage.CountKey]time.Time
+	next map[caps.CountKey]time.Time
 }
 
 // Next gives how long the next caller waits for a place under a cap that frees so many in a second. random is from 0 to
 // below 1.
-func (t *Turns) Next(now time.Time, key usage.CountKey, perSecond, random float64) time.Duration {
+func (t *Turns) Next(now time.Time, key caps.CountKey, perSecond, random float64) time.Duration {
 	gap := time.Duration(float64(time.Second) / (surplus * perSecond))
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -39,7 +39,7 @@ func (t *Turns) Next(now time.Time, key usage.CountKey, perSecond, random float6
 		return mostTurn/2 + time.Duration(random*float64(mostTurn/2))
 	}
 	if t.next == nil || len(t.next) >= maxTurns {
-		t.next = map[usage.CountKey]time.Time{}
+		t.next = map[caps.CountKey]time.Time{}
 	}
 	t.next[key] = turn.Add(gap)
 	return max(turn.Sub(now), leastTurn+time.Duration(random*float64(leastTurn)))

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -23,7 +23,7 @@ type Facts struct {
 	Breaker *api.Breaker
 	Workers Workers
 	// Caps are the caps on the start of a queued job, with their use.
-	Caps  []usage.FullCap
+	Caps  []caps.FullCap
 	Rates []Rate
 	// Ahead are the jobs of its lane before it, api.MaxCountedAhead+1 at most.
 	Ahead int64
@@ -202,10 +202,10 @@ func (f *Facts) inLine() api.Reason {
 	return api.Reason{Code: api.WhyInLine, Detail: detail, Frees: "A worker claims it."}
 }
 
-func fullCap(c usage.FullCap) api.Reason {
-	of := map[usage.Counter]string{
-		usage.RunningTenant: api.OfTenant, usage.RunningUser: api.OfUser, usage.RunningQueue: api.OfQueue,
-		usage.RunningType: api.OfType, usage.RunningAll: api.OfInstallation,
+func fullCap(c caps.FullCap) api.Reason {
+	of := map[caps.Counter]string{
+		caps.RunningTenant: api.OfTenant, caps.RunningUser: api.OfUser, caps.RunningQueue: api.OfQueue,
+		caps.RunningType: api.OfType, caps.RunningAll: api.OfInstallation,
 	}[c.Counter]
 	reason := api.Reason{
 		Code: api.WhyRunningCap, Limit: new(c.Limit), Current: new(c.Used), Of: &of,
@@ -214,7 +214,7 @@ func fullCap(c usage.FullCap) api.Reason {
 	if c.Limit == 0 {
 		reason.Detail, reason.Frees = "The "+of+" may run no jobs: its maximum is 0.", "The maximum is raised."
 	}
-	if c.Counter == usage.RunningAll { // its use is that of other tenants
+	if c.Counter == caps.RunningAll { // its use is that of other tenants
 		reason.Current, reason.Detail = nil, "The installation runs as many jobs as it may."
 	}
 	return reason

@@ -12,7 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/failover"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -25,7 +25,7 @@ func TestWhatAStandbyDidNotReceive(t *testing.T) {
 	f := celltest.NewFixture(t)
 	f.Exec(`INSERT INTO job_stats VALUES ($1, '', 0, now(), 1, 1, 1, 1, 1, 1, 1, 1)`, f.Tenant)
 	kept := f.Submit(f.Jobs(9)...)
-	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
+	f.MustEnd(jobs.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 	running := f.ClaimOne()
 	f.Store.Close()
 	if err := f.Direct.Close(t.Context()); err != nil {
@@ -40,7 +40,7 @@ func TestWhatAStandbyDidNotReceive(t *testing.T) {
 	}
 	for i, kind := range []string{api.KindComplete, api.KindFail} {
 		one := old.ClaimOne()
-		old.MustEnd(queue.Ending{Lease: one.Lease(), Kind: kind, Permanent: true, Error: &api.JobError{Type: "t", Message: "m"}})
+		old.MustEnd(jobs.Ending{Lease: one.Lease(), Kind: kind, Permanent: true, Error: &api.JobError{Type: "t", Message: "m"}})
 		expect([]string{"not ended, was completed", "not ended, was dead_letter"}[i], one.ID)
 	}
 	undone := old.ClaimOne()
@@ -50,10 +50,10 @@ func TestWhatAStandbyDidNotReceive(t *testing.T) {
 	}
 	lane := old.NewLane(f.Tenant, "default", "apart")
 	ended := old.Submit(old.Job(func(j *submit.NewJob) { j.Lane, j.Tags = lane.ID, []string{"apart"} }))[0]
-	old.MustEnd(queue.Ending{Lease: old.Claim(1, time.Minute, lane)[0].Lease(), Kind: api.KindComplete})
+	old.MustEnd(jobs.Ending{Lease: old.Claim(1, time.Minute, lane)[0].Lease(), Kind: api.KindComplete})
 	expect("lost, completed", ended)
 	operator := audit.WithActor(t.Context(), audit.Actor{Kind: "operator"})
-	if _, err := old.Store.Directory.PatchTenant(operator, f.Tenant, api.TenantPatch{Weight: new(7)}); err != nil {
+	if _, err := old.Store.Tenants.Patch(operator, f.Tenant, api.TenantPatch{Weight: new(7)}); err != nil {
 		t.Fatal(err)
 	}
 	var at time.Time
@@ -62,7 +62,7 @@ func TestWhatAStandbyDidNotReceive(t *testing.T) {
 	}
 	want = append(want, fmt.Sprintf("change lost: tenant %s: %s %[1]s, at %[3]s, by operator", f.Tenant, api.AuditTenantPatch, at.UTC().Format("2006-01-02T15:04:05.000Z")))
 
-	promoted.MustEnd(queue.Ending{Lease: running.Lease(), Kind: api.KindComplete})
+	promoted.MustEnd(jobs.Ending{Lease: running.Lease(), Kind: api.KindComplete})
 	promoted.Submit(promoted.Job())
 	var got []string
 	if err := failover.Lost(t.Context(), old.Store, promoted.Store, time.Hour, func(line string) { got = append(got, line) }); err != nil {
@@ -92,7 +92,7 @@ func TestTheOldPrimaryIsOnlyRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer old.Close()
-	if _, err := old.Directory.CreateTenant(t.Context(), uuid.Must(uuid.NewV7()), api.TenantRequest{Name: "test"}); err == nil {
+	if _, err := old.Tenants.Create(t.Context(), uuid.Must(uuid.NewV7()), api.TenantRequest{Name: "test"}); err == nil {
 		t.Error("it can write")
 	}
 	if err := failover.Lost(t.Context(), old, f.Store, time.Hour, func(line string) { t.Errorf("a database and itself: %s", line) }); err != nil {

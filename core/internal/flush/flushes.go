@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -42,9 +42,9 @@ type (
 	submitGroup = batch.Batcher[*submit.Submission, submit.Answer]
 	// SubmitResult is the result of a submission.
 	SubmitResult = batch.Result[submit.Answer]
-	endResult    = batch.Result[queue.Ended]
+	endResult    = batch.Result[jobs.Ended]
 	// HeartbeatResult is the state of a lease; nil for a lost one.
-	HeartbeatResult = batch.Result[*queue.Beat]
+	HeartbeatResult = batch.Result[*jobs.Beat]
 )
 
 // Flushes are this core's group commits. Plain submits of all tenants share one group, large ones
@@ -55,11 +55,11 @@ type Flushes struct {
 	traces Traces
 	// onStored and onEnd process the results of a flush, also for callers that have left.
 	onStored func([]submit.Answer)
-	onEnd    func(context.Context, []queue.Ending, []queue.Ended)
+	onEnd    func(context.Context, []jobs.Ending, []jobs.Ended)
 	plain    *submitGroup
 	large    *submitGroup
-	ends     *batch.Batcher[queue.Ending, queue.Ended]
-	beats    *batch.Batcher[queue.Report, *queue.Beat]
+	ends     *batch.Batcher[jobs.Ending, jobs.Ended]
+	beats    *batch.Batcher[jobs.Report, *jobs.Beat]
 
 	mu      sync.Mutex
 	guarded map[tenant.ID]*guardedGroup
@@ -74,14 +74,14 @@ type guardedGroup struct {
 }
 
 // New makes them. onStored and onEnd are called after each flush, also for callers that have left.
-func New(store *cell.Cell, made Traces, onStored func([]submit.Answer), onEnd func(context.Context, []queue.Ending, []queue.Ended)) *Flushes {
+func New(store *cell.Cell, made Traces, onStored func([]submit.Answer), onEnd func(context.Context, []jobs.Ending, []jobs.Ended)) *Flushes {
 	f := &Flushes{store: store, traces: made, onStored: onStored, onEnd: onEnd, guarded: map[tenant.ID]*guardedGroup{}, slots: make(chan struct{}, guardedFlushes)}
 	f.plain, f.large = newSubmitGroup(f.submitPlain), newSubmitGroup(f.submitPlain)
-	f.ends = batch.New(batch.Options[queue.Ending, queue.Ended]{
+	f.ends = batch.New(batch.Options[jobs.Ending, jobs.Ended]{
 		MaxWeight: MaxJobs, Capacity: MaxWaiting, Timeout: Timeout,
-		Owner:  func(e queue.Ending) any { return e.Lease.Tenant },
-		Weight: func(e queue.Ending) int { return 1 + len(e.Result)/bytesPerJob },
-		Flush: func(ctx context.Context, endings []queue.Ending) []endResult {
+		Owner:  func(e jobs.Ending) any { return e.Lease.Tenant },
+		Weight: func(e jobs.Ending) int { return 1 + len(e.Result)/bytesPerJob },
+		Flush: func(ctx context.Context, endings []jobs.Ending) []endResult {
 			ctx, span := made.Flush(ctx, "outcomes", len(endings), func(i int) trace.SpanContext { return endings[i].Span })
 			defer span.End()
 			ended := store.Jobs.End(ctx, endings)
@@ -93,10 +93,10 @@ func New(store *cell.Cell, made Traces, onStored func([]submit.Answer), onEnd fu
 			return results
 		},
 	})
-	f.beats = batch.New(batch.Options[queue.Report, *queue.Beat]{
+	f.beats = batch.New(batch.Options[jobs.Report, *jobs.Beat]{
 		MaxWeight: MaxJobs, Capacity: MaxWaiting, Timeout: Timeout, Flush: f.beat,
-		Owner:  func(r queue.Report) any { return r.Tenant },
-		Weight: func(r queue.Report) int { return 1 + len(r.Checkpoint)/bytesPerJob },
+		Owner:  func(r jobs.Report) any { return r.Tenant },
+		Weight: func(r jobs.Report) int { return 1 + len(r.Checkpoint)/bytesPerJob },
 	})
 	return f
 }
@@ -237,7 +237,7 @@ func (f *Flushes) storeAll(ctx context.Context, submissions []*submit.Submission
 	case store.Deadlocked(err) && len(byTenant(submissions)) > 1:
 		f.storeParts(ctx, submissions, results, byTenant(submissions))
 	case len(submissions) == 1 || !store.Definite(err) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOverloaded) ||
-		errors.Is(err, queue.ErrIdempotencyInFlight):
+		errors.Is(err, jobs.ErrIdempotencyInFlight):
 		for i := range results {
 			results[i].Err = err
 		}
@@ -286,8 +286,8 @@ func (f *Flushes) storeParts(ctx context.Context, submissions []*submit.Submissi
 }
 
 // End ends attempts with the next flush.
-func (f *Flushes) End(ctx context.Context, endings []queue.Ending) []queue.Ended {
-	ended := make([]queue.Ended, len(endings))
+func (f *Flushes) End(ctx context.Context, endings []jobs.Ending) []jobs.Ended {
+	ended := make([]jobs.Ended, len(endings))
 	if request := f.traces.RequestSpan(ctx); request.IsValid() {
 		for i := range endings {
 			endings[i].Span = request
@@ -296,14 +296,14 @@ func (f *Flushes) End(ctx context.Context, endings []queue.Ending) []queue.Ended
 	for i, result := range f.ends.DoAll(ctx, endings) {
 		ended[i] = result.Value
 		if result.Err != nil {
-			ended[i] = queue.Ended{Err: WaitError(result.Err)}
+			ended[i] = jobs.Ended{Err: WaitError(result.Err)}
 		}
 	}
 	return ended
 }
 
 // Heartbeat extends leases, with what their holders report, in the next flush; nil for a lost one.
-func (f *Flushes) Heartbeat(ctx context.Context, reports []queue.Report) []HeartbeatResult {
+func (f *Flushes) Heartbeat(ctx context.Context, reports []jobs.Report) []HeartbeatResult {
 	results := f.beats.DoAll(ctx, reports)
 	for i := range results {
 		results[i].Err = WaitError(results[i].Err)
@@ -311,7 +311,7 @@ func (f *Flushes) Heartbeat(ctx context.Context, reports []queue.Report) []Heart
 	return results
 }
 
-func (f *Flushes) beat(ctx context.Context, reports []queue.Report) []HeartbeatResult {
+func (f *Flushes) beat(ctx context.Context, reports []jobs.Report) []HeartbeatResult {
 	results := make([]HeartbeatResult, len(reports))
 	ctx, _ = f.traces.Flush(ctx, "heartbeats", 0, nil) // no parent: a lease does not name its request
 	f.report(ctx, reports, results)
@@ -319,10 +319,10 @@ func (f *Flushes) beat(ctx context.Context, reports []queue.Report) []HeartbeatR
 }
 
 // report stores what the holders of leases say. Those of a tenant that is not here fail by themselves.
-func (f *Flushes) report(ctx context.Context, reports []queue.Report, results []HeartbeatResult) {
+func (f *Flushes) report(ctx context.Context, reports []jobs.Report, results []HeartbeatResult) {
 	held, err := f.store.Jobs.Report(ctx, reports)
 	if gone, elsewhere := store.ElsewhereOf(err); elsewhere {
-		var others []queue.Report
+		var others []jobs.Report
 		var places []int
 		for i := range reports {
 			if results[i].Err = err; reports[i].Tenant != gone {
@@ -376,7 +376,7 @@ func WaitError(err error) error {
 // a request in flight with the same key, its own first one or another of its tenant's.
 func submitWaitError(err error, s *submit.Submission) error {
 	if s.Idempotency != nil && (errors.Is(err, batch.ErrLeft) || errors.Is(err, batch.ErrUnknown) || store.LockTimedOut(err)) {
-		return fmt.Errorf("%w: %w", queue.ErrIdempotencyInFlight, err)
+		return fmt.Errorf("%w: %w", jobs.ErrIdempotencyInFlight, err)
 	}
 	return WaitError(err)
 }

@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
@@ -59,7 +59,7 @@ func (t Traces) Flush(ctx context.Context, name string, n int, request func(int)
 
 // Attempt makes the span of an ended attempt, a child of the span that submitted the job. failure,
 // if not empty, is the error.
-func (t Traces) Attempt(ctx context.Context, ended *queue.EndedAttempt, outcome, state, failure string) {
+func (t Traces) Attempt(ctx context.Context, ended *jobs.EndedAttempt, outcome, state, failure string) {
 	if t.Tracer == nil || ended == nil {
 		return
 	}

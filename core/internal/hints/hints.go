@@ -18,7 +18,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/redisclient"
 	"github.com/forgequeue/forgequeue/shared/wait"
@@ -48,7 +48,7 @@ type ready struct {
 	// From identifies the sender, so that it does not wake itself.
 	From string `json:"from"`
 	// Lists are the lists in which jobs became ready, with the first of them.
-	Lists []queue.Waiting `json:"lines,omitempty"`
+	Lists []jobs.Waiting `json:"lines,omitempty"`
 	// Ended are jobs that have ended.
 	Ended []uuid.UUID `json:"ended,omitempty"`
 	// Settings says that a queue's settings changed.
@@ -65,7 +65,7 @@ type worker struct {
 
 // Listener handles the hints of other cores.
 type Listener struct {
-	Ready    func([]queue.Waiting)
+	Ready    func([]jobs.Waiting)
 	Ended    func([]uuid.UUID)
 	Settings func()
 	Left     func(owner uuid.UUID, workerID string)
@@ -101,7 +101,7 @@ func Connect(url string) (*redisclient.Client, error) {
 }
 
 // Ready notifies other cores of jobs that became ready. It never blocks.
-func (h *Hints) Ready(lists []queue.Waiting) {
+func (h *Hints) Ready(lists []jobs.Waiting) {
 	h.publishHint(ready{Lists: lists[:min(len(lists), lanesPerHint)]})
 }
 

@@ -20,9 +20,9 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/redisclient"
 )
@@ -63,14 +63,14 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 type listener struct {
 	*hints.Hints
 	mu      sync.Mutex
-	woken   [][]directory.LaneID
+	woken   [][]lanes.ID
 	over    []uuid.UUID
 	changes int
 	left    []string
 }
 
-func (l *listener) wake(lists []queue.Waiting) {
-	lanes := make([]directory.LaneID, len(lists))
+func (l *listener) wake(lists []jobs.Waiting) {
+	lanes := make([]lanes.ID, len(lists))
 	for i := range lists {
 		lanes[i] = lists[i].Lane
 	}
@@ -110,10 +110,10 @@ func (l *listener) received() (over []uuid.UUID, settings int) {
 	return slices.Clone(l.over), l.changes
 }
 
-func (l *listener) has(lanes ...directory.LaneID) bool {
+func (l *listener) has(ids ...lanes.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.woken, func(one []directory.LaneID) bool { return slices.Equal(one, lanes) })
+	return slices.ContainsFunc(l.woken, func(one []lanes.ID) bool { return slices.Equal(one, ids) })
 }
 
 // start runs Hints until stop, which says that Run has returned nil.
@@ -146,10 +146,10 @@ func startOf(t *testing.T, of *hints.Hints) (l *listener, stop func()) {
 }
 
 // of gives wake-ups of lanes.
-func of(lanes ...directory.LaneID) []queue.Waiting {
-	lists := make([]queue.Waiting, len(lanes))
+func of(lanes ...lanes.ID) []jobs.Waiting {
+	lists := make([]jobs.Waiting, len(lanes))
 	for i, lane := range lanes {
-		lists[i] = queue.Waiting{Ready: queue.Ready{Lane: lane}, Jobs: 1}
+		lists[i] = jobs.Waiting{Ready: jobs.Ready{Lane: lane}, Jobs: 1}
 	}
 	return lists
 }
@@ -229,11 +229,11 @@ func TestALongHintIsCut(t *testing.T) {
 	c := client(t, storetest.Redis(t))
 	one, _ := start(t, c)
 	two, _ := start(t, c)
-	lanes := make([]directory.LaneID, 5000)
-	for i := range lanes {
-		lanes[i] = directory.LaneID(100_000 + i)
+	ids := make([]lanes.ID, 5000)
+	for i := range ids {
+		ids[i] = lanes.ID(100_000 + i)
 	}
-	celltest.Eventually(t, "the other to hear the first 1000", func() bool { one.Ready(of(lanes...)); return two.has(lanes[:1000]...) })
+	celltest.Eventually(t, "the other to hear the first 1000", func() bool { one.Ready(of(ids...)); return two.has(ids[:1000]...) })
 }
 
 func TestNonsenseIsNoHint(t *testing.T) {
@@ -367,7 +367,7 @@ func TestAFullBacklogDropsNoNotification(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- h.Run(ctx, hints.Listener{Ready: func([]queue.Waiting) {}}) }()
+	go func() { done <- h.Run(ctx, hints.Listener{Ready: func([]jobs.Waiting) {}}) }()
 	defer func() { cancel(); <-done }()
 	messages := gateway.Channel(redis.WithChannelSize(2 * keys))
 	for next := 0; next < keys; {

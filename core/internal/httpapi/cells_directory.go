@@ -75,7 +75,7 @@ func (d *Divider) createTenant(ctx context.Context, item api.Item[api.HopTenantC
 	if cell != 0 {
 		name = d.Cells[cell].Name
 	}
-	made, err := home.server.shown(home.server.Store.Directory.CreateTenantIn(ctx, name, id, item.Request.TenantRequest))
+	made, err := home.server.shown(home.server.Store.Tenants.CreateIn(ctx, name, id, item.Request.TenantRequest))
 	if err == nil {
 		d.copyTenant(ctx, id)
 	}
@@ -102,7 +102,7 @@ func (d *Divider) chosen(ctx context.Context, home *Server, named *string) (int,
 
 // roomiest chooses a new tenant's cell, among those that answer.
 func (d *Divider) roomiest(ctx context.Context, home *Server) (int, error) {
-	counts, err := home.Store.Directory.TenantsByCell(ctx)
+	counts, err := home.Store.Processes.TenantsByCell(ctx)
 	if err != nil {
 		return 0, err
 	}

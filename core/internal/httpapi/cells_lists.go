@@ -198,7 +198,7 @@ func (d *Divider) listWorkers(ctx context.Context, item api.Item[api.HopPageRequ
 	of := listingOf(api.HopWorkers, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return paged(d.home(), of, func(place string, size int) (api.Page[api.Worker], error) {
 		return mergeList(ctx, d, d.allCells(), size, place, func(ctx context.Context, s *Server, place string) (api.Page[api.Worker], error) {
-			workers, err := s.Store.Directory.ListWorkers(ctx, tenant.Platform, place, size+1)
+			workers, err := s.Store.Workers.List(ctx, tenant.Platform, place, size+1)
 			return page(workers, size, workerID), err
 		}, func(a, b api.Worker) int { return cmp.Compare(a.WorkerID, b.WorkerID) }, workerID)
 	})

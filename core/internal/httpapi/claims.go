@@ -65,7 +65,7 @@ func (s *Server) claimedJobs(ctx context.Context, leased []claim.Job) ([]api.Cla
 			linked[leased[i].ID] = &api.JobSummary{}
 		}
 	}
-	if err := s.Store.Jobs.AddParents(ctx, "", linked); err != nil {
+	if err := s.Store.JobReads.AddParents(ctx, "", linked); err != nil {
 		return nil, err
 	}
 	for i := range leased {

@@ -114,7 +114,7 @@ func (s *Server) discardDeadLetters(ctx context.Context, owner tenant.ID, item a
 	if err != nil {
 		return nil, err
 	}
-	known, err := s.Store.Jobs.Existing(ctx, owner, item.Principal.User, slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { return gone[id] }))
+	known, err := s.Store.JobReads.Existing(ctx, owner, item.Principal.User, slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { return gone[id] }))
 	if err != nil {
 		return nil, err
 	}

@@ -10,14 +10,18 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/cells"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/jobtypes"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/keys"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
+	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/schedule"
 	"github.com/forgequeue/forgequeue/core/internal/store"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/core/internal/tenants"
+	"github.com/forgequeue/forgequeue/core/internal/workers"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/jobtype"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -36,21 +40,21 @@ type sentinel struct {
 func sentinels() []sentinel {
 	return []sentinel{
 		{store.ErrNotFound, problem.NotFound, "There is no such resource.", 0},
-		{queue.ErrLeaseLost, problem.LeaseLost, "The lease is lost: it expired and was taken back, its worker deregistered, or the job has ended. Stop working on the job.", 0},
-		{queue.ErrOutcomeConflict, problem.OutcomeConflict, "A different outcome was already recorded for this lease; the first outcome stands.", 0},
-		{directory.ErrWorkerUnknown, problem.WorkerUnknown, "The worker is not registered, or is DEAD. Register it again with POST /v1/workers.", 0},
-		{queue.ErrIdempotencyInFlight, problem.IdempotencyInFlight, "The first request with this Idempotency-Key has not ended yet. Repeat this one to get its answer.", time.Second},
-		{directory.ErrExpiryPast, problem.InvalidRequest, "expires_at must be in the future.", 0},
-		{directory.ErrTenantDeleted, problem.Forbidden, "The tenant is deleted, or is being deleted.", 0},
-		{directory.ErrNotAdmin, problem.Forbidden, "The key that asks was revoked, has expired, or lacks the scope admin.", 0},
-		{directory.ErrOwnKey, problem.Forbidden, "A key cannot revoke itself. Use another key with the scope admin, or ask the operator.", 0},
-		{directory.ErrTooManyKeys, problem.InvalidRequest, "The tenant has 10000 valid keys, which is the maximum. Revoke some first.", 0},
-		{directory.ErrTooManyLanes, problem.TooManyLanes, "A tenant may use at most 10000 combinations of queue, type and tags at a time.", 0},
-		{directory.ErrTooManyQueues, problem.TooManyLanes, "A tenant may have at most 1000 queues. Use an existing queue.", 0},
-		{directory.ErrTooManyWorkers, problem.RateLimited, "At most 10000 workers that are not DEAD are allowed, and this limit is reached. Deregister some, or wait: a worker is DEAD two minutes after its last heartbeat.", time.Minute},
-		{directory.ErrUnknownPlan, problem.InvalidRequest, "There is no plan with this name. Create it first with PUT /v1/admin/plans/{name}.", 0},
-		{queue.ErrTerminal, problem.JobTerminal, "The job has already ended, so it cannot be cancelled.", 0},
-		{queue.ErrLive, problem.JobLive, "The job has not ended. Cancel it, or wait until it ends.", 0},
+		{jobs.ErrLeaseLost, problem.LeaseLost, "The lease is lost: it expired and was taken back, its worker deregistered, or the job has ended. Stop working on the job.", 0},
+		{jobs.ErrOutcomeConflict, problem.OutcomeConflict, "A different outcome was already recorded for this lease; the first outcome stands.", 0},
+		{workers.ErrUnknown, problem.WorkerUnknown, "The worker is not registered, or is DEAD. Register it again with POST /v1/workers.", 0},
+		{jobs.ErrIdempotencyInFlight, problem.IdempotencyInFlight, "The first request with this Idempotency-Key has not ended yet. Repeat this one to get its answer.", time.Second},
+		{keys.ErrExpiryPast, problem.InvalidRequest, "expires_at must be in the future.", 0},
+		{tenants.ErrDeleted, problem.Forbidden, "The tenant is deleted, or is being deleted.", 0},
+		{keys.ErrNotAdmin, problem.Forbidden, "The key that asks was revoked, has expired, or lacks the scope admin.", 0},
+		{keys.ErrOwnKey, problem.Forbidden, "A key cannot revoke itself. Use another key with the scope admin, or ask the operator.", 0},
+		{keys.ErrTooMany, problem.InvalidRequest, "The tenant has 10000 valid keys, which is the maximum. Revoke some first.", 0},
+		{lanes.ErrTooMany, problem.TooManyLanes, "A tenant may use at most 10000 combinations of queue, type and tags at a time.", 0},
+		{queues.ErrTooMany, problem.TooManyLanes, "A tenant may have at most 1000 queues. Use an existing queue.", 0},
+		{workers.ErrTooMany, problem.RateLimited, "At most 10000 workers that are not DEAD are allowed, and this limit is reached. Deregister some, or wait: a worker is DEAD two minutes after its last heartbeat.", time.Minute},
+		{tenants.ErrUnknownPlan, problem.InvalidRequest, "There is no plan with this name. Create it first with PUT /v1/admin/plans/{name}.", 0},
+		{jobs.ErrTerminal, problem.JobTerminal, "The job has already ended, so it cannot be cancelled.", 0},
+		{jobs.ErrLive, problem.JobLive, "The job has not ended. Cancel it, or wait until it ends.", 0},
 		{deadletter.ErrNotDead, problem.NotDead, "Only a dead letter can be redriven or discarded, and this job is not a dead letter.", 0},
 		{deadletter.ErrDedupeConflict, problem.DedupeConflict, "A live job has the same dedupe_key. Wait until it has ended, or cancel it.", 0},
 		{store.ErrPageToken, problem.InvalidRequest, "The page_token is not valid for this list and filter.", 0},
@@ -62,7 +66,7 @@ func sentinels() []sentinel {
 		{jobtypes.ErrTooManyTypes, problem.InvalidRequest, "The tenant has 500 job types, which is the maximum. Delete some first.", 0},
 		{jobtypes.ErrTooLarge, problem.InvalidRequest, "The schemas and examples of the tenant's job types have 16 MiB, all kept versions together, which is the maximum. Delete some first.", 0},
 		{jobtype.ErrBusy, problem.Overloaded, "Checks against your job types take too long: a tenant has one at a time. Nothing was changed. Try again later, or make the schemas simpler.", time.Second},
-		{usage.ErrCheckTime, problem.Overloaded, "A count has more jobs than can be counted within seconds; core verify counts them.", time.Minute},
+		{caps.ErrCheckTime, problem.Overloaded, "A count has more jobs than can be counted within seconds; core verify counts them.", time.Minute},
 		{store.ErrOverloaded, problem.Overloaded, "Core has more work than it can do. Try again later.", time.Second},
 		{store.ErrElsewhere, problem.CoreUnavailable, "The tenant is being moved to another database. Nothing was changed; try again later.", time.Second},
 		{store.ErrReadOnly, problem.CoreUnavailable, "The database takes no writes now. Nothing was changed; try again later.", 2 * time.Second},

@@ -106,7 +106,7 @@ func seals(t *testing.T) *seal.Keys {
 func (f *fixture) newTenant() api.Principal {
 	f.Helper()
 	id := uuid.Must(uuid.NewV7())
-	if _, err := f.store.Directory.CreateTenant(f.Context(), id, api.TenantRequest{Name: "test"}); err != nil {
+	if _, err := f.store.Tenants.Create(f.Context(), id, api.TenantRequest{Name: "test"}); err != nil {
 		f.Fatal(err)
 	}
 	return api.Principal{Kind: api.PrincipalTenant, Tenant: id.String()}

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -22,7 +22,7 @@ func (s *Server) heartbeat(ctx context.Context, owner tenant.ID, item api.Item[a
 		return api.HeartbeatResponse{}, err
 	}
 	response := api.HeartbeatResponse{Status: status, Leases: make([]api.LeaseStatus, len(request.Leases))}
-	var reports []queue.Report
+	var reports []jobs.Report
 	var places []int
 	for i, lease := range request.Leases {
 		response.Leases[i] = api.LeaseStatus{JobID: lease.JobID, Status: api.LeaseLost}
@@ -30,7 +30,7 @@ func (s *Server) heartbeat(ctx context.Context, owner tenant.ID, item api.Item[a
 		if err != nil {
 			continue // a lease that cannot exist is lost
 		}
-		reports, places = append(reports, queue.Report{Lease: parsed, Progress: lease.Progress, Checkpoint: lease.Checkpoint}), append(places, i)
+		reports, places = append(reports, jobs.Report{Lease: parsed, Progress: lease.Progress, Checkpoint: lease.Checkpoint}), append(places, i)
 	}
 	statuses, err := s.Dispatcher.Heartbeat(ctx, reports)
 	if err != nil {
@@ -48,5 +48,5 @@ func parseLease(owner tenant.ID, id, token string) (job.Lease, error) {
 	if err != nil {
 		return job.Lease{}, err
 	}
-	return queue.ParseLease(owner, parsed, token)
+	return jobs.ParseLease(owner, parsed, token)
 }

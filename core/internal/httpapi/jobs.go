@@ -20,7 +20,7 @@ func (s *Server) getJob(ctx context.Context, owner tenant.ID, item api.Item[api.
 	if err != nil {
 		return api.Job{}, err
 	}
-	return s.Store.Jobs.Get(ctx, owner, item.Principal.User, id)
+	return s.Store.JobReads.Get(ctx, owner, item.Principal.User, id)
 }
 
 // listJobs lists jobs by a filter, newest id first. A principal that is bound to a user sees that user's
@@ -37,7 +37,7 @@ func (s *Server) listJobs(ctx context.Context, owner tenant.ID, item api.Item[ap
 	}
 	of := listingOf(api.HopList, item.Principal, filter, item.Request.PageSize, item.Request.PageToken)
 	return paged(s, of, func(cursor string, size int) (api.Page[api.JobSummary], error) {
-		return s.Store.Jobs.List(ctx, owner, filter, size, cursor)
+		return s.Store.JobReads.List(ctx, owner, filter, size, cursor)
 	})
 }
 
@@ -53,7 +53,7 @@ func (s *Server) listAttempts(ctx context.Context, owner tenant.ID, item api.Ite
 	of := listingOf(api.HopAttempts, item.Principal, id, item.Request.PageSize, item.Request.PageToken)
 	key := func(a api.Attempt) string { return strconv.FormatInt(a.Epoch, 10) }
 	return listed(s, of, byNumber, key, func(after int64, limit int) ([]api.Attempt, error) {
-		return s.Store.Jobs.Attempts(ctx, owner, item.Principal.User, id, after, limit)
+		return s.Store.JobReads.Attempts(ctx, owner, item.Principal.User, id, after, limit)
 	})
 }
 

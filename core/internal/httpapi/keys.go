@@ -31,7 +31,7 @@ func keysOf(owner *tenant.ID, named string) (tenant.ID, error) {
 //	@x-problems  ["not_found"]
 //	@x-example-key {"key_id": "8y2k4m6n8p0q"}
 func (s *Server) lookUpKey(ctx context.Context, item api.Item[api.HopKeyLookupRequest]) (api.HopKey, error) {
-	return s.Store.Directory.LookupKey(ctx, item.Request.KeyID)
+	return s.Store.Keys.Lookup(ctx, item.Request.KeyID)
 }
 
 // createKey stores a key that the gateway drew: its id and its secret's HMAC. A tenant's key with the scope
@@ -45,14 +45,14 @@ func (s *Server) createKey(ctx context.Context, owner *tenant.ID, item api.Item[
 		if _, err := keysOf(owner, request.Tenant); err != nil && request.Kind != api.PrincipalPlatform {
 			return api.Key{}, err
 		}
-		return s.Store.Directory.CreateKey(ctx, request)
+		return s.Store.Keys.Create(ctx, request)
 	}
 	// Validated by the gateway too, see submitCall: its key could otherwise make one that is bound and has admin.
 	wanted := api.KeyRequest{User: request.User, Scopes: request.Scopes}
 	if fields := wanted.Validate(time.Now()); len(fields) > 0 {
 		return api.Key{}, problem.Invalid(fields...)
 	}
-	return s.Store.Directory.CreateOwnKey(ctx, *owner, item.Principal.KeyID, request)
+	return s.Store.Keys.CreateOwn(ctx, *owner, item.Principal.KeyID, request)
 }
 
 // listKeys lists a tenant's keys, without their HMACs. A tenant's key with the scope `admin` lists those of
@@ -67,7 +67,7 @@ func (s *Server) listKeys(ctx context.Context, owner *tenant.ID, item api.Item[a
 	}
 	of := listingOf(api.HopKeyList, item.Principal, whose, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, byText, func(k api.Key) string { return k.KeyID }, func(after string, limit int) ([]api.Key, error) {
-		return s.Store.Directory.ListKeys(ctx, whose, after, limit)
+		return s.Store.Keys.List(ctx, whose, after, limit)
 	})
 }
 
@@ -80,9 +80,9 @@ func (s *Server) revokeKey(ctx context.Context, owner *tenant.ID, item api.Item[
 	id := item.Request.KeyID
 	var err error
 	if owner == nil {
-		err = s.Store.Directory.RevokeKey(ctx, id)
+		err = s.Store.Keys.Revoke(ctx, id)
 	} else {
-		err = s.Store.Directory.RevokeOwnKey(ctx, *owner, item.Principal.KeyID, id)
+		err = s.Store.Keys.RevokeOwn(ctx, *owner, item.Principal.KeyID, id)
 	}
 	if err == nil {
 		s.Hints.KeyRevoked(id)
@@ -96,7 +96,7 @@ func (s *Server) revokeKey(ctx context.Context, owner *tenant.ID, item api.Item[
 //	@x-problems  ["not_found"]
 func (s *Server) endSessions(ctx context.Context, owner tenant.ID, item api.Item[api.HopSessionsEndRequest]) (struct{}, error) {
 	id := item.Principal.KeyID
-	if err := s.Store.Directory.EndSessions(ctx, owner, id); err != nil {
+	if err := s.Store.Keys.EndSessions(ctx, owner, id); err != nil {
 		return struct{}{}, err
 	}
 	s.Hints.KeyRevoked(id) // gateways look the key up again, and find it valid

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -45,7 +45,7 @@ func (s *Server) reportOutcomes(ctx context.Context, owner tenant.ID, item api.I
 
 // end ends attempts, but for those that judge skips or refuses, and fills in their results.
 func (s *Server) end(ctx context.Context, owner tenant.ID, sent []api.OutcomeRequest, results []api.OutcomeResult, judge func(place int) (skip bool, err error)) {
-	var endings []queue.Ending
+	var endings []jobs.Ending
 	var places []int
 	for i := range sent {
 		skip, err := judge(i)
@@ -80,8 +80,8 @@ func outcomeResult(ctx context.Context, index int, outcome *api.Outcome, err err
 	return api.OutcomeResult{Index: index, Status: http.StatusOK, Outcome: outcome}
 }
 
-func ending(lease job.Lease, sent *api.OutcomeRequest) queue.Ending {
-	made := queue.Ending{
+func ending(lease job.Lease, sent *api.OutcomeRequest) jobs.Ending {
+	made := jobs.Ending{
 		Lease: lease, Kind: sent.Kind, Result: sent.Result, Error: sent.Error.Clean(), Permanent: sent.Permanent,
 		Random: rand.Float64(), //nolint:gosec // spreads retries, guards nothing
 	}

@@ -11,14 +11,14 @@ import (
 //	@x-problems  ["not_found"]
 //	@x-example-standard {"name": "standard"}
 func (s *Server) getPlan(ctx context.Context, item api.Item[api.HopPlanGetRequest]) (api.Plan, error) {
-	return s.Store.Directory.GetPlan(ctx, item.Request.Name)
+	return s.Store.Tenants.GetPlan(ctx, item.Request.Name)
 }
 
 // listPlans lists plans, by name.
 func (s *Server) listPlans(ctx context.Context, item api.Item[api.HopPageRequest]) (api.Page[api.Plan], error) {
 	of := listingOf(api.HopPlanList, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, byText, func(p api.Plan) string { return p.Name }, func(after string, limit int) ([]api.Plan, error) {
-		return s.Store.Directory.ListPlans(ctx, after, limit)
+		return s.Store.Tenants.ListPlans(ctx, after, limit)
 	})
 }
 
@@ -26,7 +26,7 @@ func (s *Server) listPlans(ctx context.Context, item api.Item[api.HopPageRequest
 //
 //	@x-example-small {"name": "small", "limits": {"jobs_per_second": 20, "job_burst": 200, "max_active": 10000}}
 func (s *Server) putPlan(ctx context.Context, item api.Item[api.HopPlanPutRequest]) (api.Plan, error) {
-	plan, err := s.Store.Directory.PutPlan(ctx, item.Request.Name, item.Request.PlanRequest)
+	plan, err := s.Store.Tenants.PutPlan(ctx, item.Request.Name, item.Request.PlanRequest)
 	if err == nil {
 		s.limitsChanged(ctx, api.LimitsChanged{Plan: plan.Name})
 	}

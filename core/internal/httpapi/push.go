@@ -6,7 +6,7 @@ import (
 	"encoding/base64"
 	"net/url"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -27,7 +27,7 @@ func (s *Server) storeQueue(ctx context.Context, owner tenant.ID, request *api.H
 		return api.Queue{}, problem.Invalid(*field)
 	}
 	key := tenant.QueueKey{Tenant: owner, Name: request.Name}
-	stored := directory.NewSecret{}
+	stored := queues.NewSecret{}
 	if broker != nil { // from here on the URL is without user and password
 		push := *request.Push
 		push.URL, request.Push = broker.URL.String(), &push

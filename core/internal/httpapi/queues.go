@@ -4,7 +4,7 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -18,7 +18,7 @@ import (
 func (s *Server) listQueues(ctx context.Context, owner tenant.ID, item api.Item[api.HopQueuesRequest]) (api.Page[api.Queue], error) {
 	of := listingOf(api.HopQueues, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, byText, func(q api.Queue) string { return q.Name }, func(after string, limit int) ([]api.Queue, error) {
-		return s.Dispatcher.Queues(ctx, owner, directory.QueuePage{After: after, Size: limit, CountTogether: max(item.Request.DepthBudget, 0)})
+		return s.Dispatcher.Queues(ctx, owner, queues.Page{After: after, Size: limit, CountTogether: max(item.Request.DepthBudget, 0)})
 	})
 }
 
@@ -45,7 +45,7 @@ func (s *Server) putQueue(ctx context.Context, owner tenant.ID, item api.Item[ap
 	if !api.ValidName(request.Name) {
 		return api.Queue{}, store.ErrNotFound
 	}
-	limit, err := s.Store.Directory.VisibilityLimit(ctx, owner)
+	limit, err := s.Store.Queues.VisibilityLimit(ctx, owner)
 	if err != nil {
 		return api.Queue{}, err
 	}
@@ -67,7 +67,7 @@ func (s *Server) pauseQueue(ctx context.Context, owner tenant.ID, item api.Item[
 		return api.Queue{}, store.ErrNotFound
 	}
 	// A job or its settings make a queue; pausing does not.
-	if _, err := s.Store.Directory.QueueMode(ctx, owner, item.Request.Name); err != nil {
+	if _, err := s.Store.Queues.Mode(ctx, owner, item.Request.Name); err != nil {
 		return api.Queue{}, err
 	}
 	return s.Dispatcher.PauseQueue(ctx, owner, item.Request.Name, item.Request.Paused)
@@ -82,7 +82,7 @@ func (s *Server) probeQueue(ctx context.Context, owner tenant.ID, item api.Item[
 	if !api.ValidName(item.Request.Name) {
 		return api.Queue{}, store.ErrNotFound
 	}
-	mode, err := s.Store.Directory.QueueMode(ctx, owner, item.Request.Name)
+	mode, err := s.Store.Queues.Mode(ctx, owner, item.Request.Name)
 	if err != nil {
 		return api.Queue{}, err
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -38,7 +38,7 @@ func (s *Server) rerunJob(ctx context.Context, item *api.Item[api.HopRerunReques
 		return dispatch.SubmitAnswer{Err: err}
 	}
 	answer := s.Dispatcher.Rerun(ctx, call)
-	if call.Idempotency != nil && (errors.Is(answer.Err, store.ErrNotFound) || errors.Is(answer.Err, queue.ErrLive)) {
+	if call.Idempotency != nil && (errors.Is(answer.Err, store.ErrNotFound) || errors.Is(answer.Err, jobs.ErrLive)) {
 		// a repeat gets the first answer, also after the job was forgotten, or redriven
 		call.Refused = []*problem.Problem{asProblem(ctx, answer.Err)}
 		return s.Dispatcher.Submit(ctx, []dispatch.SubmitCall{call})[0]

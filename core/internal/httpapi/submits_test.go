@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -19,7 +19,7 @@ import (
 func TestSubmitResponses(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 20, 1, 2, 3, 4000, time.UTC)
-	row := &queue.JobRow{
+	row := &read.Row{
 		ID: uuid.MustParse("01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"), State: api.StateQueued, Type: "t", Queue: "q",
 		Metadata: []byte(`{"b":"<&>","a":"é"}`), DedupeKey: new("k < l"), CreatedAt: at, RunAt: at,
 	}

@@ -21,7 +21,7 @@ func (s *Server) createTenant(ctx context.Context, item api.Item[api.HopTenantCr
 	if item.Request.Cell != nil {
 		return api.Tenant{}, problem.Invalid(problem.FieldError{Field: "cell", Message: "must be absent: the installation has one database"})
 	}
-	return s.Store.Directory.CreateTenant(ctx, id, item.Request.TenantRequest)
+	return s.Store.Tenants.Create(ctx, id, item.Request.TenantRequest)
 }
 
 // shown is a tenant as the operator sees it.
@@ -45,7 +45,7 @@ func tenantID(text string) (uuid.UUID, error) {
 func (s *Server) listTenants(ctx context.Context, item api.Item[api.HopPageRequest]) (api.Page[api.Tenant], error) {
 	of := listingOf(api.HopTenantList, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, newestID, func(t api.Tenant) string { return t.ID }, func(before uuid.UUID, limit int) ([]api.Tenant, error) {
-		tenants, err := s.Store.Directory.ListTenants(ctx, before, limit)
+		tenants, err := s.Store.Tenants.List(ctx, before, limit)
 		for i := range tenants {
 			tenants[i], _ = s.shown(tenants[i], nil)
 		}
@@ -63,7 +63,7 @@ func (s *Server) patchTenant(ctx context.Context, item api.Item[api.HopTenantPat
 	if err != nil {
 		return api.Tenant{}, store.ErrNotFound
 	}
-	patched, err := s.shown(s.Store.Directory.PatchTenant(ctx, id, item.Request.TenantPatch))
+	patched, err := s.shown(s.Store.Tenants.Patch(ctx, id, item.Request.TenantPatch))
 	if err == nil {
 		s.limitsChanged(ctx, api.LimitsChanged{Tenant: patched.ID})
 	}
@@ -79,7 +79,7 @@ func (s *Server) getTenant(ctx context.Context, item api.Item[api.HopTenantReque
 	if err != nil {
 		return api.Tenant{}, store.ErrNotFound
 	}
-	return s.shown(s.Store.Directory.GetTenant(ctx, id))
+	return s.shown(s.Store.Tenants.Get(ctx, id))
 }
 
 // deleteTenant begins the deletion of a tenant. It revokes the tenant's keys at once and stops its work; a
@@ -92,7 +92,7 @@ func (s *Server) deleteTenant(ctx context.Context, item api.Item[api.HopTenantRe
 	if err != nil {
 		return api.Tenant{}, store.ErrNotFound
 	}
-	deleted, err := s.shown(s.Store.Directory.DeleteTenant(ctx, id))
+	deleted, err := s.shown(s.Store.Tenants.Delete(ctx, id))
 	if err == nil {
 		s.limitsChanged(ctx, api.LimitsChanged{Tenant: deleted.ID})
 	}

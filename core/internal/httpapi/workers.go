@@ -32,7 +32,7 @@ func (s *Server) leave(ctx context.Context, owner tenant.ID, item api.Item[api.H
 func (s *Server) listWorkers(ctx context.Context, owner tenant.ID, item api.Item[api.HopPageRequest]) (api.Page[api.Worker], error) {
 	of := listingOf(api.HopWorkers, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, byText, workerID, func(after string, limit int) ([]api.Worker, error) {
-		return s.Store.Directory.ListWorkers(ctx, owner, after, limit)
+		return s.Store.Workers.List(ctx, owner, after, limit)
 	})
 }
 

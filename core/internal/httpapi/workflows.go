@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/workflow"
@@ -109,15 +109,15 @@ func (s *Server) listParents(ctx context.Context, owner tenant.ID, item api.Item
 	}
 	of := listingOf(api.HopParents, item.Principal, id, item.Request.PageSize, item.Request.PageToken)
 	return paged(s, of, func(cursor string, size int) (api.Page[api.JobParent], error) {
-		page := queue.ParentsPage{Size: size}
+		page := read.ParentsPage{Size: size}
 		if cursor != "" {
 			if page.After, err = uuid.Parse(cursor); err != nil {
 				return api.Page[api.JobParent]{}, store.ErrPageToken
 			}
 		}
 		if isReader(item.Principal) {
-			return s.Store.Jobs.Parents(ctx, owner, item.Principal.User, id, page)
+			return s.Store.JobReads.Parents(ctx, owner, item.Principal.User, id, page)
 		}
-		return s.Store.Jobs.ParentsForHolder(ctx, owner, id, page)
+		return s.Store.JobReads.ParentsForHolder(ctx, owner, id, page)
 	})
 }

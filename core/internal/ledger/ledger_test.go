@@ -16,8 +16,8 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/ledger"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
@@ -205,7 +205,7 @@ func (m *model) submit() {
 
 func (m *model) end() {
 	for _, claimed := range m.f.Claim(1, 30*time.Second) {
-		ending, kind := queue.Ending{Lease: claimed.Lease(), Kind: api.KindComplete}, counts{completed: 1}
+		ending, kind := jobs.Ending{Lease: claimed.Lease(), Kind: api.KindComplete}, counts{completed: 1}
 		to := &m.finished
 		switch rand.IntN(3) {
 		case 0:
@@ -346,7 +346,7 @@ func TestAnOpenDayIsCounted(t *testing.T) {
 	ended := f.Claim(5, 30*time.Second)
 	for i, one := range ended {
 		kind := []string{api.KindComplete, api.KindFail}[i/2%2]
-		f.MustEnd(queue.Ending{Lease: one.Lease(), Kind: kind, Permanent: true})
+		f.MustEnd(jobs.Ending{Lease: one.Lease(), Kind: kind, Permanent: true})
 	}
 	dead := []uuid.UUID{ended[2].ID, ended[3].ID}
 	if done := f.Store.DeadLetters.Redrive(t.Context(), f.Tenant, "", dead[:1], nil); done[0].Err != nil {
@@ -432,7 +432,7 @@ func TestFailedAttemptsCountApart(t *testing.T) {
 		j.ID, j.Type, j.User, j.MaxAttempts = oldID(), "resize", new("u1"), 5
 	})
 	f.Submit(made)
-	attempt := func(ran time.Duration, ending queue.Ending) {
+	attempt := func(ran time.Duration, ending jobs.Ending) {
 		t.Helper()
 		f.Exec(`UPDATE jobs SET state = 'queued', ready_at = statement_timestamp() WHERE state = 'scheduled'`)
 		claimed := f.Claim(1, time.Hour)
@@ -450,15 +450,15 @@ func TestFailedAttemptsCountApart(t *testing.T) {
 			t.Fatal(ended.Err)
 		}
 	}
-	attempt(100*time.Second, queue.Ending{Kind: api.KindFail})
+	attempt(100*time.Second, jobs.Ending{Kind: api.KindFail})
 	want("after a failure", 0, 0, 100_000)
-	attempt(400*time.Second, queue.Ending{Kind: api.KindRelease})
-	attempt(200*time.Second, queue.Ending{})
+	attempt(400*time.Second, jobs.Ending{Kind: api.KindRelease})
+	attempt(200*time.Second, jobs.Ending{})
 	want("after a lost lease", 0, 0, 300_000)
 	f.nextDay()
 	f.closeDays()
 	want("the day before, closed", 1, 0, 300_000)
-	attempt(800*time.Second, queue.Ending{Kind: api.KindComplete})
+	attempt(800*time.Second, jobs.Ending{Kind: api.KindComplete})
 	want("the day of the completion", 0, 800_000, 0)
 	want("the day before it", 1, 0, 300_000)
 	if _, err := f.Store.Jobs.DeleteJob(t.Context(), f.Tenant, "", made.ID); err != nil {

@@ -7,11 +7,11 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/move"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/tenants"
 )
 
 func (f *fixture) abort(to string) error {
@@ -110,23 +110,23 @@ func TestATenantIsDeletedDuringItsMove(t *testing.T) {
 			f.Inhabit(f.Tenant)
 			f.upTo(phase, other)
 			ctx := audit.WithActor(f.bounded(), audit.Actor{Kind: "operator"})
-			if _, err := f.Store.Directory.DeleteTenant(ctx, f.Tenant); (phase == move.Fenced) != errors.Is(err, store.ErrElsewhere) {
+			if _, err := f.Store.Tenants.Delete(ctx, f.Tenant); (phase == move.Fenced) != errors.Is(err, store.ErrElsewhere) {
 				t.Fatalf("delete: %v", err)
 			}
 			if err := f.move(f.bounded(), other, nil); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := f.Store.Directory.DeleteTenant(ctx, f.Tenant); err != nil {
+			if _, err := f.Store.Tenants.Delete(ctx, f.Tenant); err != nil {
 				t.Fatal(err)
 			}
-			if err := f.there.Store.Directory.CopyTenants(ctx, []tenant.ID{f.Tenant}, f.Store.Directory.Tenants); err != nil {
+			if err := f.there.Store.Tenants.Copy(ctx, []tenant.ID{f.Tenant}, f.Store.Tenants.Copies); err != nil {
 				t.Fatal(err)
 			}
 			for _, in := range []*celltest.Fixture{f.Fixture, f.there} {
 				in.Exec(`UPDATE tenants SET deleting_at = now() - interval '1 hour' WHERE id = $1 AND deleting_at IS NOT NULL`, f.Tenant)
 				for removed := 1; removed > 0; {
 					var err error
-					if removed, _, err = in.Store.Directory.RemoveTenantData(ctx, f.Tenant, directory.RemovalPlace{}, 1000); err != nil {
+					if removed, _, err = in.Store.Tenants.RemoveData(ctx, f.Tenant, tenants.RemovalPlace{}, 1000); err != nil {
 						t.Fatal(err)
 					}
 				}

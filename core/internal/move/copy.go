@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
@@ -153,7 +153,7 @@ SELECT * FROM unnest(@old::bigint[], @new::bigint[]) AS lanes(old, new)`
 )
 
 type laneRow struct {
-	ID         directory.LaneID
+	ID         lanes.ID
 	Queue      string
 	Type       string
 	Tags       string
@@ -177,8 +177,8 @@ func (m *Mover) mapLanes(ctx context.Context, b between) error {
 	if err != nil {
 		return err
 	}
-	drawn := map[laneName]directory.LaneID{}
-	var none directory.LaneID
+	drawn := map[laneName]lanes.ID{}
+	var none lanes.ID
 	if err := throughFence(ctx, m.target, m.tenant, func(tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, noLaneSQL).Scan(&none); err != nil || len(old) == 0 {
 			return err
@@ -187,7 +187,7 @@ func (m *Mover) mapLanes(ctx context.Context, b between) error {
 	}); err != nil {
 		return fmt.Errorf("lanes: %w", err)
 	}
-	from, to := []*directory.LaneID{nil}, []directory.LaneID{none}
+	from, to := []*lanes.ID{nil}, []lanes.ID{none}
 	for i := range old {
 		from, to = append(from, &old[i].ID), append(to, drawn[old[i].name()])
 	}
@@ -195,7 +195,7 @@ func (m *Mover) mapLanes(ctx context.Context, b between) error {
 	return err
 }
 
-func (m *Mover) drawLanes(ctx context.Context, tx pgx.Tx, old []laneRow, drawn map[laneName]directory.LaneID) error {
+func (m *Mover) drawLanes(ctx context.Context, tx pgx.Tx, old []laneRow, drawn map[laneName]lanes.ID) error {
 	queues, types, tags := make([]string, len(old)), make([]string, len(old)), make([]string, len(old))
 	users, makers, made := make([]string, len(old)), make([]string, len(old)), make([]time.Time, len(old))
 	for i := range old {

@@ -12,17 +12,17 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/move"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -110,20 +110,20 @@ func TestTheFenceRefusesWrites(t *testing.T) {
 			_, err := f.Store.Submits.Submit(ctx, []submit.Submission{f.Single(celltest.Keyed("new", "b"))})
 			return err
 		},
-		"complete": func() error { return f.End(queue.Ending{Lease: held.Lease(), Kind: api.KindComplete}).Err },
-		"fail":     func() error { return f.End(queue.Ending{Lease: held.Lease(), Kind: api.KindFail}).Err },
-		"release":  func() error { return f.End(queue.Ending{Lease: held.Lease(), Kind: api.KindRelease}).Err },
+		"complete": func() error { return f.End(jobs.Ending{Lease: held.Lease(), Kind: api.KindComplete}).Err },
+		"fail":     func() error { return f.End(jobs.Ending{Lease: held.Lease(), Kind: api.KindFail}).Err },
+		"release":  func() error { return f.End(jobs.Ending{Lease: held.Lease(), Kind: api.KindRelease}).Err },
 		"heartbeat": func() error {
-			_, err := f.Store.Jobs.Report(ctx, []queue.Report{{Lease: held.Lease()}})
+			_, err := f.Store.Jobs.Report(ctx, []jobs.Report{{Lease: held.Lease()}})
 			return err
 		},
 		"cancel": func() error { _, _, err := f.Store.Jobs.Cancel(ctx, f.Tenant, "", ids[2]); return err },
 		"lane": func() error {
-			_, err := f.Store.Directory.EnsureLanes(ctx, f.Tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(f.Tenant, "new", "test", nil)}})
+			_, err := f.Store.Lanes.Ensure(ctx, f.Tenant, []lanes.Ask{{Key: lanes.NewKey(f.Tenant, "new", "test", nil)}})
 			return err
 		},
 		"queue": func() error {
-			return f.Store.Directory.PutQueue(ctx, f.Tenant, "default", api.QueueRequest{MaxRunning: new(int64(1))})
+			return f.Store.Queues.Put(ctx, f.Tenant, "default", api.QueueRequest{MaxRunning: new(int64(1))})
 		},
 		"schedule": func() error {
 			_, err := f.Store.Schedules.PutSchedule(ctx, f.Tenant, "", "new", api.ScheduleRequest{EveryMS: &every, Job: api.ScheduleJob{Type: "t"}})
@@ -151,7 +151,7 @@ func TestTheFenceRefusesWrites(t *testing.T) {
 	}
 	// the rest of the move takes them along
 	f.mustMove(other)
-	f.there.MustEnd(queue.Ending{Lease: held.Lease(), Kind: api.KindComplete})
+	f.there.MustEnd(jobs.Ending{Lease: held.Lease(), Kind: api.KindComplete})
 }
 
 // Duties and claims that find rows of a tenant whose fence is closed leave them, and do the others'.
@@ -163,12 +163,12 @@ func TestDutiesGoOnBesideAClosedFence(t *testing.T) {
 	})
 	t.Run("counted all together", func(t *testing.T) { // FORGEQUEUE_MAX_RUNNING
 		t.Parallel()
-		dutiesGoOn(t, usage.Cap{CountKey: usage.CountKey{Tenant: tenant.Platform, Counter: usage.RunningAll}, Limit: 1000})
+		dutiesGoOn(t, caps.Cap{CountKey: caps.CountKey{Tenant: tenant.Platform, Counter: caps.RunningAll}, Limit: 1000})
 	})
 }
 
 // claimed leases jobs under caps that are not of their tenant alone.
-func (f *fixture) claimed(most int, together []usage.Cap, lanes ...directory.Lane) []claim.Job {
+func (f *fixture) claimed(most int, together []caps.Cap, lanes ...lanes.Lane) []claim.Job {
 	f.Helper()
 	request := claim.Request{Workers: []claim.Worker{{ID: "w1", Max: most}}, Owner: tenant.Platform, LeaseID: uuid.New()}
 	for _, lane := range lanes {
@@ -181,7 +181,7 @@ func (f *fixture) claimed(most int, together []usage.Cap, lanes ...directory.Lan
 	return taken.Jobs
 }
 
-func dutiesGoOn(t *testing.T, together ...usage.Cap) {
+func dutiesGoOn(t *testing.T, together ...caps.Cap) {
 	t.Helper()
 	f := newFixture(t)
 	f.capped()
@@ -210,17 +210,17 @@ func dutiesGoOn(t *testing.T, together ...usage.Cap) {
 	if taken := f.claimed(10, together, f.Lane, neighbour.Lane); len(taken) != 2 || taken[0].TenantID != neighbour.Tenant {
 		t.Errorf("claimed %d", len(taken))
 	}
-	if due, err := f.Store.Jobs.Promote(t.Context(), queue.AllTime, 10); err != nil || len(due) != 1 {
+	if due, err := f.Store.Jobs.Promote(t.Context(), jobs.AllTime, 10); err != nil || len(due) != 1 {
 		t.Errorf("promoted %v, %v", due, err)
 	}
 	f.Reap()
 	if lost, err := f.Store.Jobs.ReapDead(t.Context(), 10, func() float64 { return 0 }); err != nil || len(lost) == 0 {
 		t.Errorf("reaped of dead workers %v, %v", lost, err)
 	}
-	if expired, err := f.Store.Jobs.ExpireDeadlines(t.Context(), queue.AllTime, 10); err != nil || len(expired) == 0 {
+	if expired, err := f.Store.Jobs.ExpireDeadlines(t.Context(), jobs.AllTime, 10); err != nil || len(expired) == 0 {
 		t.Errorf("expired %v, %v", expired, err)
 	}
-	if _, err := f.Store.Directory.AgeWorkers(t.Context(), time.Unix(0, 0)); err != nil {
+	if _, err := f.Store.Workers.Age(t.Context(), time.Unix(0, 0)); err != nil {
 		t.Error(err)
 	}
 	for table, rows := range contents(f.Fixture, f.Tenant) {
@@ -252,13 +252,13 @@ func TestALateWriteIsRefused(t *testing.T) {
 	if _, err := f.Store.Submits.Submit(t.Context(), []submit.Submission{{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job()}, Render: celltest.Render}}); !errors.Is(err, store.ErrElsewhere) {
 		t.Errorf("submit: %v", err)
 	}
-	if _, err := f.Store.Directory.EnsureLanes(t.Context(), f.Tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(f.Tenant, "default", "test", nil)}}); !errors.Is(err, store.ErrElsewhere) {
+	if _, err := f.Store.Lanes.Ensure(t.Context(), f.Tenant, []lanes.Ask{{Key: lanes.NewKey(f.Tenant, "default", "test", nil)}}); !errors.Is(err, store.ErrElsewhere) {
 		t.Errorf("lane: %v", err)
 	}
 	if n := f.CountOf(`SELECT count(*) FROM jobs WHERE tenant_id = $1`, f.Tenant); n > 0 {
 		t.Errorf("%d jobs", n)
 	}
-	f.there.MustEnd(queue.Ending{Lease: late.Lease(), Kind: api.KindComplete})
+	f.there.MustEnd(jobs.Ending{Lease: late.Lease(), Kind: api.KindComplete})
 	// back again: it is open in both senses
 	f.mustMove("")
 	f.Lane = f.NewLane(f.Tenant, "default")

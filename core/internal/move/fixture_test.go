@@ -164,7 +164,7 @@ func sound(f *celltest.Fixture, when string) {
 // capped gives the tenant a cap, so that its jobs are counted.
 func (f *fixture) capped() {
 	f.Helper()
-	if _, err := f.Store.Directory.PatchTenant(f.Context(), f.Tenant, api.TenantPatch{Overrides: &api.Overrides{Limits: api.Limits{MaxActive: new(int64(1_000_000))}}}); err != nil {
+	if _, err := f.Store.Tenants.Patch(f.Context(), f.Tenant, api.TenantPatch{Overrides: &api.Overrides{Limits: api.Limits{MaxActive: new(int64(1_000_000))}}}); err != nil {
 		f.Fatal(err)
 	}
 }

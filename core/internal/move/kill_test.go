@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -23,17 +23,17 @@ func TestAKilledMoveGoesOn(t *testing.T) {
 	f.capped()
 	var accepted []uuid.UUID
 	use := func(in *celltest.Fixture) error {
-		jobs := in.Jobs(3, celltest.Under(in.ActiveCap(1_000_000)))
-		_, err := in.Store.Submits.Submit(t.Context(), []submit.Submission{{Tenant: f.Tenant, Jobs: jobs, Render: celltest.Render}})
+		found := in.Jobs(3, celltest.Under(in.ActiveCap(1_000_000)))
+		_, err := in.Store.Submits.Submit(t.Context(), []submit.Submission{{Tenant: f.Tenant, Jobs: found, Render: celltest.Render}})
 		if err != nil {
 			return err
 		}
-		for i := range jobs {
-			accepted = append(accepted, jobs[i].ID)
+		for i := range found {
+			accepted = append(accepted, found[i].ID)
 		}
 		for i, job := range in.Claim(2, time.Minute) {
 			kind := []string{api.KindComplete, api.KindFail}[i%2]
-			in.MustEnd(queue.Ending{Lease: job.Lease(), Kind: kind, Permanent: true, Error: &api.JobError{Type: "t", Message: "m"}})
+			in.MustEnd(jobs.Ending{Lease: job.Lease(), Kind: kind, Permanent: true, Error: &api.JobError{Type: "t", Message: "m"}})
 		}
 		return nil
 	}

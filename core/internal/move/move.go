@@ -235,10 +235,10 @@ func (m *Mover) prepare(ctx context.Context) error {
 		return err
 	}
 	if m.to != "" {
-		if err := m.target.Directory.CopyPlans(ctx, m.home.Directory.Plans); err != nil {
+		if err := m.target.Tenants.CopyPlans(ctx, m.home.Tenants.Plans); err != nil {
 			return err
 		}
-		if err := m.target.Directory.CopyTenants(ctx, []tenant.ID{m.tenant}, m.home.Directory.Tenants); err != nil {
+		if err := m.target.Tenants.Copy(ctx, []tenant.ID{m.tenant}, m.home.Tenants.Copies); err != nil {
 			return err
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/move"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -95,11 +95,11 @@ func TestALeaseMoves(t *testing.T) {
 	f.Submit(f.Jobs(2, celltest.Under(f.ActiveCap(1_000_000)))...)
 	held := f.ClaimOne()
 	f.mustMove(other)
-	beats, err := f.there.Store.Jobs.Report(t.Context(), []queue.Report{{Lease: held.Lease()}})
+	beats, err := f.there.Store.Jobs.Report(t.Context(), []jobs.Report{{Lease: held.Lease()}})
 	if _, ok := beats[held.Lease()]; err != nil || !ok {
 		t.Fatalf("heartbeat: %v, %v", beats, err)
 	}
-	if outcome := f.there.MustEnd(queue.Ending{Lease: held.Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "t", Message: "m"}}); outcome.State != api.StateScheduled {
+	if outcome := f.there.MustEnd(jobs.Ending{Lease: held.Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "t", Message: "m"}}); outcome.State != api.StateScheduled {
 		t.Errorf("%+v", outcome)
 	}
 	// the attempt is counted, and nothing holds the job in the old cell

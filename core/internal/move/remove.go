@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenants"
 )
 
 const (
@@ -23,11 +23,11 @@ DELETE FROM tenants WHERE id = @tenant_id`
 // removeAll removes what a cell has of the tenant, in batches; name is the cell's. The home cell keeps its part of the
 // audit log.
 func (m *Mover) removeAll(ctx context.Context, in *cell.Cell, name string) error {
-	var place directory.RemovalPlace
+	var place tenants.RemovalPlace
 	for {
 		removed, next := 0, place
 		err := throughFence(ctx, in, m.tenant, func(tx pgx.Tx) (err error) {
-			if removed, next, err = in.Directory.RemoveSome(ctx, tx, m.tenant, place, removeBatch); err != nil || removed > 0 || name == "" {
+			if removed, next, err = in.Tenants.RemoveSome(ctx, tx, m.tenant, place, removeBatch); err != nil || removed > 0 || name == "" {
 				return err
 			}
 			done, err := tx.Exec(ctx, removeAuditSQL, store.Args{"tenant_id": m.tenant, "batch": removeBatch})

@@ -17,8 +17,8 @@ const (
 	ofLiveJobs
 	// history: page by page before the fence, then what has changed.
 	history
-	// lanes: created in the target, since ids of lanes belong to a cell.
-	lanes
+	// laneIDs: created in the target, since ids of lanes belong to a cell.
+	laneIDs
 	// counted: counts are made from the jobs that were copied.
 	counted
 	// afterwards: when the target serves already.
@@ -110,7 +110,7 @@ func tables() []table {
 		{name: "usage_counts", owner: "tenant_id", rules: allowDelete + skipAll},
 		{name: "usage_log", owner: "tenant_id", way: counted, rules: allowDelete + skipAll},
 		{name: "usage_credits", owner: "tenant_id", way: counted, rules: allowDelete + skipAll},
-		{name: "lanes", owner: "tenant_id", way: lanes, rules: laneRules},
+		{name: "lanes", owner: "tenant_id", way: laneIDs, rules: laneRules},
 	}
 }
 

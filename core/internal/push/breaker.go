@@ -7,7 +7,7 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -24,11 +24,11 @@ const (
 type breakerKey struct {
 	tenant      tenant.ID
 	destination string
-	settings    directory.Breaker
+	settings    queues.Breaker
 	window      time.Duration
 }
 
-func keyOf(settings *directory.QueueSettings, destination string) breakerKey {
+func keyOf(settings *queues.Settings, destination string) breakerKey {
 	return breakerKey{
 		tenant: settings.Tenant, destination: destination, settings: settings.Target.Breaker,
 		// a call that began before the window is not judged, so the window must be longer
@@ -110,7 +110,7 @@ func (b *breaker) tryNow() {
 // trips says whether a breaker opens: too many of the window's calls have failed, or enough in a
 // row to judge. The second rule is for destinations that failed suddenly: their many earlier
 // successes would outvote the failures for a while, and each failure costs a job an attempt.
-func trips(counts gobreaker.Counts, settings directory.Breaker) bool {
+func trips(counts gobreaker.Counts, settings queues.Breaker) bool {
 	enough := uint32(settings.Calls) //nolint:gosec // 1 to 1000
 	if counts.ConsecutiveFailures >= enough {
 		return true

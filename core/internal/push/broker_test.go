@@ -16,9 +16,9 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/supervisor/brokertest"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -53,7 +53,7 @@ func (f *fixture) putBroker(name, url, settle string, changes ...settings) {
 		change(&request)
 	}
 	key := tenant.QueueKey{Tenant: f.tenant, Name: name}
-	_, _, err := f.d.PutPushQueue(f.Context(), f.tenant, name, request, directory.NewSecret{
+	_, _, err := f.d.PutPushQueue(f.Context(), f.tenant, name, request, queues.NewSecret{
 		Sealed: f.keys.Seal([]byte(secret), key.SecretPlace()), Replace: true,
 		Credentials: f.keys.Seal([]byte("guest\x00guest"), key.CredentialsPlace()), NewCredentials: true,
 	})
@@ -113,7 +113,7 @@ func TestWorkerSettlesTheJob(t *testing.T) {
 	if state := f.get(f.tenant, id).State; state != api.StateRunning {
 		t.Fatalf("the job is %s", state)
 	}
-	status, err := f.d.Heartbeat(f.Context(), []queue.Report{{Lease: lease}})
+	status, err := f.d.Heartbeat(f.Context(), []jobs.Report{{Lease: lease}})
 	if err != nil || status[0].Status != api.LeaseOK {
 		t.Fatalf("%+v, %v", status, err)
 	}
@@ -126,10 +126,10 @@ func TestWorkerSettlesTheJob(t *testing.T) {
 	if again.MessageId != id.String() || again.Headers[api.HeaderPushEpoch] != "2" || again.Headers[api.HeaderPushAttempt] != "2" {
 		t.Errorf("%+v", again)
 	}
-	if late := f.d.End(f.Context(), []queue.Ending{{Lease: lease, Kind: api.KindComplete}})[0]; late.Err == nil {
+	if late := f.d.End(f.Context(), []jobs.Ending{{Lease: lease, Kind: api.KindComplete}})[0]; late.Err == nil {
 		t.Error("the holder of the lost lease ended the job")
 	}
-	if ended := f.d.End(f.Context(), []queue.Ending{{Lease: leaseOf(t, again), Kind: api.KindComplete, Result: []byte(`"done"`)}})[0]; ended.Err != nil {
+	if ended := f.d.End(f.Context(), []jobs.Ending{{Lease: leaseOf(t, again), Kind: api.KindComplete, Result: []byte(`"done"`)}})[0]; ended.Err != nil {
 		t.Fatal(ended.Err)
 	}
 	if done := f.ends(f.tenant, id, api.StateCompleted); string(done.Result) != `"done"` {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/claim"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/null"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
@@ -178,17 +178,17 @@ func (e *Executor) end(ctx context.Context, a *attempt, v *verdict) {
 	}
 	finish, cancel := context.WithTimeout(e.ofJob(context.WithoutCancel(ctx), a.job), endFor)
 	defer cancel()
-	ending := queue.Ending{
+	ending := jobs.Ending{
 		Lease: a.job.Lease(), Kind: v.kind, Result: v.result, Error: v.err, Permanent: v.permanent, Delay: v.delay, Deferral: v.deferral,
 		Random: rand.Float64(), //nolint:gosec // spreads retries, guards nothing
 		Logged: true,           // by execute
 	}
 	for {
-		ended := e.dispatcher.End(finish, []queue.Ending{ending})[0]
+		ended := e.dispatcher.End(finish, []jobs.Ending{ending})[0]
 		if ended.Err == nil {
 			return
 		}
-		if errors.Is(ended.Err, queue.ErrLeaseLost) || errors.Is(ended.Err, store.ErrNotFound) || errors.Is(ended.Err, queue.ErrOutcomeConflict) {
+		if errors.Is(ended.Err, jobs.ErrLeaseLost) || errors.Is(ended.Err, store.ErrNotFound) || errors.Is(ended.Err, jobs.ErrOutcomeConflict) {
 			v.word = wordLost
 			return
 		}

@@ -24,11 +24,11 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/broker"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/core/internal/push"
+	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -127,7 +127,7 @@ func (f *fixture) start(grace time.Duration) {
 func (f *fixture) newTenant() tenant.ID {
 	f.Helper()
 	id := uuid.Must(uuid.NewV7())
-	if _, err := f.store.Directory.CreateTenant(f.Context(), id, api.TenantRequest{Name: "test"}); err != nil {
+	if _, err := f.store.Tenants.Create(f.Context(), id, api.TenantRequest{Name: "test"}); err != nil {
 		f.Fatal(err)
 	}
 	return id
@@ -152,7 +152,7 @@ func (f *fixture) put(owner tenant.ID, name, url string, changes ...settings) {
 		change(&request)
 	}
 	place := tenant.QueueKey{Tenant: owner, Name: name}.SecretPlace()
-	_, taken, err := f.d.PutPushQueue(f.Context(), owner, name, request, directory.NewSecret{Sealed: f.keys.Seal([]byte(secret), place), Replace: true})
+	_, taken, err := f.d.PutPushQueue(f.Context(), owner, name, request, queues.NewSecret{Sealed: f.keys.Seal([]byte(secret), place), Replace: true})
 	if err != nil || !taken {
 		f.Fatalf("the queue is not set: %v, secret taken %v", err, taken)
 	}
@@ -184,7 +184,7 @@ func (f *fixture) submit(owner tenant.ID, name string, n int, changes ...func(*a
 
 func (f *fixture) get(owner tenant.ID, id uuid.UUID) api.Job {
 	f.Helper()
-	job, err := f.store.Jobs.Get(f.Context(), owner, "", id)
+	job, err := f.store.JobReads.Get(f.Context(), owner, "", id)
 	if err != nil {
 		f.Fatal(err)
 	}

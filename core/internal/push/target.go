@@ -10,8 +10,8 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/forgequeue/forgequeue/core/internal/broker"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
+	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -19,7 +19,7 @@ import (
 
 // target is the destination of a queue's jobs, ready to be called.
 type target struct {
-	settings directory.QueueSettings
+	settings queues.Settings
 	url      *url.URL
 	// broker is where the jobs are published; nil where the URL is called.
 	broker *broker.Target
@@ -98,7 +98,7 @@ func (e *Executor) forgetBreakers() {
 
 // targetOf gives the target of a queue by its current settings; nil if it cannot be called, which
 // is logged once.
-func (e *Executor) targetOf(ctx context.Context, settings *directory.QueueSettings) *target {
+func (e *Executor) targetOf(ctx context.Context, settings *queues.Settings) *target {
 	e.mu.Lock()
 	known, seen := e.targets[settings.QueueKey]
 	e.mu.Unlock()
@@ -190,8 +190,8 @@ func (e *Executor) place(ctx context.Context, made *target) (err error) {
 	return nil
 }
 
-func (e *Executor) reseal(ctx context.Context, settings *directory.QueueSettings, from, to []byte) {
-	if err := e.store.Directory.ResealSecret(ctx, settings.Tenant, settings.Name, from, to); err != nil {
+func (e *Executor) reseal(ctx context.Context, settings *queues.Settings, from, to []byte) {
+	if err := e.store.Queues.ResealSecret(ctx, settings.Tenant, settings.Name, from, to); err != nil {
 		e.log.WarnContext(ctx, "a secret is still sealed with the previous key", "tenant", settings.Tenant, "queue", settings.Name, "error", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
@@ -78,7 +78,7 @@ func TestForeignTablesAreNoPartitions(t *testing.T) {
 		}
 	}
 	f.Submit(f.Job())
-	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
+	f.MustEnd(jobs.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 }
 
 // A detach that waits for an old reader holds up its own table's days only, and is
@@ -149,9 +149,9 @@ func TestWhatEndsMakesItsPartition(t *testing.T) {
 	ids := f.Submit(f.Job(), f.Job(), f.Job(), f.Job(), f.Job(func(j *submit.NewJob) { j.MaxAttempts = 1 }))
 	one, two, three, four := f.ClaimOne(), f.ClaimOne(), f.ClaimOne(), f.ClaimOne()
 	for name, end := range map[string]func(){
-		"complete": func() { f.MustEnd(queue.Ending{Lease: one.Lease(), Kind: api.KindComplete}) },
+		"complete": func() { f.MustEnd(jobs.Ending{Lease: one.Lease(), Kind: api.KindComplete}) },
 		"fail": func() {
-			f.MustEnd(queue.Ending{Lease: two.Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "t", Message: "m"}})
+			f.MustEnd(jobs.Ending{Lease: two.Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "t", Message: "m"}})
 		},
 		"reap": func() {
 			f.Expire(three.ID)
@@ -161,12 +161,12 @@ func TestWhatEndsMakesItsPartition(t *testing.T) {
 		},
 		"deadline": func() {
 			f.Exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 second' WHERE id = $1`, four.ID)
-			if expired, err := f.Store.Jobs.ExpireDeadlines(t.Context(), queue.AllTime, 10); err != nil || len(expired) != 1 {
+			if expired, err := f.Store.Jobs.ExpireDeadlines(t.Context(), jobs.AllTime, 10); err != nil || len(expired) != 1 {
 				t.Errorf("expired %+v, %v", expired, err)
 			}
 		},
 		"cancel": func() {
-			if _, did, err := f.Store.Jobs.Cancel(t.Context(), f.Tenant, "", ids[4]); err != nil || did != queue.CancelEnded {
+			if _, did, err := f.Store.Jobs.Cancel(t.Context(), f.Tenant, "", ids[4]); err != nil || did != jobs.CancelEnded {
 				t.Errorf("%v %v", did, err)
 			}
 		},
@@ -198,18 +198,18 @@ func TestLookUpsOpenNoEarlierDay(t *testing.T) {
 	defer store.Close()
 	id := f.Submit(f.Job())[0]
 	lease := f.ClaimOne().Lease()
-	f.MustEnd(queue.Ending{Lease: lease, Kind: api.KindComplete})
-	found, err := store.Jobs.Get(t.Context(), f.Tenant, "", id)
+	f.MustEnd(jobs.Ending{Lease: lease, Kind: api.KindComplete})
+	found, err := store.JobReads.Get(t.Context(), f.Tenant, "", id)
 	if err != nil || found.State != api.StateCompleted {
 		t.Fatalf("%+v %v", found, err)
 	}
-	if looks, err := store.Jobs.Looks(t.Context(), []uuid.UUID{id}); err != nil || looks[id].State != api.StateCompleted {
+	if looks, err := store.JobReads.Looks(t.Context(), []uuid.UUID{id}); err != nil || looks[id].State != api.StateCompleted {
 		t.Fatalf("%v %v", looks, err)
 	}
-	if _, err := store.Jobs.Attempts(t.Context(), f.Tenant, "", id, 0, 10); err != nil {
+	if _, err := store.JobReads.Attempts(t.Context(), f.Tenant, "", id, 0, 10); err != nil {
 		t.Fatal(err)
 	}
-	if again := store.Jobs.End(t.Context(), []queue.Ending{{Lease: lease, Kind: api.KindComplete}})[0]; !again.Replayed {
+	if again := store.Jobs.End(t.Context(), []jobs.Ending{{Lease: lease, Kind: api.KindComplete}})[0]; !again.Replayed {
 		t.Fatalf("%+v", again)
 	}
 	conn := celltest.Connect(t, f.URL)
@@ -292,7 +292,7 @@ func TestWaitForPartitionsEndsWithTheContext(t *testing.T) {
 	}
 	f.Exec(`SELECT pg_advisory_unlock_all()`)
 	group.Wait()
-	if _, did, err := f.Store.Jobs.Cancel(t.Context(), f.Tenant, "", id); err != nil || did != queue.CancelEnded {
+	if _, did, err := f.Store.Jobs.Cancel(t.Context(), f.Tenant, "", id); err != nil || did != jobs.CancelEnded {
 		t.Errorf("%v %v", did, err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -53,7 +53,7 @@ func TestAnOwnerOfTheDatabaseIsEnough(t *testing.T) {
 	f.Tenant = f.NewTenant()
 	f.Lane = f.NewLane(f.Tenant, "default")
 	f.Submit(f.Job())
-	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
+	f.MustEnd(jobs.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 
 	f.Exec(dropDaysSQL)
 	due := f.attachDay("finished_jobs", 9)
@@ -65,7 +65,7 @@ func TestAnOwnerOfTheDatabaseIsEnough(t *testing.T) {
 		t.Error(err)
 	}
 	f.Submit(f.Job())
-	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
+	f.MustEnd(jobs.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 
 	if info, err := store.InspectServer(t.Context(), f.URL); err != nil || !info.MayCreate || !info.Migrated {
 		t.Errorf("doctor: %+v, %v", info, err)

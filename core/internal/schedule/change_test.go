@@ -49,7 +49,7 @@ func TestPutAgain(t *testing.T) {
 func TestAChangeLosesNoTick(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if err := f.Store.Directory.PutQueue(t.Context(), f.Tenant, "narrow", api.QueueRequest{MaxActive: new(int64(1))}); err != nil {
+	if err := f.Store.Queues.Put(t.Context(), f.Tenant, "narrow", api.QueueRequest{MaxActive: new(int64(1))}); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.core.Refresh(t.Context()); err != nil {
@@ -66,7 +66,7 @@ func TestAChangeLosesNoTick(t *testing.T) {
 		t.Error("a refused tick is forgotten by an equal PUT")
 	}
 	f.Exec(`DELETE FROM jobs`)
-	if err := f.Store.Directory.PutQueue(t.Context(), f.Tenant, "narrow", api.QueueRequest{}); err != nil {
+	if err := f.Store.Queues.Put(t.Context(), f.Tenant, "narrow", api.QueueRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"posted", "put"} {
@@ -205,7 +205,7 @@ func TestTriggerUnderAFullCap(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	none := int64(0)
-	if err := f.Store.Directory.PutQueue(t.Context(), f.Tenant, "shut", api.QueueRequest{MaxActive: &none}); err != nil {
+	if err := f.Store.Queues.Put(t.Context(), f.Tenant, "shut", api.QueueRequest{MaxActive: &none}); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.core.Refresh(t.Context()); err != nil {

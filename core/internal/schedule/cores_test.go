@@ -24,7 +24,7 @@ func TestThreeCoresAndKilledConnections(t *testing.T) {
 	const schedules, ticks = 40, 10
 	capped := f.NewTenant()
 	most := int64(100_000)
-	if _, err := f.Store.Directory.PatchTenant(t.Context(), capped, api.TenantPatch{Overrides: &api.Overrides{Limits: api.Limits{MaxActive: &most}}}); err != nil {
+	if _, err := f.Store.Tenants.Patch(t.Context(), capped, api.TenantPatch{Overrides: &api.Overrides{Limits: api.Limits{MaxActive: &most}}}); err != nil {
 		t.Fatal(err)
 	}
 	owners := []tenant.ID{f.Tenant, f.NewTenant(), capped}

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -27,7 +27,7 @@ type Step struct {
 	// Answers are those to the submits of the ticks' jobs.
 	Answers []submit.Answer
 	// Cancelled are the jobs that were ended by overlap cancel.
-	Cancelled []queue.Reaped
+	Cancelled []jobs.Reaped
 	// Requested are those that run: their holders are asked to stop.
 	Requested []uuid.UUID
 	// Ticks counts the ticks that were worked off for the first time, Skipped those without a job,
@@ -167,6 +167,6 @@ func (t *ticks) settleOverlap(ctx context.Context, tx pgx.Tx) (ended bool, err e
 	if len(cancel) == 0 {
 		return false, nil
 	}
-	t.step.Cancelled, t.step.Requested, err = queue.CancelIn(ctx, tx, cancel)
+	t.step.Cancelled, t.step.Requested, err = jobs.CancelIn(ctx, tx, cancel)
 	return len(t.step.Cancelled) > 0, err
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -187,7 +187,7 @@ func TestCapsRefuseTicks(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	one := int64(1)
-	if err := f.Store.Directory.PutQueue(t.Context(), f.Tenant, "narrow", api.QueueRequest{MaxActive: &one}); err != nil {
+	if err := f.Store.Queues.Put(t.Context(), f.Tenant, "narrow", api.QueueRequest{MaxActive: &one}); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.core.Refresh(t.Context()); err != nil {
@@ -198,9 +198,9 @@ func TestCapsRefuseTicks(t *testing.T) {
 		f.back("report", time.Hour)
 		f.work()
 	}
-	jobs, skipped := jobsOf(f.runs("report"))
-	if jobs != 1 || skipped[api.SkippedCap] != 1 || *f.get("report").LastRun.Skipped != api.SkippedCap {
-		t.Fatalf("%d jobs, skipped %v", jobs, skipped)
+	found, skipped := jobsOf(f.runs("report"))
+	if found != 1 || skipped[api.SkippedCap] != 1 || *f.get("report").LastRun.Skipped != api.SkippedCap {
+		t.Fatalf("%d jobs, skipped %v", found, skipped)
 	}
 	retry := func() {
 		t.Helper()
@@ -214,7 +214,7 @@ func TestCapsRefuseTicks(t *testing.T) {
 		t.Fatalf("%d jobs, skipped %v", jobs, skipped)
 	}
 	claimed := f.Claim(1, time.Minute, f.NewLane(f.Tenant, "narrow"))
-	f.MustEnd(queue.Ending{Lease: claimed[0].Lease(), Kind: api.KindComplete})
+	f.MustEnd(jobs.Ending{Lease: claimed[0].Lease(), Kind: api.KindComplete})
 	retry()
 	if jobs, skipped := jobsOf(f.runs("report")); jobs != 2 || len(skipped) != 0 || f.get("report").LastRun.Skipped != nil {
 		t.Fatalf("%d jobs, skipped %v", jobs, skipped)
@@ -240,7 +240,7 @@ func TestCancelUnderACap(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	one := int64(1)
-	if err := f.Store.Directory.PutQueue(t.Context(), f.Tenant, "narrow", api.QueueRequest{MaxActive: &one}); err != nil {
+	if err := f.Store.Queues.Put(t.Context(), f.Tenant, "narrow", api.QueueRequest{MaxActive: &one}); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.core.Refresh(t.Context()); err != nil {
@@ -429,9 +429,9 @@ func TestAListSaysHowTheNewestRunsEnded(t *testing.T) {
 	for _, job := range f.Claim(100, time.Minute, f.NewLane(f.Tenant, api.DefaultQueue)) {
 		switch job.ID {
 		case id(1):
-			f.MustEnd(queue.Ending{Lease: job.Lease(), Kind: api.KindComplete})
+			f.MustEnd(jobs.Ending{Lease: job.Lease(), Kind: api.KindComplete})
 		case id(2):
-			f.MustEnd(queue.Ending{Lease: job.Lease(), Kind: api.KindFail, Permanent: true})
+			f.MustEnd(jobs.Ending{Lease: job.Lease(), Kind: api.KindFail, Permanent: true})
 		}
 	}
 	listed, err := f.Store.Schedules.ListSchedules(t.Context(), f.Tenant, "", "", 10)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -33,7 +33,7 @@ type Capacity interface {
 }
 
 // Serves says whether a claim may take from the lane.
-func (f *Filter) Serves(lane *directory.Lane) bool {
+func (f *Filter) Serves(lane *lanes.Lane) bool {
 	return f.Push || (f.Types == nil || f.Types[lane.Type]) && lane.ServedBy(f.Tags)
 }
 

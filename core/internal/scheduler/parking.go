@@ -4,7 +4,7 @@ import (
 	"container/list"
 	"sync"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -59,7 +59,7 @@ type Waiter struct {
 	filter *Filter
 	number uint64
 	// Woken gets the lane in which there is work. It holds one value, so Wake never blocks.
-	Woken chan directory.LaneID
+	Woken chan lanes.ID
 	// at is its list elements, nil while it is awake.
 	at map[queueRef]*list.Element
 }
@@ -71,7 +71,7 @@ func (p *Parking) Park(filter *Filter) *Waiter {
 	defer p.mu.Unlock()
 	p.arrived++
 	p.parked++
-	w := &Waiter{filter: filter, number: p.arrived, Woken: make(chan directory.LaneID, 1)}
+	w := &Waiter{filter: filter, number: p.arrived, Woken: make(chan lanes.ID, 1)}
 	p.sleep(w)
 	return w
 }
@@ -135,7 +135,7 @@ func (p *Parking) remove(w *Waiter) {
 }
 
 // Leave takes the claim out. It gives the lane of an unused wake-up.
-func (p *Parking) Leave(w *Waiter) (unused directory.LaneID, pending bool) {
+func (p *Parking) Leave(w *Waiter) (unused lanes.ID, pending bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.parked--
@@ -150,7 +150,7 @@ func (p *Parking) Leave(w *Waiter) (unused directory.LaneID, pending bool) {
 
 // Wake wakes at most count claims that can take from lane, and gives how many. push says that its
 // queue is in push mode. It visits only sleeping claims that ask for the lane's queue.
-func (p *Parking) Wake(lane directory.Lane, push bool, count int) (woken int) {
+func (p *Parking) Wake(lane lanes.Lane, push bool, count int) (woken int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	nexts := [...]*list.Element{

@@ -9,12 +9,12 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-func laneOf(owner tenant.ID, id directory.LaneID, name string, tags ...string) directory.Lane {
-	return directory.Lane{ID: id, LaneKey: directory.NewLaneKey(owner, name, "test", tags)}
+func laneOf(owner tenant.ID, id lanes.ID, name string, tags ...string) lanes.Lane {
+	return lanes.Lane{ID: id, Key: lanes.NewKey(owner, name, "test", tags)}
 }
 
 func anyone(queues ...string) *Filter { return &Filter{Owner: tenant.Platform, Queues: queues} }

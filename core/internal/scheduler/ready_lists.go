@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -23,21 +23,21 @@ import (
 //	 the scan's    lookback of a second
 type ReadyLists struct {
 	mu    sync.Mutex
-	lanes map[directory.LaneID]*laneLists
+	lanes map[lanes.ID]*laneLists
 	// order are the lanes by id, for scans that continue where the last one ended.
-	order []directory.LaneID
+	order []lanes.ID
 	// waiting are the lists that are ready, by queue.
 	waiting   waiting
 	throttled throttled
 	// turns counts the turns of lists that were not exhausted.
 	turns uint64
 	// find gives a lane by its id, if it is cached.
-	find func(directory.LaneID) (directory.Lane, bool)
+	find func(lanes.ID) (lanes.Lane, bool)
 }
 
 type laneLists struct {
 	// lane is known if placed; until then its lists are not in waiting.
-	lane   directory.Lane
+	lane   lanes.Lane
 	placed bool
 	by     [api.MaxPriority + 1]readyState
 }
@@ -48,7 +48,7 @@ type readyState struct {
 	known bool
 	// ready says that a job probably waits in it.
 	ready bool
-	after queue.Cursor
+	after jobs.Cursor
 	// turn is its place among the lists of its queue and priority.
 	turn turn
 	// version counts the notifications, rewinds those that moved the cursor back. A claim compares
@@ -59,7 +59,7 @@ type readyState struct {
 // turn orders lists: by their first job when they became ready, or where those were whose turn came
 // with theirs, and then by the number of turns.
 type turn struct {
-	at     queue.Cursor
+	at     jobs.Cursor
 	number uint64
 }
 
@@ -71,18 +71,18 @@ func (t turn) compare(other turn) int {
 type Planned struct {
 	claim.ReadyList
 	// In is the list's lane; it never changes.
-	In               *directory.Lane
+	In               *lanes.Lane
 	turn             turn
 	version, rewinds uint64
 }
 
 // NewReadyLists makes them; find gives a lane by its id, if it is cached.
-func NewReadyLists(find func(directory.LaneID) (directory.Lane, bool)) *ReadyLists {
-	return &ReadyLists{lanes: map[directory.LaneID]*laneLists{}, find: find}
+func NewReadyLists(find func(lanes.ID) (lanes.Lane, bool)) *ReadyLists {
+	return &ReadyLists{lanes: map[lanes.ID]*laneLists{}, find: find}
 }
 
 // Notify records that jobs can be claimed.
-func (l *ReadyLists) Notify(ready []queue.Ready) {
+func (l *ReadyLists) Notify(ready []jobs.Ready) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, one := range ready {
@@ -110,7 +110,7 @@ func (l *ReadyLists) Notify(ready []queue.Ready) {
 
 // again makes the known lists of a lane ready: the next claim scans them. The caller holds the
 // lock.
-func (l *ReadyLists) again(lane directory.LaneID) {
+func (l *ReadyLists) again(lane lanes.ID) {
 	if known := l.lanes[lane]; known != nil {
 		l.of(lane) // sets the lane if it is cached by now
 		for priority := range int16(len(known.by)) {
@@ -123,10 +123,10 @@ func (l *ReadyLists) again(lane directory.LaneID) {
 }
 
 // of gives a lane's lists. The caller holds the lock.
-func (l *ReadyLists) of(id directory.LaneID) *laneLists {
+func (l *ReadyLists) of(id lanes.ID) *laneLists {
 	known := l.lanes[id]
 	if known == nil {
-		known = &laneLists{lane: directory.Lane{ID: id}}
+		known = &laneLists{lane: lanes.Lane{ID: id}}
 		l.lanes[id] = known
 		place, _ := slices.BinarySearch(l.order, id)
 		l.order = slices.Insert(l.order, place, id)
@@ -140,7 +140,7 @@ func (l *ReadyLists) of(id directory.LaneID) *laneLists {
 }
 
 // place sets the lane of its lists.
-func (l *ReadyLists) place(known *laneLists, lane directory.Lane) {
+func (l *ReadyLists) place(known *laneLists, lane lanes.Lane) {
 	known.lane, known.placed = lane, true
 	for priority := range int16(len(known.by)) {
 		if known.by[priority].ready {
@@ -165,7 +165,7 @@ func (l *ReadyLists) setReady(known *laneLists, priority int16, ready bool) {
 }
 
 // LaneCreated adds a lane that is now in the cache, and says whether one of its lists is ready.
-func (l *ReadyLists) LaneCreated(lane directory.Lane) bool {
+func (l *ReadyLists) LaneCreated(lane lanes.Lane) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := l.lanes[lane.ID]
@@ -179,7 +179,7 @@ func (l *ReadyLists) LaneCreated(lane directory.Lane) bool {
 }
 
 // Forget drops the lists of deleted lanes.
-func (l *ReadyLists) Forget(gone []directory.LaneID) {
+func (l *ReadyLists) Forget(gone []lanes.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, id := range gone {
@@ -194,7 +194,7 @@ func (l *ReadyLists) Forget(gone []directory.LaneID) {
 		delete(l.lanes, id)
 	}
 	if len(gone) > 0 {
-		l.order = slices.DeleteFunc(l.order, func(id directory.LaneID) bool { return l.lanes[id] == nil })
+		l.order = slices.DeleteFunc(l.order, func(id lanes.ID) bool { return l.lanes[id] == nil })
 	}
 }
 
@@ -202,7 +202,7 @@ func (l *ReadyLists) Forget(gone []directory.LaneID) {
 func (l *ReadyLists) Scanned(planned []Planned, seen []claim.ScanProgress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var last queue.Cursor
+	var last jobs.Cursor
 	for i := range planned {
 		if at := planned[i].turn.at; at.Compare(last) > 0 {
 			last = at
@@ -258,7 +258,7 @@ func (l *ReadyLists) Failed(planned []Planned) {
 // Cut moves the cursors of lists that a claim has not exhausted back to where it ended: it had
 // locked later jobs and left them, and other claims have passed them since. It gives the
 // notifications for these jobs.
-func (l *ReadyLists) Cut(planned []Planned, seen []claim.ScanProgress) (ready []queue.Ready) {
+func (l *ReadyLists) Cut(planned []Planned, seen []claim.ScanProgress) (ready []jobs.Ready) {
 	ended := map[ListKey]claim.ScanProgress{}
 	for _, w := range seen {
 		ended[ListKey{w.Lane, w.Priority}] = w
@@ -285,7 +285,7 @@ func (l *ReadyLists) Cut(planned []Planned, seen []claim.ScanProgress) (ready []
 		l.setReady(known, was.Priority, true)
 		if !to.At.IsZero() {
 			behind := to.After()
-			ready = append(ready, queue.Ready{Lane: was.Lane, Priority: was.Priority, At: behind.At, ID: behind.ID})
+			ready = append(ready, jobs.Ready{Lane: was.Lane, Priority: was.Priority, At: behind.At, ID: behind.ID})
 		}
 	}
 	return ready
@@ -293,7 +293,7 @@ func (l *ReadyLists) Cut(planned []Planned, seen []claim.ScanProgress) (ready []
 
 // ListKey names a ready list.
 type ListKey struct {
-	Lane     directory.LaneID
+	Lane     lanes.ID
 	Priority int16
 }
 
@@ -325,17 +325,17 @@ func (l *ReadyLists) Known(from ListKey, most int) (looked []claim.ReadyList, ne
 }
 
 // fromLookback is a list from its lookback, or from its head without a cursor.
-func (l *laneLists) fromLookback(id directory.LaneID, priority int16) claim.ReadyList {
+func (l *laneLists) fromLookback(id lanes.ID, priority int16) claim.ReadyList {
 	list := claim.ReadyList{Lane: id, Priority: priority}
 	if b := &l.by[priority]; b.known && !b.after.At.IsZero() {
-		list.After = queue.Cursor{At: b.after.At.Add(-lookback)}
+		list.After = jobs.Cursor{At: b.after.At.Add(-lookback)}
 	}
 	return list
 }
 
 // OfLanes gives up to most lists of lanes, each from its lookback: the known ones, or all possible
 // ones. It leaves out lanes that are known to be under a full cap.
-func (l *ReadyLists) OfLanes(lanes []directory.LaneID, all bool, most int) []claim.ReadyList {
+func (l *ReadyLists) OfLanes(lanes []lanes.ID, all bool, most int) []claim.ReadyList {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var found []claim.ReadyList

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -20,7 +20,7 @@ import (
 func TestACursorDoesNotPassWhatAClaimHasLeft(t *testing.T) {
 	t.Parallel()
 	at := time.Now()
-	place := func(n byte) queue.Cursor { return queue.Cursor{At: at, ID: uuid.UUID{15: n}} }
+	place := func(n byte) jobs.Cursor { return jobs.Cursor{At: at, ID: uuid.UUID{15: n}} }
 	progress := func(to byte, dry bool) []claim.ScanProgress {
 		return []claim.ScanProgress{{Lane: 1, Priority: 5, To: place(to), Exhausted: dry}}
 	}
@@ -29,8 +29,8 @@ func TestACursorDoesNotPassWhatAClaimHasLeft(t *testing.T) {
 		return l.ReadyIn([]tenant.QueueKey{{Tenant: lane.Tenant, Name: lane.Queue}}, anyone("a"), 0, 10)
 	}
 	for _, cutFirst := range []bool{true, false} {
-		l := NewReadyLists(func(id directory.LaneID) (directory.Lane, bool) { return lane, true })
-		l.Notify([]queue.Ready{{Lane: 1, Priority: 5, At: at, ID: place(1).ID}})
+		l := NewReadyLists(func(id lanes.ID) (lanes.Lane, bool) { return lane, true })
+		l.Notify([]jobs.Ready{{Lane: 1, Priority: 5, At: at, ID: place(1).ID}})
 		planned := ready(l)
 		cut := func() {
 			l.Scanned(planned, progress(3, false))
@@ -57,22 +57,22 @@ func TestReadyListsByType(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		owner := uuid.New()
-		lanes := make([]directory.Lane, 40)
-		for i := range lanes {
-			key := directory.NewLaneKey(owner, "a", fmt.Sprint("t", i%13), nil).Of(fmt.Sprint("u", i/13))
-			lanes[i] = directory.Lane{ID: directory.LaneID(i), LaneKey: key}
+		known := make([]lanes.Lane, 40)
+		for i := range known {
+			key := lanes.NewKey(owner, "a", fmt.Sprint("t", i%13), nil).Of(fmt.Sprint("u", i/13))
+			known[i] = lanes.Lane{ID: lanes.ID(i), Key: key}
 		}
-		l := NewReadyLists(func(id directory.LaneID) (directory.Lane, bool) { return lanes[id], true })
-		ready := map[directory.LaneID]bool{}
+		l := NewReadyLists(func(id lanes.ID) (lanes.Lane, bool) { return known[id], true })
+		ready := map[lanes.ID]bool{}
 		key := tenant.QueueKey{Tenant: owner, Name: "a"}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			id := rapid.Int64Range(0, int64(len(lanes)-1)).Draw(t, "lane")
+			id := rapid.Int64Range(0, int64(len(known)-1)).Draw(t, "lane")
 			if ready[id] {
 				planned := l.ReadyIn([]tenant.QueueKey{key}, anyone("a"), 0, 100)
 				l.Scanned(planned, []claim.ScanProgress{{Lane: id, Priority: 5, Exhausted: true}})
 				delete(ready, id)
 			} else {
-				l.Notify([]queue.Ready{{Lane: id, Priority: 5, At: time.Now(), ID: uuid.New()}})
+				l.Notify([]jobs.Ready{{Lane: id, Priority: 5, At: time.Now(), ID: uuid.New()}})
 				ready[id] = true
 			}
 			filter := anyone("a")
@@ -80,16 +80,16 @@ func TestReadyListsByType(t *testing.T) {
 			for _, n := range rapid.SliceOfN(rapid.IntRange(0, 14), 1, 14).Draw(t, "types") {
 				filter.Types[fmt.Sprint("t", n)] = true
 			}
-			found := map[directory.LaneID]bool{}
+			found := map[lanes.ID]bool{}
 			for _, one := range l.ReadyIn([]tenant.QueueKey{key}, filter, uint64(rapid.Uint32().Draw(t, "offset")), 100) {
 				if found[one.Lane] {
 					t.Fatalf("lane %d is given twice", one.Lane)
 				}
 				found[one.Lane] = true
 			}
-			want := map[directory.LaneID]bool{}
+			want := map[lanes.ID]bool{}
 			for id := range ready {
-				if filter.Types[lanes[id].Type] {
+				if filter.Types[known[id].Type] {
 					want[id] = true
 				}
 			}

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -28,27 +28,27 @@ type throttled struct {
 
 // throttledLanes are those of one tenant.
 type throttledLanes struct {
-	lanes map[directory.LaneID]throttle
+	lanes map[lanes.ID]throttle
 	// shared are lanes that any end of the tenant's jobs may free, users those where only their user's cap is full.
-	shared map[directory.LaneID]struct{}
-	users  map[string]map[directory.LaneID]struct{}
+	shared map[lanes.ID]struct{}
+	users  map[string]map[lanes.ID]struct{}
 	// order are the capped lanes, those that have waited longest first; some may be throttled no longer, or anew.
 	order   []throttledTurn
 	retried time.Time
 }
 
 type throttle struct {
-	lane   directory.Lane
+	lane   lanes.Lane
 	full   claim.FullCaps
 	number uint64
 }
 
 type throttledTurn struct {
-	lane   directory.LaneID
+	lane   lanes.ID
 	number uint64
 }
 
-func (t *throttled) add(lane directory.Lane, full claim.FullCaps) {
+func (t *throttled) add(lane lanes.Lane, full claim.FullCaps) {
 	t.remove(lane)
 	if t.tenants == nil {
 		t.tenants = map[tenant.ID]*throttledLanes{}
@@ -56,7 +56,7 @@ func (t *throttled) add(lane directory.Lane, full claim.FullCaps) {
 	of := t.tenants[lane.Tenant]
 	if of == nil {
 		of = &throttledLanes{
-			lanes: map[directory.LaneID]throttle{}, shared: map[directory.LaneID]struct{}{}, users: map[string]map[directory.LaneID]struct{}{},
+			lanes: map[lanes.ID]throttle{}, shared: map[lanes.ID]struct{}{}, users: map[string]map[lanes.ID]struct{}{},
 		}
 		t.tenants[lane.Tenant] = of
 	}
@@ -66,7 +66,7 @@ func (t *throttled) add(lane directory.Lane, full claim.FullCaps) {
 		of.shared[lane.ID] = struct{}{}
 	} else {
 		if of.users[lane.User] == nil {
-			of.users[lane.User] = map[directory.LaneID]struct{}{}
+			of.users[lane.User] = map[lanes.ID]struct{}{}
 		}
 		of.users[lane.User][lane.ID] = struct{}{}
 	}
@@ -91,7 +91,7 @@ func (t *throttledLanes) compact() {
 	t.order = kept
 }
 
-func (t *throttled) remove(lane directory.Lane) {
+func (t *throttled) remove(lane lanes.Lane) {
 	of := t.tenants[lane.Tenant]
 	if of == nil {
 		return
@@ -109,14 +109,14 @@ func (t *throttled) remove(lane directory.Lane) {
 }
 
 // capped says whether the lane is under a full cap, as far as is known.
-func (t *throttled) capped(lane directory.Lane) bool {
+func (t *throttled) capped(lane lanes.Lane) bool {
 	of := t.tenants[lane.Tenant]
 	return of != nil && len(of.lanes[lane.ID].full) > 0
 }
 
 // released gives up to most lanes that an end of one of lane's jobs may have freed, in any order.
-func (t *throttled) released(lane directory.Lane, allTenants bool, most int) (freed []directory.LaneID) {
-	take := func(ids map[directory.LaneID]struct{}) {
+func (t *throttled) released(lane lanes.Lane, allTenants bool, most int) (freed []lanes.ID) {
+	take := func(ids map[lanes.ID]struct{}) {
 		for id := range ids {
 			if len(freed) == most {
 				return
@@ -142,7 +142,7 @@ func (t *throttled) released(lane directory.Lane, allTenants bool, most int) (fr
 }
 
 // due gives the capped lanes of a tenant that are asked again now.
-func (t *throttledLanes) due(now time.Time) (ids []directory.LaneID) {
+func (t *throttledLanes) due(now time.Time) (ids []lanes.ID) {
 	if len(t.order) == 0 || now.Sub(t.retried) < RetryEvery {
 		return nil
 	}
@@ -159,17 +159,17 @@ func (t *throttledLanes) due(now time.Time) (ids []directory.LaneID) {
 
 // Released makes up to most lanes ready that an end of one of lane's jobs may have freed, of its tenant or of
 // all, and gives them in any order.
-func (l *ReadyLists) Released(lane directory.Lane, allTenants bool, most int) []directory.Lane {
+func (l *ReadyLists) Released(lane lanes.Lane, allTenants bool, most int) []lanes.Lane {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.unthrottle(l.throttled.released(lane, allTenants, most))
 }
 
 // Retry makes those capped lanes ready whose turn has come, of a tenant or of all.
-func (l *ReadyLists) Retry(owner tenant.ID, now time.Time) []directory.Lane {
+func (l *ReadyLists) Retry(owner tenant.ID, now time.Time) []lanes.Lane {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var ids []directory.LaneID
+	var ids []lanes.ID
 	if owner != tenant.Platform {
 		if of := l.throttled.tenants[owner]; of != nil {
 			ids = of.due(now)
@@ -185,7 +185,7 @@ func (l *ReadyLists) Retry(owner tenant.ID, now time.Time) []directory.Lane {
 }
 
 // CapsChanged makes the capped lanes ready of which changed says that a cap that was full is another now.
-func (l *ReadyLists) CapsChanged(changed func(directory.Lane, claim.FullCaps) bool) []directory.Lane {
+func (l *ReadyLists) CapsChanged(changed func(lanes.Lane, claim.FullCaps) bool) []lanes.Lane {
 	l.mu.Lock()
 	var capped []throttle
 	for _, of := range l.throttled.tenants {
@@ -196,7 +196,7 @@ func (l *ReadyLists) CapsChanged(changed func(directory.Lane, claim.FullCaps) bo
 		}
 	}
 	l.mu.Unlock()
-	var ids []directory.LaneID
+	var ids []lanes.ID
 	for _, one := range capped {
 		if changed(one.lane, one.full) {
 			ids = append(ids, one.lane.ID)
@@ -208,8 +208,8 @@ func (l *ReadyLists) CapsChanged(changed func(directory.Lane, claim.FullCaps) bo
 }
 
 // unthrottle makes lanes ready. The caller holds the lock.
-func (l *ReadyLists) unthrottle(ids []directory.LaneID) []directory.Lane {
-	lanes := make([]directory.Lane, len(ids))
+func (l *ReadyLists) unthrottle(ids []lanes.ID) []lanes.Lane {
+	lanes := make([]lanes.Lane, len(ids))
 	for i, id := range ids {
 		lanes[i] = l.of(id).lane
 		l.throttled.remove(lanes[i])
@@ -235,13 +235,13 @@ func (l *ReadyLists) WithoutCapped(lists []claim.ReadyList) []claim.ReadyList {
 }
 
 // IsCapped says whether a lane is known to be under a full cap.
-func (l *ReadyLists) IsCapped(id directory.LaneID) bool {
+func (l *ReadyLists) IsCapped(id lanes.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.throttled.tenants) > 0 && l.isCapped(id)
 }
 
-func (l *ReadyLists) isCapped(id directory.LaneID) bool {
+func (l *ReadyLists) isCapped(id lanes.ID) bool {
 	known := l.lanes[id]
 	return known != nil && l.throttled.capped(known.lane)
 }

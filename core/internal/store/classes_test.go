@@ -12,9 +12,9 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -51,14 +51,14 @@ func TestListsLeaveConnectionsToOthers(t *testing.T) {
 			if beats, err := store.Jobs.Heartbeat(ctx, []job.Lease{lease}); err != nil || len(beats) != 1 {
 				t.Errorf("a heartbeat: %v %v", beats, err)
 			}
-			if ended := store.Jobs.End(ctx, []queue.Ending{{Lease: lease, Kind: api.KindComplete}})[0]; ended.Err != nil {
+			if ended := store.Jobs.End(ctx, []jobs.Ending{{Lease: lease, Kind: api.KindComplete}})[0]; ended.Err != nil {
 				t.Errorf("an outcome: %v", ended.Err)
 			}
-			if ended := store.Jobs.End(ctx, []queue.Ending{{Lease: other, Kind: api.KindSnooze, Delay: time.Hour}})[0]; ended.Err != nil {
+			if ended := store.Jobs.End(ctx, []jobs.Ending{{Lease: other, Kind: api.KindSnooze, Delay: time.Hour}})[0]; ended.Err != nil {
 				t.Errorf("another outcome: %v", ended.Err)
 			}
 			if conns > 2 { // of two one is for heartbeats and outcomes
-				if _, err := store.Claims.ReadyLanes(ctx, []directory.LaneID{f.Lane.ID}); err != nil {
+				if _, err := store.Claims.ReadyLanes(ctx, []lanes.ID{f.Lane.ID}); err != nil {
 					t.Errorf("a claim: %v", err)
 				}
 				if _, err := store.Submits.Submit(ctx, []submit.Submission{{Tenant: f.Tenant, Jobs: f.Jobs(1)}}); err != nil {
@@ -104,13 +104,13 @@ func TestTheMostUrgentGoesFirst(t *testing.T) {
 		mark string
 		call func() error
 	}{
-		{"held", func() error { _, _, err := store.Jobs.NextDue(background(t), queue.AllTime); return err }},
+		{"held", func() error { _, _, err := store.Jobs.NextDue(background(t), jobs.AllTime); return err }},
 		{"audit_log", func() error { _, err := store.Audit.Audit(background(t), nil, api.AuditFilter{}, 1, ""); return err }},
 		{"INSERT INTO jobs", func() error {
 			_, err := store.Submits.Submit(background(t), []submit.Submission{{Tenant: f.Tenant, Jobs: f.Jobs(1)}})
 			return err
 		}},
-		{"due AS MATERIALIZED", func() error { _, err := store.Jobs.Promote(background(t), queue.AllTime, 1); return err }},
+		{"due AS MATERIALIZED", func() error { _, err := store.Jobs.Promote(background(t), jobs.AllTime, 1); return err }},
 		{"jobs", func() error { _, err := store.Jobs.Heartbeat(background(t), []job.Lease{lease}); return err }},
 	}
 	for i, one := range calls {

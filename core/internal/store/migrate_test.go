@@ -11,9 +11,11 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/keys"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
+	"github.com/forgequeue/forgequeue/core/internal/tenants"
+	"github.com/forgequeue/forgequeue/core/internal/workers"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -81,60 +83,60 @@ func TestTenantsKeysPlans(t *testing.T) {
 	f := newFixture(t)
 	plan, weight, burst := "free", 7, int64(3)
 	name := "renamed"
-	patched, err := f.Store.Directory.PatchTenant(t.Context(), f.Tenant, api.TenantPatch{
+	patched, err := f.Store.Tenants.Patch(t.Context(), f.Tenant, api.TenantPatch{
 		Name: &name, Plan: &plan, Weight: &weight, Overrides: &api.Overrides{Limits: api.Limits{JobBurst: &burst}},
 	})
 	if err != nil || patched.Plan != plan || patched.Weight != weight || *patched.Overrides.JobBurst != burst || patched.Name != name {
 		t.Fatalf("%+v %v", patched, err)
 	}
 	nowhere := "nowhere"
-	if _, err := f.Store.Directory.PatchTenant(t.Context(), f.Tenant, api.TenantPatch{Plan: &nowhere}); !errors.Is(err, directory.ErrUnknownPlan) {
+	if _, err := f.Store.Tenants.Patch(t.Context(), f.Tenant, api.TenantPatch{Plan: &nowhere}); !errors.Is(err, tenants.ErrUnknownPlan) {
 		t.Errorf("an unknown plan: %v", err)
 	}
 	key := api.HopKeyCreateRequest{KeyID: "k1", Kind: "tenant", Tenant: f.Tenant.String(), Scopes: []string{"read"}, SecretHMAC: make([]byte, 32)}
 	for range 2 {
-		if _, err := f.Store.Directory.CreateKey(t.Context(), key); err != nil {
+		if _, err := f.Store.Keys.Create(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}
 	}
-	found, err := f.Store.Directory.LookupKey(t.Context(), "k1")
+	found, err := f.Store.Keys.Lookup(t.Context(), "k1")
 	if err != nil || found.Tenant != f.Tenant.String() || found.Plan.Name != plan || *found.Overrides.JobBurst != burst || *found.Plan.Limits.UserJobBurst != 10 {
 		t.Fatalf("%+v %v", found, err)
 	}
 	stranger := key
 	stranger.KeyID, stranger.Tenant = "k2", "00000000-0000-7000-8000-000000000000"
-	if _, err := f.Store.Directory.CreateKey(t.Context(), stranger); !errors.Is(err, store.ErrNotFound) {
+	if _, err := f.Store.Keys.Create(t.Context(), stranger); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a key for no tenant: %v", err)
 	}
 	for range 2 {
-		if err := f.Store.Directory.RevokeKey(t.Context(), "k1"); err != nil {
+		if err := f.Store.Keys.Revoke(t.Context(), "k1"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := f.Store.Directory.LookupKey(t.Context(), "k1"); !errors.Is(err, store.ErrNotFound) {
+	if _, err := f.Store.Keys.Lookup(t.Context(), "k1"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a revoked key: %v", err)
 	}
 	expired := key
 	soon := api.At(time.Now().Add(-time.Second))
 	expired.KeyID, expired.ExpiresAt = "k3", &soon
-	if _, err := f.Store.Directory.CreateKey(t.Context(), expired); !errors.Is(err, directory.ErrExpiryPast) {
+	if _, err := f.Store.Keys.Create(t.Context(), expired); !errors.Is(err, keys.ErrExpiryPast) {
 		t.Errorf("a key that has expired already: %v", err)
 	}
 	soon = api.At(time.Now().Add(time.Hour))
-	if _, err := f.Store.Directory.CreateKey(t.Context(), expired); err != nil {
+	if _, err := f.Store.Keys.Create(t.Context(), expired); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := f.Store.Directory.LookupKey(t.Context(), "k3"); err != nil || *found.ExpiresInMS < 3_590_000 || *found.ExpiresInMS > 3_600_000 {
+	if found, err := f.Store.Keys.Lookup(t.Context(), "k3"); err != nil || *found.ExpiresInMS < 3_590_000 || *found.ExpiresInMS > 3_600_000 {
 		t.Errorf("an hour is left to it: %+v, %v", found.ExpiresInMS, err)
 	}
 	f.Exec(`UPDATE api_keys SET expires_at = statement_timestamp() WHERE key_id = 'k3'`)
-	if _, err := f.Store.Directory.LookupKey(t.Context(), "k3"); !errors.Is(err, store.ErrNotFound) {
+	if _, err := f.Store.Keys.Lookup(t.Context(), "k3"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("an expired key: %v", err)
 	}
-	if keys, err := f.Store.Directory.ListKeys(t.Context(), f.Tenant, "", 10); err != nil || len(keys) != 1 || keys[0].KeyID != "k3" {
+	if keys, err := f.Store.Keys.List(t.Context(), f.Tenant, "", 10); err != nil || len(keys) != 1 || keys[0].KeyID != "k3" {
 		t.Errorf("%+v %v", keys, err)
 	}
-	if tenants, err := f.Store.Directory.ListTenants(t.Context(), uuid.Max, 10); err != nil || len(tenants) != 1 {
+	if tenants, err := f.Store.Tenants.List(t.Context(), uuid.Max, 10); err != nil || len(tenants) != 1 {
 		t.Errorf("%+v %v", tenants, err)
 	}
 }
@@ -142,33 +144,33 @@ func TestTenantsKeysPlans(t *testing.T) {
 func TestWorkers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if _, err := f.Store.Directory.BeatWorker(t.Context(), f.Tenant, "w1"); !errors.Is(err, directory.ErrWorkerUnknown) {
+	if _, err := f.Store.Workers.Beat(t.Context(), f.Tenant, "w1"); !errors.Is(err, workers.ErrUnknown) {
 		t.Fatalf("an unknown worker: %v", err)
 	}
 	concurrency := 4
 	for _, unknown := range []bool{true, false} {
-		_, joined, err := f.Store.Directory.Register(t.Context(), f.Tenant, api.WorkerRequest{WorkerID: "w1", Tags: []string{"gpu"}, Concurrency: &concurrency})
+		_, joined, err := f.Store.Workers.Register(t.Context(), f.Tenant, api.WorkerRequest{WorkerID: "w1", Tags: []string{"gpu"}, Concurrency: &concurrency})
 		if err != nil || joined != unknown {
 			t.Fatalf("joined: %v, %v", joined, err)
 		}
 	}
-	seen, joined, err := f.Store.Directory.SeenClaiming(t.Context(), f.Tenant, "w1", directory.Claiming{Queues: []string{"q"}})
+	seen, joined, err := f.Store.Workers.SeenClaiming(t.Context(), f.Tenant, "w1", workers.Claiming{Queues: []string{"q"}})
 	if err != nil || joined || seen.Concurrency != 4 || len(seen.Tags) != 1 {
 		t.Fatalf("a claim changed what was registered: %+v %v", seen, err)
 	}
-	if _, err := f.Store.Directory.BeatWorker(t.Context(), f.NewTenant(), "w1"); !errors.Is(err, directory.ErrWorkerUnknown) {
+	if _, err := f.Store.Workers.Beat(t.Context(), f.NewTenant(), "w1"); !errors.Is(err, workers.ErrUnknown) {
 		t.Errorf("another tenant's worker: %v", err)
 	}
 	f.Submit(f.Job())
 	f.ClaimOne()
-	if held, err := f.Store.Directory.Leases(t.Context()); err != nil || len(held) != 1 || held[0] != (directory.WorkerLeases{Owner: f.Tenant, WorkerID: "w1", Leases: 1}) {
+	if held, err := f.Store.Workers.Leases(t.Context()); err != nil || len(held) != 1 || held[0] != (workers.Leases{Owner: f.Tenant, WorkerID: "w1", Leases: 1}) {
 		t.Errorf("leases are %+v, %v", held, err)
 	}
 	f.Exec(`UPDATE workers SET status = 'DEAD'`)
-	if _, err := f.Store.Directory.BeatWorker(t.Context(), f.Tenant, "w1"); !errors.Is(err, directory.ErrWorkerUnknown) {
+	if _, err := f.Store.Workers.Beat(t.Context(), f.Tenant, "w1"); !errors.Is(err, workers.ErrUnknown) {
 		t.Errorf("a dead worker: %v", err)
 	}
-	if seen, joined, err := f.Store.Directory.SeenClaiming(t.Context(), f.Tenant, "w1", directory.Claiming{}); err != nil || !joined || seen.Status != api.WorkerActive {
+	if seen, joined, err := f.Store.Workers.SeenClaiming(t.Context(), f.Tenant, "w1", workers.Claiming{}); err != nil || !joined || seen.Status != api.WorkerActive {
 		t.Errorf("a dead worker that claims is back: %+v %v", seen, err)
 	}
 }

@@ -2,7 +2,8 @@ package submit
 
 import (
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -25,7 +26,7 @@ type Answer struct {
 	// Replayed: Saved is an earlier request's, and nothing was stored.
 	Replayed bool
 	// Ready are the jobs that can now be claimed.
-	Ready []queue.Ready
+	Ready []jobs.Ready
 	// Accepted counts the jobs that were stored.
 	Accepted int
 	// Scheduled says that a job waits for its time.
@@ -35,7 +36,7 @@ type Answer struct {
 // JobResult is what became of one job of a submission.
 type JobResult struct {
 	// Row is the stored job, without its payload; nil where it is refused.
-	Row *queue.JobRow
+	Row *read.Row
 	// Deduplicated: Row is the live job that has the dedupe_key already.
 	Deduplicated bool
 	// Refused says why the job was not stored.
@@ -56,7 +57,7 @@ func newAnswer(s *Submission, results []JobResult) Answer {
 		made.Accepted++
 		switch r.Row.State {
 		case api.StateQueued:
-			made.Ready = append(made.Ready, queue.Ready{Lane: r.Row.LaneID, Priority: r.Row.Priority, At: r.Row.CreatedAt})
+			made.Ready = append(made.Ready, jobs.Ready{Lane: r.Row.LaneID, Priority: r.Row.Priority, At: r.Row.CreatedAt})
 		case api.StateScheduled:
 			made.Scheduled = true
 		}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/store"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
 // Around is what else a transaction does that submits.
@@ -61,8 +61,8 @@ func (s *Submitter) submitAround(ctx context.Context, candidates []Submission, a
 }
 
 // readAgain reads the counts once more in the transaction that holds the locks.
-func readAgain(ctx context.Context, tx pgx.Tx, candidates []Submission) (*usage.Tally, error) {
-	counts, err := usage.ReadUsage(ctx, tx, countsOf(candidates))
+func readAgain(ctx context.Context, tx pgx.Tx, candidates []Submission) (*caps.Tally, error) {
+	counts, err := caps.ReadUsage(ctx, tx, countsOf(candidates))
 	if err != nil {
 		return nil, err
 	}

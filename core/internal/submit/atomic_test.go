@@ -10,10 +10,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -94,7 +94,7 @@ func TestAtomicStoresNoPart(t *testing.T) {
 				jobs := prepare(f, r)
 				for i := range jobs {
 					if capped {
-						jobs[i].Caps = []usage.Cap{{CountKey: usage.CountKey{Tenant: f.Tenant, Counter: usage.ActiveTenant}, Limit: 100}}
+						jobs[i].Caps = []caps.Cap{{CountKey: caps.CountKey{Tenant: f.Tenant, Counter: caps.ActiveTenant}, Limit: 100}}
 					}
 				}
 				batch := submit.Submission{Tenant: f.Tenant, Batch: true, Atomic: true, Jobs: jobs}
@@ -174,7 +174,7 @@ func TestDeduplicatedOntoWhatIsTakenBack(t *testing.T) {
 			for _, jobs := range [][]submit.NewJob{refused, single, second} {
 				for i := range jobs {
 					if capped {
-						jobs[i].Caps = []usage.Cap{{CountKey: usage.CountKey{Tenant: f.Tenant, Counter: usage.ActiveTenant}, Limit: 100}}
+						jobs[i].Caps = []caps.Cap{{CountKey: caps.CountKey{Tenant: f.Tenant, Counter: caps.ActiveTenant}, Limit: 100}}
 					}
 				}
 			}

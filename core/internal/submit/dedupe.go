@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -114,7 +114,7 @@ const liveByDedupeSQL = `
 SELECT holder.*
 FROM unnest(@tenants::uuid[], @users::text[], @keys::text[]) AS asked(tenant, name, key)
 CROSS JOIN LATERAL (
-  SELECT ` + queue.BriefColumns + `
+  SELECT ` + read.BriefColumns + `
   FROM jobs
   WHERE tenant_id = asked.tenant AND COALESCE(user_id, '') = asked.name AND dedupe_key = asked.key
     -- repeated from the index's predicate, or the planner may not use it
@@ -179,7 +179,7 @@ func (n *NewJob) dedupe(id tenant.ID) dedupeKey {
 	return key
 }
 
-func dedupeHolders(ctx context.Context, db store.Querier, submissions []Submission, missing []place) (map[dedupeKey]*queue.JobRow, error) {
+func dedupeHolders(ctx context.Context, db store.Querier, submissions []Submission, missing []place) (map[dedupeKey]*read.Row, error) {
 	var tenants []tenant.ID
 	var users, keys []string
 	for _, p := range missing {
@@ -189,7 +189,7 @@ func dedupeHolders(ctx context.Context, db store.Querier, submissions []Submissi
 			tenants, users, keys = append(tenants, key.tenant), append(users, key.user), append(keys, key.key)
 		}
 	}
-	holders := map[dedupeKey]*queue.JobRow{}
+	holders := map[dedupeKey]*read.Row{}
 	if len(keys) == 0 {
 		return holders, nil
 	}
@@ -197,7 +197,7 @@ func dedupeHolders(ctx context.Context, db store.Querier, submissions []Submissi
 	if err != nil {
 		return nil, err
 	}
-	live, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[queue.JobRow])
+	live, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[read.Row])
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -216,7 +216,7 @@ func storeLinks(batch *pgx.Batch, submissions []Submission, results [][]JobResul
 	return len(owed) > 0
 }
 
-func (l *link) show(row *queue.JobRow) {
+func (l *link) show(row *read.Row) {
 	row.Linked, row.After = true, l.after
 	if l.waits > 0 {
 		row.BlockedBy = &l.waits

@@ -7,19 +7,19 @@ import (
 	"strings"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // turn is when a refused caller may come back: the same for all jobs of a submission under the same caps.
 type turn struct {
-	full    []usage.FullCap
+	full    []caps.FullCap
 	refusal *problem.Problem
 }
 
 // capReached says which caps are full.
-func (t *turn) capReached(full []usage.FullCap, room Room) *problem.Problem {
-	same := func(a, b usage.FullCap) bool { return a == b }
+func (t *turn) capReached(full []caps.FullCap, room Room) *problem.Problem {
+	same := func(a, b caps.FullCap) bool { return a == b }
 	if t.refusal == nil || !slices.EqualFunc(t.full, full, same) {
 		t.full, t.refusal = full, CapReached(full, room)
 	}
@@ -28,18 +28,18 @@ func (t *turn) capReached(full []usage.FullCap, room Room) *problem.Problem {
 
 // CapReached says which caps are full, and when a caller may come back: when room gives it a place, or where that is not
 // known after a guess, spread so that callers refused together come back apart.
-func CapReached(full []usage.FullCap, room Room) *problem.Problem {
+func CapReached(full []caps.FullCap, room Room) *problem.Problem {
 	code := problem.QueueFull
 	var wait time.Duration
 	unknown := false
 	var said []string
 	policies := make([]problem.Policy, 0, len(full))
 	for _, c := range full {
-		if c.Counter != usage.ActiveQueue {
+		if c.Counter != caps.ActiveQueue {
 			code = problem.ActiveCapReached
 		}
-		what := map[usage.Counter]string{
-			usage.ActiveTenant: "the tenant", usage.ActiveUser: fmt.Sprintf("the user %q", c.Name), usage.ActiveQueue: fmt.Sprintf("the queue %q", c.Name),
+		what := map[caps.Counter]string{
+			caps.ActiveTenant: "the tenant", caps.ActiveUser: fmt.Sprintf("the user %q", c.Name), caps.ActiveQueue: fmt.Sprintf("the queue %q", c.Name),
 		}[c.Counter]
 		said = append(said, fmt.Sprintf("%s has %d active jobs and may have %d", what, c.Used, c.Limit))
 		policy := problem.Policy{Name: c.Counter.String(), Limit: c.Limit, Current: c.Used}
@@ -60,7 +60,7 @@ func CapReached(full []usage.FullCap, room Room) *problem.Problem {
 }
 
 // of is when there is room under one cap. One of 0 has none before it is raised.
-func (r Room) of(full usage.FullCap) (time.Duration, bool) {
+func (r Room) of(full caps.FullCap) (time.Duration, bool) {
 	if r == nil || full.Limit == 0 {
 		return 0, false
 	}

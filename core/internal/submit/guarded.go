@@ -10,12 +10,13 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/core/internal/workflow"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -72,7 +73,7 @@ func (s *Submitter) submitGuarded(ctx context.Context, submissions []Submission,
 
 // held is what is read under the locks.
 type held struct {
-	counts *usage.Tally
+	counts *caps.Tally
 	known  map[idempotency.Key]idempotency.Answer
 }
 
@@ -204,7 +205,7 @@ func (s *Submitter) submitInRounds(ctx context.Context, tx pgx.Tx, held held, su
 // round is what the rounds of one transaction share.
 type round struct {
 	room    Room
-	counts  *usage.Tally
+	counts  *caps.Tally
 	parents map[dependency.Key]dependency.Parent
 	// workflows are those to which jobs are added.
 	workflows map[uuid.UUID]*workflow.Held
@@ -269,13 +270,13 @@ func inFlight(err error, submissions []Submission) error {
 			return err // each submission gets its own error, see LockTimedOut
 		}
 	}
-	return queue.ErrIdempotencyInFlight
+	return jobs.ErrIdempotencyInFlight
 }
 
-func countsOf(submissions []Submission) []usage.CountKey { return usage.KeysOf(capsIn(submissions)...) }
+func countsOf(submissions []Submission) []caps.CountKey { return caps.KeysOf(capsIn(submissions)...) }
 
-func capsIn(submissions []Submission) [][]usage.Cap {
-	var caps [][]usage.Cap
+func capsIn(submissions []Submission) [][]caps.Cap {
+	var caps [][]caps.Cap
 	for i := range submissions {
 		for j := range submissions[i].Jobs {
 			if under := submissions[i].Jobs[j].Caps; len(under) > 0 {
@@ -289,7 +290,7 @@ func capsIn(submissions []Submission) [][]usage.Cap {
 // admit takes a slot of every cap for each job, in order, and refuses those for
 // which one is full. A job whose dedupe_key a live one has takes none: it is
 // answered with that one. Of an atomic batch all are admitted or none.
-func admit(ctx context.Context, tx pgx.Tx, counts *usage.Tally, submissions []Submission, room Room) error {
+func admit(ctx context.Context, tx pgx.Tx, counts *caps.Tally, submissions []Submission, room Room) error {
 	if len(counts.Counts) == 0 && !slices.ContainsFunc(submissions, func(s Submission) bool { return s.wouldWait() }) {
 		return nil
 	}
@@ -304,8 +305,8 @@ func admit(ctx context.Context, tx pgx.Tx, counts *usage.Tally, submissions []Su
 }
 
 // admit takes the slots of one submission.
-func (s *Submission) admit(t *usage.Tally, room Room) {
-	var taken [][]usage.Cap
+func (s *Submission) admit(t *caps.Tally, room Room) {
+	var taken [][]caps.Cap
 	var turn turn
 	for j := range s.Jobs {
 		caps := s.Jobs[j].Caps
@@ -337,7 +338,7 @@ func (s *Submission) admit(t *usage.Tally, room Room) {
 }
 
 // countRefused counts the jobs that a full cap refused. Of an atomic batch that is the first.
-func (s *Submission) countRefused(t *usage.Tally) {
+func (s *Submission) countRefused(t *caps.Tally) {
 	for j := range s.Jobs {
 		if refused := s.refusal(j); refused != nil {
 			for _, policy := range refused.Policies {
@@ -347,7 +348,7 @@ func (s *Submission) countRefused(t *usage.Tally) {
 	}
 }
 
-func (s *Submission) holder(j int) *queue.JobRow {
+func (s *Submission) holder(j int) *read.Row {
 	if s.holders == nil {
 		return nil
 	}
@@ -392,7 +393,7 @@ func findHolders(ctx context.Context, tx pgx.Tx, submissions []Submission, asked
 	for _, p := range keyed {
 		s := &submissions[p.submission]
 		if s.holders == nil {
-			s.holders = make([]*queue.JobRow, len(s.Jobs))
+			s.holders = make([]*read.Row, len(s.Jobs))
 		}
 		s.holders[p.job] = found[s.Jobs[p.job].dedupe(s.Tenant)]
 	}
@@ -401,7 +402,7 @@ func findHolders(ctx context.Context, tx pgx.Tx, submissions []Submission, asked
 
 // putBack gives back the slots of admitted jobs that were not stored: their
 // dedupe_key or their deadline kept them out.
-func putBack(t *usage.Tally, submissions []Submission, results [][]JobResult) (gaveBack bool) {
+func putBack(t *caps.Tally, submissions []Submission, results [][]JobResult) (gaveBack bool) {
 	if len(t.Counts) == 0 {
 		return false
 	}

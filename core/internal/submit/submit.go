@@ -10,14 +10,14 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/core/internal/workflow"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -26,7 +26,7 @@ import (
 type NewJob struct {
 	// ID is a UUID v7 that the gateway made.
 	ID            uuid.UUID
-	Lane          directory.LaneID
+	Lane          lanes.ID
 	Queue         string
 	Type          string
 	User          *string
@@ -49,7 +49,7 @@ type NewJob struct {
 	// After are the jobs that must have ended before it can start.
 	After []After
 	// Caps are the caps on active jobs that count this one.
-	Caps []usage.Cap
+	Caps []caps.Cap
 	// WouldWait is the job's refusal unless a live job has its dedupe_key; nil for none.
 	WouldWait *problem.Problem
 }
@@ -78,7 +78,7 @@ type Submission struct {
 	// Span is the request's, for the trace of the flush; zero for a request without a trace.
 	Span trace.SpanContext
 	// holders, where not nil, runs in parallel to Jobs: live jobs that have their dedupe_key.
-	holders []*queue.JobRow
+	holders []*read.Row
 	// links and parents, where not nil, run in parallel to Jobs: what each comes after, and whether
 	// another one comes after it.
 	links   []link
@@ -377,8 +377,8 @@ func collectInserted(rows pgx.Rows, submissions []Submission, places []place, re
 }
 
 // newRow is the row as it now stands, without reading it back.
-func newRow(submission *Submission, n *NewJob, made inserted) *queue.JobRow {
-	return &queue.JobRow{
+func newRow(submission *Submission, n *NewJob, made inserted) *read.Row {
+	return &read.Row{
 		ID: n.ID, TenantID: submission.Tenant, LaneID: n.Lane, Queue: n.Queue, Type: n.Type, UserID: n.User,
 		Priority: int16(n.Priority), Tags: n.Tags, Metadata: n.Metadata, //nolint:gosec // 0 to 9
 		MaxAttempts: int32(n.MaxAttempts), //nolint:gosec // 1 to 1000
@@ -393,7 +393,7 @@ func newRow(submission *Submission, n *NewJob, made inserted) *queue.JobRow {
 func insertArgs(submissions []Submission, places []place) store.Args {
 	n := len(places)
 	c := struct {
-		lanes                                           []directory.LaneID
+		lanes                                           []lanes.ID
 		maxAttempts                                     []int32
 		ids, tenants                                    []uuid.UUID
 		queues, types, payloads, tags, metadata, curves []string
@@ -422,7 +422,7 @@ func insertArgs(submissions []Submission, places []place) store.Args {
 		c.traceparents, c.runAts = append(c.traceparents, j.Traceparent), append(c.runAts, j.RunAt)
 		c.delays, c.deadlines = append(c.delays, j.Delay.Milliseconds()), append(c.deadlines, j.Deadline)
 		c.expiries = append(c.expiries, j.ExpiresAfterMS)
-		c.counted = append(c.counted, int16(usage.BitsOf(j.Caps)))
+		c.counted = append(c.counted, int16(caps.BitsOf(j.Caps)))
 	}
 	return store.Args{
 		"ids": c.ids, "tenants": oneOrAll(c.tenants), "lanes": oneOrAll(c.lanes), "queues": oneOrAll(c.queues), "types": oneOrAll(c.types),

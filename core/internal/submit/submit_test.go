@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -26,7 +26,7 @@ func TestIdempotentReplay(t *testing.T) {
 		t.Fatalf("first: %+v", first)
 	}
 	// The job may have moved on, or be gone: the answer stays what it was.
-	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
+	f.MustEnd(jobs.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 	second := f.TrySubmit(f.Single(celltest.Keyed("k1", "a")))[0]
 	if !second.Replayed || second.Saved.Status != 202 || string(second.Saved.Body) != string(first.Saved.Body) || second.Accepted != 0 {
 		t.Fatalf("replay: %+v\n%s\n%s", second, first.Saved.Body, second.Saved.Body)
@@ -169,7 +169,7 @@ func TestKeyInFlightEndsInTime(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	_, err = f.Store.Submits.Submit(ctx, []submit.Submission{f.Single(celltest.Keyed("k", "a"))})
-	if !errors.Is(err, queue.ErrIdempotencyInFlight) {
+	if !errors.Is(err, jobs.ErrIdempotencyInFlight) {
 		t.Fatalf("%v, want in flight", err)
 	}
 	if answer := f.TrySubmit(f.Single(nil))[0]; answer.Accepted != 1 {
@@ -251,7 +251,7 @@ func TestDedupeKey(t *testing.T) {
 		t.Errorf("twice in one batch: %+v", inOne)
 	}
 	for f.Count("jobs WHERE state = 'queued'") > 0 {
-		f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
+		f.MustEnd(jobs.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 	}
 	if fresh := f.TrySubmit(f.Single(nil, with))[0]; fresh.Accepted != 1 {
 		t.Errorf("an ended job stood in the way: %+v", fresh)
@@ -273,7 +273,7 @@ func TestDedupeUnderConcurrency(t *testing.T) {
 					t.Error(err)
 				}
 				for _, c := range f.Claim(1, time.Minute) {
-					if ended := f.End(queue.Ending{Lease: c.Lease(), Kind: api.KindComplete}); ended.Err != nil {
+					if ended := f.End(jobs.Ending{Lease: c.Lease(), Kind: api.KindComplete}); ended.Err != nil {
 						t.Error(ended.Err)
 					}
 				}
@@ -304,7 +304,7 @@ func TestScheduledTimes(t *testing.T) {
 	if got := f.Get(at[2]); got.State != api.StateScheduled || got.RunAt.Sub(got.CreatedAt.Time) != time.Minute {
 		t.Errorf("delay: %+v", got.JobSummary)
 	}
-	due, waiting, err := f.Store.Jobs.NextDue(t.Context(), queue.AllTime)
+	due, waiting, err := f.Store.Jobs.NextDue(t.Context(), jobs.AllTime)
 	if err != nil || !waiting || due > time.Minute || due < 50*time.Second {
 		t.Errorf("next due in %v, %v, %v", due, waiting, err)
 	}

@@ -3,25 +3,25 @@ package submit
 import (
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/store"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
 // Submitter has the statements.
 type Submitter struct {
 	*store.Store
-	counts *usage.Counts
+	counts *caps.Counts
 	edges  *dependency.Edges
 	// room says when there is likely to be room under a full cap; nil for never known.
 	room Room
 }
 
 // Room says how long one caller should wait for room under a full cap; false where that is not known.
-type Room func(usage.CountKey) (time.Duration, bool)
+type Room func(caps.CountKey) (time.Duration, bool)
 
 // New makes them.
-func New(s *store.Store, counts *usage.Counts, edges *dependency.Edges) *Submitter {
+func New(s *store.Store, counts *caps.Counts, edges *dependency.Edges) *Submitter {
 	return &Submitter{Store: s, counts: counts, edges: edges}
 }
 

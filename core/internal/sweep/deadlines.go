@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 )
 
 const deadlinePeriod = time.Second
@@ -14,7 +14,7 @@ func (d Duties) Deadlines() *Duty {
 	var window window
 	return d.every(deadlinePeriod, "deadlines", func(ctx context.Context) error {
 		return window.run(func(lookback time.Duration) error {
-			return d.inReapBatches(ctx, byEvent, func() ([]queue.Reaped, error) {
+			return d.inReapBatches(ctx, byEvent, func() ([]jobs.Reaped, error) {
 				return d.store.Jobs.ExpireDeadlines(ctx, lookback, reapBatch)
 			})
 		})

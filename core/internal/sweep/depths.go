@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 )
 
 const (
@@ -26,11 +26,11 @@ func (d Duties) Depths(depths *metrics.Depths) *Duty {
 func (d Duties) measureDepths(ctx context.Context, depths *metrics.Depths) error {
 	ctx, cancel := context.WithTimeout(ctx, depthTime)
 	defer cancel()
-	totals, err := d.store.Jobs.Totals(ctx, maxDepth)
+	totals, err := d.store.JobReads.Totals(ctx, maxDepth)
 	if err != nil {
 		return err
 	}
-	for state, total := range map[job.State]queue.Total{
+	for state, total := range map[job.State]read.Total{
 		job.Blocked: totals.Blocked, job.Scheduled: totals.Scheduled, job.Queued: totals.Queued,
 		job.Running: totals.Running, job.DeadLetter: totals.DeadLetter,
 	} {

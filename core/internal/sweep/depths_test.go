@@ -9,13 +9,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
+	"github.com/forgequeue/forgequeue/core/internal/workers"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -76,12 +76,12 @@ func TestDepths(t *testing.T) {
 	waiting := f.submit(3, 0)
 	f.exec(`UPDATE jobs SET ready_at = ready_at - interval '90 seconds', priority = 9 WHERE id = $1`, waiting[1])
 	for worker, wasOutage := range map[string]string{"new": "0", "old": "31 seconds", "gone": "121 seconds"} {
-		if _, _, err := f.store.Directory.Register(t.Context(), f.tenant, api.WorkerRequest{WorkerID: worker}); err != nil {
+		if _, _, err := f.store.Workers.Register(t.Context(), f.tenant, api.WorkerRequest{WorkerID: worker}); err != nil {
 			t.Fatal(err)
 		}
 		f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - $2::interval WHERE worker_id = $1`, worker, wasOutage)
 	}
-	if _, err := f.store.Directory.AgeWorkers(t.Context(), time.Time{}); err != nil {
+	if _, err := f.store.Workers.Age(t.Context(), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	measure()
@@ -118,7 +118,7 @@ func TestWorkersAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := f.store.Directory.SeenClaiming(t.Context(), f.tenant, "w1", directory.Claiming{Queues: []string{"default"}}); err != nil {
+	if _, _, err := f.store.Workers.SeenClaiming(t.Context(), f.tenant, "w1", workers.Claiming{Queues: []string{"default"}}); err != nil {
 		t.Fatal(err)
 	}
 	f.submit(1, 0)

@@ -9,10 +9,10 @@ import (
 )
 
 // Workers is the duty with its state.
-type Workers struct{ *workers }
+type Workers struct{ *workerAges }
 
 // NewWorkers makes it.
-func NewWorkers(d Duties) Workers { return Workers{&workers{Duties: d}} }
+func NewWorkers(d Duties) Workers { return Workers{&workerAges{Duties: d}} }
 
 // RunOnce runs the duty once.
 func (w Workers) RunOnce(ctx context.Context) error { return w.ageAndReap(ctx) }

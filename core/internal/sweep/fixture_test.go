@@ -14,11 +14,11 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -32,12 +32,12 @@ type fixture struct {
 	store  *cell.Cell
 	direct *pgx.Conn
 	tenant tenant.ID
-	lane   directory.Lane
+	lane   lanes.Lane
 
 	d *dispatch.Dispatcher
 
 	mu     sync.Mutex
-	woken  []directory.LaneID
+	woken  []lanes.ID
 	kicked int
 	// batches gets a value at each wake-up that names a lane.
 	batches chan struct{}
@@ -48,7 +48,7 @@ func newFixture(t testing.TB) *fixture {
 	f := &fixture{TB: t, url: celltest.URL(t), tenant: uuid.Must(uuid.NewV7()), batches: make(chan struct{}, 10_000)}
 	f.store = celltest.OpenURL(t, f.url)
 	f.direct = celltest.Connect(t, f.url)
-	made, err := f.store.Directory.EnsureLanes(t.Context(), f.tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(f.tenant, "default", "test", nil)}})
+	made, err := f.store.Lanes.Ensure(t.Context(), f.tenant, []lanes.Ask{{Key: lanes.NewKey(f.tenant, "default", "test", nil)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,12 +58,12 @@ func newFixture(t testing.TB) *fixture {
 }
 
 // dispatcher makes one that publishes wake-ups to other cores, where they are seen.
-func (f *fixture) dispatcher(wake func([]queue.Waiting)) *dispatch.Dispatcher {
+func (f *fixture) dispatcher(wake func([]jobs.Waiting)) *dispatch.Dispatcher {
 	return dispatch.New(dispatch.Options{Store: f.store, Metrics: counted(), Logger: quiet(), Publish: wake})
 }
 
-func (f *fixture) wake(lists []queue.Waiting) {
-	var lanes []directory.LaneID
+func (f *fixture) wake(lists []jobs.Waiting) {
+	var lanes []lanes.ID
 	for _, list := range lists {
 		for range list.Jobs {
 			lanes = append(lanes, list.Lane)
@@ -176,7 +176,7 @@ func (f *fixture) count(sql string, args ...any) (n int) {
 
 func (f *fixture) get(id uuid.UUID) api.Job {
 	f.Helper()
-	got, err := f.store.Jobs.Get(f.Context(), f.tenant, "", id)
+	got, err := f.store.JobReads.Get(f.Context(), f.tenant, "", id)
 	if err != nil {
 		f.Fatal(err)
 	}

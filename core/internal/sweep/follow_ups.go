@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
 const (
@@ -23,7 +23,7 @@ func (d Duties) FollowUps() *Duty { return d.inRounds("follow_up", followPoll, d
 
 func (d Duties) followUpRounds() rounds {
 	return rounds{tenants: d.store.Dependencies.WaitingTenants, step: func(ctx context.Context, owner tenant.ID) (bool, error) {
-		done, more, err := d.dispatcher.FollowUp(usage.WithLockWait(ctx, followLockWait), owner)
+		done, more, err := d.dispatcher.FollowUp(caps.WithLockWait(ctx, followLockWait), owner)
 		return done > 0 || more, err
 	}}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -134,7 +134,7 @@ func TestFollowUpsThatNobodyKicked(t *testing.T) {
 func newFixtureOn(f *fixture) *fixture {
 	f.Helper()
 	other := &fixture{TB: f.TB, url: f.url, store: f.store, direct: f.direct, d: f.d, tenant: uuid.Must(uuid.NewV7()), batches: f.batches}
-	made, err := f.store.Directory.EnsureLanes(f.Context(), other.tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(other.tenant, "default", "test", nil)}})
+	made, err := f.store.Lanes.Ensure(f.Context(), other.tenant, []lanes.Ask{{Key: lanes.NewKey(other.tenant, "default", "test", nil)}})
 	if err != nil {
 		f.Fatal(err)
 	}

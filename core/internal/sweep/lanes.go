@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/queues"
 )
 
 const (
@@ -21,13 +21,13 @@ func (d Duties) Lanes() *Duty { return d.every(lanePeriod, "lanes", d.cleanLanes
 // jobs without a lane.
 func (d Duties) cleanLanes(ctx context.Context) error {
 	if err := inBatches(laneBatch, func() (int, error) {
-		seen, _, err := d.store.Directory.RetireLanes(ctx, laneBatch)
+		seen, _, err := d.store.Lanes.Retire(ctx, laneBatch)
 		return seen, err
 	}); err != nil {
 		return err
 	}
 	if err := inBatches(laneBatch, func() (int, error) {
-		seen, deleted, err := d.store.Directory.DeleteLanes(ctx, laneBatch)
+		seen, deleted, err := d.store.Lanes.Delete(ctx, laneBatch)
 		d.metrics.Cleaned.WithLabelValues(metrics.CleanedLane).Add(float64(deleted))
 		return seen, err
 	}); err != nil {
@@ -45,9 +45,9 @@ func (d Duties) cleanLanes(ctx context.Context) error {
 
 // settleQueues brings back deleted queues that have jobs, and forgets the others after a while.
 func (d Duties) settleQueues(ctx context.Context) error {
-	var place directory.DeletedQueuePlace
+	var place queues.DeletedPlace
 	return inBatches(laneBatch, func() (int, error) {
-		settled, err := d.store.Directory.SettleDeletedQueues(ctx, place, laneBatch)
+		settled, err := d.store.Queues.SettleDeleted(ctx, place, laneBatch)
 		if err != nil {
 			return 0, err
 		}

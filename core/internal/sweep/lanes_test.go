@@ -64,8 +64,8 @@ FROM lanes WHERE capped_user <> '' AND id % 1000 = 0`); err != nil {
 		b.Fatal(err)
 	}
 	steps := map[string]func() (int, int, error){
-		"retire": func() (int, int, error) { return f.store.Directory.RetireLanes(b.Context(), 1000) },
-		"delete": func() (int, int, error) { return f.store.Directory.DeleteLanes(b.Context(), 1000) },
+		"retire": func() (int, int, error) { return f.store.Lanes.Retire(b.Context(), 1000) },
+		"delete": func() (int, int, error) { return f.store.Lanes.Delete(b.Context(), 1000) },
 	}
 	for b.Loop() {
 		for _, name := range []string{"retire", "delete"} {

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
@@ -28,7 +28,7 @@ type reaper struct {
 
 	mu sync.Mutex
 	// contact is when PostgreSQL answered: after an outage holders have a grace period.
-	contact queue.Contact
+	contact jobs.Contact
 	// asked is when the last question that was answered was asked, by this core's clock.
 	asked time.Time
 	// reaped is the last answer before the last successful reap.
@@ -68,7 +68,7 @@ func (r *reaper) lastAsked() time.Time {
 	return r.asked
 }
 
-func (r *reaper) snapshot() *queue.Contact {
+func (r *reaper) snapshot() *jobs.Contact {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	contact := r.contact
@@ -76,7 +76,7 @@ func (r *reaper) snapshot() *queue.Contact {
 }
 
 // succeeded records that a reap succeeded that knew of this contact.
-func (r *reaper) succeeded(contact *queue.Contact) {
+func (r *reaper) succeeded(contact *jobs.Contact) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reaped = contact.Last
@@ -109,8 +109,8 @@ func (r *reaper) reapExpired(ctx context.Context) error {
 }
 
 func (r *reaper) reap(ctx context.Context, lookback time.Duration) error {
-	var place queue.ReapPlace
-	return r.inReapBatches(ctx, byEvent, func() ([]queue.Reaped, error) {
+	var place jobs.ReapPlace
+	return r.inReapBatches(ctx, byEvent, func() ([]jobs.Reaped, error) {
 		contact := r.snapshot()
 		reaped, next, err := r.store.Jobs.ReapAfter(ctx, contact, lookback, place, reapBatch, random)
 		if err != nil {
@@ -130,7 +130,7 @@ func (r *reaper) reap(ctx context.Context, lookback time.Duration) error {
 }
 
 // inReapBatches publishes batches of reaped jobs, until one is not full, with a pause between two.
-func (d Duties) inReapBatches(ctx context.Context, reason func(queue.Reaped) string, batch func() ([]queue.Reaped, error)) error {
+func (d Duties) inReapBatches(ctx context.Context, reason func(jobs.Reaped) string, batch func() ([]jobs.Reaped, error)) error {
 	for {
 		reaped, err := batch()
 		if err != nil {

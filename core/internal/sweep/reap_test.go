@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -60,16 +60,16 @@ func TestReapTakesBackAndWakes(t *testing.T) {
 func TestReapReleasesCapacity(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if _, err := f.store.Directory.CreateTenant(t.Context(), f.tenant, api.TenantRequest{Name: "t"}); err != nil {
+	if _, err := f.store.Tenants.Create(t.Context(), f.tenant, api.TenantRequest{Name: "t"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.store.Directory.PatchTenant(t.Context(), f.tenant, api.TenantPatch{Overrides: &api.Overrides{Limits: api.Limits{MaxRunning: new(int64(9))}}}); err != nil {
+	if _, err := f.store.Tenants.Patch(t.Context(), f.tenant, api.TenantPatch{Overrides: &api.Overrides{Limits: api.Limits{MaxRunning: new(int64(9))}}}); err != nil {
 		t.Fatal(err)
 	}
 	released := 0
-	f.d = f.dispatcher(func(lists []queue.Waiting) {
+	f.d = f.dispatcher(func(lists []jobs.Waiting) {
 		for _, list := range lists {
-			if list.Priority == queue.CapacityReleased {
+			if list.Priority == jobs.CapacityReleased {
 				released++
 			}
 		}
@@ -222,7 +222,7 @@ func TestReapStopsAmidAMassExpiry(t *testing.T) {
 	f.claimAndExpire(1500)
 	f.hurried()
 	ctx, cancel := context.WithCancel(t.Context())
-	r := reaper(sweep.New(f.store, f.dispatcher(func(lanes []queue.Waiting) { f.wake(lanes); cancel() }), f.kick, counted(), quiet()))
+	r := reaper(sweep.New(f.store, f.dispatcher(func(lanes []jobs.Waiting) { f.wake(lanes); cancel() }), f.kick, counted(), quiet()))
 	if _, err := r.RunOnce(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("RunOnce = %v", err)
 	}

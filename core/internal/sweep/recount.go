@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 type recount struct {
 	next  time.Time
 	begun time.Time
-	to    usage.CountKey
+	to    caps.CountKey
 	// drifts is the number of wrong counts of the round so far.
 	drifts int
 	pause  time.Duration
@@ -35,14 +35,14 @@ type recount struct {
 // count that lacks jobs is backfilled. A count with too many jobs is skipped, after a pause; `core verify` checks those.
 func (u *counts) recountSome(ctx context.Context) error {
 	r := &u.recount
-	if r.to == (usage.CountKey{}) && r.begun.IsZero() {
+	if r.to == (caps.CountKey{}) && r.begun.IsZero() {
 		r.begun, r.drifts = time.Now(), 0
 	}
 	stored, err := u.store.Counts.StoredCounts(ctx, r.to, recountKeys)
 	if err != nil {
 		return err
 	}
-	keys := make([]usage.CountKey, len(stored))
+	keys := make([]caps.CountKey, len(stored))
 	for i := range stored {
 		keys[i] = stored[i].CountKey
 	}
@@ -50,14 +50,14 @@ func (u *counts) recountSome(ctx context.Context) error {
 	r.drifts += len(drifts)
 	for _, drift := range drifts {
 		u.log.ErrorContext(ctx, "a count is wrong", "drift", drift.String())
-		if drift.Check == usage.CheckUncounted {
+		if drift.Check == caps.CheckUncounted {
 			if err := u.store.Counts.Reopen(ctx, drift.Key); err != nil {
 				return err
 			}
 		}
 	}
 	switch {
-	case errors.Is(err, usage.ErrCheckTime):
+	case errors.Is(err, caps.ErrCheckTime):
 		r.wait()
 		u.log.WarnContext(ctx, "a count is too large to be recounted", "tenant", keys[checked].Tenant, "counter", keys[checked].Counter.String(), "pause", r.pause)
 		checked++
@@ -90,5 +90,5 @@ func (r *recount) end() {
 	if next := r.begun.Add(recountPeriod); next.After(r.next) {
 		r.next = next
 	}
-	r.to, r.begun = usage.CountKey{}, time.Time{}
+	r.to, r.begun = caps.CountKey{}, time.Time{}
 }

@@ -89,10 +89,10 @@ func TestRedriverWaitsUnderTheTenantsCap(t *testing.T) {
 	f := newFixture(t)
 	f.dead(6)
 	most := int64(2)
-	if _, err := f.store.Directory.CreateTenant(t.Context(), f.tenant, api.TenantRequest{Name: "capped"}); err != nil {
+	if _, err := f.store.Tenants.Create(t.Context(), f.tenant, api.TenantRequest{Name: "capped"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.store.Directory.PatchTenant(t.Context(), f.tenant, api.TenantPatch{Overrides: &api.Overrides{Limits: api.Limits{MaxActive: &most}}}); err != nil {
+	if _, err := f.store.Tenants.Patch(t.Context(), f.tenant, api.TenantPatch{Overrides: &api.Overrides{Limits: api.Limits{MaxActive: &most}}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.d.Refresh(t.Context()); err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
+	"github.com/forgequeue/forgequeue/core/internal/workers"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -73,7 +73,7 @@ func TestDutiesReadRunningJobsForAReason(t *testing.T) {
 		if err != nil || len(claimed.Jobs) != n {
 			t.Fatalf("claimed %d of %d: %v", len(claimed.Jobs), n, err)
 		}
-		if _, _, err := f.store.Directory.SeenClaiming(t.Context(), f.tenant, worker, directory.Claiming{Queues: []string{"default"}}); err != nil {
+		if _, _, err := f.store.Workers.SeenClaiming(t.Context(), f.tenant, worker, workers.Claiming{Queues: []string{"default"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -119,7 +119,7 @@ func TestDutiesReadRunningJobsForAReason(t *testing.T) {
 			t.Errorf("with the %s dead worker, which has no leases left: %s", name, read)
 		}
 	}
-	if listed, err := f.store.Directory.ListWorkers(t.Context(), f.tenant, "", 10); err != nil || len(listed) != 3 || listed[0].Status != api.WorkerDead {
+	if listed, err := f.store.Workers.List(t.Context(), f.tenant, "", 10); err != nil || len(listed) != 3 || listed[0].Status != api.WorkerDead {
 		t.Errorf("%+v %v", listed, err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -112,7 +112,7 @@ func (f *fixture) claimFor(more func(n int) bool) (took []time.Duration) {
 			f.Errorf("claimed %d: %v", len(claimed.Jobs), err)
 			return took
 		}
-		f.store.Jobs.End(f.Context(), []queue.Ending{{Lease: claimed.Jobs[0].Lease(), Kind: api.KindComplete}})
+		f.store.Jobs.End(f.Context(), []jobs.Ending{{Lease: claimed.Jobs[0].Lease(), Kind: api.KindComplete}})
 	}
 	return took
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 )
 
 // Duties makes the duties of a core, from what they share.
@@ -46,7 +46,7 @@ func (w *window) run(do func(lookback time.Duration) error) error {
 	if begun.Sub(w.full) <= fullEvery {
 		return do(shortLookback)
 	}
-	err := do(queue.AllTime)
+	err := do(jobs.AllTime)
 	if err == nil {
 		w.full = begun
 	}
@@ -76,12 +76,12 @@ func (d Duties) forget(ctx context.Context, kind string, size int, some func(ctx
 }
 
 // byEvent is a requeue's reason, for the metric, that is its event.
-func byEvent(one queue.Reaped) string { return string(one.Event) }
+func byEvent(one jobs.Reaped) string { return string(one.Event) }
 
 // publish publishes what a duty did to jobs: lanes in which jobs became ready, jobs that changed,
 // jobs that ended. reason is that of a requeue, for the metric.
-func (d Duties) publish(ctx context.Context, reaped []queue.Reaped, reason func(queue.Reaped) string) {
-	var ready []queue.Ready
+func (d Duties) publish(ctx context.Context, reaped []jobs.Reaped, reason func(jobs.Reaped) string) {
+	var ready []jobs.Ready
 	var ended []uuid.UUID
 	scheduled := false
 	for _, one := range reaped {
@@ -102,7 +102,7 @@ func (d Duties) publish(ctx context.Context, reaped []queue.Reaped, reason func(
 		}
 	}
 	d.dispatcher.Reaped(ctx, reaped)
-	d.dispatcher.Changed(queue.IDs(reaped)...)
+	d.dispatcher.Changed(jobs.IDs(reaped)...)
 	d.dispatcher.Ended(ended...)
 	d.dispatcher.Wake(ready)
 	if scheduled {

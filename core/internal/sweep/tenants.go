@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/tenants"
 )
 
 const (
@@ -19,7 +19,7 @@ const (
 
 // Tenants removes the data of deleted tenants.
 func (d Duties) Tenants() *Duty {
-	var places map[tenant.ID]directory.RemovalPlace
+	var places map[tenant.ID]tenants.RemovalPlace
 	return d.every(tenantPeriod, "tenants", func(ctx context.Context) (err error) {
 		places, err = d.removeTenants(ctx, places)
 		return err
@@ -28,17 +28,17 @@ func (d Duties) Tenants() *Duty {
 
 // removeTenants removes some of the data of tenants that are being deleted, in bounded batches, each from its place on.
 // It returns where the removals continue. A failure with one tenant does not stop the others.
-func (d Duties) removeTenants(ctx context.Context, from map[tenant.ID]directory.RemovalPlace) (map[tenant.ID]directory.RemovalPlace, error) {
-	ids, err := d.store.Directory.DeletingTenants(ctx, tenantsPerRun)
+func (d Duties) removeTenants(ctx context.Context, from map[tenant.ID]tenants.RemovalPlace) (map[tenant.ID]tenants.RemovalPlace, error) {
+	ids, err := d.store.Tenants.Deleting(ctx, tenantsPerRun)
 	if err != nil {
 		return from, err
 	}
 	var problems []error
-	places := make(map[tenant.ID]directory.RemovalPlace, len(ids))
+	places := make(map[tenant.ID]tenants.RemovalPlace, len(ids))
 	for _, id := range ids {
 		place := from[id]
 		for range tenantBatches {
-			n, next, err := d.store.Directory.RemoveTenantData(ctx, id, place, tenantBatch)
+			n, next, err := d.store.Tenants.RemoveData(ctx, id, place, tenantBatch)
 			place, problems = next, append(problems, err)
 			if err != nil || n == 0 {
 				break

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 )
 
 const (
@@ -28,7 +28,7 @@ type counts struct {
 
 	pruned time.Time
 	// prunedTo and uncappedTo are the positions of the scans through all counts.
-	prunedTo, uncappedTo usage.CountKey
+	prunedTo, uncappedTo caps.CountKey
 	recount              recount
 }
 
@@ -66,7 +66,7 @@ func (u *counts) prune(ctx context.Context) error {
 			return err
 		}
 		u.prunedTo = next
-		if next == (usage.CountKey{}) {
+		if next == (caps.CountKey{}) {
 			break
 		}
 	}
@@ -88,7 +88,7 @@ func (u *counts) backfill(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (u *counts) backfillCount(ctx context.Context, key usage.CountKey) error {
+func (u *counts) backfillCount(ctx context.Context, key caps.CountKey) error {
 	for range backfillSteps {
 		limited, cancel := context.WithTimeout(ctx, backfillTime)
 		added, more, err := u.store.Counts.Backfill(limited, key)
@@ -107,11 +107,11 @@ func (u *counts) dropUncapped(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	u.uncappedTo = usage.CountKey{}
+	u.uncappedTo = caps.CountKey{}
 	if len(stored) == uncappedKeys {
 		u.uncappedTo = stored[len(stored)-1].CountKey
 	}
-	var gone []usage.CountKey
+	var gone []caps.CountKey
 	for _, count := range stored {
 		if count.Unused || !u.dispatcher.Capped(count.CountKey) {
 			gone = append(gone, count.CountKey)

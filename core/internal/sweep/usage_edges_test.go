@@ -8,11 +8,11 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -20,14 +20,14 @@ import (
 func TestOneTenantStopsTheSweep(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if _, err := f.store.Directory.CreateTenant(t.Context(), f.tenant, api.TenantRequest{Name: "t"}); err != nil {
+	if _, err := f.store.Tenants.Create(t.Context(), f.tenant, api.TenantRequest{Name: "t"}); err != nil {
 		t.Fatal(err)
 	}
 	limit := int64(10)
 	f.capActive(&limit)
 	duty := sweep.NewCounts(f.duties())
-	key := usage.CountKey{Tenant: f.tenant, Counter: usage.ActiveTenant}
-	f.submit(1, 0, func(j *submit.NewJob) { j.Caps = []usage.Cap{{CountKey: key, Limit: limit}} })
+	key := caps.CountKey{Tenant: f.tenant, Counter: caps.ActiveTenant}
+	f.submit(1, 0, func(j *submit.NewJob) { j.Caps = []caps.Cap{{CountKey: key, Limit: limit}} })
 	// a count of another tenant whose cap is gone: it ought to be dropped
 	f.exec(`INSERT INTO usage_counts (tenant_id, counter, name, opened_at) VALUES ($1, 1, '', now())`, uuid.New())
 	conn := celltest.Connect(t, f.url)

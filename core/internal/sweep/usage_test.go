@@ -5,23 +5,23 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 func (f *fixture) capActive(limit *int64) {
 	f.Helper()
 	patch := api.TenantPatch{Overrides: &api.Overrides{Limits: api.Limits{MaxActive: limit}}}
-	if _, err := f.store.Directory.PatchTenant(f.Context(), f.tenant, patch); err != nil {
+	if _, err := f.store.Tenants.Patch(f.Context(), f.tenant, patch); err != nil {
 		f.Fatal(err)
 	}
 }
 
-func (f *fixture) counts() []usage.StoredCount {
+func (f *fixture) counts() []caps.StoredCount {
 	f.Helper()
-	stored, err := f.store.Counts.StoredCounts(f.Context(), usage.CountKey{}, 10)
+	stored, err := f.store.Counts.StoredCounts(f.Context(), caps.CountKey{}, 10)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func (f *fixture) counts() []usage.StoredCount {
 func TestUsageBackfillsAndEnds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if _, err := f.store.Directory.CreateTenant(t.Context(), f.tenant, api.TenantRequest{Name: "t"}); err != nil {
+	if _, err := f.store.Tenants.Create(t.Context(), f.tenant, api.TenantRequest{Name: "t"}); err != nil {
 		t.Fatal(err)
 	}
 	limit := int64(10)
@@ -45,11 +45,11 @@ func TestUsageBackfillsAndEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	key := usage.CountKey{Tenant: f.tenant, Counter: usage.ActiveTenant}
-	f.submit(1, 0, func(j *submit.NewJob) { j.Caps = []usage.Cap{{CountKey: key, Limit: limit}} })
+	key := caps.CountKey{Tenant: f.tenant, Counter: caps.ActiveTenant}
+	f.submit(1, 0, func(j *submit.NewJob) { j.Caps = []caps.Cap{{CountKey: key, Limit: limit}} })
 	f.submit(4, 0) // by a core with older limits
 	run()
-	use, err := f.store.Directory.CapUse(t.Context(), []usage.Cap{{CountKey: key, Limit: limit}})
+	use, err := f.store.Tenants.CapUse(t.Context(), []caps.Cap{{CountKey: key, Limit: limit}})
 	if err != nil || use[0].Used != 5 {
 		t.Errorf("used %+v, %v; want 5", use, err)
 	}
@@ -72,13 +72,13 @@ func TestUsageBackfillsAndEnds(t *testing.T) {
 func TestAJobStoredTooLateIsCounted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if _, err := f.store.Directory.CreateTenant(t.Context(), f.tenant, api.TenantRequest{Name: "t"}); err != nil {
+	if _, err := f.store.Tenants.Create(t.Context(), f.tenant, api.TenantRequest{Name: "t"}); err != nil {
 		t.Fatal(err)
 	}
 	limit := int64(10)
 	f.capActive(&limit)
 	duty := sweep.NewCounts(f.duties())
-	key := usage.CountKey{Tenant: f.tenant, Counter: usage.ActiveTenant}
+	key := caps.CountKey{Tenant: f.tenant, Counter: caps.ActiveTenant}
 	settle := func() {
 		t.Helper()
 		f.exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 minutes', due_at = now()`)
@@ -89,7 +89,7 @@ func TestAJobStoredTooLateIsCounted(t *testing.T) {
 			t.Fatalf("stored %+v, want one, settled", stored)
 		}
 	}
-	f.submit(1, 0, func(j *submit.NewJob) { j.Caps = []usage.Cap{{CountKey: key, Limit: limit}} })
+	f.submit(1, 0, func(j *submit.NewJob) { j.Caps = []caps.Cap{{CountKey: key, Limit: limit}} })
 	settle()
 	f.submit(1, 0) // by a core that has read the limits before there was one
 	if err := duty.Recount(t.Context()); err != nil {
@@ -102,7 +102,7 @@ func TestAJobStoredTooLateIsCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	settle()
-	if use, err := f.store.Directory.CapUse(t.Context(), []usage.Cap{{CountKey: key, Limit: limit}}); err != nil || use[0].Used != 2 {
+	if use, err := f.store.Tenants.CapUse(t.Context(), []caps.Cap{{CountKey: key, Limit: limit}}); err != nil || use[0].Used != 2 {
 		t.Errorf("used %+v, %v; want 2", use, err)
 	}
 	if drifts, err := f.store.Counts.Verify(t.Context()); err != nil || len(drifts) > 0 {
@@ -115,8 +115,8 @@ func TestRecountShowsDrift(t *testing.T) {
 	f := newFixture(t)
 	counter := counted()
 	duty := sweep.NewCounts(f.duties(counter))
-	key := usage.CountKey{Tenant: f.tenant, Counter: usage.ActiveTenant}
-	f.submit(2, 0, func(j *submit.NewJob) { j.Caps = []usage.Cap{{CountKey: key, Limit: 10}} })
+	key := caps.CountKey{Tenant: f.tenant, Counter: caps.ActiveTenant}
+	f.submit(2, 0, func(j *submit.NewJob) { j.Caps = []caps.Cap{{CountKey: key, Limit: 10}} })
 	f.exec(`UPDATE usage_log SET count = count + 1`)
 	if err := duty.Recount(t.Context()); err != nil {
 		t.Fatal(err)

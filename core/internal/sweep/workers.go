@@ -4,15 +4,15 @@ import (
 	"context"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/workers"
 )
 
 const workerPeriod = 5 * time.Second
 
-// workers ages workers without a heartbeat.
-type workers struct {
+// workerAges ages workers without a heartbeat.
+type workerAges struct {
 	Duties
 
 	// answered is when PostgreSQL last answered, since when it has done so without an outage in
@@ -30,23 +30,23 @@ const maxEmptyReaps = 2
 // Workers ages workers without a heartbeat: stale, dead, deleted. A dead one loses its leases at
 // once.
 func (d Duties) Workers() *Duty {
-	w := &workers{Duties: d}
+	w := &workerAges{Duties: d}
 	return d.every(workerPeriod, "workers", w.ageAndReap)
 }
 
 // ageAndReap ages every worker, and reaps the leases of dead ones until there are none: a core may have died
 // between the two. After a start, and after an outage of PostgreSQL, in which no heartbeat was
 // stored, workers have time for one heartbeat first.
-func (w *workers) ageAndReap(ctx context.Context) error {
+func (w *workerAges) ageAndReap(ctx context.Context) error {
 	now, err := w.store.Now(ctx)
 	if err != nil {
 		return err
 	}
-	if w.answered.IsZero() || now.Sub(w.answered) >= directory.StaleAfter || now.Before(w.answered) {
+	if w.answered.IsZero() || now.Sub(w.answered) >= workers.StaleAfter || now.Before(w.answered) {
 		w.since = now
 	}
 	w.answered = now
-	if now.Sub(w.since) >= directory.StaleAfter {
+	if now.Sub(w.since) >= workers.StaleAfter {
 		if err := w.age(ctx); err != nil {
 			return err
 		}
@@ -54,22 +54,22 @@ func (w *workers) ageAndReap(ctx context.Context) error {
 	return w.reapDead(ctx)
 }
 
-func (w *workers) age(ctx context.Context) error {
-	aged, err := w.store.Directory.AgeWorkers(ctx, w.answered)
+func (w *workerAges) age(ctx context.Context) error {
+	aged, err := w.store.Workers.Age(ctx, w.answered)
 	if err != nil {
 		return err
 	}
 	w.metrics.Workers.Lost.Add(float64(aged.Dead))
 	w.metrics.Workers.Pruned.Add(float64(aged.Forgotten))
-	if aged != (directory.Aged{}) {
+	if aged != (workers.Aged{}) {
 		w.log.InfoContext(ctx, "workers without a heartbeat", "stale", aged.Stale, "dead", aged.Dead, "forgotten", aged.Forgotten)
 	}
 	return nil
 }
 
 // reapDead reaps the leases of dead workers.
-func (w *workers) reapDead(ctx context.Context) error {
-	dead, err := w.store.Directory.DeadWorkers(ctx)
+func (w *workerAges) reapDead(ctx context.Context) error {
+	dead, err := w.store.Workers.Dead(ctx)
 	if err != nil || dead == "" || dead == w.dead && w.emptyReaps >= maxEmptyReaps {
 		return err
 	}
@@ -77,8 +77,8 @@ func (w *workers) reapDead(ctx context.Context) error {
 		w.dead, w.emptyReaps = dead, 0
 	}
 	w.emptyReaps++
-	workerDead := func(queue.Reaped) string { return metrics.WorkerDead }
-	return w.inReapBatches(ctx, workerDead, func() ([]queue.Reaped, error) {
+	workerDead := func(jobs.Reaped) string { return metrics.WorkerDead }
+	return w.inReapBatches(ctx, workerDead, func() ([]jobs.Reaped, error) {
 		reaped, err := w.store.Jobs.ReapDead(ctx, reapBatch, random)
 		if len(reaped) > 0 {
 			w.emptyReaps = 0

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
+	"github.com/forgequeue/forgequeue/core/internal/workers"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -19,15 +19,15 @@ func TestWorkersSpeakFirstAfterASilence(t *testing.T) {
 		want            string
 	}{
 		"at the start":           {0, 0, api.WorkerActive},
-		"PostgreSQL was away":    {directory.StaleAfter + time.Second, long, api.WorkerActive},
-		"it came back just now":  {time.Second, directory.StaleAfter / 2, api.WorkerActive},
+		"PostgreSQL was away":    {workers.StaleAfter + time.Second, long, api.WorkerActive},
+		"it came back just now":  {time.Second, workers.StaleAfter / 2, api.WorkerActive},
 		"its clock was set back": {-long, long, api.WorkerActive},
 		"none":                   {time.Second, long, api.WorkerDead},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			if _, _, err := f.store.Directory.SeenClaiming(t.Context(), f.tenant, "w1", directory.Claiming{Queues: []string{"default"}}); err != nil {
+			if _, _, err := f.store.Workers.SeenClaiming(t.Context(), f.tenant, "w1", workers.Claiming{Queues: []string{"default"}}); err != nil {
 				t.Fatal(err)
 			}
 			f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - interval '121 seconds'`)
@@ -38,7 +38,7 @@ func TestWorkersSpeakFirstAfterASilence(t *testing.T) {
 			if err := duty.RunOnce(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			workers, err := f.store.Directory.ListWorkers(t.Context(), f.tenant, "", 10)
+			workers, err := f.store.Workers.List(t.Context(), f.tenant, "", 10)
 			if err != nil || len(workers) != 1 || workers[0].Status != outage.want {
 				t.Errorf("%+v %v, want %s", workers, err, outage.want)
 			}
@@ -50,14 +50,14 @@ func TestWorkersSpeakFirstAfterASilence(t *testing.T) {
 func TestAgingThatEndsASilence(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if _, _, err := f.store.Directory.SeenClaiming(t.Context(), f.tenant, "w1", directory.Claiming{Queues: []string{"default"}}); err != nil {
+	if _, _, err := f.store.Workers.SeenClaiming(t.Context(), f.tenant, "w1", workers.Claiming{Queues: []string{"default"}}); err != nil {
 		t.Fatal(err)
 	}
 	f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - interval '121 seconds'`)
-	if aged, err := f.store.Directory.AgeWorkers(t.Context(), f.now().Add(-directory.StaleAfter)); err != nil || aged != (directory.Aged{}) {
+	if aged, err := f.store.Workers.Age(t.Context(), f.now().Add(-workers.StaleAfter)); err != nil || aged != (workers.Aged{}) {
 		t.Errorf("%+v %v", aged, err)
 	}
-	if aged, err := f.store.Directory.AgeWorkers(t.Context(), f.now()); err != nil || aged != (directory.Aged{Dead: 1}) {
+	if aged, err := f.store.Workers.Age(t.Context(), f.now()); err != nil || aged != (workers.Aged{Dead: 1}) {
 		t.Errorf("%+v %v", aged, err)
 	}
 }

@@ -6,9 +6,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -51,7 +51,7 @@ WITH ended AS (
       (SELECT jobs.id FROM jobs WHERE state = 'running' AND lane_id = ANY(@lanes::bigint[]) LIMIT @batch)
     ) AS live LIMIT @batch)) ORDER BY id FOR UPDATE))
   RETURNING id, tenant_id, user_id, queue, type, counted
-), ` + usage.LeaveCountsSQL + `
+), ` + caps.LeaveCountsSQL + `
 SELECT id FROM ended`,
 	`
 DELETE FROM dead_letters

@@ -11,7 +11,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/workflow"
@@ -33,9 +34,9 @@ func (f *fixture) join(n int, result func(i int) json.RawMessage) uuid.UUID {
 	for i := range first.Jobs {
 		places[first.Jobs[i].ID] = i
 	}
-	var endings []queue.Ending
+	var endings []jobs.Ending
 	for _, one := range f.Claim(n, time.Minute, f.Lane) {
-		endings = append(endings, queue.Ending{Lease: one.Lease(), Kind: api.KindComplete, Result: result(places[one.ID])})
+		endings = append(endings, jobs.Ending{Lease: one.Lease(), Kind: api.KindComplete, Result: result(places[one.ID])})
 	}
 	if len(endings) != n {
 		f.Fatalf("%d jobs are queued", len(endings))
@@ -51,11 +52,11 @@ func (f *fixture) join(n int, result func(i int) json.RawMessage) uuid.UUID {
 }
 
 // pages reads all pages of a job's parents, and gives their sizes.
-func pages(t *testing.T, size int, read func(queue.ParentsPage) (api.Page[api.JobParent], error)) (all []api.JobParent, sizes []int) {
+func pages(t *testing.T, size int, row func(read.ParentsPage) (api.Page[api.JobParent], error)) (all []api.JobParent, sizes []int) {
 	t.Helper()
-	at := queue.ParentsPage{Size: size}
+	at := read.ParentsPage{Size: size}
 	for {
-		page, err := read(at)
+		page, err := row(at)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,17 +77,17 @@ func TestAJoinOfAThousand(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id := f.join(api.MaxWorkflowAfter, func(i int) json.RawMessage { return json.RawMessage(fmt.Sprint(i)) })
-	if _, err := f.Store.Jobs.ParentsForHolder(t.Context(), f.Tenant, id, queue.ParentsPage{Size: 1}); !errors.Is(err, store.ErrNotFound) {
+	if _, err := f.Store.JobReads.ParentsForHolder(t.Context(), f.Tenant, id, read.ParentsPage{Size: 1}); !errors.Is(err, store.ErrNotFound) {
 		t.Fatalf("before the claim: %v", err)
 	}
 	if held := f.ClaimOne(); held.ID != id {
 		t.Fatal(held)
 	}
-	if _, err := f.Store.Jobs.ParentsForHolder(t.Context(), f.NewTenant(), id, queue.ParentsPage{Size: 1}); !errors.Is(err, store.ErrNotFound) {
+	if _, err := f.Store.JobReads.ParentsForHolder(t.Context(), f.NewTenant(), id, read.ParentsPage{Size: 1}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("another tenant: %v", err)
 	}
-	all, sizes := pages(t, 200, func(at queue.ParentsPage) (api.Page[api.JobParent], error) {
-		return f.Store.Jobs.ParentsForHolder(t.Context(), f.Tenant, id, at)
+	all, sizes := pages(t, 200, func(at read.ParentsPage) (api.Page[api.JobParent], error) {
+		return f.Store.JobReads.ParentsForHolder(t.Context(), f.Tenant, id, at)
 	})
 	if want := []int{200, 200, 200, 200, 200}; fmt.Sprint(sizes) != fmt.Sprint(want) {
 		t.Errorf("pages of %d", sizes)
@@ -106,8 +107,8 @@ func TestAPageOfParentsIsBoundedInBytes(t *testing.T) {
 	id := f.join(n, func(i int) json.RawMessage {
 		return json.RawMessage(fmt.Sprintf(`"%-*d"`, api.MaxResult-2, i))
 	})
-	all, sizes := pages(t, 200, func(at queue.ParentsPage) (api.Page[api.JobParent], error) {
-		return f.Store.Jobs.Parents(t.Context(), f.Tenant, "", id, at)
+	all, sizes := pages(t, 200, func(at read.ParentsPage) (api.Page[api.JobParent], error) {
+		return f.Store.JobReads.Parents(t.Context(), f.Tenant, "", id, at)
 	})
 	if want := []int{api.MaxParentBytes / api.MaxResult, n - api.MaxParentBytes/api.MaxResult}; fmt.Sprint(sizes) != fmt.Sprint(want) {
 		t.Errorf("pages of %d, want %d", sizes, want)
@@ -133,8 +134,8 @@ func TestAPageOfAUsersParents(t *testing.T) {
 		child.After = append(child.After, submit.After{Parent: parents[i].ID, OnFailed: job.CancelChild})
 	}
 	f.Submit(child)
-	all, sizes := pages(t, 2, func(at queue.ParentsPage) (api.Page[api.JobParent], error) {
-		return f.Store.Jobs.Parents(t.Context(), f.Tenant, "bob", child.ID, at)
+	all, sizes := pages(t, 2, func(at read.ParentsPage) (api.Page[api.JobParent], error) {
+		return f.Store.JobReads.Parents(t.Context(), f.Tenant, "bob", child.ID, at)
 	})
 	if len(all) != 3 || fmt.Sprint(sizes) != "[2 1]" {
 		t.Fatalf("%d parents on pages of %d", len(all), sizes)
@@ -144,7 +145,7 @@ func TestAPageOfAUsersParents(t *testing.T) {
 			t.Errorf("%+v", one)
 		}
 	}
-	if _, err := f.Store.Jobs.Parents(t.Context(), f.Tenant, "alice", child.ID, queue.ParentsPage{Size: 2}); !errors.Is(err, store.ErrNotFound) {
+	if _, err := f.Store.JobReads.Parents(t.Context(), f.Tenant, "alice", child.ID, read.ParentsPage{Size: 2}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("alice: %v", err)
 	}
 }
@@ -155,9 +156,9 @@ func TestManyJobsOfManyParents(t *testing.T) {
 	f := newFixture(t)
 	parents := f.Jobs(api.MaxWorkflowAfter)
 	f.Submit(parents...)
-	var endings []queue.Ending
+	var endings []jobs.Ending
 	for _, one := range f.Claim(len(parents), time.Minute, f.Lane) {
-		endings = append(endings, queue.Ending{Lease: one.Lease(), Kind: api.KindComplete})
+		endings = append(endings, jobs.Ending{Lease: one.Lease(), Kind: api.KindComplete})
 	}
 	f.Store.Jobs.End(f.Context(), endings)
 	const n = 45
@@ -172,7 +173,7 @@ func TestManyJobsOfManyParents(t *testing.T) {
 	seen, token := 0, ""
 	var sizes []int
 	for len(sizes) == 0 || token != "" {
-		page, err := f.Store.Jobs.List(t.Context(), f.Tenant, api.JobFilter{Type: "child"}, 50, token)
+		page, err := f.Store.JobReads.List(t.Context(), f.Tenant, api.JobFilter{Type: "child"}, 50, token)
 		if err != nil || len(sizes) > n {
 			t.Fatalf("pages of %d, %v", sizes, err)
 		}
@@ -195,7 +196,7 @@ func TestManyJobsOfManyParents(t *testing.T) {
 		t.Errorf("%d jobs in a claim, the first of %d bytes", len(first), first[0].Size())
 	}
 	lease := first[0].Lease()
-	f.MustEnd(queue.Ending{Lease: lease, Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "e"}})
+	f.MustEnd(jobs.Ending{Lease: lease, Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "e"}})
 	if again := f.Store.DeadLetters.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{lease.Job}, nil); again[0].Err != nil {
 		t.Fatal(again[0].Err)
 	}

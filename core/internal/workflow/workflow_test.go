@@ -9,7 +9,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/workflow"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -105,7 +105,7 @@ func TestAWorkflowGrownToItsBound(t *testing.T) {
 	if answer := f.TrySubmit(more)[0]; answer.Problem == nil || answer.Problem.Code != problem.InvalidRequest {
 		t.Errorf("beyond the bound: %+v", answer.Problem)
 	}
-	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "e"}})
+	f.MustEnd(jobs.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "e"}})
 	f.followUp()
 	got := f.workflow(id)
 	if want := (api.WorkflowCounts{DeadLetter: 1, Cancelled: api.MaxWorkflowJobs - 1}); got.Counts != want || got.State != api.WorkflowFailed {
@@ -130,7 +130,7 @@ func TestTheStateIsReadFromTheJobs(t *testing.T) {
 	}
 	complete := func() {
 		t.Helper()
-		f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
+		f.MustEnd(jobs.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 		f.followUp()
 	}
 	done, _ := chain()
@@ -140,7 +140,7 @@ func TestTheStateIsReadFromTheJobs(t *testing.T) {
 	}
 	complete()
 	failed, _ := chain()
-	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "e"}})
+	f.MustEnd(jobs.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "e"}})
 	f.followUp()
 	cancelled, jobs := chain()
 	if _, _, err := f.Store.Jobs.Cancel(t.Context(), f.Tenant, "", jobs[0].ID); err != nil {
@@ -256,7 +256,7 @@ func TestCancelAll(t *testing.T) {
 	if left, err := f.Store.Workflows.Uncancelled(t.Context(), s.Workflow.ID); err != nil || len(left) != 0 {
 		t.Error(left, err)
 	}
-	f.MustEnd(queue.Ending{Lease: running.Lease(), Kind: api.KindRelease})
+	f.MustEnd(jobs.Ending{Lease: running.Lease(), Kind: api.KindRelease})
 	f.followUp()
 	if got := f.workflow(s.Workflow.ID); got.State != api.WorkflowCancelled || got.Counts.Cancelled != 3 {
 		t.Errorf("%+v", got)

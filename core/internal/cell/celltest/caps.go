@@ -1,29 +1,29 @@
 package celltest
 
 import (
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // ActiveCap is a cap on the tenant's active jobs.
-func (f *Fixture) ActiveCap(limit int64) usage.Cap {
-	return usage.Cap{CountKey: usage.CountKey{Tenant: f.Tenant, Counter: usage.ActiveTenant}, Limit: limit}
+func (f *Fixture) ActiveCap(limit int64) caps.Cap {
+	return caps.Cap{CountKey: caps.CountKey{Tenant: f.Tenant, Counter: caps.ActiveTenant}, Limit: limit}
 }
 
 // UserCap is a cap on a user's active jobs.
-func (f *Fixture) UserCap(user string, limit int64) usage.Cap {
-	return usage.Cap{CountKey: usage.CountKey{Tenant: f.Tenant, Counter: usage.ActiveUser, Name: user}, Limit: limit}
+func (f *Fixture) UserCap(user string, limit int64) caps.Cap {
+	return caps.Cap{CountKey: caps.CountKey{Tenant: f.Tenant, Counter: caps.ActiveUser, Name: user}, Limit: limit}
 }
 
 // QueueCap is a cap on a queue's active jobs.
-func (f *Fixture) QueueCap(name string, limit int64) usage.Cap {
-	return usage.Cap{CountKey: usage.CountKey{Tenant: f.Tenant, Counter: usage.ActiveQueue, Name: name}, Limit: limit}
+func (f *Fixture) QueueCap(name string, limit int64) caps.Cap {
+	return caps.Cap{CountKey: caps.CountKey{Tenant: f.Tenant, Counter: caps.ActiveQueue, Name: name}, Limit: limit}
 }
 
 // RunningCap is a cap on the tenant's running jobs.
-func (f *Fixture) RunningCap(limit int64) usage.Cap {
-	return usage.Cap{CountKey: usage.CountKey{Tenant: f.Tenant, Counter: usage.RunningTenant}, Limit: limit}
+func (f *Fixture) RunningCap(limit int64) caps.Cap {
+	return caps.Cap{CountKey: caps.CountKey{Tenant: f.Tenant, Counter: caps.RunningTenant}, Limit: limit}
 }
 
 // NoDrift fails the test where counts and jobs differ.
@@ -78,7 +78,7 @@ func (f *Fixture) CountOf(sql string, args ...any) (n int) {
 }
 
 // Under puts a job under caps.
-func Under(caps ...usage.Cap) func(*submit.NewJob) {
+func Under(caps ...caps.Cap) func(*submit.NewJob) {
 	return func(j *submit.NewJob) { j.Caps = caps }
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 )
 
 // Lock blocks every statement on a table until the test unlocks it.
@@ -45,7 +45,7 @@ func (f *Fixture) OpenWriter() pgx.Tx {
 }
 
 // Backfill backfills a count until nothing is left, as the sweep does.
-func (f *Fixture) Backfill(key usage.CountKey) {
+func (f *Fixture) Backfill(key caps.CountKey) {
 	f.Helper()
 	Eventually(f, "nothing is left to backfill", func() bool {
 		counted, more, err := f.Store.Counts.Backfill(f.Context(), key)

@@ -10,10 +10,10 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -25,7 +25,7 @@ type Fixture struct {
 	URL    string
 	Store  *cell.Cell
 	Tenant tenant.ID
-	Lane   directory.Lane
+	Lane   lanes.Lane
 	// Direct is a connection for reads and changes without the store.
 	Direct *pgx.Conn
 }
@@ -51,16 +51,16 @@ func NewFixtureOn(t *testing.T, databaseURL string) *Fixture {
 func (f *Fixture) NewTenant() tenant.ID {
 	f.Helper()
 	id := uuid.Must(uuid.NewV7())
-	if _, err := f.Store.Directory.CreateTenant(f.Context(), id, api.TenantRequest{Name: "test"}); err != nil {
+	if _, err := f.Store.Tenants.Create(f.Context(), id, api.TenantRequest{Name: "test"}); err != nil {
 		f.Fatal(err)
 	}
 	return id
 }
 
 // NewLane makes a lane of a tenant.
-func (f *Fixture) NewLane(id tenant.ID, name string, tags ...string) directory.Lane {
+func (f *Fixture) NewLane(id tenant.ID, name string, tags ...string) lanes.Lane {
 	f.Helper()
-	made, err := f.Store.Directory.EnsureLanes(f.Context(), id, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(id, name, "test", tags)}})
+	made, err := f.Store.Lanes.Ensure(f.Context(), id, []lanes.Ask{{Key: lanes.NewKey(id, name, "test", tags)}})
 	if err != nil || made[0].Full != 0 {
 		f.Fatal(made, err)
 	}
@@ -110,13 +110,13 @@ func (f *Fixture) TrySubmit(submissions ...submit.Submission) []submit.Answer {
 }
 
 // Claim leases up to most jobs of the lanes, or of the fixture's own.
-func (f *Fixture) Claim(most int, visibility time.Duration, lanes ...directory.Lane) []claim.Job {
+func (f *Fixture) Claim(most int, visibility time.Duration, from ...lanes.Lane) []claim.Job {
 	f.Helper()
-	if len(lanes) == 0 {
-		lanes = []directory.Lane{f.Lane}
+	if len(from) == 0 {
+		from = []lanes.Lane{f.Lane}
 	}
 	request := claim.Request{Workers: []claim.Worker{{ID: "w1", Max: most}}, Owner: f.Tenant, LeaseID: uuid.New()}
-	for _, lane := range lanes {
+	for _, lane := range from {
 		request.Lanes = append(request.Lanes, claim.Lane{ID: lane.ID, VisibilityTimeout: visibility})
 	}
 	taken, err := f.Store.Claims.Claim(f.Context(), request)
@@ -137,13 +137,13 @@ func (f *Fixture) ClaimOne() claim.Job {
 }
 
 // End ends an attempt.
-func (f *Fixture) End(ending queue.Ending) queue.Ended {
+func (f *Fixture) End(ending jobs.Ending) jobs.Ended {
 	f.Helper()
-	return f.Store.Jobs.End(f.Context(), []queue.Ending{ending})[0]
+	return f.Store.Jobs.End(f.Context(), []jobs.Ending{ending})[0]
 }
 
 // MustEnd ends an attempt, and fails the test where that is refused.
-func (f *Fixture) MustEnd(ending queue.Ending) *api.Outcome {
+func (f *Fixture) MustEnd(ending jobs.Ending) *api.Outcome {
 	f.Helper()
 	ended := f.End(ending)
 	if ended.Err != nil {
@@ -155,7 +155,7 @@ func (f *Fixture) MustEnd(ending queue.Ending) *api.Outcome {
 // Get is the job as its tenant sees it.
 func (f *Fixture) Get(id uuid.UUID) api.Job {
 	f.Helper()
-	got, err := f.Store.Jobs.Get(f.Context(), f.Tenant, "", id)
+	got, err := f.Store.JobReads.Get(f.Context(), f.Tenant, "", id)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func (f *Fixture) Expire(id uuid.UUID) {
 }
 
 // Reap reaps the expired leases.
-func (f *Fixture) Reap() []queue.Reaped {
+func (f *Fixture) Reap() []jobs.Reaped {
 	f.Helper()
 	reaped, err := f.Store.Jobs.Reap(f.Context(), time.Unix(0, 0), 1000, Half)
 	if err != nil {
@@ -220,7 +220,7 @@ func (f *Fixture) Single(key *idempotency.Request, change ...func(*submit.NewJob
 }
 
 // ShareOf takes at most most jobs from lists of a lane, from their heads.
-func ShareOf(most int, lane directory.Lane, priorities ...int16) claim.Share {
+func ShareOf(most int, lane lanes.Lane, priorities ...int16) claim.Share {
 	share := claim.Share{Most: most}
 	for _, priority := range priorities {
 		share.Lists = append(share.Lists, claim.ReadyList{Lane: lane.ID, Priority: priority})

@@ -7,12 +7,12 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -27,11 +27,11 @@ func (f *Fixture) Inhabit(owner tenant.ID) {
 	}
 	in := &Fixture{T: f.T, URL: f.URL, Store: f.Store, Tenant: owner, Direct: f.Direct}
 	in.Lane = in.NewLane(owner, "default")
-	must(f.Store.Directory.PutQueue(ctx, owner, "default", api.QueueRequest{MaxRunning: new(int64(9))}))
-	capped := func(j *submit.NewJob) { j.Caps = []usage.Cap{in.ActiveCap(1000)} }
+	must(f.Store.Queues.Put(ctx, owner, "default", api.QueueRequest{MaxRunning: new(int64(9))}))
+	capped := func(j *submit.NewJob) { j.Caps = []caps.Cap{in.ActiveCap(1000)} }
 	in.Submit(in.Jobs(6, capped)...)
 	for i := range 4 {
-		in.MustEnd(queue.Ending{Lease: in.ClaimOne().Lease(), Kind: []string{api.KindComplete, api.KindFail}[i%2], Permanent: true, Error: &api.JobError{Type: "t", Message: "m"}})
+		in.MustEnd(jobs.Ending{Lease: in.ClaimOne().Lease(), Kind: []string{api.KindComplete, api.KindFail}[i%2], Permanent: true, Error: &api.JobError{Type: "t", Message: "m"}})
 	}
 	in.ClaimOne() // one runs
 	parent := in.Submit(in.Job(capped, func(j *submit.NewJob) { j.Delay = time.Hour }))[0]
@@ -44,7 +44,7 @@ func (f *Fixture) Inhabit(owner tenant.ID) {
 	must(err)
 	_, err = f.Store.DeadLetters.CreateRedrive(ctx, owner, "", deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive})
 	must(err)
-	_, err = f.Store.Directory.CreateKey(ctx, api.HopKeyCreateRequest{KeyID: "k" + owner.String(), Kind: "tenant", Tenant: owner.String(), Scopes: []string{"read"}, SecretHMAC: make([]byte, 32)})
+	_, err = f.Store.Keys.Create(ctx, api.HopKeyCreateRequest{KeyID: "k" + owner.String(), Kind: "tenant", Tenant: owner.String(), Scopes: []string{"read"}, SecretHMAC: make([]byte, 32)})
 	must(err)
 	flow := uuid.Must(uuid.NewV7())
 	f.Exec(`INSERT INTO workflows (id, tenant_id, name, metadata, created_at) VALUES ($1, $2, 'w', '{}', now())`, flow, owner)

@@ -1,0 +1,59 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+)
+
+// promoteSQL queues due jobs. Their ready_at is now and not their run_at: they are at the end of
+// their list, after every cursor.
+const promoteSQL = `
+WITH due AS MATERIALIZED (
+  SELECT id FROM jobs
+  WHERE state = 'scheduled' AND run_at <= statement_timestamp() AND run_at >= statement_timestamp() - @lookback::interval
+  ORDER BY run_at, id
+  LIMIT @batch
+  FOR UPDATE SKIP LOCKED
+)
+UPDATE jobs
+SET state = 'queued', ready_at = statement_timestamp()
+WHERE id = ANY(ARRAY(SELECT id FROM due))
+RETURNING id, lane_id AS lane, priority, ready_at AS at`
+
+// AllTime is a lookback without a bound. Duties scan an index by time from its head, and under an
+// old snapshot the head has many dead entries: so most runs have a short lookback.
+const AllTime = 100 * 365 * 24 * time.Hour
+
+// Promote queues at most batch due jobs, of any tenants, without those that were due longer ago
+// than lookback.
+func (s *Jobs) Promote(ctx context.Context, lookback time.Duration, batch int) ([]Ready, error) {
+	jobs, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Ready], promoteSQL, store.Args{"lookback": lookback, "batch": batch})
+	if err != nil {
+		return nil, fmt.Errorf("jobs: promote: %w", err)
+	}
+	return jobs, nil
+}
+
+const nextDueSQL = `
+SELECT run_at - statement_timestamp() FROM jobs
+WHERE state = 'scheduled' AND run_at >= statement_timestamp() - @lookback::interval
+ORDER BY run_at, id
+LIMIT 1`
+
+// NextDue gives the time until the next scheduled job of any tenant is due, by PostgreSQL's clock;
+// false if there is none. Jobs that were due longer ago than lookback are left out.
+func (s *Jobs) NextDue(ctx context.Context, lookback time.Duration) (time.Duration, bool, error) {
+	waits, err := store.Query(ctx, s.Store, pgx.RowTo[time.Duration], nextDueSQL, store.Args{"lookback": lookback})
+	if err != nil {
+		return 0, false, fmt.Errorf("jobs: next due: %w", store.NothingChanged(err))
+	}
+	if len(waits) == 0 {
+		return 0, false, nil
+	}
+	return waits[0], true, nil
+}

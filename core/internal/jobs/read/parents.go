@@ -1,0 +1,231 @@
+package read
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// idTimeSQL is the earliest time at which the parent can have ended, by its id (a UUID v7), see
+// retention.Since: PostgreSQL opens no partition of an earlier day.
+const idTimeSQL = `to_timestamp(('x' || substr(parent_id::text, 1, 8) || substr(parent_id::text, 10, 4))::bit(48)::bigint / 1000.0) - interval '1 day'`
+
+// afterSQL reads the workflows of jobs, and the edges to their parents, with the state of those that
+// are still kept.
+const afterSQL = `
+SELECT asked.id AS child_id, own.workflow_id, own.ref AS own_ref, parent_id, on_failed, resolved_at IS NULL AS waits,
+       parent.state, parent.user_id, named.ref
+FROM unnest(@ids::uuid[]) AS asked(id)
+LEFT JOIN workflow_jobs AS own ON own.job_id = asked.id
+LEFT JOIN dependencies ON child_id = asked.id
+LEFT JOIN LATERAL (
+  SELECT state, user_id FROM jobs WHERE id = parent_id
+  UNION ALL
+  SELECT state, user_id FROM finished_jobs WHERE id = parent_id AND finished_at >= ` + idTimeSQL + `
+  UNION ALL
+  SELECT 'dead_letter', user_id FROM dead_letters WHERE id = parent_id
+) AS parent ON true
+LEFT JOIN workflow_jobs AS named ON named.job_id = parent_id
+ORDER BY asked.id, parent_id`
+
+type edgeRow struct {
+	ChildID    uuid.UUID
+	WorkflowID *uuid.UUID
+	OwnRef     *string
+	// ParentID is nil for a job of a workflow that comes after none.
+	ParentID *uuid.UUID
+	OnFailed *string
+	Waits    bool
+	State    *string
+	UserID   *string
+	Ref      *string
+}
+
+// parents are what a job shows of its workflow, and of the jobs that it comes after.
+type parents struct {
+	workflow *api.JobWorkflow
+	after    []api.JobDependency
+	// waits counts those that it waits for, also of other users.
+	waits int
+}
+
+func parentsByChild(rows []edgeRow, user string) map[uuid.UUID]*parents {
+	found := map[uuid.UUID]*parents{}
+	for i := range rows {
+		row := &rows[i]
+		one := found[row.ChildID]
+		if one == nil {
+			one = &parents{}
+			found[row.ChildID] = one
+		}
+		if row.WorkflowID != nil {
+			one.workflow = &api.JobWorkflow{ID: row.WorkflowID.String(), Ref: *row.OwnRef}
+		}
+		if row.ParentID == nil {
+			continue
+		}
+		if row.Waits {
+			one.waits++
+		}
+		if row.State != nil && (user == "" || row.UserID != nil && *row.UserID == user) {
+			one.after = append(one.after, api.JobDependency{JobID: row.ParentID.String(), Ref: row.Ref, State: *row.State, OnFailed: *row.OnFailed})
+		}
+	}
+	return found
+}
+
+// show adds the parents to a job.
+func (p *parents) show(summary *api.JobSummary) {
+	if p == nil {
+		return
+	}
+	summary.Workflow = p.workflow
+	if len(p.after) > 0 {
+		summary.After = p.after
+	}
+	if job.State(summary.State) == job.Blocked {
+		summary.BlockedBy = &p.waits
+	}
+}
+
+// AddParents adds the workflow and the parents of linked jobs to what is shown of them, by id; parents
+// of one user only where user is not empty. The caller may see the jobs.
+func (s *Reader) AddParents(ctx context.Context, user string, linked map[uuid.UUID]*api.JobSummary) error {
+	if len(linked) == 0 {
+		return nil
+	}
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[edgeRow], afterSQL, afterArgs(linked))
+	if err != nil {
+		return fmt.Errorf("jobs: parents: %w", store.NothingChanged(err))
+	}
+	addParents(rows, user, linked)
+	return nil
+}
+
+// AddParentsIn is AddParents in a transaction.
+func AddParentsIn(ctx context.Context, tx pgx.Tx, user string, linked map[uuid.UUID]*api.JobSummary) error {
+	if len(linked) == 0 {
+		return nil
+	}
+	found, err := tx.Query(ctx, afterSQL, afterArgs(linked))
+	if err != nil {
+		return err
+	}
+	rows, err := pgx.CollectRows(found, pgx.RowToStructByName[edgeRow])
+	addParents(rows, user, linked)
+	return err
+}
+
+func afterArgs(linked map[uuid.UUID]*api.JobSummary) store.Args {
+	ids := make([]uuid.UUID, 0, len(linked))
+	for id := range linked {
+		ids = append(ids, id)
+	}
+	return store.Args{"ids": ids}
+}
+
+func addParents(rows []edgeRow, user string, linked map[uuid.UUID]*api.JobSummary) {
+	by := parentsByChild(rows, user)
+	for id, summary := range linked {
+		by[id].show(summary)
+	}
+}
+
+// parentResultsSQL reads a page of a job's parents with their results, by id. It goes from parent to
+// parent, so that no result is read beyond the one that fills the page: a window over all of them
+// would read each to know its size.
+const parentResultsSQL = `
+WITH RECURSIVE page AS (
+  SELECT @after::uuid AS parent_id, NULL::text AS state, NULL::json AS result, 0 AS place, 0::bigint AS bytes
+  UNION ALL
+  SELECT next.parent_id, next.state, next.result, place + 1, bytes + COALESCE(octet_length(next.result::text), 0)
+  FROM page CROSS JOIN LATERAL (
+    SELECT parent_id, parent.state, parent.result
+    FROM dependencies CROSS JOIN LATERAL (
+      SELECT state, user_id, NULL::json AS result FROM jobs WHERE id = parent_id
+      UNION ALL
+      SELECT state, user_id, result FROM finished_jobs WHERE id = parent_id AND finished_at >= ` + idTimeSQL + `
+      UNION ALL
+      SELECT 'dead_letter', user_id, NULL FROM dead_letters WHERE id = parent_id
+    ) AS parent
+    WHERE child_id = @id AND parent_id > page.parent_id AND (@user::text = '' OR parent.user_id = @user)
+    ORDER BY parent_id
+    LIMIT 1
+  ) AS next
+  WHERE place < @size AND bytes < @bytes
+)
+SELECT parent_id, named.ref, state, result,
+       -- an edge after the last one of a full page; its parent may be gone, and the next page empty
+       (place = @size OR bytes >= @bytes)
+         AND EXISTS (SELECT FROM dependencies AS rest WHERE rest.child_id = @id AND rest.parent_id > page.parent_id) AS more
+FROM page LEFT JOIN workflow_jobs AS named ON named.job_id = parent_id
+WHERE place > 0
+ORDER BY place`
+
+type parentRow struct {
+	ParentID uuid.UUID
+	Ref      *string
+	State    string
+	Result   []byte
+	More     bool
+}
+
+// ParentsPage is a part of a job's parents: at most Size of those after one, by id, and none after
+// that whose result fills api.MaxParentBytes.
+type ParentsPage struct {
+	After uuid.UUID
+	Size  int
+}
+
+// holdsSQL says whether a worker of the owner holds the job.
+const holdsSQL = `
+SELECT EXISTS (SELECT FROM jobs WHERE id = @id AND state = 'running' AND worker_owner = @owner)`
+
+// Parents gives a page of the jobs that one of a tenant's jobs came after and that are still kept, with
+// their results; of one user only where user is not empty. The page's token is the id of its last job.
+func (s *Reader) Parents(ctx context.Context, owner tenant.ID, user string, id uuid.UUID, page ParentsPage) (api.Page[api.JobParent], error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	if _, _, err := s.Find(ctx, owner, user, id); err != nil {
+		return api.Page[api.JobParent]{}, err
+	}
+	return s.parentResults(ctx, user, id, page)
+}
+
+// ParentsForHolder is Parents for a worker: of the tenant, or of the platform. ErrNotFound where none of
+// the owner's workers holds the job.
+func (s *Reader) ParentsForHolder(ctx context.Context, owner tenant.ID, id uuid.UUID, page ParentsPage) (api.Page[api.JobParent], error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	holds, err := store.Query(ctx, s.Store, pgx.RowTo[bool], holdsSQL, store.Args{"id": id, "owner": owner})
+	if err != nil {
+		return api.Page[api.JobParent]{}, fmt.Errorf("jobs: holder: %w", store.NothingChanged(err))
+	}
+	if !holds[0] {
+		return api.Page[api.JobParent]{}, store.ErrNotFound
+	}
+	return s.parentResults(ctx, "", id, page)
+}
+
+func (s *Reader) parentResults(ctx context.Context, user string, id uuid.UUID, page ParentsPage) (api.Page[api.JobParent], error) {
+	shown := api.Page[api.JobParent]{Items: []api.JobParent{}}
+	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[parentRow], parentResultsSQL, store.Args{
+		"id": id, "user": user, "after": page.After, "size": page.Size, "bytes": api.MaxParentBytes,
+	})
+	if err != nil {
+		return shown, fmt.Errorf("jobs: parents: %w", store.NothingChanged(err))
+	}
+	for _, row := range rows {
+		shown.Items = append(shown.Items, api.JobParent{Ref: row.Ref, JobID: row.ParentID.String(), State: row.State, Result: row.Result})
+		if row.More {
+			next := row.ParentID.String()
+			shown.NextPageToken = &next
+		}
+	}
+	return shown, nil
+}

@@ -1,0 +1,148 @@
+package read
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
+	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/webhook"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// StableColumns do not change when a job moves to another table; JobColumns are all columns of a job
+// in any table: live, finished or dead.
+const (
+	StableColumns = `id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata,
+  max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms,
+  dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested,
+  has_dependents, linked, rerun_of, progress, checkpoint`
+	// ToldColumns are StableColumns without the payload.
+	ToldColumns = `id, tenant_id, ` + webhook.SettledColumns
+	JobColumns  = StableColumns + `, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
+)
+
+// Row is a job from any of the three tables.
+type Row struct {
+	ID              uuid.UUID
+	TenantID        tenant.ID
+	LaneID          lanes.ID
+	Queue           string
+	Type            string
+	UserID          *string
+	Priority        int16
+	Payload         []byte
+	Tags            []string
+	Metadata        []byte
+	Attempt         int32
+	MaxAttempts     int32
+	Epoch           int64
+	Redrives        int32
+	RetryBaseMs     int64
+	RetryCapMs      int64
+	RetryJitter     float64
+	RetryCurve      string
+	TimeoutMs       *int64
+	DedupeKey       *string
+	CorrelationID   *string
+	Traceparent     *string
+	CreatedAt       time.Time
+	RunAt           time.Time
+	Deadline        *time.Time
+	StartedAt       *time.Time
+	WorkerID        *string
+	CancelRequested bool
+	// HasDependents: another job came after this one. Linked: this one comes after others.
+	HasDependents bool
+	Linked        bool
+	// RerunOf is the job that this one runs again; nil for none.
+	RerunOf *uuid.UUID
+	// Progress has the epoch of its attempt, see progressOf.
+	Progress       []byte
+	Checkpoint     []byte
+	LastError      []byte
+	OutcomeLeaseID *uuid.UUID
+	OutcomeHash    []byte
+	OutcomeAnswer  []byte
+
+	State          string
+	LeaseID        *uuid.UUID
+	LeaseExpiresAt *time.Time
+	Result         []byte
+	Reason         *string
+	FinishedAt     *time.Time
+
+	// After are the parents of a linked job that are still kept, BlockedBy is how many a blocked one
+	// waits for; see AddParents.
+	After     []api.JobDependency `db:"-"`
+	Workflow  *api.JobWorkflow    `db:"-"`
+	BlockedBy *int                `db:"-"`
+}
+
+// liveColumns, finishedColumns and deadColumns give rows of the three tables one shape.
+const (
+	liveColumns     = JobColumns + `, state, lease_id, lease_expires_at, NULL::json AS result, NULL::text AS reason, NULL::timestamptz AS finished_at`
+	finishedColumns = JobColumns + `, state, NULL::uuid, NULL::timestamptz, result, NULL::text, finished_at`
+	deadColumns     = JobColumns + `, 'dead_letter', NULL::uuid, NULL::timestamptz, NULL::json, reason, died_at`
+)
+
+// Failure is the error of the last attempt, nil for none.
+func (r *Row) Failure() *api.JobError {
+	if len(r.LastError) == 0 {
+		return nil
+	}
+	var stored api.JobError
+	if err := json.Unmarshal(r.LastError, &stored); err != nil {
+		return nil // only this package writes it, from a JobError
+	}
+	return &stored
+}
+
+// Summary is the job as lists show it: without payload and result.
+func (r *Row) Summary() api.JobSummary {
+	s := api.JobSummary{
+		ID: r.ID.String(), Type: r.Type, Queue: r.Queue, User: r.UserID, State: r.State,
+		Priority: int(r.Priority), Tags: r.Tags, Metadata: store.Metadata(r.Metadata),
+		Attempt: int(r.Attempt), MaxAttempts: int(r.MaxAttempts), Epoch: r.Epoch, Redrives: int(r.Redrives),
+		RunAt: &api.Time{Time: r.RunAt}, Deadline: api.AtOrNil(r.Deadline), TimeoutMS: r.TimeoutMs,
+		Retry:     api.Retry{BaseMS: r.RetryBaseMs, CapMS: r.RetryCapMs, Jitter: r.RetryJitter, Curve: r.RetryCurve},
+		DedupeKey: r.DedupeKey, CancelRequested: r.CancelRequested,
+		WorkerID: r.WorkerID, LeaseExpiresAt: api.AtOrNil(r.LeaseExpiresAt), LastError: r.Failure().Brief(),
+		DeadReason: r.Reason, CorrelationID: r.CorrelationID, Traceparent: r.Traceparent,
+		Workflow: r.Workflow, After: null.List(r.After), BlockedBy: r.BlockedBy,
+		Progress:  progressOf(r.Progress, r.Epoch),
+		CreatedAt: api.At(r.CreatedAt), StartedAt: api.AtOrNil(r.StartedAt), FinishedAt: api.AtOrNil(r.FinishedAt),
+	}
+	if r.RerunOf != nil {
+		of := r.RerunOf.String()
+		s.RerunOf = &of
+	}
+	if s.Tags == nil {
+		s.Tags = []string{}
+	}
+	return s
+}
+
+// Job is all of the job, payload and result included.
+func (r *Row) Job() api.Job {
+	return api.Job{JobSummary: r.Summary(), Payload: r.Payload, Result: r.Result, Checkpoint: r.Checkpoint, LastError: r.Failure()}
+}
+
+// StoredProgress is a progress as it is stored, with the epoch of its attempt.
+type StoredProgress struct {
+	api.Progress
+	Epoch int64 `json:"epoch"`
+}
+
+// progressOf is the progress of the job's last attempt; nil if it has reported none.
+func progressOf(stored []byte, epoch int64) *api.Progress {
+	var p StoredProgress
+	if len(stored) == 0 || json.Unmarshal(stored, &p) != nil || p.Epoch != epoch {
+		return nil
+	}
+	return &p.Progress
+}

@@ -1,0 +1,7 @@
+// Package queues has the queues: their settings, their depths, and how they are deleted.
+package queues
+
+import "github.com/forgequeue/forgequeue/core/internal/store"
+
+// Queues has the statements.
+type Queues struct{ *store.Store }

@@ -1,0 +1,84 @@
+package tenants
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/caps"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+type planRow struct {
+	Name                   string
+	Limits                 []byte
+	VisibilityTimeoutMsMax *int64
+}
+
+// PlanFrom is the plan of these columns.
+func PlanFrom(name string, limits []byte, visibility *int64) api.Plan {
+	return (&planRow{name, limits, visibility}).wire()
+}
+
+func (r *planRow) wire() api.Plan {
+	plan := api.Plan{Name: r.Name, VisibilityTimeoutMSMax: r.VisibilityTimeoutMsMax}
+	_ = json.Unmarshal(r.Limits, &plan.Limits) // written from such a value by this package alone
+	return plan
+}
+
+const getPlanSQL = `SELECT name, limits, visibility_timeout_ms_max FROM plans WHERE name = @name`
+
+// GetPlan reads a plan.
+func (s *Tenants) GetPlan(ctx context.Context, name string) (api.Plan, error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[planRow], getPlanSQL, store.Args{"name": name})
+	if err != nil {
+		return api.Plan{}, fmt.Errorf("tenants: plan: %w", store.NothingChanged(err))
+	}
+	if len(rows) == 0 {
+		return api.Plan{}, store.ErrNotFound
+	}
+	return rows[0].wire(), nil
+}
+
+const listPlansSQL = `
+SELECT name, limits, visibility_timeout_ms_max FROM plans WHERE name > @after ORDER BY name LIMIT @size`
+
+// ListPlans lists the plans by name; after is the last name of the previous page.
+func (s *Tenants) ListPlans(ctx context.Context, after string, size int) ([]api.Plan, error) {
+	ctx = store.WithClass(ctx, store.ClassLists)
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[planRow], listPlansSQL, store.Args{"after": after, "size": size})
+	if err != nil {
+		return nil, fmt.Errorf("tenants: list plans: %w", store.NothingChanged(err))
+	}
+	plans := make([]api.Plan, len(rows))
+	for i := range rows {
+		plans[i] = rows[i].wire()
+	}
+	return plans, nil
+}
+
+const putPlanSQL = `
+INSERT INTO plans (name, limits, visibility_timeout_ms_max, updated_at) VALUES (@name, @limits::json, @visibility, statement_timestamp())
+ON CONFLICT (name) DO UPDATE
+SET limits = EXCLUDED.limits, visibility_timeout_ms_max = EXCLUDED.visibility_timeout_ms_max,
+    updated_at = EXCLUDED.updated_at
+RETURNING name, limits, visibility_timeout_ms_max`
+
+// PutPlan creates or replaces a plan.
+func (s *Tenants) PutPlan(ctx context.Context, name string, request api.PlanRequest) (api.Plan, error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	rows, err := caps.ChangeLimits(ctx, s.Store, pgx.RowToStructByName[planRow], putPlanSQL, store.Args{
+		"name": name, "limits": string(store.JSON(request.Limits)), "visibility": request.VisibilityTimeoutMSMax,
+	}, store.Args{"tenant_id": nil, "queue": nil, "plan": &name}, capsAddedByPlan(name, request.Limits), audit.Event{
+		Action: api.AuditPlanPut, Object: name, Detail: map[string]any{"limits": request.Limits, "visibility_timeout_ms_max": request.VisibilityTimeoutMSMax},
+	})
+	if err != nil {
+		return api.Plan{}, fmt.Errorf("tenants: put plan: %w", err)
+	}
+	return rows[0].wire(), nil
+}
