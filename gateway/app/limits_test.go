@@ -18,7 +18,7 @@ import (
 
 // addKey makes a tenant key that core knows.
 func addKey(core *coretest.Core, change func(*api.HopKey)) auth.Key {
-	key := auth.Mint("live")
+	key := auth.Mint("live", []byte(keySecret))
 	known := api.HopKey{KeyID: key.ID, Kind: api.PrincipalTenant, SecretHMAC: key.HMAC([]byte(keySecret)), Tenant: "t-" + key.ID, Scopes: api.Scopes()}
 	change(&known)
 	core.AddKey(known)
@@ -48,7 +48,7 @@ func TestChangedLimitsHint(t *testing.T) {
 		return &api.Plan{Name: name, Limits: api.Limits{JobsPerSecond: new(1.0), JobBurst: &burst}}
 	}
 	var known api.HopKey
-	name := "plan-" + auth.Mint("live").ID
+	name := "plan-" + auth.Mint("live", []byte(keySecret)).ID
 	key := addKey(core, func(k *api.HopKey) {
 		k.Plan = plan(name, 10)
 		known = *k

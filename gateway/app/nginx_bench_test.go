@@ -40,7 +40,7 @@ func BenchmarkBesideNginx(b *testing.B) {
 			b.Skip(tool + " is not installed")
 		}
 	}
-	free, held := auth.Mint("live"), auth.Mint("live")
+	free, held := auth.Mint("live", []byte(keySecret)), auth.Mint("live", []byte(keySecret))
 	echo := httptest.NewServer(echoCore(b, map[string]api.HopKey{free.ID: benchKey(free, api.Limits{}), held.ID: benchKey(held, everyLimit())}))
 	defer echo.Close()
 	dir := b.TempDir()

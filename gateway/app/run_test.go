@@ -163,7 +163,7 @@ func TestDrainNotice(t *testing.T) {
 		<-r.Context().Done()
 	})
 	g := start(t, core.URL, "", hang, "FORGEQUEUE_DRAIN_NOTICE", "1s")
-	key := auth.Mint("live")
+	key := auth.Mint("live", []byte(keySecret))
 	core.AddKey(api.HopKey{KeyID: key.ID, Kind: api.PrincipalTenant, SecretHMAC: key.HMAC([]byte(keySecret)), Tenant: "t", Scopes: []string{"work"}})
 	if status, text := fetch(t, "GET", g.url+"/readyz", "", ""); status != 200 {
 		t.Fatalf("readyz: %d %s", status, text)
@@ -230,7 +230,7 @@ func TestRevocationHint(t *testing.T) {
 	core := coretest.New(t)
 	url := storetest.Redis(t)
 	g := start(t, core.URL, url, hang)
-	key := auth.Mint("live")
+	key := auth.Mint("live", []byte(keySecret))
 	core.AddKey(api.HopKey{KeyID: key.ID, Kind: api.PrincipalTenant, SecretHMAC: key.HMAC([]byte(keySecret)), Tenant: "t", Scopes: []string{"read"}})
 	if status, text := fetch(t, "GET", g.url+"/v1/whoami", key.Text(), ""); status != 200 {
 		t.Fatalf("%d %s", status, text)
@@ -269,7 +269,7 @@ func TestNeitherCoreNorRedisIsNeededToStart(t *testing.T) {
 	if status, _ := fetch(t, "GET", g.url+"/livez", "", ""); status != 200 {
 		t.Errorf("livez: %d", status)
 	}
-	status, text := fetch(t, "GET", g.url+"/v1/whoami", auth.Mint("live").Text(), "")
+	status, text := fetch(t, "GET", g.url+"/v1/whoami", auth.Mint("live", []byte(keySecret)).Text(), "")
 	var p struct{ Code string }
 	if err := json.NewDecoder(bytes.NewReader([]byte(text))).Decode(&p); err != nil || status != 503 || p.Code != "core_unavailable" {
 		t.Errorf("whoami: %d %s", status, text)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/time/rate"
 )
 
 // Names of the limits by address, as problems have them.
@@ -18,20 +17,18 @@ const (
 // Addresses limits what comes from an address: its requests, before the caller is known,
 // and its failures to authenticate. It is safe for concurrent use.
 type Addresses struct {
-	requests    *IPLimit
-	failures    *IPLimit
-	unknownKeys *rate.Limiter
-	refusals    *prometheus.CounterVec
+	requests *IPLimit
+	failures *IPLimit
+	refusals *prometheus.CounterVec
 }
 
 // NewAddresses makes Addresses. requests limits the requests of an address, failures how
 // often it may fail to authenticate; nil is no limit.
 func NewAddresses(requests, failures *IPLimit, registry prometheus.Registerer) *Addresses {
 	return &Addresses{
-		requests:    requests,
-		failures:    failures,
-		unknownKeys: rate.NewLimiter(unknownKeysPerSecond, unknownKeysPerSecond),
-		refusals:    newAddressRefusals(registry),
+		requests: requests,
+		failures: failures,
+		refusals: newAddressRefusals(registry),
 	}
 }
 
@@ -60,24 +57,6 @@ func (a *Addresses) Admit(address netip.Addr, attributed bool) error {
 // a local proxy that is not among the trusted ones, and none, as on a Unix
 // socket.
 func unlimited(address netip.Addr) bool { return !address.IsValid() || address.IsLoopback() }
-
-// unknownKeysPerSecond is how many unknown keys are looked up a second for all addresses
-// together that have failed too often. So an address with many clients is not blocked: a
-// valid key needs one look-up, and is cached from then on.
-const unknownKeysPerSecond = 50
-
-// AdmitUnknownKey refuses the look-up of an unknown key for an address that has sent
-// too many invalid credentials.
-func (a *Addresses) AdmitUnknownKey(address netip.Addr) error {
-	if a.failures == nil {
-		return nil
-	}
-	wait, exhausted := a.failures.Exhausted(address)
-	if !exhausted || a.unknownKeys.Allow() {
-		return nil
-	}
-	return a.refuse(PolicyFailedKeys, a.failures, wait)
-}
 
 // CountFailure counts an invalid credential. The error is the answer instead of 401
 // once there were too many.

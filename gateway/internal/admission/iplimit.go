@@ -58,19 +58,6 @@ func (l *IPLimit) Allow(address netip.Addr) (retryAfter time.Duration, ok bool) 
 	return l.wait(bucket, now), false
 }
 
-// Exhausted says, without taking anything, whether an address has no token left,
-// and for how long.
-func (l *IPLimit) Exhausted(address netip.Addr) (retryAfter time.Duration, exhausted bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.now()
-	bucket, known := l.buckets.Get(bucketOf(address))
-	if !known || bucket.TokensAt(now) >= 1 {
-		return 0, l.burst < 1
-	}
-	return l.wait(bucket, now), true
-}
-
 // wait is how long until there is a whole token.
 func (l *IPLimit) wait(bucket *rate.Limiter, now time.Time) time.Duration {
 	if l.rate <= 0 || l.burst < 1 {

@@ -97,36 +97,3 @@ func TestIPLimitMemoryIsBounded(t *testing.T) {
 	}
 	runtime.KeepAlive(l)
 }
-
-func TestExhausted(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	l := admission.NewIPLimit(admission.IPLimitOptions{PerSecond: 1, Burst: 3})
-	l.SetClock(func() time.Time { return now })
-	bad, good := ip("192.0.2.1"), ip("192.0.2.2")
-	for i := range 10 {
-		if _, exhausted := l.Exhausted(good); exhausted {
-			t.Fatalf("%d looks cost something", i)
-		}
-	}
-	if l.Addresses() != 0 {
-		t.Error("an address that took nothing is remembered")
-	}
-	for i := range 3 {
-		if _, exhausted := l.Exhausted(bad); exhausted {
-			t.Fatalf("exhausted after %d", i)
-		}
-		l.Allow(bad)
-	}
-	wait, exhausted := l.Exhausted(bad)
-	if !exhausted || wait <= 0 || wait > time.Second {
-		t.Fatalf("after three: %v, wait %v", exhausted, wait)
-	}
-	if _, exhausted := l.Exhausted(good); exhausted {
-		t.Error("so is another address")
-	}
-	now = now.Add(wait)
-	if _, exhausted := l.Exhausted(bad); exhausted {
-		t.Error("exhausted after its wait")
-	}
-}

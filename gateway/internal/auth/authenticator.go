@@ -92,11 +92,8 @@ type Caller struct {
 // Authenticate verifies a credential. It returns ErrUnauthenticated for one that
 // is not valid, and any other error if core gave no answer: the response must not
 // be 401 then.
-//
-// stranger, if not nil, is called before core is asked for an unknown key: one
-// that is neither signed by a gateway nor was valid before. Its error is
-// Authenticate's.
-func (a *Authenticator) Authenticate(ctx context.Context, credential string, stranger func() error) (Caller, error) {
+// Core is asked only for a key that a gateway with this key secret has signed.
+func (a *Authenticator) Authenticate(ctx context.Context, credential string) (Caller, error) {
 	if a.isOperator(credential) {
 		return Caller{Principal: api.Principal{Kind: api.PrincipalOperator}}, nil
 	}
@@ -104,15 +101,10 @@ func (a *Authenticator) Authenticate(ctx context.Context, credential string, str
 	if err != nil {
 		return Caller{}, fmt.Errorf("%w: %w", ErrUnauthenticated, err)
 	}
-	known, cached := a.cached(presented.ID)
-	if !cached {
-		if stranger != nil && !a.familiar(presented) && !a.signed(presented) {
-			if err := stranger(); err != nil {
-				return Caller{}, err
-			}
-		}
-		known, err = a.key(ctx, presented.ID)
+	if !a.signed(presented) {
+		return Caller{}, ErrUnauthenticated
 	}
+	known, err := a.key(ctx, presented.ID)
 	if err != nil {
 		return Caller{}, fmt.Errorf("look up key %s: %w", presented.ID, err)
 	}
@@ -268,11 +260,4 @@ func (a *Authenticator) ForgetAll() {
 	a.forgets.Add(1)
 	a.found.forgetWhere(func(*api.HopKey) bool { return true })
 	a.holds.look()
-}
-
-// familiar says whether a key was valid at its last look-up, however long ago. It
-// looks nothing up, and does not authenticate.
-func (a *Authenticator) familiar(presented Key) bool {
-	known := a.found.known(presented.ID)
-	return known != nil && a.proves(presented, known)
 }

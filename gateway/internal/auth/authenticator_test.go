@@ -77,7 +77,7 @@ func (c *core) lookUp(_ context.Context, id string) (api.HopKey, bool, error) {
 
 // add mints a key that core knows.
 func (c *core) add(change func(*api.HopKey)) auth.Key {
-	key := auth.Mint("live")
+	key := auth.Mint("live", keySecret)
 	known := api.HopKey{KeyID: key.ID, Kind: api.PrincipalTenant, SecretHMAC: key.HMAC(keySecret), Tenant: "t1", Scopes: []string{"read"}}
 	if change != nil {
 		change(&known)
@@ -91,7 +91,7 @@ func TestAuthenticate(t *testing.T) {
 	c := newCore()
 	a := c.authenticator()
 	good := c.add(func(k *api.HopKey) { k.User = "bob" })
-	caller, err := a.Authenticate(t.Context(), good.Text(), nil)
+	caller, err := a.Authenticate(t.Context(), good.Text())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestAuthenticate(t *testing.T) {
 	if got.Kind != want.Kind || got.Tenant != want.Tenant || got.User != want.User || got.KeyID != want.KeyID || len(got.Scopes) != 1 {
 		t.Fatalf("principal %+v", got)
 	}
-	caller, err = a.Authenticate(t.Context(), operatorKey, nil)
+	caller, err = a.Authenticate(t.Context(), operatorKey)
 	if err != nil || caller.Principal.Kind != api.PrincipalOperator || caller.Key != nil {
 		t.Fatalf("operator: %+v, %v", caller, err)
 	}
@@ -115,8 +115,8 @@ func TestAuthenticateRefuses(t *testing.T) {
 	tests := map[string]string{
 		"empty":               "",
 		"not a key":           "Basic Zm9v",
-		"unknown id":          auth.Mint("live").Text(),
-		"wrong secret":        auth.Key{Env: "live", ID: good.ID, Secret: strings.Repeat("x", 27)}.Text(),
+		"unknown id":          auth.Mint("live", keySecret).Text(),
+		"wrong secret":        auth.Key{Env: "live", ID: good.ID, Secret: strings.Repeat("x", 38)}.Text(),
 		"expired":             c.add(func(k *api.HopKey) { k.ExpiresAt = &past }).Text(),
 		"no hmac stored":      c.add(func(k *api.HopKey) { k.SecretHMAC = nil }).Text(),
 		"a key as operator":   c.add(func(k *api.HopKey) { k.Kind = api.PrincipalOperator }).Text(),
@@ -124,12 +124,12 @@ func TestAuthenticateRefuses(t *testing.T) {
 		"operator key cut":    operatorKey[:len(operatorKey)-1],
 	}
 	for name, credential := range tests {
-		if _, err := a.Authenticate(t.Context(), credential, nil); !errors.Is(err, auth.ErrUnauthenticated) {
+		if _, err := a.Authenticate(t.Context(), credential); !errors.Is(err, auth.ErrUnauthenticated) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	without := auth.New(auth.Options{KeySecret: keySecret, Lookup: c.lookUp})
-	if _, err := without.Authenticate(t.Context(), "", nil); !errors.Is(err, auth.ErrUnauthenticated) {
+	if _, err := without.Authenticate(t.Context(), ""); !errors.Is(err, auth.ErrUnauthenticated) {
 		t.Errorf("an empty credential where no operator key is set: %v", err)
 	}
 }
@@ -138,7 +138,7 @@ func TestGarbageCostsNoLookUp(t *testing.T) {
 	t.Parallel()
 	c := newCore()
 	a := c.authenticator()
-	_, _ = a.Authenticate(t.Context(), "fq_live_abcdefghijklmnop_aaaaaaaaaaaaaaaaaaaaaaaaaaa000000", nil)
+	_, _ = a.Authenticate(t.Context(), "fq_live_abcdefghijklmnop_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa000000")
 	if asked := c.asked.Load(); asked != 0 {
 		t.Fatalf("core was asked %d times for a key with a wrong checksum", asked)
 	}
@@ -151,7 +151,7 @@ func TestCacheLives30SecondsAndMissesOne(t *testing.T) {
 	key := c.add(nil)
 	use := func(text string, want error, asked int64) {
 		t.Helper()
-		if _, err := a.Authenticate(t.Context(), text, nil); !errors.Is(err, want) {
+		if _, err := a.Authenticate(t.Context(), text); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
 		if got := c.asked.Load(); got != asked {
@@ -175,11 +175,11 @@ func TestExpiryIsJudgedAtEachUse(t *testing.T) {
 	a := c.authenticator()
 	soon := api.At(c.now.Add(time.Second))
 	key := c.add(func(k *api.HopKey) { k.ExpiresAt = &soon })
-	if _, err := a.Authenticate(t.Context(), key.Text(), nil); err != nil {
+	if _, err := a.Authenticate(t.Context(), key.Text()); err != nil {
 		t.Fatal(err)
 	}
 	c.pass(time.Second)
-	if _, err := a.Authenticate(t.Context(), key.Text(), nil); !errors.Is(err, auth.ErrUnauthenticated) {
+	if _, err := a.Authenticate(t.Context(), key.Text()); !errors.Is(err, auth.ErrUnauthenticated) {
 		t.Fatalf("a key that ran out while remembered: %v", err)
 	}
 }
@@ -189,12 +189,12 @@ func TestForget(t *testing.T) {
 	c := newCore()
 	a := c.authenticator()
 	key := c.add(nil)
-	if _, err := a.Authenticate(t.Context(), key.Text(), nil); err != nil {
+	if _, err := a.Authenticate(t.Context(), key.Text()); err != nil {
 		t.Fatal(err)
 	}
 	c.set(func() { delete(c.keys, key.ID) })
 	a.Forget(key.ID)
-	if _, err := a.Authenticate(t.Context(), key.Text(), nil); !errors.Is(err, auth.ErrUnauthenticated) {
+	if _, err := a.Authenticate(t.Context(), key.Text()); !errors.Is(err, auth.ErrUnauthenticated) {
 		t.Fatalf("a forgotten key still works: %v", err)
 	}
 }
@@ -209,7 +209,7 @@ func TestForgetDuringALookUp(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = a.Authenticate(t.Context(), key.Text(), nil) // it began before the revocation: either answer is right
+		_, _ = a.Authenticate(t.Context(), key.Text()) // it began before the revocation: either answer is right
 	}()
 	<-c.entered
 	c.set(func() { delete(c.keys, key.ID) })
@@ -217,7 +217,7 @@ func TestForgetDuringALookUp(t *testing.T) {
 	close(c.release)
 	<-done
 	go func() { <-c.entered }()
-	if _, err := a.Authenticate(t.Context(), key.Text(), nil); !errors.Is(err, auth.ErrUnauthenticated) {
+	if _, err := a.Authenticate(t.Context(), key.Text()); !errors.Is(err, auth.ErrUnauthenticated) {
 		t.Fatalf("a revoked key was remembered: %v", err)
 	}
 }
@@ -231,14 +231,14 @@ func TestOneFlightAKey(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	first := make(chan error, 1)
 	go func() {
-		_, err := a.Authenticate(ctx, key.Text(), nil)
+		_, err := a.Authenticate(ctx, key.Text())
 		first <- err
 	}()
 	<-c.entered
 	var others sync.WaitGroup
 	for range 20 {
 		others.Go(func() {
-			if _, err := a.Authenticate(t.Context(), key.Text(), nil); err != nil {
+			if _, err := a.Authenticate(t.Context(), key.Text()); err != nil {
 				t.Errorf("one that waited: %v", err)
 			}
 		})
@@ -259,24 +259,24 @@ func TestCoreAwayIsNot401(t *testing.T) {
 	c := newCore()
 	a := c.authenticator()
 	key := c.add(nil)
-	if _, err := a.Authenticate(t.Context(), key.Text(), nil); err != nil {
+	if _, err := a.Authenticate(t.Context(), key.Text()); err != nil {
 		t.Fatal(err)
 	}
 	away := errors.New("connection refused")
 	c.set(func() { c.err = away })
 	c.pass(29 * time.Second)
-	if _, err := a.Authenticate(t.Context(), key.Text(), nil); err != nil {
+	if _, err := a.Authenticate(t.Context(), key.Text()); err != nil {
 		t.Fatalf("a remembered key while core is away: %v", err)
 	}
 	c.pass(time.Second)
 	for range 2 { // an error is not remembered as a missing key
-		_, err := a.Authenticate(t.Context(), key.Text(), nil)
+		_, err := a.Authenticate(t.Context(), key.Text())
 		if !errors.Is(err, away) || errors.Is(err, auth.ErrUnauthenticated) {
 			t.Fatalf("a stale key while core is away: %v", err)
 		}
 	}
 	c.set(func() { c.err = nil })
-	if _, err := a.Authenticate(t.Context(), key.Text(), nil); err != nil {
+	if _, err := a.Authenticate(t.Context(), key.Text()); err != nil {
 		t.Fatalf("core is back: %v", err)
 	}
 }
@@ -286,14 +286,14 @@ func TestAFloodOfUnknownKeysKeepsRealOnes(t *testing.T) {
 	c := newCore()
 	a := c.authenticator()
 	key := c.add(nil)
-	if _, err := a.Authenticate(t.Context(), key.Text(), nil); err != nil {
+	if _, err := a.Authenticate(t.Context(), key.Text()); err != nil {
 		t.Fatal(err)
 	}
 	for range 12_000 {
-		_, _ = a.Authenticate(t.Context(), auth.Mint("live").Text(), nil)
+		_, _ = a.Authenticate(t.Context(), auth.Mint("live", keySecret).Text())
 	}
 	asked := c.asked.Load()
-	if _, err := a.Authenticate(t.Context(), key.Text(), nil); err != nil || c.asked.Load() != asked {
+	if _, err := a.Authenticate(t.Context(), key.Text()); err != nil || c.asked.Load() != asked {
 		t.Fatalf("the real key was pushed out: %v, asked %d", err, c.asked.Load()-asked)
 	}
 }

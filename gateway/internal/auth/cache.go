@@ -10,8 +10,8 @@ import (
 )
 
 // cache is an LRU of look-ups by key id. It holds found keys or missing ones, never
-// both: a flood of invented ids must not evict real keys. An entry that is too old,
-// or invalidated, is not used any more, but still shows that the key was there.
+// both: a flood of revoked keys must not evict valid ones. An entry that is too old,
+// or invalidated, is not used any more.
 type cache struct {
 	life time.Duration
 
@@ -48,16 +48,6 @@ func (c *cache) putFor(id string, key *api.HopKey, now time.Time, life time.Dura
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.entries.Add(id, &entry{key, now.Add(life)})
-}
-
-// known gives the key of an entry of any age; nil for none.
-func (c *cache) known(id string) *api.HopKey {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if found, ok := c.entries.Peek(id); ok {
-		return found.key
-	}
-	return nil
 }
 
 // left gives for how long an entry is valid from now on, the whole life if it was

@@ -40,7 +40,7 @@ func TestEventsToken(t *testing.T) {
 	for _, malformed := range []string{"", ".", "..", "a.b.c", token + "A", parts[0] + "." + parts[1], key.Text()} {
 		refused("malformed: "+malformed, a, malformed, job)
 	}
-	if _, err := a.Authenticate(t.Context(), token, nil); !errors.Is(err, auth.ErrUnauthenticated) {
+	if _, err := a.Authenticate(t.Context(), token); !errors.Is(err, auth.ErrUnauthenticated) {
 		t.Errorf("as an API key: %v", err)
 	}
 	c.pass(time.Minute - time.Millisecond)

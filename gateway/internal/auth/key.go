@@ -23,11 +23,6 @@ const (
 	// A signature of 11 characters of base62 holds 64 bits.
 	signatureLength = 11
 	checksumLength  = 6
-	// What Parse takes is wider than what Mint makes, so that a later gateway may
-	// make longer keys while this one still runs.
-	minKeyIDLength  = 12
-	maxKeyIDLength  = 32
-	maxSecretLength = 64
 	maxEnvLength    = 16
 )
 
@@ -38,7 +33,7 @@ var errMalformed = errors.New("auth: not an API key")
 type Key struct {
 	Env string
 	ID  string
-	// Secret is what proves the holder, without its checksum.
+	// Secret is what proves the holder, with its signature, without its checksum.
 	Secret string
 }
 
@@ -46,16 +41,19 @@ type Key struct {
 func ValidEnv(env string) bool { return made(env, 1, maxEnvLength, lowerAndDigits) }
 
 // ValidKeyID says whether id can be a key's id.
-func ValidKeyID(id string) bool { return made(id, minKeyIDLength, maxKeyIDLength, base62) }
+func ValidKeyID(id string) bool { return made(id, keyIDLength, keyIDLength, base62) }
 
 // made says whether a text of a length between these is made of an alphabet alone.
 func made(text string, least, most int, alphabet string) bool {
 	return len(text) >= least && len(text) <= most && strings.Trim(text, alphabet) == ""
 }
 
-// Mint draws a key.
-func Mint(env string) Key {
-	return Key{Env: env, ID: draw(keyIDLength), Secret: draw(secretLength)}
+// Mint draws a key. Its secret ends in a signature of all before it, by which a gateway distinguishes keys that gateways
+// made from invented ones before it asks core. It proves no more than that: the key may be revoked.
+func Mint(env string, keySecret []byte) Key {
+	k := Key{Env: env, ID: draw(keyIDLength), Secret: draw(secretLength)}
+	k.Secret += k.signature(hmac.New(sha256.New, keySecret))
+	return k
 }
 
 // Text is the key as its holder sends it.
@@ -64,27 +62,16 @@ func (k Key) Text() string {
 	return text + checksum(text)
 }
 
-// Signed gives the key a secret that ends in a signature of all before it, by which a
-// gateway distinguishes keys that gateways made from invented ones before it asks core.
-// It proves no more than that: the key may be revoked.
-func (k Key) Signed(keySecret []byte) Key {
-	k.Secret += k.signature(hmac.New(sha256.New, keySecret), len(k.Secret))
-	return k
-}
-
-// signedBy says whether the secret ends in a signature.
+// signedBy says whether the secret ends in its signature.
 func (k Key) signedBy(mac hash.Hash) bool {
-	if len(k.Secret) != secretLength+signatureLength {
-		return false
-	}
-	return hmac.Equal([]byte(k.signature(mac, secretLength)), []byte(k.Secret[secretLength:]))
+	return hmac.Equal([]byte(k.signature(mac)), []byte(k.Secret[secretLength:]))
 }
 
 // signature is of the id and the first characters of the secret. The spaces keep it
 // apart from what HMAC sums up: no secret holds one.
-func (k Key) signature(mac hash.Hash, length int) string {
+func (k Key) signature(mac hash.Hash) string {
 	mac.Reset()
-	_, _ = mac.Write([]byte("signature of " + k.ID + " " + k.Secret[:length])) // a hash never fails
+	_, _ = mac.Write([]byte("signature of " + k.ID + " " + k.Secret[:secretLength])) // a hash never fails
 	return digits(binary.BigEndian.Uint64(mac.Sum(nil)), signatureLength)
 }
 
@@ -100,7 +87,7 @@ func (k Key) sumBy(mac hash.Hash) []byte {
 // Parse parses a key. The checksum comes first, so that a key with a typing error
 // costs no look-up.
 func Parse(text string) (Key, error) {
-	const longest = len(keyPrefix) + 1 + maxEnvLength + 1 + maxKeyIDLength + 1 + maxSecretLength + checksumLength
+	const longest = len(keyPrefix) + 1 + maxEnvLength + 1 + keyIDLength + 1 + secretLength + signatureLength + checksumLength
 	if len(text) > longest || len(text) < checksumLength {
 		return Key{}, errMalformed
 	}
@@ -120,7 +107,7 @@ func Parse(text string) (Key, error) {
 }
 
 func validSecret(secret string) bool {
-	return made(secret, secretLength, maxSecretLength, base62)
+	return made(secret, secretLength+signatureLength, secretLength+signatureLength, base62)
 }
 
 // checksum is CRC-32 (IEEE) in base62, most significant character first; 6

@@ -14,13 +14,13 @@ func TestMintedKeysParse(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for range 200 {
-		key := auth.Mint("live")
+		key := auth.Mint("live", keySecret)
 		text := key.Text()
 		parsed, err := auth.Parse(text)
 		if err != nil || parsed != key {
 			t.Fatalf("Parse(%q) = %+v, %v; minted %+v", text, parsed, err, key)
 		}
-		if !strings.HasPrefix(text, "fq_live_") || len(key.ID) < 12 || len(key.Secret) < 27 || !auth.ValidKeyID(key.ID) {
+		if !strings.HasPrefix(text, "fq_live_") || len(key.ID) != 16 || len(key.Secret) != 38 || !auth.ValidKeyID(key.ID) {
 			t.Fatalf("not the agreed form: %s", text)
 		}
 		if seen[key.Secret] || seen[key.ID] {
@@ -32,11 +32,11 @@ func TestMintedKeysParse(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
-	good := auth.Mint("live").Text()
+	good := auth.Mint("live", keySecret).Text()
 	short := auth.Key{Env: "live", ID: "abcdefghijklmnop", Secret: "tooshort"}.Text()
-	longID := auth.Key{Env: "live", ID: strings.Repeat("a", 33), Secret: strings.Repeat("b", 27)}.Text()
-	badEnv := auth.Key{Env: "LIVE", ID: "abcdefghijklmnop", Secret: strings.Repeat("b", 27)}.Text()
-	score := auth.Key{Env: "live", ID: "abcdefghijklmnop", Secret: strings.Repeat("b", 26) + "_"}.Text()
+	longID := auth.Key{Env: "live", ID: strings.Repeat("a", 17), Secret: strings.Repeat("b", 38)}.Text()
+	badEnv := auth.Key{Env: "LIVE", ID: "abcdefghijklmnop", Secret: strings.Repeat("b", 38)}.Text()
+	score := auth.Key{Env: "live", ID: "abcdefghijklmnop", Secret: strings.Repeat("b", 37) + "_"}.Text()
 	for _, text := range []string{
 		"", "_", "fq", "fq_live", good[:len(good)-1], good + "0", strings.ToUpper(good), " " + good, good + "\n",
 		strings.Replace(good, "fq_live", "fq_test", 1), short, longID, badEnv, score, strings.Repeat("fq_", 10_000), "\x00",
@@ -52,7 +52,7 @@ func TestParseRefuses(t *testing.T) {
 func TestChecksumFindsATypingError(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		text := []byte(auth.Mint("live").Text())
+		text := []byte(auth.Mint("live", keySecret).Text())
 		at := rapid.IntRange(0, len(text)-1).Draw(t, "at")
 		other := rapid.ByteRange(33, 126).Draw(t, "other")
 		if text[at] == other {

@@ -62,7 +62,7 @@ func (h *Handlers) CreatePlatformKey(ctx context.Context, c *Call, r api.Platfor
 
 // mint draws a key, has core store all but its secret, and returns it once.
 func (h *Handlers) mint(ctx context.Context, c *Call, request api.HopKeyCreateRequest) (Response[api.NewKey], error) {
-	key := auth.Mint(h.keyEnv).Signed(h.keySecret)
+	key := auth.Mint(h.keyEnv, h.keySecret)
 	request.KeyID, request.SecretHMAC = key.ID, key.HMAC(h.keySecret)
 	stored, err := send[api.HopKeyCreateRequest, api.Key](ctx, h, c, coreclient.Write(api.HopKeyCreate), request)
 	if err != nil {

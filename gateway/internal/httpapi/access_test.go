@@ -215,13 +215,13 @@ func TestUnauthenticatedAnswersAreEqual(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	revoked := auth.Mint("test")
+	revoked := auth.Mint("test", []byte(keySecret))
 	credentials := map[string][]string{
 		"none":           nil,
 		"empty":          {"Bearer "},
 		"no scheme":      {good},
 		"other scheme":   {"Basic Zm9vOmJhcg=="},
-		"unknown":        {"Bearer " + auth.Mint("test").Text()},
+		"unknown":        {"Bearer " + auth.Mint("test", []byte(keySecret)).Text()},
 		"revoked":        {"Bearer " + revoked.Text()},
 		"expired":        {"Bearer " + d.keyWith(func(k *api.HopKey) { k.ExpiresAt, k.ExpiresInMS = &past, new(int64(-1)) })},
 		"too short":      {"Bearer fq_test_a_b"},
@@ -282,7 +282,7 @@ func TestCoreAwayWhileAKeyIsLookedUp(t *testing.T) {
 	d := newDoor(t, func(o *httpapi.Options) {
 		o.Auth = auth.New(auth.Options{KeySecret: []byte(keySecret), Lookup: away})
 	})
-	d.do("GET", "/v1/whoami", auth.Mint("test").Text(), "").refused(t, 503, problem.CoreUnavailable)
+	d.do("GET", "/v1/whoami", auth.Mint("test", []byte(keySecret)).Text(), "").refused(t, 503, problem.CoreUnavailable)
 }
 
 // Revocation through this gateway takes effect at once.

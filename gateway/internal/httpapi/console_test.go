@@ -87,7 +87,7 @@ func (d *door) token(cookie string) string {
 func TestConsoleSignsIn(t *testing.T) {
 	t.Parallel()
 	d := newConsole(t)
-	key := d.signedKey("read", "manage")
+	key := d.key("read", "manage")
 	if got := d.do(http.MethodGet, "/console/queues/mails?a=b", "", ""); got.status != http.StatusSeeOther || got.header.Get("Location") != "/console/sign-in?next=%2Fconsole%2Fqueues%2Fmails%3Fa%3Db" {
 		t.Errorf("without a session: %d %v", got.status, got.header)
 	}

@@ -102,17 +102,8 @@ func (d *door) key(scopes ...string) string {
 	return d.keyWith(func(k *api.HopKey) { k.Scopes = scopes })
 }
 
-// signedKey is one as gateways make them now; key's are of before.
-func (d *door) signedKey(scopes ...string) string {
-	key := auth.Mint("test").Signed([]byte(keySecret))
-	d.core.AddKey(api.HopKey{
-		KeyID: key.ID, Kind: api.PrincipalTenant, SecretHMAC: key.HMAC([]byte(keySecret)), Tenant: tenantID, Scopes: scopes,
-	})
-	return key.Text()
-}
-
 func (d *door) keyWith(change func(*api.HopKey)) string {
-	key := auth.Mint("test")
+	key := auth.Mint("test", []byte(keySecret))
 	known := api.HopKey{KeyID: key.ID, Kind: api.PrincipalTenant, SecretHMAC: key.HMAC([]byte(keySecret)), Tenant: tenantID}
 	change(&known)
 	d.core.AddKey(known)

@@ -95,7 +95,7 @@ func (s *Server) authenticate(g *gin.Context, c *call, r route) (caller auth.Cal
 			err = errEventsToken
 		}
 	} else {
-		caller, err = s.auth.Authenticate(g.Request.Context(), request.Bearer(given), func() error { return s.addresses.AdmitUnknownKey(c.address) })
+		caller, err = s.auth.Authenticate(g.Request.Context(), request.Bearer(given))
 	}
 	if errors.Is(err, auth.ErrUnauthenticated) {
 		if refused := s.addresses.CountFailure(c.address); refused != nil {
