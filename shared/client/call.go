@@ -202,7 +202,6 @@ func (c *Client) send(ctx context.Context, target string, body []byte, one call)
 		}
 		return nil, err
 	}
-	c.clock.observe(response.Header, time.Now())
 	return response, nil
 }
 

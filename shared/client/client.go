@@ -45,7 +45,6 @@ type Client struct {
 	apiKey string
 	http   *http.Client
 	budget *budget
-	clock  serverClock
 	logger *slog.Logger
 	// middleware is the options', which no call may change.
 	middleware []func(next SubmitFunc) SubmitFunc

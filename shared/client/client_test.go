@@ -321,27 +321,3 @@ func TestAnswersAreBounded(t *testing.T) {
 		}
 	})
 }
-
-func TestServerTimeNeedsNoLocalClock(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ahead := 3 * time.Hour
-		s := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
-			answer(w, http.StatusOK, api.Whoami{})
-		})
-		<-time.After(700 * time.Millisecond) // Date will have cut this off
-		if _, ok := s.client.ServerTime(); ok {
-			t.Error("a time before the first answer")
-		}
-		if _, err := s.client.Whoami(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		<-time.After(42 * time.Second)
-		got, ok := s.client.ServerTime()
-		off := got.Sub(time.Now().Add(ahead))
-		if !ok || off < 0 || off > time.Second {
-			t.Errorf("ServerTime is off by %v", off)
-		}
-	})
-}

@@ -48,10 +48,10 @@ func (w *Worker) AttemptReports(ctx context.Context, job api.ClaimedJob) (api.Ou
 // should send, are released.
 func (r *run) begin(jobs []api.ClaimedJob, slots int) {
 	fit := min(slots, len(jobs))
-	came, server := time.Now(), r.serverTime()
+	came := time.Now()
 	for _, job := range jobs[:fit] {
 		ctx, cancel := context.WithCancelCause(r.base)
-		l := newLease(job, came, server, cancel)
+		l := newLease(job, came, cancel)
 		r.leases.add(l)
 		r.attempts.Go(func() {
 			defer r.returnSlots(1)
@@ -65,9 +65,9 @@ func (r *run) begin(jobs []api.ClaimedJob, slots int) {
 // giveBack releases jobs that were claimed while the worker stops or beyond its
 // slots; the first slots of them hold a slot.
 func (r *run) giveBack(jobs []api.ClaimedJob, slots int) {
-	came, server := time.Now(), r.serverTime()
+	came := time.Now()
 	for i, job := range jobs {
-		l := newLease(job, came, server, func(error) {})
+		l := newLease(job, came, func(error) {})
 		r.leases.add(l)
 		r.attempts.Go(func() {
 			if i < slots {

@@ -101,17 +101,9 @@
 //
 // # How long a lease lasts
 //
-// The server gives the end of a lease by its own clock, and the local clock may be
-// hours off. So the worker only uses lengths: the lease_ms in the answers to the claim
-// and to each heartbeat, which the database has computed. From a server that does not
-// send it: lease_expires_at minus the server's time (the Date header of its latest
-// answer, see [client.Client.ServerTime]), never more than lease_expires_at minus
-// created_at at the claim, which is an upper bound by the database's clock alone; 30 s
-// where there is no Date. The length is measured by the local monotonic clock. Heartbeats
-// are sent at a third of the shortest length, and at least every 10 s. An estimate
-// that is too short costs heartbeats. One that is too long loses leases only if
-// they are shorter than 10 s and the gateway's clock lags behind its database's by
-// two lease lengths.
+// The local clock may be hours off. So the worker only uses a length: the lease_ms in the answers to the claim and to
+// each heartbeat, which the database has computed. It is measured by the local monotonic clock, from before the request
+// on. Heartbeats are sent at a third of the shortest length, and at least every 10 s.
 //
 // While heartbeats are answered only the server decides that a lease is lost. While
 // they are not, a lease counts as lost once its length has passed.

@@ -144,12 +144,11 @@ func (r *run) extend(ctx context.Context, held []*lease, free []bool) error {
 	if len(answer.Leases) != len(held) {
 		return errors.New("the heartbeat's answer does not tell of every lease sent")
 	}
-	server := r.serverTime()
 	for i, l := range held {
 		if answer.Leases[i].JobID != l.job.ID {
 			return errors.New("the heartbeat's answer is not in the order sent")
 		}
-		r.leases.renew(l, answer.Leases[i], asked, server)
+		r.leases.renew(l, answer.Leases[i], asked)
 	}
 	return nil
 }

@@ -12,8 +12,7 @@ const (
 	// longestBeat bounds the time between two heartbeats, also without leases: without
 	// them the server marks the worker STALE, then DEAD.
 	longestBeat = 10 * time.Second
-	// shortestLease is the least length that is used. Estimates are short by up to a
-	// second; without a lower bound there would be too many heartbeats.
+	// shortestLease bounds the length from below, so that a wrong answer does not make too many heartbeats.
 	shortestLease = time.Second
 )
 
@@ -22,8 +21,6 @@ type lease struct {
 	job api.ClaimedJob
 	// cancel ends the handler's context; only the first cause counts.
 	cancel context.CancelCauseFunc
-	// atMost bounds the length by the claim's own times; 0 if they give no bound.
-	atMost time.Duration
 	// reports are what the handler reports.
 	reports *reports
 	// sending is held while reports are sent: they arrive in order.
@@ -34,32 +31,13 @@ type lease struct {
 	length  time.Duration
 }
 
-// leaseLength is how long a lease lasts from now. reported is the server's lease_ms,
-// which depends on no clock; 0 from a server that does not send it. Then it is
-// estimated: expires and server, the present time, are by the server's clock;
-// server is zero if that is not known. doc.go has the reasons.
-func leaseLength(reported time.Duration, expires, server time.Time, atMost time.Duration) time.Duration {
-	if reported > 0 {
-		return max(reported, shortestLease)
-	}
-	length := api.DefaultVisibilityTimeout
-	if !server.IsZero() {
-		length = expires.Sub(server)
-	}
-	if atMost > 0 {
-		length = min(length, atMost)
-	}
-	return max(length, shortestLease)
+// leaseLength is the length of a lease from the server's lease_ms.
+func leaseLength(ms int64) time.Duration {
+	return max(time.Duration(ms)*time.Millisecond, shortestLease)
 }
 
-func newLease(job api.ClaimedJob, came, server time.Time, cancel context.CancelCauseFunc) *lease {
-	// A job is claimed after it was created, and both times are the database's: the
-	// lease is at most this long.
-	atMost := job.LeaseExpiresAt.Sub(job.CreatedAt.Time)
-	return &lease{
-		job: job, cancel: cancel, atMost: atMost, reports: &reports{}, sending: make(turn, 1),
-		renewed: came, length: leaseLength(time.Duration(job.LeaseMS)*time.Millisecond, job.LeaseExpiresAt.Time, server, atMost),
-	}
+func newLease(job api.ClaimedJob, came time.Time, cancel context.CancelCauseFunc) *lease {
+	return &lease{job: job, cancel: cancel, reports: &reports{}, sending: make(turn, 1), renewed: came, length: leaseLength(job.LeaseMS)}
 }
 
 // leases are all that the worker holds, by lease token: after a lost lease the
@@ -133,7 +111,7 @@ func (t *leases) shortest() time.Duration {
 }
 
 // renew takes in what a heartbeat's answer says of one lease.
-func (t *leases) renew(l *lease, status api.LeaseStatus, now, server time.Time) {
+func (t *leases) renew(l *lease, status api.LeaseStatus, now time.Time) {
 	switch status.Status {
 	case api.LeaseLost:
 		l.cancel(ErrLeaseLost)
@@ -145,12 +123,8 @@ func (t *leases) renew(l *lease, status api.LeaseStatus, now, server time.Time) 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l.renewed = now
-	if status.LeaseExpiresAt != nil {
-		var reported time.Duration
-		if status.LeaseMS != nil {
-			reported = time.Duration(*status.LeaseMS) * time.Millisecond
-		}
-		l.length = leaseLength(reported, status.LeaseExpiresAt.Time, server, l.atMost)
+	if status.LeaseMS != nil {
+		l.length = leaseLength(*status.LeaseMS)
 	}
 }
 

@@ -58,42 +58,6 @@ func TestOneHeartbeatKeepsAllLeases(t *testing.T) {
 	}
 }
 
-// TestShortLeasesWithoutAGoodDate: the claim's own times bound the lease then.
-func TestShortLeasesWithoutAGoodDate(t *testing.T) {
-	t.Parallel()
-	for name, date := range map[string]func(at time.Time) []string{
-		"none":                              func(time.Time) []string { return nil },
-		"a gateway that is a minute behind": func(at time.Time) []string { return []string{at.Add(-time.Minute).UTC().Format(http.TimeFormat)} },
-		"a gateway that is a minute ahead":  func(at time.Time) []string { return []string{at.Add(time.Minute).UTC().Format(http.TimeFormat)} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
-				b := newBed(t)
-				b.visibility = 3 * time.Second
-				b.spoilWith(func(_ string, w http.ResponseWriter, _ *http.Request) bool {
-					w.Header()["Date"] = date(b.now())
-					return false
-				})
-				worker.Handle(b.worker, "long", func(ctx context.Context, _ *worker.RawJob) (any, error) {
-					select {
-					case <-time.After(time.Minute):
-						return nil, nil
-					case <-ctx.Done():
-						return nil, context.Cause(ctx)
-					}
-				})
-				id := b.submit("long", `{}`)
-				b.run(t)
-				pass(61 * time.Second)
-				if got := b.state(id); got != api.StateCompleted || b.find(id).Epoch != 1 {
-					t.Errorf("the job is %s after %d claims: %s", got, b.find(id).Epoch, b.log.String())
-				}
-				b.finish(t)
-			})
-		})
-	}
-}
-
 // A gateway whose clock is an hour off spoils nothing where lengths are told, even
 // for a job that was made long before.
 func TestALeaseLengthThatIsTold(t *testing.T) {
@@ -102,7 +66,7 @@ func TestALeaseLengthThatIsTold(t *testing.T) {
 		t.Run(off.String(), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				b := newBed(t)
-				b.visibility, b.tells = 3*time.Second, true
+				b.visibility = 3 * time.Second
 				b.spoilWith(func(_ string, w http.ResponseWriter, _ *http.Request) bool {
 					w.Header().Set("Date", b.now().Add(off).UTC().Format(http.TimeFormat))
 					return false
@@ -133,8 +97,7 @@ func TestTheContextEndsWithItsCause(t *testing.T) {
 		change  func(*api.ClaimedJob)
 		happens func(b *bed, id string)
 		cause   error
-		// within is how soon the handler hears of it. Date is cut to seconds, so a
-		// lease of 30 s is trusted for 29.
+		// within is how soon the handler hears of it.
 		within time.Duration
 		kind   string // of the outcome; empty for none
 		typed  string
@@ -147,13 +110,13 @@ func TestTheContextEndsWithItsCause(t *testing.T) {
 				problem.New(problem.CoreUnavailable, "").Write(w)
 				return true
 			})
-		}, worker.ErrLeaseLost, 29 * time.Second, "", ""},
+		}, worker.ErrLeaseLost, 30 * time.Second, "", ""},
 		"a server that hangs": {nil, func(b *bed, _ string) {
 			b.spoilWith(func(_ string, _ http.ResponseWriter, r *http.Request) bool {
 				<-r.Context().Done()
 				return true
 			})
-		}, worker.ErrLeaseLost, 29 * time.Second, "", ""},
+		}, worker.ErrLeaseLost, 30 * time.Second, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {

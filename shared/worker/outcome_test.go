@@ -179,7 +179,7 @@ func TestAClaimNamesTheTypes(t *testing.T) {
 	}
 }
 
-// A server of the version before gives jobs of all types.
+// A server may give a job of a type that the worker did not ask for.
 func TestAnUnknownTypeIsSnoozed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBed(t)

@@ -178,9 +178,3 @@ func endsWithin(done <-chan struct{}, d time.Duration) bool {
 		return false
 	}
 }
-
-// serverTime is the server's present time, or zero if it is not known.
-func (r *run) serverTime() time.Time {
-	now, _ := r.worker.client.ServerTime()
-	return now
-}

@@ -26,8 +26,6 @@ type server struct {
 	transport  *http.Transport
 	handler    http.Handler
 	visibility time.Duration
-	// tells says that the lengths of leases are told, as lease_ms.
-	tells bool
 	// ahead is how far the server's clock is ahead of the worker's.
 	ahead time.Duration
 
@@ -243,9 +241,7 @@ func (s *server) heartbeat(w http.ResponseWriter, r *http.Request) {
 			j.expires = s.now().Add(s.visibility)
 			at := api.At(j.expires)
 			status.LeaseExpiresAt = &at
-			if length := s.visibility.Milliseconds(); s.tells {
-				status.LeaseMS = &length
-			}
+			status.LeaseMS = new(s.visibility.Milliseconds())
 		}
 		answer.Leases = append(answer.Leases, status)
 	}
@@ -307,9 +303,7 @@ func (s *server) lease(most int) ([]api.ClaimedJob, <-chan struct{}) {
 		j.Epoch++
 		j.LeaseToken = fmt.Sprintf("%s.%d", j.ID, j.Epoch)
 		j.LeaseExpiresAt = api.At(j.expires)
-		if s.tells {
-			j.LeaseMS = s.visibility.Milliseconds()
-		}
+		j.LeaseMS = s.visibility.Milliseconds()
 		jobs = append(jobs, j.ClaimedJob)
 		s.running++
 		s.mostRunning = max(s.mostRunning, s.running)

@@ -52,17 +52,14 @@ func formatCap(full api.CapUse, wait time.Duration) string {
 func parseCap(hint string) (full *api.CapUse, wait time.Duration) {
 	full = &api.CapUse{}
 	parts := strings.Fields(hint)
-	if len(parts) != 4 && len(parts) != 5 { // 4 from a gateway of the version before
+	if len(parts) != 5 {
 		return full, 0
 	}
 	full.Scope, full.Kind = parts[0], parts[1]
 	full.Limit, _ = strconv.ParseInt(parts[2], 10, 64)
 	full.Used, _ = strconv.ParseInt(parts[3], 10, 64)
-	if len(parts) == 5 {
-		ms, _ := strconv.ParseInt(parts[4], 10, 64)
-		wait = min(time.Duration(max(ms, 0))*time.Millisecond, mostHinted)
-	}
-	return full, wait
+	ms, _ := strconv.ParseInt(parts[4], 10, 64)
+	return full, min(time.Duration(max(ms, 0))*time.Millisecond, mostHinted)
 }
 
 // mostHinted bounds the wait that a hint asks for: some of the callers that it refuses come when there is room.

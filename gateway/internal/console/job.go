@@ -49,9 +49,6 @@ func showJob(v *visit) (shown, error) {
 	if err != nil {
 		return shown{}, err
 	}
-	if why.Job == nil {
-		return shown{}, errNoDetails
-	}
 	job, attempts := *why.Job, why.Attempts
 	now := v.console.now()
 	page := jobPage{
@@ -92,9 +89,6 @@ func aheadOf(why *api.Explanation) *api.Ahead {
 	}
 	return why.Ahead
 }
-
-// errNoDetails is for a core older than this gateway: cores are replaced first.
-var errNoDetails = problem.New(problem.CoreUnavailable, "The core service is older than this gateway and cannot show the job.")
 
 // gone says that a resource or route is not there (any more).
 func gone(err error) bool {

@@ -41,7 +41,7 @@ func newSetting(jobType string, input any, options []Option) (*setting, error) {
 	s := &setting{job: api.ClaimedJob{
 		ID: "00000000-0000-7000-8000-000000000001", Tenant: "test", Type: jobType, Queue: api.DefaultQueue,
 		Payload: sent, Priority: api.DefaultPriority, Attempt: 1, MaxAttempts: api.DefaultMaxAttempts, Epoch: 1,
-		LeaseToken: "lease", LeaseExpiresAt: api.At(now.Add(api.DefaultVisibilityTimeout)),
+		LeaseToken: "lease", LeaseExpiresAt: api.At(now.Add(api.DefaultVisibilityTimeout)), LeaseMS: api.DefaultVisibilityTimeout.Milliseconds(),
 		Tags: []string{}, Metadata: map[string]string{}, CreatedAt: api.At(now),
 	}}
 	if args, ok := input.(client.JobArgs); ok {

@@ -9,8 +9,6 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
@@ -66,16 +64,16 @@ func ensureKeys(ctx context.Context, url string, f *folder, kept *credentials, e
 		return err
 	}
 	defer operator.CloseIdleConnections()
-	own, ownWorks, err := works(ctx, url, kept.APIKey)
+	ownWorks, err := works(ctx, url, kept.APIKey)
 	if err != nil {
 		return fmt.Errorf("the stored API key cannot be checked: %w", err)
 	}
-	_, platformWorks, err := works(ctx, url, kept.PlatformKey)
+	platformWorks, err := works(ctx, url, kept.PlatformKey)
 	if err != nil {
 		return fmt.Errorf("the stored platform key cannot be checked: %w", err)
 	}
 	if ownWorks && platformWorks {
-		return ensureScopes(ctx, operator, f, kept, own, errs)
+		return nil
 	}
 	before := *kept
 	if !ownWorks {
@@ -137,38 +135,21 @@ func sayReplaced(errs io.Writer, file string, before, now credentials) {
 	}
 }
 
-// ensureScopes replaces an API key that an earlier version made, when there were fewer scopes, by one that has them
-// all. The old key is not revoked: programs may hold it.
-func ensureScopes(ctx context.Context, operator *client.Client, f *folder, kept *credentials, own api.Whoami, errs io.Writer) error {
-	lacks := slices.DeleteFunc(api.Scopes(), func(scope string) bool { return slices.Contains(own.Scopes, scope) })
-	if len(lacks) == 0 || own.Tenant == nil {
-		return nil
-	}
-	key, err := operator.CreateKey(ctx, *own.Tenant, api.KeyRequest{Scopes: api.Scopes()})
-	if err != nil {
-		return fmt.Errorf("a key with all scopes cannot be made: %w", err)
-	}
-	kept.APIKey = key.Secret
-	_, _ = fmt.Fprintf(errs, "the API key of an earlier version has no scope %s: %s has a new one with all scopes. The old one works as before; "+
-		"`forgequeue key revoke %s` ends it\n", strings.Join(lacks, ", "), f.join(localup.CredentialsFile), own.KeyID)
-	return f.saveCredentials(*kept)
-}
-
 // works reports whether the server takes a key. It is an error if the server says neither yes nor no.
-func works(ctx context.Context, url, key string) (who api.Whoami, ok bool, err error) {
+func works(ctx context.Context, url, key string) (bool, error) {
 	if key == "" {
-		return api.Whoami{}, false, nil
+		return false, nil
 	}
 	c, err := client.New(client.Options{URL: url, APIKey: key})
 	if err != nil {
-		return api.Whoami{}, false, err
+		return false, err
 	}
 	defer c.CloseIdleConnections()
-	who, err = c.Whoami(ctx)
+	_, err = c.Whoami(ctx)
 	if client.Status(err) == http.StatusUnauthorized {
-		return api.Whoami{}, false, nil
+		return false, nil
 	}
-	return who, err == nil, err
+	return err == nil, err
 }
 
 // ready is what `up --json` prints.

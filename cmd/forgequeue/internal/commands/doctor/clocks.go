@@ -3,11 +3,11 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/diagnosis"
 )
 
@@ -31,13 +31,27 @@ func (c clock) String() string {
 // dateDoubt is the error of a Date header: it has whole seconds.
 const dateDoubt = time.Second / 2
 
-// gatewayClock is the clock of the gateway's Date headers. ServerTime is at the end of their second.
-func gatewayClock(c *client.Client) []clock {
-	told, ok := c.ServerTime()
-	if !ok {
+// dates is a transport that keeps the Date header of the last answer.
+type dates struct {
+	http.RoundTripper
+
+	last time.Time
+}
+
+func (d *dates) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := d.RoundTripper.RoundTrip(request)
+	if err == nil {
+		d.last, _ = http.ParseTime(response.Header.Get("Date")) // zero without one
+	}
+	return response, err
+}
+
+// clock is the clock of the Date header that has just come; none without one. It has whole seconds.
+func (d *dates) clock() []clock {
+	if d.last.IsZero() {
 		return nil
 	}
-	return []clock{{"the gateway", time.Until(told) - dateDoubt, dateDoubt}}
+	return []clock{{"the gateway", time.Until(d.last) + dateDoubt, dateDoubt}}
 }
 
 const (

@@ -34,7 +34,8 @@ func examineGateway(ctx context.Context, a *cli.App, named cli.Profile, by strin
 		}
 	}
 	r.looked = true
-	public, err := client.New(client.Options{URL: server, APIKey: noKey})
+	seen := &dates{RoundTripper: http.DefaultTransport}
+	public, err := client.New(client.Options{URL: server, APIKey: noKey, HTTPClient: &http.Client{Transport: seen}})
 	if err != nil {
 		r.unreached = true
 		r.add(diagnosis.LevelFail, "gateway", err.Error(), "correct "+by)
@@ -47,7 +48,7 @@ func examineGateway(ctx context.Context, a *cli.App, named cli.Profile, by strin
 	if u, err := url.Parse(server); err == nil && u.Scheme == "http" && !cli.IsLoopback(u.Hostname()) {
 		r.add(diagnosis.LevelWarn, "gateway transport", "keys and payloads travel unencrypted to "+u.Host, "put TLS before the gateway, and use https://")
 	}
-	r.clocks = append(r.clocks, gatewayClock(public)...)
+	r.clocks = append(r.clocks, seen.clock()...)
 	if key, err := keyOf(a, "FORGEQUEUE_API_KEY", named, named.APIKey, local.APIKey); err != nil {
 		r.add(diagnosis.LevelFail, "API key", err.Error(), "name a file that can be read")
 	} else {

@@ -21,8 +21,8 @@ type watcher interface {
 	end()
 }
 
-// watch follows a job to its end by the server's events, for at most limit (0: for ever). Where these cannot be had, because
-// the server is older, or the key has too many streams open, it waits as await does.
+// watch follows a job to its end by the server's events, for at most limit (0: for ever). Where the key has too many
+// streams open, it waits as await does.
 func watch(ctx context.Context, s *cli.Session, id string, limit time.Duration, w *changes) (api.Job, error) {
 	if limit < 0 {
 		return await(ctx, s, id, limit, w)
