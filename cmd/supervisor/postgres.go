@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -63,7 +62,7 @@ func StartPostgres(ctx context.Context, opts PostgresOptions) (*Postgres, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := ensureDatabase(ctx, filepath.Join(p.sockets, postgresSocket), s.opts.User, s.opts.Database); err != nil {
+	if err := p.ensureDatabase(ctx, s.opts.Database); err != nil {
 		_ = p.Stop(ctx)
 		return nil, fmt.Errorf("postgres: database %q: %w", s.opts.Database, err)
 	}
