@@ -77,6 +77,32 @@ type Limits struct {
 	UserMaxRunning        *int64   `json:"user_max_running"`
 }
 
+// Limit is one of Limits: a rate or a count. The other one is nil.
+type Limit struct {
+	// Name is that of the API.
+	Name  string
+	Rate  **float64
+	Count **int64
+}
+
+// All gives each limit, in the order of the API. A limit is changed through what Rate or Count points to.
+func (l *Limits) All() []Limit {
+	return []Limit{
+		{"requests_per_second", &l.RequestsPerSecond, nil},
+		{"request_burst", nil, &l.RequestBurst},
+		{"jobs_per_second", &l.JobsPerSecond, nil},
+		{"job_burst", nil, &l.JobBurst},
+		{"max_active", nil, &l.MaxActive},
+		{"max_running", nil, &l.MaxRunning},
+		{"user_requests_per_second", &l.UserRequestsPerSecond, nil},
+		{"user_request_burst", nil, &l.UserRequestBurst},
+		{"user_jobs_per_second", &l.UserJobsPerSecond, nil},
+		{"user_job_burst", nil, &l.UserJobBurst},
+		{"user_max_active", nil, &l.UserMaxActive},
+		{"user_max_running", nil, &l.UserMaxRunning},
+	}
+}
+
 // Overrides take the place of single limits of the plan, for the tenant and by user.
 type Overrides struct {
 	Limits

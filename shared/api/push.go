@@ -28,6 +28,16 @@ type Push struct {
 	Breaker        BreakerSettings `json:"breaker"`
 }
 
+// request is the request that sets this; nil for nil.
+func (p *Push) request() *PushRequest {
+	if p == nil {
+		return nil
+	}
+	return &PushRequest{URL: p.URL, TimeoutMS: &p.TimeoutMS, Settle: p.Settle, Breaker: &BreakerSettingsRequest{
+		Calls: &p.Breaker.Calls, FailureRatio: &p.Breaker.FailureRatio, OpenMS: &p.Breaker.OpenMS, HalfOpen: &p.Breaker.HalfOpen,
+	}}
+}
+
 // PushRequest sets it; what is absent is the default.
 type PushRequest struct {
 	// URL is https, without user, password or fragment, or names a broker: amqps://host/exchange/key,

@@ -65,6 +65,20 @@ type QueueSettings struct {
 	Push *Push `json:"push"`
 }
 
+// Request is the request that sets these settings. It has no secrets: those of the queue stay.
+func (s *QueueSettings) Request() QueueRequest {
+	mode := ModePull
+	if s.Push != nil {
+		mode = ModePush
+	}
+	return QueueRequest{
+		Mode: &mode, Push: s.Push.request(),
+		VisibilityTimeoutMS: &s.VisibilityTimeoutMS, MaxAttempts: &s.MaxAttempts,
+		Retry:     &RetryRequest{BaseMS: &s.Retry.BaseMS, CapMS: &s.Retry.CapMS, Jitter: &s.Retry.Jitter, Curve: &s.Retry.Curve},
+		MaxActive: s.MaxActive, MaxRunning: s.MaxRunning, RatePerSecond: s.RatePerSecond, Types: s.Types,
+	}
+}
+
 // QueueRequest sets a queue's settings; what is absent is the default.
 type QueueRequest struct {
 	// Mode is pull, where workers claim, or push, where jobs are sent to push.url; pull if

@@ -315,33 +315,12 @@ func (p *PlanRequest) Validate() []problem.FieldError {
 }
 
 func (r *refusals) limits(l *Limits, prefix string) {
-	for _, one := range []struct {
-		name string
-		rate *float64
-	}{
-		{"requests_per_second", l.RequestsPerSecond},
-		{"jobs_per_second", l.JobsPerSecond},
-		{"user_requests_per_second", l.UserRequestsPerSecond},
-		{"user_jobs_per_second", l.UserJobsPerSecond},
-	} {
-		if rate := one.rate; rate != nil && (math.IsNaN(*rate) || *rate <= 0 || *rate > 1e6) {
-			r.add(prefix+one.name, "must be above 0 and at most 1000000")
+	for _, one := range l.All() {
+		if one.Count != nil {
+			r.between(*one.Count, 0, 1e9, prefix+one.Name)
+		} else if rate := *one.Rate; rate != nil && (math.IsNaN(*rate) || *rate <= 0 || *rate > 1e6) {
+			r.add(prefix+one.Name, "must be above 0 and at most 1000000")
 		}
-	}
-	for _, one := range []struct {
-		name  string
-		count *int64
-	}{
-		{"request_burst", l.RequestBurst},
-		{"job_burst", l.JobBurst},
-		{"max_active", l.MaxActive},
-		{"max_running", l.MaxRunning},
-		{"user_request_burst", l.UserRequestBurst},
-		{"user_job_burst", l.UserJobBurst},
-		{"user_max_active", l.UserMaxActive},
-		{"user_max_running", l.UserMaxRunning},
-	} {
-		r.between(one.count, 0, 1e9, prefix+one.name)
 	}
 }
 

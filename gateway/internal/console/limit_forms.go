@@ -11,33 +11,33 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// limitNames are the limits of a form, by the API's names, with their labels.
-var limitNames = []struct{ name, label string }{
-	{"requests_per_second", "Requests a second"},
-	{"request_burst", "Requests at once"},
-	{"jobs_per_second", "Jobs submitted a second"},
-	{"job_burst", "Jobs submitted at once"},
-	{"max_active", "Cap on active jobs"},
-	{"max_running", "Cap on running jobs"},
-	{"user_requests_per_second", "A user's requests a second"},
-	{"user_request_burst", "A user's requests at once"},
-	{"user_jobs_per_second", "A user's jobs submitted a second"},
-	{"user_job_burst", "A user's jobs submitted at once"},
-	{"user_max_active", "Cap on a user's active jobs"},
-	{"user_max_running", "Cap on a user's running jobs"},
+// limitFormLabels are the labels of limits in forms, by the API's names.
+var limitFormLabels = map[string]string{
+	"requests_per_second":      "Requests a second",
+	"request_burst":            "Requests at once",
+	"jobs_per_second":          "Jobs submitted a second",
+	"job_burst":                "Jobs submitted at once",
+	"max_active":               "Cap on active jobs",
+	"max_running":              "Cap on running jobs",
+	"user_requests_per_second": "A user's requests a second",
+	"user_request_burst":       "A user's requests at once",
+	"user_jobs_per_second":     "A user's jobs submitted a second",
+	"user_job_burst":           "A user's jobs submitted at once",
+	"user_max_active":          "Cap on a user's active jobs",
+	"user_max_running":         "Cap on a user's running jobs",
 }
 
 // limitInputs are the inputs of a form of limits, filled with those that are set.
 func limitInputs(limits *api.Limits) []field {
-	rates, counts := limitValues(limits)
-	inputs := make([]field, len(limitNames))
-	for i, one := range limitNames {
-		inputs[i] = field{Name: one.name, Label: one.label}
-		if rate := rates[one.name]; rate != nil && *rate != nil {
-			inputs[i].Value = view.Input(**rate)
-		}
-		if count := counts[one.name]; count != nil && *count != nil {
-			inputs[i].Value = strconv.FormatInt(**count, 10)
+	all := limits.All()
+	inputs := make([]field, len(all))
+	for i, one := range all {
+		inputs[i] = field{Name: one.Name, Label: limitFormLabels[one.Name]}
+		switch {
+		case one.Rate != nil && *one.Rate != nil:
+			inputs[i].Value = view.Input(**one.Rate)
+		case one.Count != nil && *one.Count != nil:
+			inputs[i].Value = strconv.FormatInt(**one.Count, 10)
 		}
 	}
 	return inputs
@@ -46,29 +46,14 @@ func limitInputs(limits *api.Limits) []field {
 // limits reads a form of limits; an empty input is no limit.
 func (f *formReader) limits() api.Limits {
 	var read api.Limits
-	rates, counts := limitValues(&read)
-	for _, one := range limitNames { // errors in the form's order
-		if rate := rates[one.name]; rate != nil {
-			*rate = f.number(one.name)
+	for _, one := range read.All() { // errors in the form's order
+		if one.Rate != nil {
+			*one.Rate = f.number(one.Name)
 		} else {
-			*counts[one.name] = f.whole(one.name)
+			*one.Count = f.whole(one.Name)
 		}
 	}
 	return read
-}
-
-// limitValues gives where limits are kept, by the API's names.
-func limitValues(l *api.Limits) (rates map[string]**float64, counts map[string]**int64) {
-	rates = map[string]**float64{
-		"requests_per_second": &l.RequestsPerSecond, "jobs_per_second": &l.JobsPerSecond,
-		"user_requests_per_second": &l.UserRequestsPerSecond, "user_jobs_per_second": &l.UserJobsPerSecond,
-	}
-	counts = map[string]**int64{
-		"request_burst": &l.RequestBurst, "job_burst": &l.JobBurst, "max_active": &l.MaxActive, "max_running": &l.MaxRunning,
-		"user_request_burst": &l.UserRequestBurst, "user_job_burst": &l.UserJobBurst,
-		"user_max_active": &l.UserMaxActive, "user_max_running": &l.UserMaxRunning,
-	}
-	return rates, counts
 }
 
 // limitWords are the limits that are set, in words.

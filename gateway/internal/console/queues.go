@@ -236,23 +236,12 @@ func (v *visit) saveQueue(at string) error {
 		return err
 	}
 	form := formReader{values: v.form}
-	request := api.QueueRequest{
-		Mode:                &q.Mode,
-		VisibilityTimeoutMS: form.seconds("visibility_timeout"),
-		MaxAttempts:         form.small("max_attempts"),
-		Retry: &api.RetryRequest{
-			BaseMS: form.seconds("retry_base"), CapMS: form.seconds("retry_cap"), Jitter: form.number("retry_jitter"), Curve: form.word("retry_curve"),
-		},
-		MaxActive:     form.whole("max_active"),
-		MaxRunning:    form.whole("max_running"),
-		RatePerSecond: form.number("rate_per_second"),
-		Types:         q.Settings.Types,
+	request := q.Settings.Request()
+	request.VisibilityTimeoutMS, request.MaxAttempts = form.seconds("visibility_timeout"), form.small("max_attempts")
+	request.Retry = &api.RetryRequest{
+		BaseMS: form.seconds("retry_base"), CapMS: form.seconds("retry_cap"), Jitter: form.number("retry_jitter"), Curve: form.word("retry_curve"),
 	}
-	if p := q.Settings.Push; p != nil {
-		request.Push = &api.PushRequest{URL: p.URL, TimeoutMS: &p.TimeoutMS, Settle: p.Settle, Breaker: &api.BreakerSettingsRequest{
-			Calls: &p.Breaker.Calls, FailureRatio: &p.Breaker.FailureRatio, OpenMS: &p.Breaker.OpenMS, HalfOpen: &p.Breaker.HalfOpen,
-		}}
-	}
+	request.MaxActive, request.MaxRunning, request.RatePerSecond = form.whole("max_active"), form.whole("max_running"), form.number("rate_per_second")
 	if len(form.wrong) > 0 {
 		return problem.Invalid(form.wrong...)
 	}

@@ -59,16 +59,12 @@ const planName = "bench"
 func AllLimits() *api.PlanRequest {
 	rate, count := 1e6, int64(1e7)
 	var plan api.PlanRequest
-	for _, r := range []**float64{
-		&plan.Limits.RequestsPerSecond, &plan.Limits.JobsPerSecond, &plan.Limits.UserRequestsPerSecond, &plan.Limits.UserJobsPerSecond,
-	} {
-		*r = &rate
-	}
-	for _, c := range []**int64{
-		&plan.Limits.RequestBurst, &plan.Limits.JobBurst, &plan.Limits.MaxActive, &plan.Limits.MaxRunning,
-		&plan.Limits.UserRequestBurst, &plan.Limits.UserJobBurst, &plan.Limits.UserMaxActive, &plan.Limits.UserMaxRunning,
-	} {
-		*c = &count
+	for _, limit := range plan.Limits.All() {
+		if limit.Rate != nil {
+			*limit.Rate = &rate
+		} else {
+			*limit.Count = &count
+		}
 	}
 	return &plan
 }

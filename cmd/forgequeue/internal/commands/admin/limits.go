@@ -69,27 +69,26 @@ func cutLast(text, separator string) (before, after string, found bool) {
 // limitNames are in the order of the API.
 func limitNames() []string {
 	var names []string
-	for _, one := range listLimits(api.Limits{}) {
-		names = append(names, one.name)
+	for _, one := range new(api.Limits).All() {
+		names = append(names, one.Name)
 	}
 	return names
 }
 
-type limitLine struct{ name, value string }
-
-func listLimits(l api.Limits) []limitLine {
-	return []limitLine{
-		{"requests_per_second", number(l.RequestsPerSecond)},
-		{"request_burst", number(l.RequestBurst)},
-		{"jobs_per_second", number(l.JobsPerSecond)},
-		{"job_burst", number(l.JobBurst)},
-		{"max_active", number(l.MaxActive)},
-		{"max_running", number(l.MaxRunning)},
-		{"user_requests_per_second", number(l.UserRequestsPerSecond)},
-		{"user_request_burst", number(l.UserRequestBurst)},
-		{"user_jobs_per_second", number(l.UserJobsPerSecond)},
-		{"user_job_burst", number(l.UserJobBurst)},
-		{"user_max_active", number(l.UserMaxActive)},
-		{"user_max_running", number(l.UserMaxRunning)},
+// limitText is the limit as a table shows it.
+func limitText(l api.Limit) string {
+	if l.Rate != nil {
+		return number(*l.Rate)
 	}
+	return number(*l.Count)
+}
+
+// limitsThatAreSet are NAME=NUMBER of the limits that are set.
+func limitsThatAreSet(limits *api.Limits, prefix string) (words []string) {
+	for _, one := range limits.All() {
+		if text := limitText(one); text != none {
+			words = append(words, prefix+one.Name+"="+text)
+		}
+	}
+	return words
 }

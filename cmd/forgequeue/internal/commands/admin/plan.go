@@ -56,11 +56,7 @@ func newPlanList(a *cli.App) *cobra.Command {
 
 // limitsOf are the limits that a plan has.
 func limitsOf(plan api.Plan) (limits []string) {
-	for _, limit := range listLimits(plan.Limits) {
-		if limit.value != none {
-			limits = append(limits, limit.name+"="+limit.value)
-		}
-	}
+	limits = limitsThatAreSet(&plan.Limits, "")
 	if plan.VisibilityTimeoutMSMax != nil {
 		limits = append(limits, "max_visibility_timeout="+cli.Milliseconds(*plan.VisibilityTimeoutMSMax))
 	}
@@ -69,8 +65,8 @@ func limitsOf(plan api.Plan) (limits []string) {
 
 func describePlan(t *cli.Table, plan api.Plan) {
 	t.Pair("name", plan.Name)
-	for _, limit := range listLimits(plan.Limits) {
-		t.Pair(limit.name, limit.value)
+	for _, limit := range plan.Limits.All() {
+		t.Pair(limit.Name, limitText(limit))
 	}
 	longest := none
 	if plan.VisibilityTimeoutMSMax != nil {

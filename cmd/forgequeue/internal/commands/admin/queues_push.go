@@ -103,17 +103,6 @@ func (f *pushFlags) readSecret(command *cobra.Command, push *api.PushRequest) er
 	return nil
 }
 
-func pushAsRequest(in *api.Push) *api.PushRequest {
-	if in == nil {
-		return nil
-	}
-	return &api.PushRequest{
-		URL: in.URL, TimeoutMS: &in.TimeoutMS, Settle: in.Settle, Breaker: &api.BreakerSettingsRequest{
-			Calls: &in.Breaker.Calls, FailureRatio: &in.Breaker.FailureRatio, OpenMS: &in.Breaker.OpenMS, HalfOpen: &in.Breaker.HalfOpen,
-		},
-	}
-}
-
 func describePush(t *cli.Table, q api.Queue) {
 	push := q.Settings.Push
 	if push == nil {

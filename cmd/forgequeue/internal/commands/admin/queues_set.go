@@ -69,7 +69,7 @@ func setQueue(ctx context.Context, s *cli.Session, name string, f *queueFlags) e
 			return err
 		}
 		if err == nil {
-			request = settingsAsRequest(queue.Settings)
+			request = queue.Settings.Request()
 		}
 	}
 	if err := f.apply(s.Command, &request); err != nil {
@@ -80,19 +80,6 @@ func setQueue(ctx context.Context, s *cli.Session, name string, f *queueFlags) e
 		return err
 	}
 	return s.Show(queue, func(t *cli.Table) { describeQueue(t, queue) })
-}
-
-func settingsAsRequest(in api.QueueSettings) api.QueueRequest {
-	mode := api.ModePull
-	if in.Push != nil {
-		mode = api.ModePush
-	}
-	return api.QueueRequest{
-		Mode: &mode, Push: pushAsRequest(in.Push),
-		VisibilityTimeoutMS: &in.VisibilityTimeoutMS, MaxAttempts: &in.MaxAttempts,
-		Retry:     &api.RetryRequest{BaseMS: &in.Retry.BaseMS, CapMS: &in.Retry.CapMS, Jitter: &in.Retry.Jitter, Curve: &in.Retry.Curve},
-		MaxActive: in.MaxActive, MaxRunning: in.MaxRunning, RatePerSecond: in.RatePerSecond, Types: in.Types,
-	}
 }
 
 func (f *queueFlags) apply(command *cobra.Command, request *api.QueueRequest) error {

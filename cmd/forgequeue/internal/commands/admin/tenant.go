@@ -125,21 +125,11 @@ func tenants(t *cli.Table, all []api.Tenant) {
 
 // overrides are the limits that differ from the plan's, in the form of --limit and --user-limit.
 func overrides(o api.Overrides) string {
-	words := overridden("", o.Limits)
+	words := limitsThatAreSet(&o.Limits, "")
 	for _, user := range slices.Sorted(maps.Keys(o.Users)) {
-		words = append(words, overridden(user+":", o.Users[user])...)
+		words = append(words, limitsThatAreSet(new(o.Users[user]), user+":")...)
 	}
 	return strings.Join(words, " ")
-}
-
-func overridden(prefix string, limits api.Limits) []string {
-	var words []string
-	for _, limit := range listLimits(limits) {
-		if limit.value != none {
-			words = append(words, prefix+limit.name+"="+limit.value)
-		}
-	}
-	return words
 }
 
 // tenantFlags are the flags of tenant set.
