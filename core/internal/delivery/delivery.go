@@ -65,8 +65,7 @@ func (l Lane) Key(owner tenant.ID) lanes.Key {
 
 const (
 	nextEventsSQL = `
-SELECT event_id, webhook, kind, COALESCE(octet_length(result::text), 0) + COALESCE(octet_length(checkpoint::text), 0) + COALESCE(octet_length(metadata::text), 0)
-     + COALESCE(octet_length(last_error::text), 0) AS size
+SELECT event_id, webhook, kind, COALESCE(octet_length(job::text), 0) AS size
 FROM webhook_events WHERE tenant_id = @tenant_id
 ORDER BY event_id
 LIMIT @most`
@@ -226,7 +225,7 @@ func endedWorkflows(ctx context.Context, tx pgx.Tx, owner tenant.ID, events []*e
 func (s *Step) submissions(events []*event, ended []*workflow.Row) (made []submit.Submission, done []int64, err error) {
 	for _, e := range events {
 		done = append(done, e.EventID)
-		if e.job == nil {
+		if e.row == nil {
 			continue
 		}
 		body := e.body()
@@ -234,7 +233,7 @@ func (s *Step) submissions(events []*event, ended []*workflow.Row) (made []submi
 		if !ok {
 			continue
 		}
-		one, err := s.submission(*e.Webhook, lane, body, e.Now, e.job.CorrelationID, e.job.Traceparent)
+		one, err := s.submission(*e.Webhook, lane, body, e.Now, e.row.CorrelationID, e.row.Traceparent)
 		if err != nil {
 			return nil, nil, err
 		}

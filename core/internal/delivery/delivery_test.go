@@ -146,6 +146,18 @@ func TestEveryEndIsDelivered(t *testing.T) {
 				f.Fatal(ended, err)
 			}
 		}},
+		"complete, with all that a job can have": {api.EventJobCompleted, "", func(n *submit.NewJob) {
+			n.User, n.Tags, n.Metadata, n.Priority = new("user \"1\""), []string{"a", "b"}, []byte(`{"k": "v\u2028"}`), 7
+			n.DedupeKey, n.CorrelationID, n.Deadline = new("key\\"), new("correlation"), new(time.Now().Add(time.Hour).Truncate(time.Microsecond))
+			n.TimeoutMS = new(int64(90_000))
+		}, func(f *fixture, _ uuid.UUID) {
+			lease := f.ClaimOne().Lease()
+			reported, err := f.Store.Jobs.Report(f.Context(), []jobs.Report{{Lease: lease, Progress: &api.Progress{Percent: new(40.0), Message: new("on it")}, Checkpoint: []byte(`{"at":  "\u0000"}`)}})
+			if err != nil || len(reported) != 1 {
+				f.Fatal(reported, err)
+			}
+			f.MustEnd(jobs.Ending{Lease: lease, Kind: api.KindComplete, Result: []byte(`[1.0, 9007199254740993]`)})
+		}},
 		"cancel": {api.EventJobCancelled, "", nil, func(f *fixture, id uuid.UUID) { f.cancel(id) }},
 		"cancel of a running one": {api.EventJobCancelled, "", nil, func(f *fixture, id uuid.UUID) {
 			lease := f.ClaimOne().Lease()

@@ -225,14 +225,14 @@ const deadLetterSQL = `, told AS (
   INSERT INTO dead_letters (` + read.JobColumns + `, reason, fingerprint, died_at)
   SELECT ` + read.StableColumns + `, ` + endColumnsSQL + `, (@reasons::text[])[place], (@fingerprints::text[])[place], statement_timestamp()
   FROM gone CROSS JOIN LATERAL ` + inputSQL + `
-  RETURNING 'job.dead_letter'::text AS kind, ` + read.ToldColumns + `, attempt, last_error, 'dead_letter'::text AS state, NULL::json AS result, reason, died_at AS finished_at
+  RETURNING 'job.dead_letter'::text AS kind, ` + read.BriefStableColumns + `, attempt, last_error, 'dead_letter'::text AS state, NULL::json AS result, reason, died_at AS finished_at
 )` + eventsSQL
 
 const cancelledSQL = `, told AS (
   INSERT INTO finished_jobs (` + read.JobColumns + `, state, result, finished_at)
   SELECT ` + read.StableColumns + `, ` + endColumnsSQL + `, 'cancelled', NULL, statement_timestamp()
   FROM gone CROSS JOIN LATERAL ` + inputSQL + `
-  RETURNING 'job.cancelled'::text AS kind, ` + read.ToldColumns + `, attempt, last_error, state, result, NULL::text AS reason, finished_at
+  RETURNING 'job.cancelled'::text AS kind, ` + read.BriefStableColumns + `, attempt, last_error, state, result, NULL::text AS reason, finished_at
 )` + eventsSQL
 
 // eventsSQL gives a row for each event.

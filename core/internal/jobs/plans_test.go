@@ -63,7 +63,7 @@ var fillSQL = []string{
 	`INSERT INTO workflow_jobs (workflow_id, ref, job_id) SELECT w.id, 'r' || n, j.id FROM (SELECT id, row_number() OVER () AS n FROM jobs LIMIT 100000) j JOIN (SELECT id, row_number() OVER () AS m FROM workflows) w ON m = 1 + n % 10000`,
 	`INSERT INTO webhooks (tenant_id, name, events, created_at, updated_at)
 	 SELECT ('00000000-0000-7000-8000-' || lpad(to_hex(n % 1000 + 1), 12, '0'))::uuid, 'hook' || n, '{job.completed,job.dead_letter,job.cancelled,workflow.ended}', now(), now() FROM generate_series(1, 20000) n`,
-	`INSERT INTO webhook_events (tenant_id, webhook, kind, id, finished_at) SELECT tenant_id, 'hook1', 'job.completed', id, now() FROM finished_jobs LIMIT 20000`,
+	`INSERT INTO webhook_events (tenant_id, webhook, kind, job, finished_at) SELECT tenant_id, 'hook1', 'job.completed', row_to_json(finished_jobs), now() FROM finished_jobs LIMIT 20000`,
 	`INSERT INTO follow_ups (tenant_id, job_id, state, redrives, ended_at) SELECT tenant_id, id, 'completed', 0, now() FROM finished_jobs LIMIT 20000`,
 	`INSERT INTO idempotency_keys (tenant_id, user_id, operation, key, fingerprint, job_ids, status, answer, created_at)
 	 SELECT tenant_id, '', 'submit', id::text, decode(repeat('00', 32), 'hex'), ARRAY[id], 202, '{}', now() FROM dead_letters`,

@@ -12,8 +12,8 @@ func TestDeliveriesOfManyTenantsFail(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	const tenants = 100
-	f.exec(`INSERT INTO webhook_events (tenant_id, webhook, kind, id, finished_at)
-	        SELECT gen_random_uuid(), 'hook', 'job.completed', gen_random_uuid(), now() FROM generate_series(1, $1)`, tenants)
+	f.exec(`INSERT INTO webhook_events (tenant_id, webhook, kind, job, finished_at)
+	        SELECT gen_random_uuid(), 'hook', 'job.completed', '{}', now() FROM generate_series(1, $1)`, tenants)
 	f.exec(`ALTER TABLE webhooks RENAME TO away`)
 	duty := f.duties().Deliveries()
 	_, err := duty.RunOnce(t.Context())

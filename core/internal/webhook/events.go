@@ -18,8 +18,8 @@ import (
 //
 // Where none of the tenants has a webhook, told is not read.
 const AppendSQL = `
-INSERT INTO webhook_events (webhook, kind, workflow_id, finished_at, tenant_id, ` + jobColumns + `)
-SELECT hook.name, told.kind, NULL::uuid, told.finished_at, told.tenant_id, ` + jobColumns + `
+INSERT INTO webhook_events (webhook, kind, workflow_id, finished_at, tenant_id, job)
+SELECT hook.name, told.kind, NULL::uuid, told.finished_at, told.tenant_id, row_to_json(told)
 FROM told CROSS JOIN LATERAL (
   SELECT name FROM webhooks
   WHERE webhooks.tenant_id = told.tenant_id AND deleted_at IS NULL AND told.kind = ANY(events)
@@ -31,23 +31,11 @@ FROM told CROSS JOIN LATERAL (
 WHERE ` + anyHookSQL + ` AND left(told.queue, 1) <> '_'
 UNION ALL
 -- of the workflow of a job it is asked later whether it has ended
-SELECT NULL, 'workflow.ended', workflow_jobs.workflow_id, told.finished_at, told.tenant_id, ` + noJobColumns + `
+SELECT NULL, 'workflow.ended', workflow_jobs.workflow_id, told.finished_at, told.tenant_id, NULL
 FROM told JOIN workflow_jobs ON workflow_jobs.job_id = told.id
 WHERE ` + anyHookSQL + ` AND EXISTS (
   SELECT 1 FROM webhooks
   WHERE webhooks.tenant_id = told.tenant_id AND deleted_at IS NULL AND 'workflow.ended' = ANY(events))`
-
-const (
-	// SettledColumns are those columns of a job that do not change when it moves to another table, without the
-	// payload.
-	SettledColumns = `lane_id, queue, type, user_id, priority, tags, metadata, max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms,
-  retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id,
-  cancel_requested, has_dependents, linked, rerun_of, progress, checkpoint`
-	// jobColumns are those of an event's job besides its tenant, noJobColumns their values where there is none.
-	jobColumns   = `id, ` + SettledColumns + `, attempt, last_error, state, result, reason`
-	noJobColumns = `NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-  NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL`
-)
 
 // anyHookSQL is evaluated once in a statement.
 const anyHookSQL = `(SELECT EXISTS (SELECT 1 FROM webhooks WHERE tenant_id = ANY(@owners::uuid[])))`

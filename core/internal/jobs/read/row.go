@@ -2,6 +2,7 @@ package read
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -10,77 +11,75 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/webhook"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// StableColumns do not change when a job moves to another table; JobColumns are all columns of a job
-// in any table: live, finished or dead.
+// StableColumns do not change when a job moves to another table, BriefStableColumns are those without the payload.
+// JobColumns are all columns of a job in any table: live, finished or dead.
 const (
-	StableColumns = `id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata,
+	BriefStableColumns = `id, tenant_id, lane_id, queue, type, user_id, priority, tags, metadata,
   max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms,
   dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested,
   has_dependents, linked, rerun_of, progress, checkpoint`
-	// ToldColumns are StableColumns without the payload.
-	ToldColumns = `id, tenant_id, ` + webhook.SettledColumns
-	JobColumns  = StableColumns + `, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
+	StableColumns = BriefStableColumns + `, payload`
+	JobColumns    = StableColumns + `, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
 )
 
-// Row is a job from any of the three tables.
+// Row is a job from any of the three tables. Its JSON is a row of PostgreSQL's, see FromJSON.
 type Row struct {
 	ID              uuid.UUID
-	TenantID        tenant.ID
-	LaneID          lanes.ID
+	TenantID        tenant.ID `json:"tenant_id"`
+	LaneID          lanes.ID  `json:"lane_id"`
 	Queue           string
 	Type            string
-	UserID          *string
+	UserID          *string `json:"user_id"`
 	Priority        int16
-	Payload         []byte
+	Payload         []byte `json:"-"`
 	Tags            []string
-	Metadata        []byte
+	Metadata        []byte `json:"-"`
 	Attempt         int32
-	MaxAttempts     int32
+	MaxAttempts     int32 `json:"max_attempts"`
 	Epoch           int64
 	Redrives        int32
-	RetryBaseMs     int64
-	RetryCapMs      int64
-	RetryJitter     float64
-	RetryCurve      string
-	TimeoutMs       *int64
-	DedupeKey       *string
-	CorrelationID   *string
+	RetryBaseMs     int64   `json:"retry_base_ms"`
+	RetryCapMs      int64   `json:"retry_cap_ms"`
+	RetryJitter     float64 `json:"retry_jitter"`
+	RetryCurve      string  `json:"retry_curve"`
+	TimeoutMs       *int64  `json:"timeout_ms"`
+	DedupeKey       *string `json:"dedupe_key"`
+	CorrelationID   *string `json:"correlation_id"`
 	Traceparent     *string
-	CreatedAt       time.Time
-	RunAt           time.Time
+	CreatedAt       time.Time `json:"created_at"`
+	RunAt           time.Time `json:"run_at"`
 	Deadline        *time.Time
-	StartedAt       *time.Time
-	WorkerID        *string
-	CancelRequested bool
+	StartedAt       *time.Time `json:"started_at"`
+	WorkerID        *string    `json:"worker_id"`
+	CancelRequested bool       `json:"cancel_requested"`
 	// HasDependents: another job came after this one. Linked: this one comes after others.
-	HasDependents bool
+	HasDependents bool `json:"has_dependents"`
 	Linked        bool
 	// RerunOf is the job that this one runs again; nil for none.
-	RerunOf *uuid.UUID
+	RerunOf *uuid.UUID `json:"rerun_of"`
 	// Progress has the epoch of its attempt, see progressOf.
-	Progress       []byte
-	Checkpoint     []byte
-	LastError      []byte
-	OutcomeLeaseID *uuid.UUID
-	OutcomeHash    []byte
-	OutcomeAnswer  []byte
+	Progress       []byte     `json:"-"`
+	Checkpoint     []byte     `json:"-"`
+	LastError      []byte     `json:"-"`
+	OutcomeLeaseID *uuid.UUID `json:"outcome_lease_id"`
+	OutcomeHash    []byte     `json:"-"`
+	OutcomeAnswer  []byte     `json:"-"`
 
 	State          string
-	LeaseID        *uuid.UUID
-	LeaseExpiresAt *time.Time
-	Result         []byte
+	LeaseID        *uuid.UUID `json:"lease_id"`
+	LeaseExpiresAt *time.Time `json:"lease_expires_at"`
+	Result         []byte     `json:"-"`
 	Reason         *string
-	FinishedAt     *time.Time
+	FinishedAt     *time.Time `json:"finished_at"`
 
 	// After are the parents of a linked job that are still kept, BlockedBy is how many a blocked one
 	// waits for; see AddParents.
-	After     []api.JobDependency `db:"-"`
-	Workflow  *api.JobWorkflow    `db:"-"`
-	BlockedBy *int                `db:"-"`
+	After     []api.JobDependency `db:"-" json:"-"`
+	Workflow  *api.JobWorkflow    `db:"-" json:"-"`
+	BlockedBy *int                `db:"-" json:"-"`
 }
 
 // liveColumns, finishedColumns and deadColumns give rows of the three tables one shape.
@@ -89,6 +88,26 @@ const (
 	finishedColumns = JobColumns + `, state, NULL::uuid, NULL::timestamptz, result, NULL::text, finished_at`
 	deadColumns     = JobColumns + `, 'dead_letter', NULL::uuid, NULL::timestamptz, NULL::json, reason, died_at`
 )
+
+// FromJSON gives the job that row_to_json has written, of any of a job's columns.
+func FromJSON(text []byte) (*Row, error) {
+	var found struct {
+		Row
+		// Columns of JSON are nil for NULL.
+		Metadata   *json.RawMessage `json:"metadata"`
+		Progress   *json.RawMessage `json:"progress"`
+		Checkpoint *json.RawMessage `json:"checkpoint"`
+		LastError  *json.RawMessage `json:"last_error"`
+		Result     *json.RawMessage `json:"result"`
+	}
+	if err := json.Unmarshal(text, &found); err != nil {
+		return nil, fmt.Errorf("jobs: row: %w", err)
+	}
+	row := &found.Row
+	row.Metadata, row.Progress, row.Checkpoint = null.Or(found.Metadata, nil), null.Or(found.Progress, nil), null.Or(found.Checkpoint, nil)
+	row.LastError, row.Result = null.Or(found.LastError, nil), null.Or(found.Result, nil)
+	return row, nil
+}
 
 // Failure is the error of the last attempt, nil for none.
 func (r *Row) Failure() *api.JobError {

@@ -468,15 +468,11 @@ CREATE TABLE webhook_events (
   kind        text        NOT NULL CHECK (kind IN ('job.completed', 'job.dead_letter', 'job.cancelled', 'workflow.ended')),
   workflow_id uuid,
   finished_at timestamptz NOT NULL,
-  -- the job as it ended, without its payload: the columns of the tables of jobs. Null for workflow.ended
-  id uuid, lane_id bigint, queue text, type text, user_id text, state text, priority smallint,
-  created_at timestamptz, run_at timestamptz, deadline timestamptz, attempt integer, max_attempts integer, epoch bigint, redrives integer,
-  retry_curve text, retry_base_ms bigint, retry_cap_ms bigint, retry_jitter float8, timeout_ms bigint, cancel_requested boolean,
-  has_dependents boolean, linked boolean, started_at timestamptz, worker_id text,
-  dedupe_key text, correlation_id text, traceparent text, rerun_of uuid, tags text[], metadata json,
-  progress json, checkpoint json, last_error json, result json, reason text,
+  -- row_to_json of the job as it ended, without its payload. Only core takes it apart: PostgreSQL cannot where a value
+  -- has a \u0000. Null for workflow.ended
+  job         json,
   CHECK ((webhook IS NULL) = (kind = 'workflow.ended')),
-  CHECK ((id IS NULL) = (kind = 'workflow.ended')),
+  CHECK ((job IS NULL) = (kind = 'workflow.ended')),
   CHECK ((workflow_id IS NOT NULL) = (kind = 'workflow.ended'))
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX webhook_events_by_tenant ON webhook_events (tenant_id, event_id);
