@@ -117,7 +117,7 @@ func listener(d *dispatch.Dispatcher) hints.Listener {
 func dutyTable(d sweep.Duties, store *cell.Cell, depths *metrics.Depths) []*sweep.Duty {
 	followUps, deliveries := d.FollowUps(), d.Deliveries()
 	store.Dependencies.OnFollowUp(followUps.Kick)
-	store.Webhooks.OnEvent(deliveries.Kick)
+	store.Events.OnAppended(deliveries.Kick)
 	reap, contact := d.Reap()
 	return append(d.Retention(),
 		followUps,

@@ -8,7 +8,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
-	"github.com/forgequeue/forgequeue/core/internal/delivery"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/drain"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
@@ -27,6 +26,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenants"
 	"github.com/forgequeue/forgequeue/core/internal/webhook"
+	"github.com/forgequeue/forgequeue/core/internal/webhook/events"
 	"github.com/forgequeue/forgequeue/core/internal/workers"
 	"github.com/forgequeue/forgequeue/core/internal/workflow"
 )
@@ -63,7 +63,7 @@ type Cell struct {
 	Workflows    *workflow.Workflows
 	Schedules    *schedule.Schedules
 	Webhooks     *webhook.Hooks
-	Deliveries   *delivery.Deliverer
+	Events       *events.Events
 	Drain        *drain.Reports
 	Stats        *stats.Stats
 	Ledger       *ledger.Ledger
@@ -78,8 +78,8 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 	}
 	counts := caps.New(db)
 	edges := dependency.New(db)
-	hooks := webhook.New(db)
-	updates := jobs.New(db, counts, edges, hooks, options.Attempts || options.Tracing != nil)
+	appended := &events.Events{}
+	updates := jobs.New(db, counts, edges, appended, options.Attempts || options.Tracing != nil)
 	reads := &read.Reader{Store: db}
 	submits := submit.New(db, counts, edges)
 	c := &Cell{
@@ -102,8 +102,8 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 		Dependencies: edges,
 		Workflows:    &workflow.Workflows{Store: db},
 		Schedules:    schedule.New(db, submits),
-		Webhooks:     hooks,
-		Deliveries:   delivery.New(db),
+		Webhooks:     &webhook.Hooks{Store: db},
+		Events:       appended,
 		Drain:        &drain.Reports{Store: db},
 		Stats:        &stats.Stats{Store: db},
 		Ledger:       &ledger.Ledger{Store: db},

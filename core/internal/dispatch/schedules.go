@@ -198,7 +198,7 @@ func (d *Dispatcher) stepped(step *schedule.Step) {
 	d.watches.WakeForVersion(step.Requested...)
 	if len(step.Cancelled) > 0 {
 		d.store.Dependencies.Appended() // others may come after them
-		d.store.Webhooks.EventsAppended()
+		d.store.Events.Appended()
 	}
 	d.metrics.Schedules.Ticks.Add(float64(step.Ticks))
 	for reason, n := range step.Skipped {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/delivery"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
@@ -101,8 +100,8 @@ func (d *Dispatcher) TestWebhook(
 		return api.JobSummary{}, err
 	}
 	body := api.WebhookEvent{Type: api.EventWebhookTest, Timestamp: api.At(now), Data: api.WebhookEventData{Webhook: name}}
-	made := delivery.Job(id, name, body)
-	lane, err := d.maker.ensureOne(ctx, delivery.Lane{Webhook: name, Kind: body.Type}.Key(owner))
+	made := webhook.NewDelivery(id, name, body)
+	lane, err := d.maker.ensureOne(ctx, webhook.DeliveryLane{Webhook: name, Kind: body.Type}.Key(owner))
 	if err != nil {
 		return api.JobSummary{}, err
 	}
@@ -126,14 +125,14 @@ const testKept = time.Hour
 // Deliver makes the deliveries of some of a tenant's events, and wakes the executor. done counts the events,
 // more says that there may be others.
 func (d *Dispatcher) Deliver(ctx context.Context, owner tenant.ID) (done int, more bool, err error) {
-	step, err := d.store.Deliveries.NextEvents(ctx, owner)
+	step, err := d.store.Webhooks.NextEvents(ctx, owner)
 	if err != nil {
 		return 0, false, err
 	}
 	if err := d.deliveryLanes(ctx, &step); err != nil {
 		return 0, false, err
 	}
-	delivered, err := d.store.Deliveries.Deliver(ctx, &step)
+	delivered, err := d.store.Webhooks.Deliver(ctx, &step)
 	if err != nil {
 		return 0, false, err
 	}
@@ -142,9 +141,9 @@ func (d *Dispatcher) Deliver(ctx context.Context, owner tenant.ID) (done int, mo
 }
 
 // deliveryLanes fills in the lanes of a step.
-func (d *Dispatcher) deliveryLanes(ctx context.Context, step *delivery.Step) error {
+func (d *Dispatcher) deliveryLanes(ctx context.Context, step *webhook.Step) error {
 	asks := make([]lanes.Ask, 0, len(step.Lanes))
-	names := make([]delivery.Lane, 0, len(step.Lanes))
+	names := make([]webhook.DeliveryLane, 0, len(step.Lanes))
 	for name := range step.Lanes {
 		asks, names = append(asks, lanes.Ask{Key: name.Key(step.Tenant)}), append(names, name)
 	}

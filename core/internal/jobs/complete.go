@@ -17,7 +17,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/webhook"
+	"github.com/forgequeue/forgequeue/core/internal/webhook/events"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -48,7 +48,7 @@ const completedSQL = `, told AS (
   SELECT 'job.completed'::text AS kind, ` + read.BriefStableColumns + `, attempt, last_error, 'completed'::text AS state,
          (@results::text[])[place]::json AS result, NULL::text AS reason, statement_timestamp() AS finished_at
   FROM ended CROSS JOIN LATERAL ` + inputSQL + `
-), events AS (` + webhook.AppendSQL + `
+), events AS (` + events.AppendSQL + `
   RETURNING 1
 ), finished AS (
 INSERT INTO finished_jobs (` + read.JobColumns + `, state, result, finished_at)
@@ -152,7 +152,7 @@ func (s *Jobs) complete(ctx context.Context, by completion, endings []*Ending) (
 		s.edges.Appended()
 	}
 	if len(rows) > 0 && rows[0].Told {
-		s.hooks.EventsAppended()
+		s.events.Appended()
 	}
 	if len(again) > 0 {
 		more, err := s.complete(ctx, by, again)

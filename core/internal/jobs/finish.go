@@ -17,7 +17,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/ledger"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/webhook"
+	"github.com/forgequeue/forgequeue/core/internal/webhook/events"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -62,7 +62,7 @@ type lockedRow struct {
 	// Now is PostgreSQL's clock when the row was locked: values computed from it are the same in
 	// the answer and in the table.
 	Now time.Time
-	// told: its end has appended events, see AppendSQL of package webhook.
+	// told: its end has appended events, see AppendSQL of package events.
 	told bool
 }
 
@@ -236,7 +236,7 @@ const cancelledSQL = `, told AS (
 )` + eventsSQL
 
 // eventsSQL gives a row for each event.
-const eventsSQL = `, events AS (` + webhook.AppendSQL + `
+const eventsSQL = `, events AS (` + events.AppendSQL + `
   RETURNING 1
 )
 SELECT 1 FROM events`
@@ -324,7 +324,7 @@ func (s *Jobs) follow(row *lockedRow) {
 		s.edges.Appended()
 	}
 	if row.told {
-		s.hooks.EventsAppended()
+		s.events.Appended()
 	}
 }
 

@@ -167,7 +167,7 @@ func webhookPath(run *fixture) {
 	run.Helper()
 	ctx, store := run.Context(), run.Store
 	_, tenantsErr := store.Webhooks.EventTenants(ctx)
-	step, nextErr := store.Deliveries.NextEvents(ctx, run.Tenant)
+	step, nextErr := store.Webhooks.NextEvents(ctx, run.Tenant)
 	if err := errors.Join(tenantsErr, nextErr); err != nil || len(step.Lanes) == 0 {
 		run.Fatal(len(step.Lanes), err)
 	}
@@ -178,7 +178,7 @@ func webhookPath(run *fixture) {
 		}
 		step.Lanes[name] = made[0].ID
 	}
-	delivered, err := store.Deliveries.Deliver(ctx, &step)
+	delivered, err := store.Webhooks.Deliver(ctx, &step)
 	if err != nil || len(delivered.Answers) == 0 {
 		run.Fatal(len(delivered.Answers), err)
 	}

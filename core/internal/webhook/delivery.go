@@ -1,5 +1,4 @@
-// Package delivery makes jobs of the events of webhooks: one of a webhook's system queue for each.
-package delivery
+package webhook
 
 import (
 	"context"
@@ -32,12 +31,6 @@ const (
 	bytesPerStep  = 8 << 20
 )
 
-// Deliverer has the statements.
-type Deliverer struct{ *store.Store }
-
-// New makes them.
-func New(s *store.Store) *Deliverer { return &Deliverer{s} }
-
 // hook is a webhook of the tenant whose events are delivered.
 type hook struct {
 	Name      string
@@ -48,19 +41,46 @@ type hook struct {
 // Step is some of a tenant's events, to be delivered together.
 type Step struct {
 	Tenant tenant.ID
-	// Lanes are those that the deliveries may need, by Lane.
-	Lanes map[Lane]lanes.ID
+	// Lanes are those that the deliveries may need, by their names.
+	Lanes map[DeliveryLane]lanes.ID
 	ids   []int64
 	hooks map[string]hook
 	more  bool
 }
 
-// Lane names a lane of a system queue by its webhook and the kind of its events.
-type Lane struct{ Webhook, Kind string }
+// DeliveryLane names a lane of a system queue by its webhook and the kind of its events.
+type DeliveryLane struct{ Webhook, Kind string }
 
 // Key is the lane's.
-func (l Lane) Key(owner tenant.ID) lanes.Key {
+func (l DeliveryLane) Key(owner tenant.ID) lanes.Key {
 	return lanes.NewKey(owner, api.WebhookQueue(l.Webhook), l.Kind, nil)
+}
+
+// eventTenantsSQL jumps from tenant to tenant by the index, as dependency.WaitingTenants does.
+const eventTenantsSQL = `
+WITH RECURSIVE tenants AS (
+  (SELECT tenant_id FROM webhook_events ORDER BY tenant_id LIMIT 1)
+  UNION ALL
+  SELECT next.tenant_id
+  FROM tenants CROSS JOIN LATERAL (
+    SELECT tenant_id FROM webhook_events WHERE tenant_id > tenants.tenant_id ORDER BY tenant_id LIMIT 1) AS next
+)
+SELECT tenant_id, statement_timestamp() - (SELECT finished_at FROM webhook_events AS e WHERE e.tenant_id = tenants.tenant_id ORDER BY event_id LIMIT 1) AS age
+FROM tenants`
+
+// EventTenant is a tenant that has events, and how long ago the first of them happened.
+type EventTenant struct {
+	TenantID tenant.ID
+	Age      *time.Duration
+}
+
+// EventTenants lists the tenants that have events without a delivery.
+func (h *Hooks) EventTenants(ctx context.Context) ([]EventTenant, error) {
+	tenants, err := store.Query(ctx, h.Store, pgx.RowToStructByName[EventTenant], eventTenantsSQL, store.Args{})
+	if err != nil {
+		return nil, fmt.Errorf("webhook: tenants with events: %w", store.NothingChanged(err))
+	}
+	return tenants, nil
 }
 
 const (
@@ -73,7 +93,7 @@ LIMIT @most`
 	hooksSQL = `
 SELECT name, events, created_at FROM webhooks WHERE tenant_id = @tenant_id AND deleted_at IS NULL`
 
-	// While a delivery is stored, its webhook's are not removed: see webhook.RemoveWebhookData.
+	// While a delivery is stored, its webhook's are not removed: see RemoveWebhookData.
 	lockHooksSQL = hooksSQL + `
 ORDER BY name
 FOR KEY SHARE`
@@ -87,14 +107,14 @@ type nextEvent struct {
 }
 
 // NextEvents gives a tenant's first events, and the lanes that their deliveries need, without ids.
-func (d *Deliverer) NextEvents(ctx context.Context, owner tenant.ID) (Step, error) {
+func (h *Hooks) NextEvents(ctx context.Context, owner tenant.ID) (Step, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
-	step := Step{Tenant: owner, Lanes: map[Lane]lanes.ID{}, hooks: map[string]hook{}}
-	events, err := store.Query(ctx, d.Store, pgx.RowToStructByName[nextEvent], nextEventsSQL, store.Args{"tenant_id": owner, "most": eventsPerStep})
+	step := Step{Tenant: owner, Lanes: map[DeliveryLane]lanes.ID{}, hooks: map[string]hook{}}
+	events, err := store.Query(ctx, h.Store, pgx.RowToStructByName[nextEvent], nextEventsSQL, store.Args{"tenant_id": owner, "most": eventsPerStep})
 	if err != nil || len(events) == 0 {
 		return step, wrap(err)
 	}
-	hooks, err := store.Query(ctx, d.Store, pgx.RowToStructByName[hook], hooksSQL, store.Args{"tenant_id": owner})
+	hooks, err := store.Query(ctx, h.Store, pgx.RowToStructByName[hook], hooksSQL, store.Args{"tenant_id": owner})
 	if err != nil {
 		return step, wrap(err)
 	}
@@ -107,7 +127,7 @@ func (d *Deliverer) NextEvents(ctx context.Context, owner tenant.ID) (Step, erro
 		step.ids = append(step.ids, event.EventID)
 		for _, h := range hooks {
 			if event.Webhook != nil && *event.Webhook == h.Name || event.Webhook == nil && h.wants(event.Kind) {
-				step.Lanes[Lane{h.Name, event.Kind}] = 0
+				step.Lanes[DeliveryLane{h.Name, event.Kind}] = 0
 			}
 		}
 	}
@@ -122,7 +142,7 @@ func (h *hook) wants(kind string) bool {
 
 func wrap(err error) error {
 	if err != nil {
-		return fmt.Errorf("delivery: events: %w", err)
+		return fmt.Errorf("webhook: events: %w", err)
 	}
 	return nil
 }
@@ -141,10 +161,10 @@ DELETE FROM webhook_events WHERE event_id = ANY(@ids::bigint[])`
 
 // Deliver makes the deliveries of a step's events in one transaction. Events that another core has locked are
 // left to it; those of a webhook that is gone are dropped.
-func (d *Deliverer) Deliver(ctx context.Context, step *Step) (Delivered, error) {
+func (h *Hooks) Deliver(ctx context.Context, step *Step) (Delivered, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	var made Delivered
-	err := d.InTx(ctx, func(tx pgx.Tx) error {
+	err := h.InTx(ctx, func(tx pgx.Tx) error {
 		made = Delivered{More: step.more}
 		events, err := lockEvents(ctx, tx, step.ids)
 		if err != nil || len(events) == 0 {
@@ -178,7 +198,7 @@ func (d *Deliverer) Deliver(ctx context.Context, step *Step) (Delivered, error) 
 		return tx.SendBatch(ctx, last).Close()
 	})
 	if err != nil {
-		return Delivered{}, fmt.Errorf("delivery: deliver: %w", err)
+		return Delivered{}, fmt.Errorf("webhook: deliver: %w", err)
 	}
 	return made, nil
 }
@@ -201,7 +221,7 @@ func (s *Step) lockHooks(ctx context.Context, tx pgx.Tx) error {
 // this kind, after the step was planned or after the event.
 func (s *Step) lane(webhook, kind string, at time.Time) (lanes.ID, bool) {
 	h, known := s.hooks[webhook]
-	id := s.Lanes[Lane{webhook, kind}]
+	id := s.Lanes[DeliveryLane{webhook, kind}]
 	return id, known && id != 0 && !at.Before(h.CreatedAt)
 }
 
@@ -262,14 +282,14 @@ func (s *Step) submission(webhook string, lane lanes.ID, body api.WebhookEvent, 
 	if err != nil {
 		return submit.Submission{}, err
 	}
-	made := Job(id, webhook, body)
+	made := NewDelivery(id, webhook, body)
 	made.Lane, made.CorrelationID, made.Traceparent = lane, correlationID, traceparent
 	made.Deadline = new(now.Add(keptFor))
 	return submit.Submission{Tenant: s.Tenant, Jobs: []submit.NewJob{made}}, nil
 }
 
-// Job is a delivery, without its lane.
-func Job(id uuid.UUID, webhook string, body api.WebhookEvent) submit.NewJob {
+// NewDelivery is a delivery, without its lane.
+func NewDelivery(id uuid.UUID, webhook string, body api.WebhookEvent) submit.NewJob {
 	retry := job.DefaultRetry()
 	retry.Base, retry.Cap = retryBase, retryCap
 	metadata := map[string]string{}

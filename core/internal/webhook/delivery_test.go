@@ -1,4 +1,4 @@
-package delivery_test
+package webhook_test
 
 import (
 	"encoding/json"
@@ -49,7 +49,7 @@ func allKinds() []string {
 func deliver(f *fixture, s *cell.Cell, owner tenant.ID) (done int) {
 	f.Helper()
 	for {
-		step, err := s.Deliveries.NextEvents(f.Context(), owner)
+		step, err := s.Webhooks.NextEvents(f.Context(), owner)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func deliver(f *fixture, s *cell.Cell, owner tenant.ID) (done int) {
 			}
 			step.Lanes[name] = made[0].ID
 		}
-		delivered, err := s.Deliveries.Deliver(f.Context(), &step)
+		delivered, err := s.Webhooks.Deliver(f.Context(), &step)
 		if err != nil {
 			f.Fatal(err)
 		}

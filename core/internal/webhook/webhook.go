@@ -1,6 +1,5 @@
-// Package webhook has tenants' subscriptions to the ends of jobs and workflows, and the events that the
-// statements append which end jobs: the tables webhooks and webhook_events. Package delivery makes a job of
-// each event.
+// Package webhook has tenants' subscriptions to the ends of jobs and workflows, and makes a job of each event
+// that the statements append which end jobs (package events): the tables webhooks and webhook_events.
 //
 //	a job ends ──▶ the same statement appends an event for each webhook that matches
 //	event ──▶ a job of the system queue _webhook.NAME, in the transaction that deletes the event
@@ -15,3 +14,8 @@
 //   - An event is deleted in the transaction that stores its delivery: there is exactly one.
 //   - A flush without a tenant that has webhooks pays one look-up for each of its tenants.
 package webhook
+
+import "github.com/forgequeue/forgequeue/core/internal/store"
+
+// Hooks has the statements.
+type Hooks struct{ *store.Store }

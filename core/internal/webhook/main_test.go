@@ -1,4 +1,4 @@
-package delivery_test
+package webhook_test
 
 import (
 	"testing"
