@@ -80,7 +80,7 @@ func (s *Letters) queueSample(ctx context.Context, tx pgx.Tx, step *RedriveStep,
 			ids = append(ids, row.JobID)
 		}
 	}
-	if err := s.redriveBatchIn(ctx, tx, step, ids, capsOf); err != nil {
+	if err := s.redriveStep(ctx, tx, step, ids, capsOf); err != nil {
 		return nil, err
 	}
 	step.refused, step.cursor = 0, step.row.Cursor

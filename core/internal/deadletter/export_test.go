@@ -6,7 +6,6 @@ func Planned() map[string][]string {
 		countMatchingSQL:   {"dead_letters_by_tenant"},
 		groupsSQL:          {"dead_letters_by_tenant", "dead_letters_pkey"},
 		scanDeadSQL:        {"dead_letters_by_tenant"},
-		lockMatchingSQL:    {"dead_letters_pkey", "jobs_dedupe"},
 		discardMatchingSQL: {"dead_letters_pkey"},
 		lockDeadSQL:        {"dead_letters_pkey", "jobs_dedupe"},
 		discardSQL:         {"dead_letters_pkey"},

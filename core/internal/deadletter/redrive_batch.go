@@ -2,11 +2,14 @@ package deadletter
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/caps"
+	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
+	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
@@ -22,16 +25,15 @@ LEFT JOIN LATERAL (
   LIMIT 1
 ) AS live ON true`
 
-// lockMatchingSQL locks a batch. A job that was redriven and died again since it was found does not
-// belong to the redrive.
-const lockMatchingSQL = `
+const lockDeadSQL = `
 SELECT d.id, d.queue, d.user_id, d.dedupe_key, live.id IS NOT NULL AS taken
-FROM dead_letters d ` + takenSQL + `
-WHERE d.id = ANY(@ids::uuid[]) AND uuid_send(d.tenant_id) = uuid_send(@tenant_id::uuid) AND d.died_at <= @dead_by
+FROM dead_letters AS d ` + takenSQL + `
+WHERE d.id = ANY(@ids::uuid[]) AND uuid_send(d.tenant_id) = uuid_send(@tenant_id::uuid)
+  AND (@user::text = '' OR d.user_id = @user) AND (@dead_by::timestamptz IS NULL OR d.died_at <= @dead_by)
 ORDER BY d.id
 FOR UPDATE OF d`
 
-type matchedDead struct {
+type lockedDead struct {
 	ID        uuid.UUID
 	Queue     string
 	UserID    *string
@@ -42,67 +44,114 @@ type matchedDead struct {
 }
 
 // dedupe is the pair that is unique among live jobs of a tenant.
-func (m *matchedDead) dedupe() [2]string {
-	user := ""
-	if m.UserID != nil {
-		user = *m.UserID
-	}
-	return [2]string{user, *m.DedupeKey}
+func (l *lockedDead) dedupe() [2]string { return [2]string{null.Or(l.UserID, ""), *l.DedupeKey} }
+
+// letters are dead letters of a tenant, in the order in which they are to be queued again.
+type letters struct {
+	owner tenant.ID
+	ids   []uuid.UUID
+	// user restricts them to one user's; "" for none.
+	user string
+	// deadBy leaves out those that died later; nil for none. A job that was redriven and died again since it was found
+	// does not belong to a redrive by filter.
+	deadBy *time.Time
+	// inOrder ends at the first one for which a cap is full. Otherwise it is refused, and others may have capacity.
+	inOrder bool
 }
 
-// redriveBatchIn queues a batch again. It ends before the first job for which a cap is full: the redrive
-// waits, and continues with that job.
-func (s *Letters) redriveBatchIn(ctx context.Context, tx pgx.Tx, step *RedriveStep, ids []uuid.UUID, capsOf CapsOf) error {
-	owner, before := step.row.TenantID, step.row.Cursor
-	counts, dead, err := s.lockLetters(ctx, tx, owner, lockMatchingSQL, store.Args{"ids": ids, "tenant_id": owner, "dead_by": step.row.CreatedAt}, capsOf)
+// redrivenSome is what became of some letters.
+type redrivenSome struct {
+	// found are the dead letters among them.
+	found    map[uuid.UUID]bool
+	redriven map[uuid.UUID]*read.Row
+	// full have a cap without capacity, taken a dedupe_key that a live job has.
+	full  map[uuid.UUID][]caps.FullCap
+	taken map[uuid.UUID]bool
+	// left are the rest of letters in order, from the first one for which a cap is full.
+	left []uuid.UUID
+}
+
+// missing are the ids that are no dead letters.
+func (r *redrivenSome) missing(ids []uuid.UUID) (missing []uuid.UUID) {
+	for _, id := range ids {
+		if !r.found[id] {
+			missing = append(missing, id)
+		}
+	}
+	return missing
+}
+
+// redriveIn queues letters again, under the lock of their tenant if it has caps. One that cannot be redriven stays, and
+// does not affect the others.
+func (s *Letters) redriveIn(ctx context.Context, tx pgx.Tx, which letters, capsOf CapsOf) (redrivenSome, error) {
+	some := redrivenSome{found: map[uuid.UUID]bool{}, full: map[uuid.UUID][]caps.FullCap{}, taken: map[uuid.UUID]bool{}}
+	counts, dead, err := s.lockLetters(ctx, tx, which, capsOf)
 	if err != nil {
-		return err
+		return some, err
 	}
 	var admitted []uuid.UUID
 	var counted []int16
-	taken := map[[2]string]bool{}
-	for i, d := range dead {
-		if d.DedupeKey != nil && (d.Taken || taken[d.dedupe()]) {
-			step.refused++
-			before = d.ID
+	keys := map[[2]string]bool{}
+	for _, id := range which.ids {
+		letter := dead[id]
+		if letter == nil {
 			continue
 		}
-		if len(counts.Full(d.caps)) > 0 {
-			step.cursor, step.waiting, step.ended = before, true, false
-			for _, later := range dead[i:] {
-				step.later = append(step.later, later.ID)
+		some.found[id] = true
+		full := counts.Full(letter.caps)
+		switch {
+		case len(some.left) > 0:
+			some.left = append(some.left, id)
+		case letter.DedupeKey != nil && (letter.Taken || keys[letter.dedupe()]):
+			some.taken[id] = true
+		case len(full) > 0 && which.inOrder:
+			some.left = append(some.left, id)
+		case len(full) > 0:
+			some.full[id] = full
+		default:
+			if letter.DedupeKey != nil {
+				keys[letter.dedupe()] = true
 			}
-			break
+			counts.Take(letter.caps, 1)
+			admitted, counted = append(admitted, id), append(counted, int16(caps.BitsOf(letter.caps)))
 		}
-		if d.DedupeKey != nil {
-			taken[d.dedupe()] = true
-		}
-		counts.Take(d.caps, 1)
-		before = d.ID
-		admitted, counted = append(admitted, d.ID), append(counted, int16(caps.BitsOf(d.caps)))
 	}
-	return step.redrive(ctx, tx, owner, admitted, counted, counts)
+	if len(admitted) == 0 {
+		return some, nil
+	}
+	if some.redriven, err = redrive(ctx, tx, which.owner, admitted, counted); err != nil {
+		return some, err
+	}
+	batch := &pgx.Batch{}
+	if counts.Append(batch); batch.Len() == 0 {
+		return some, nil
+	}
+	return some, tx.SendBatch(ctx, batch).Close()
 }
 
 // lockLetters locks the tenant if it has caps, then the letters, then reads the counts that they need.
-func (s *Letters) lockLetters(ctx context.Context, tx pgx.Tx, owner tenant.ID, sql string, args store.Args, capsOf CapsOf) (*caps.Tally, []matchedDead, error) {
+func (s *Letters) lockLetters(ctx context.Context, tx pgx.Tx, which letters, capsOf CapsOf) (*caps.Tally, map[uuid.UUID]*lockedDead, error) {
 	if capsOf != nil {
-		if _, err := s.counts.LockAndRead(ctx, tx, store.LockSubmit, []tenant.ID{owner}, nil); err != nil {
+		if _, err := s.counts.LockAndRead(ctx, tx, store.LockSubmit, []tenant.ID{which.owner}, nil); err != nil {
 			return nil, nil, err
 		}
 	}
-	rows, err := tx.Query(ctx, sql, args)
+	rows, err := tx.Query(ctx, lockDeadSQL, store.Args{"ids": which.ids, "tenant_id": which.owner, "user": which.user, "dead_by": which.deadBy})
 	if err != nil {
 		return nil, nil, err
 	}
-	dead, err := pgx.CollectRows(rows, pgx.RowToStructByName[matchedDead])
+	found, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[lockedDead])
+	dead := make(map[uuid.UUID]*lockedDead, len(found))
+	for _, letter := range found {
+		dead[letter.ID] = letter
+	}
 	if err != nil || capsOf == nil {
 		return &caps.Tally{}, dead, err
 	}
-	list := make([][]caps.Cap, len(dead))
-	for i := range dead {
-		dead[i].caps = capsOf(dead[i].Queue, dead[i].UserID)
-		list[i] = dead[i].caps
+	list := make([][]caps.Cap, len(found))
+	for i, letter := range found {
+		letter.caps = capsOf(letter.Queue, letter.UserID)
+		list[i] = letter.caps
 	}
 	counts, err := caps.ReadUsage(ctx, tx, caps.KeysOf(list...))
 	if err != nil {
@@ -112,24 +161,4 @@ func (s *Letters) lockLetters(ctx context.Context, tx pgx.Tx, owner tenant.ID, s
 		return nil, nil, err
 	}
 	return counts, dead, counts.Exact(ctx, tx, list...)
-}
-
-func (r *RedriveStep) redrive(ctx context.Context, tx pgx.Tx, owner tenant.ID, ids []uuid.UUID, counted []int16, counts *caps.Tally) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	redriven, err := redrive(ctx, tx, redriveArgs(owner, "", ids, counted))
-	if err != nil {
-		return err
-	}
-	for _, row := range redriven {
-		r.Redriven = append(r.Redriven, redrivenOf(row))
-	}
-	r.done = int64(len(redriven))
-	batch := &pgx.Batch{}
-	counts.Append(batch)
-	if batch.Len() == 0 {
-		return nil
-	}
-	return tx.SendBatch(ctx, batch).Close()
 }

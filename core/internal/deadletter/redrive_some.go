@@ -27,7 +27,7 @@ import (
 const redriveSQL = `
 WITH redriven AS (
   DELETE FROM dead_letters
-  WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)
+  WHERE ` + deadByID + `
   RETURNING ` + read.StableColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer, died_at
 )` + ledger.RedrivenSQL + `, links AS MATERIALIZED ( -- Citus takes no INSERT whose SELECT reads tables in a subquery
   SELECT child_id AS id, count(*)::integer AS n FROM dependencies WHERE child_id = ANY(@ids::uuid[]) GROUP BY child_id
@@ -72,33 +72,35 @@ UPDATE jobs SET state = 'blocked', ready_at = NULL
 WHERE id = ANY(@ids::uuid[]) AND EXISTS (SELECT FROM dependencies WHERE child_id = jobs.id AND resolved_at IS NULL)
 RETURNING id`
 
-// redrive makes live jobs of dead letters.
-func redrive(ctx context.Context, tx pgx.Tx, args store.Args) ([]*read.Row, error) {
-	rows, err := tx.Query(ctx, redriveSQL, args)
+// redrive makes live jobs of dead letters that the transaction has locked.
+func redrive(ctx context.Context, tx pgx.Tx, owner tenant.ID, ids []uuid.UUID, counted []int16) (map[uuid.UUID]*read.Row, error) {
+	rows, err := tx.Query(ctx, redriveSQL, store.Args{"ids": ids, "counted": counted, "tenant_id": owner, "parent_size": dependency.ClaimedSize})
 	if err != nil {
 		return nil, err
 	}
-	redriven, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[read.Row])
+	queued, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[read.Row])
 	if err != nil {
 		return nil, err
 	}
-	linked := map[uuid.UUID]*read.Row{}
-	for _, row := range redriven {
+	redriven := make(map[uuid.UUID]*read.Row, len(queued))
+	var linked []uuid.UUID
+	for _, row := range queued {
+		redriven[row.ID] = row
 		if row.Linked {
-			linked[row.ID] = row
+			linked = append(linked, row.ID)
 		}
 	}
 	if len(linked) == 0 {
 		return redriven, nil
 	}
-	args = store.Args{"ids": slices.Collect(maps.Keys(linked))}
+	args := store.Args{"ids": linked}
 	batch := &pgx.Batch{}
 	batch.Queue(resolveDeadSQL, args)
 	batch.Queue(renewEdgesSQL, args)
 	batch.Queue(blockAgainSQL, args).Query(func(rows pgx.Rows) error {
 		blocked, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 		for _, id := range blocked {
-			linked[id].State = api.StateBlocked
+			redriven[id].State = api.StateBlocked
 		}
 		return err
 	})
@@ -132,10 +134,11 @@ type CapsOf func(queue string, user *string) []caps.Cap
 // tenant without caps on active jobs.
 func (s *Letters) Redrive(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) []Redriven {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	some, err := s.redriveAll(ctx, owner, user, unique(ids), capsOf)
+	which := letters{owner: owner, user: user, ids: unique(ids)}
+	some, err := s.redriveSome(ctx, which, capsOf)
 	// A live job got one of the dedupe_keys, or a deadlock was ended: the next try sees what there is then.
 	for try := 1; (store.Deadlocked(err) || store.IsUnique(err)) && try < store.DeadlockTries; try++ {
-		some, err = s.redriveAll(ctx, owner, user, unique(ids), capsOf)
+		some, err = s.redriveSome(ctx, which, capsOf)
 	}
 	if store.IsUnique(err) && len(ids) > 1 { // which of them is not known
 		err = fmt.Errorf("%w: live jobs with the same dedupe_keys come and go", store.ErrOverloaded)
@@ -167,26 +170,6 @@ func (s *Letters) Redrive(ctx context.Context, owner tenant.ID, user string, ids
 	return all
 }
 
-// redrivenSome is what became of some ids.
-type redrivenSome struct {
-	// found are the dead letters among them.
-	found    map[uuid.UUID]bool
-	redriven map[uuid.UUID]*read.Row
-	// full have a cap without capacity, taken a dedupe_key that a live job has.
-	full  map[uuid.UUID][]caps.FullCap
-	taken map[uuid.UUID]bool
-}
-
-// missing are the ids that are no dead letters.
-func (r *redrivenSome) missing(ids []uuid.UUID) (missing []uuid.UUID) {
-	for _, id := range ids {
-		if !r.found[id] {
-			missing = append(missing, id)
-		}
-	}
-	return missing
-}
-
 // unique removes repeated ids.
 func unique(ids []uuid.UUID) []uuid.UUID {
 	seen := make(map[uuid.UUID]bool, len(ids))
@@ -200,79 +183,15 @@ func unique(ids []uuid.UUID) []uuid.UUID {
 	return kept
 }
 
-func (s *Letters) redriveAll(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) (some redrivenSome, err error) {
+// redriveSome is redriveIn in a transaction of its own, with its entry in the audit log.
+func (s *Letters) redriveSome(ctx context.Context, which letters, capsOf CapsOf) (some redrivenSome, err error) {
 	err = s.InTx(ctx, func(tx pgx.Tx) error {
-		if some, err = s.redriveIn(ctx, tx, owner, user, ids, capsOf); err != nil {
+		if some, err = s.redriveIn(ctx, tx, which, capsOf); err != nil {
 			return err
 		}
-		return audit.RecordJobs(ctx, tx, owner, api.AuditRedrive, slices.Collect(maps.Keys(some.redriven)))
+		return audit.RecordJobs(ctx, tx, which.owner, api.AuditRedrive, slices.Collect(maps.Keys(some.redriven)))
 	})
 	return some, err
-}
-
-func redriveArgs(owner tenant.ID, user string, ids []uuid.UUID, counted []int16) store.Args {
-	return store.Args{"ids": ids, "counted": counted, "tenant_id": owner, "user": user, "parent_size": dependency.ClaimedSize}
-}
-
-func byID(rows []*read.Row) map[uuid.UUID]*read.Row {
-	found := make(map[uuid.UUID]*read.Row, len(rows))
-	for _, row := range rows {
-		found[row.ID] = row
-	}
-	return found
-}
-
-const lockDeadSQL = `
-SELECT d.id, d.queue, d.user_id, d.dedupe_key, live.id IS NOT NULL AS taken
-FROM dead_letters AS d ` + takenSQL + `
-WHERE d.id = ANY(@ids::uuid[]) AND uuid_send(d.tenant_id) = uuid_send(@tenant_id::uuid) AND (@user::text = '' OR d.user_id = @user)
-ORDER BY d.id
-FOR UPDATE OF d`
-
-// redriveIn admits dead letters in the order of the ids given, under the lock of their tenant if it has caps.
-func (s *Letters) redriveIn(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) (redrivenSome, error) {
-	some := redrivenSome{found: map[uuid.UUID]bool{}, full: map[uuid.UUID][]caps.FullCap{}, taken: map[uuid.UUID]bool{}}
-	counts, dead, err := s.lockLetters(ctx, tx, owner, lockDeadSQL, store.Args{"ids": ids, "tenant_id": owner, "user": user}, capsOf)
-	if err != nil {
-		return some, err
-	}
-	letters := make(map[uuid.UUID]*matchedDead, len(dead))
-	for i := range dead {
-		letters[dead[i].ID], some.found[dead[i].ID] = &dead[i], true
-	}
-	var admitted []uuid.UUID
-	var counted []int16
-	keys := map[[2]string]bool{}
-	for _, id := range ids {
-		d := letters[id]
-		if d == nil {
-			continue
-		}
-		if d.DedupeKey != nil && (d.Taken || keys[d.dedupe()]) {
-			some.taken[id] = true
-			continue
-		}
-		if full := counts.Full(d.caps); len(full) > 0 {
-			some.full[id] = full
-			continue
-		}
-		if d.DedupeKey != nil {
-			keys[d.dedupe()] = true
-		}
-		counts.Take(d.caps, 1)
-		admitted, counted = append(admitted, id), append(counted, int16(caps.BitsOf(d.caps)))
-	}
-	if len(admitted) == 0 {
-		return some, nil
-	}
-	redriven, err := redrive(ctx, tx, redriveArgs(owner, user, admitted, counted))
-	if err != nil {
-		return some, err
-	}
-	some.redriven = byID(redriven)
-	batch := &pgx.Batch{}
-	counts.Append(batch)
-	return some, tx.SendBatch(ctx, batch).Close()
 }
 
 // redrivenEpoch is the epoch of a redriven job: it continues, so that no earlier lease can match a

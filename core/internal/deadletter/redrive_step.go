@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -210,7 +211,28 @@ func (s *Letters) stepIn(ctx context.Context, tx pgx.Tx, id uuid.UUID, capsOf Ca
 	if step.row.Action == api.ActionDiscard {
 		return step, step.discard(ctx, tx, ids)
 	}
-	return step, s.redriveBatchIn(ctx, tx, &step, ids, capsOf)
+	return step, s.redriveStep(ctx, tx, &step, ids, capsOf)
+}
+
+// redriveStep queues a batch again. It ends before the first job for which a cap is full: the redrive waits, and continues
+// with that job.
+func (s *Letters) redriveStep(ctx context.Context, tx pgx.Tx, step *RedriveStep, ids []uuid.UUID, capsOf CapsOf) error {
+	some, err := s.redriveIn(ctx, tx, letters{owner: step.row.TenantID, ids: ids, deadBy: &step.row.CreatedAt, inOrder: true}, capsOf)
+	if err != nil {
+		return err
+	}
+	step.done, step.refused = int64(len(some.redriven)), int64(len(some.taken))
+	for _, row := range some.redriven {
+		step.Redriven = append(step.Redriven, redrivenOf(row))
+	}
+	if step.later = some.left; len(step.later) == 0 {
+		return nil
+	}
+	step.waiting, step.ended, step.cursor = true, false, step.row.Cursor
+	if first := slices.Index(ids, step.later[0]); first > 0 {
+		step.cursor = ids[first-1]
+	}
+	return nil
 }
 
 // batch is the limit of a step.
