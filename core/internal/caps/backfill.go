@@ -119,6 +119,18 @@ func (t *Tally) EnsureRows(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
+// ReadExact reads the counts of caps in a transaction that holds the locks of their tenants.
+func ReadExact(ctx context.Context, tx pgx.Tx, list ...[]Cap) (*Tally, error) {
+	counts, err := ReadUsage(ctx, tx, KeysOf(list...))
+	if err != nil {
+		return nil, err
+	}
+	if err := counts.EnsureRows(ctx, tx); err != nil {
+		return nil, err
+	}
+	return counts, counts.Exact(ctx, tx, list...)
+}
+
 // startBackfillSQL gives the position of a backfill, and starts one if none is running.
 const startBackfillSQL = `
 UPDATE usage_counts SET backfill_start = LEAST(backfill_start, statement_timestamp())

@@ -153,12 +153,6 @@ func (s *Letters) lockLetters(ctx context.Context, tx pgx.Tx, which letters, cap
 		letter.caps = capsOf(letter.Queue, letter.UserID)
 		list[i] = letter.caps
 	}
-	counts, err := caps.ReadUsage(ctx, tx, caps.KeysOf(list...))
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := counts.EnsureRows(ctx, tx); err != nil {
-		return nil, nil, err
-	}
-	return counts, dead, counts.Exact(ctx, tx, list...)
+	counts, err := caps.ReadExact(ctx, tx, list...)
+	return counts, dead, err
 }

@@ -5,13 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
-	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/schedule"
@@ -19,23 +15,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/problem"
-	"github.com/forgequeue/forgequeue/shared/wait"
-)
-
-const (
-	// scheduleSteps is how many steps run at once: those of capped tenants may wait for a lock.
-	scheduleSteps = 3
-	// scheduleStep is how many schedules one transaction works off. After each of several the duty rests
-	// for schedulePace times as long as it took: a burst of ticks leaves the processors to claims.
-	scheduleStep = 20
-	schedulePace = 1.2
-	// scheduleLockWait bounds the wait for the lock of a tenant: the ticks of others wait too.
-	scheduleLockWait = 500 * time.Millisecond
-	// schedulePause is how long schedules are left alone whose step failed for a reason of their own,
-	// overloadPause those whose job was refused as overloaded.
-	schedulePause = 30 * time.Second
-	overloadPause = time.Second
 )
 
 // PutSchedule makes a tenant's schedule, or replaces its settings.
@@ -56,59 +35,17 @@ func (d *Dispatcher) PauseSchedule(ctx context.Context, owner tenant.ID, user, n
 	return shown, err
 }
 
-// ScheduleRun is what RunSchedules has done.
-type ScheduleRun struct {
-	// Due is how many schedules were listed, Worked how many were worked off.
-	Due, Worked int
-	// Contended says that another core works them off too, and that some were left to it.
-	Contended bool
-}
-
 // RunSchedules works off schedules, of any tenants, that are due, at most most. A failure of one does
 // not stop the others.
-func (d *Dispatcher) RunSchedules(ctx context.Context, most int) (run ScheduleRun, err error) {
+func (d *Dispatcher) RunSchedules(ctx context.Context, most int) (run schedule.RunResult, err error) {
 	candidates, err := d.store.Schedules.DueSchedules(ctx, most)
 	if err != nil || len(candidates) == 0 {
 		return run, err
 	}
-	run.Due = len(candidates)
 	ready, errs := d.fillTemplates(ctx, candidates)
-	var mu sync.Mutex
-	var group sync.WaitGroup
-	slots := make(chan struct{}, scheduleSteps)
-	for _, some := range byLock(ready) {
-		slots <- struct{}{}
-		group.Go(func() {
-			defer func() { <-slots }()
-			worked, contended, err := d.paceSchedules(ctx, some)
-			mu.Lock()
-			defer mu.Unlock()
-			run.Worked, errs = run.Worked+worked, append(errs, err)
-			// That one tenant's are held is no reason to leave those of others alone.
-			run.Contended = run.Contended || contended && !some[0].Template.Guarded()
-		})
-	}
-	group.Wait()
-	run.Contended = run.Contended || run.Worked == 0
-	return run, errors.Join(errs...)
-}
-
-// paceSchedules works candidates off in steps, with rests between them. It stops at a step of which
-// nothing is left: another core is at the same ones, and two would take twice the processors.
-func (d *Dispatcher) paceSchedules(ctx context.Context, candidates []schedule.Candidate) (worked int, contended bool, err error) {
-	var errs []error
-	for step := range slices.Chunk(candidates, scheduleStep) {
-		begun := time.Now()
-		n, err := d.stepSchedules(ctx, step)
-		worked, errs = worked+n, append(errs, err)
-		if n == 0 && err == nil {
-			return worked, true, errors.Join(errs...)
-		}
-		if len(candidates) > scheduleStep && wait.For(ctx, time.Duration(schedulePace*float64(time.Since(begun)))) != nil {
-			break // stopped; the others stay due
-		}
-	}
-	return worked, false, errors.Join(errs...)
+	run, err = d.store.Schedules.Run(ctx, ready, d.stepped)
+	run.Due = len(candidates)
+	return run, errors.Join(append(errs, err)...)
 }
 
 // fillTemplates makes the submission of each candidate's jobs, and their lanes. A candidate without
@@ -133,60 +70,6 @@ func (d *Dispatcher) fillTemplates(ctx context.Context, candidates []schedule.Ca
 
 func templateCall(c *schedule.Candidate, id uuid.UUID) SubmitCall {
 	return SubmitCall{Tenant: c.TenantID, IDs: []uuid.UUID{id}, Jobs: []api.SubmitRequest{c.Job.Submit()}}
-}
-
-// byLock gives candidates that go under their tenant's lock for each tenant, and all others
-// together: a wait for a tenant's lock delays that tenant alone.
-func byLock(candidates []schedule.Candidate) [][]schedule.Candidate {
-	var plain []schedule.Candidate
-	var groups [][]schedule.Candidate
-	places := map[tenant.ID]int{}
-	for i := range candidates {
-		one := candidates[i]
-		if !one.Template.Guarded() {
-			plain = append(plain, one)
-			continue
-		}
-		place, known := places[one.TenantID]
-		if !known {
-			place = len(groups)
-			places[one.TenantID] = place
-			groups = append(groups, nil)
-		}
-		groups[place] = append(groups[place], one)
-	}
-	if len(plain) > 0 {
-		groups = slices.Insert(groups, 0, plain)
-	}
-	return groups
-}
-
-// stepSchedules works candidates off in one transaction. If it fails definitely, and not for an
-// unavailable database, each is tried alone, and one that fails alone is left alone for a while.
-func (d *Dispatcher) stepSchedules(ctx context.Context, candidates []schedule.Candidate) (worked int, err error) {
-	step, err := d.store.Schedules.StepSchedules(caps.WithLockWait(ctx, scheduleLockWait), candidates)
-	switch {
-	case err == nil:
-		d.stepped(&step)
-		return step.Worked, nil
-	case store.LockTimedOut(err):
-		return 0, nil // as where another core works them off
-	case !store.Definite(err) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOverloaded) || ctx.Err() != nil:
-		return 0, err
-	case len(candidates) == 1:
-		pause := schedulePause
-		if refused, ok := errors.AsType[*problem.Problem](err); ok && refused.Code == problem.Overloaded {
-			pause = overloadPause
-		}
-		err = fmt.Errorf("schedule %q of tenant %s: %w", candidates[0].Name, candidates[0].TenantID, err)
-		return 0, errors.Join(err, d.store.Schedules.PostponeSchedules(ctx, candidates, pause))
-	}
-	var errs []error
-	for i := range candidates {
-		n, err := d.stepSchedules(ctx, candidates[i:i+1])
-		worked, errs = worked+n, append(errs, err)
-	}
-	return worked, errors.Join(errs...)
 }
 
 // stepped publishes the results of a step.

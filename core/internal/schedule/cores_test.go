@@ -12,6 +12,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/schedule"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -123,13 +124,13 @@ func TestTicksThatAnotherCoreHolds(t *testing.T) {
 	if _, err := other.Exec(t.Context(), `SELECT FROM schedules FOR UPDATE`); err != nil {
 		t.Fatal(err)
 	}
-	if run, err := f.core.RunSchedules(t.Context(), 500); err != nil || run != (dispatch.ScheduleRun{Due: 1, Contended: true}) {
+	if run, err := f.core.RunSchedules(t.Context(), 500); err != nil || run != (schedule.RunResult{Due: 1, Contended: true}) {
 		t.Errorf("while it is held: %+v, %v", run, err)
 	}
 	if err := other.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if run, err := f.core.RunSchedules(t.Context(), 500); err != nil || run != (dispatch.ScheduleRun{Due: 1, Worked: 1}) {
+	if run, err := f.core.RunSchedules(t.Context(), 500); err != nil || run != (schedule.RunResult{Due: 1, Worked: 1}) {
 		t.Errorf("afterwards: %+v, %v", run, err)
 	}
 	f.check()

@@ -1,5 +1,19 @@
 package schedule
 
+import (
+	"context"
+	"time"
+)
+
+// StepSchedules is a step, PostponeSchedules what follows one that fails.
+func (s *Schedules) StepSchedules(ctx context.Context, candidates []Candidate) (Step, error) {
+	return s.step(ctx, candidates)
+}
+
+func (s *Schedules) PostponeSchedules(ctx context.Context, candidates []Candidate, pause time.Duration) error {
+	return s.postpone(ctx, candidates, pause)
+}
+
 // Planned are statements with the indexes that their plans must use.
 func Planned() map[string][]string {
 	return map[string][]string{

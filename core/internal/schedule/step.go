@@ -60,36 +60,56 @@ type lockedSchedule struct {
 	scheduleRow
 }
 
-// StepSchedules works off candidates in one transaction: a run for each tick, the jobs, and the
-// schedules' next ticks. All of it commits, or nothing: however often cores die, each tick is made
-// once. The candidates' templates are filled in.
-func (s *Schedules) StepSchedules(ctx context.Context, candidates []Candidate) (Step, error) {
+// step works off candidates in one transaction: a run for each tick, the jobs, and the schedules' next
+// ticks. All of it commits, or nothing: however often cores die, each tick is made once. The candidates'
+// templates are filled in.
+func (s *Schedules) step(ctx context.Context, candidates []Candidate) (step Step, err error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	args := candidateArgs(candidates)
+	for range store.DeadlockTries {
+		if step, err = s.stepOnce(ctx, candidates); !store.Deadlocked(err) {
+			break
+		}
+	}
+	if err != nil {
+		return Step{}, fmt.Errorf("schedule: step: %w", err)
+	}
+	return step, nil
+}
+
+func (s *Schedules) stepOnce(ctx context.Context, candidates []Candidate) (step Step, err error) {
 	templates := make([]submit.Submission, len(candidates))
 	for i := range candidates {
 		templates[i] = candidates[i].Template
 	}
+	locks := s.submits.Locks(templates)
 	var held []*lockedSchedule
-	var made *ticks
-	answers, err := s.submits.SubmitAround(ctx, templates, submit.Around{
-		First: func(batch *pgx.Batch) {
-			batch.Queue(lockDueSQL, args).Query(func(rows pgx.Rows) (err error) {
-				held, err = pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[lockedSchedule])
-				return err
-			})
-		},
-		Choose: func(ctx context.Context, tx pgx.Tx) ([]submit.Submission, bool, error) {
-			made = planAll(held, candidates)
-			return made.choose(ctx, tx)
-		},
-		Last: func(batch *pgx.Batch, answers []submit.Answer) error { return made.finish(batch, answers) },
+	err = s.InShortTx(ctx, func(first *pgx.Batch) {
+		first.Queue(lockDueSQL, candidateArgs(candidates)).Query(func(rows pgx.Rows) (err error) {
+			held, err = pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[lockedSchedule])
+			return err
+		})
+		locks.Lock(ctx, first)
+	}, func(tx pgx.Tx) (*pgx.Batch, error) {
+		made := planAll(held, candidates)
+		chosen, err := made.choose(ctx, tx)
+		if err != nil {
+			return nil, err
+		}
+		if len(made.step.Cancelled) > 0 {
+			if err := locks.Refresh(ctx, tx); err != nil {
+				return nil, err
+			}
+		}
+		answers, last, err := locks.Store(ctx, tx, chosen)
+		if err != nil {
+			return nil, err
+		}
+		err = made.finish(last, answers)
+		step = made.step
+		step.Answers = answers
+		return last, err
 	})
-	if err != nil {
-		return Step{}, fmt.Errorf("schedule: step: %w", err)
-	}
-	made.step.Answers = answers
-	return made.step, nil
+	return step, locks.Committed(err)
 }
 
 func candidateArgs(candidates []Candidate) store.Args {
@@ -108,9 +128,9 @@ FROM unnest(@tenants::uuid[], @names::text[], @revisions::bigint[]) AS failed(te
 WHERE schedules.tenant_id = failed.tenant_id AND schedules.name = failed.name AND schedules.revision = failed.revision
   AND (SELECT schedules.due_at <= statement_timestamp())`
 
-// PostponeSchedules tries schedules again after a pause: their step failed for a reason of their
+// postpone tries schedules again after a pause: their step failed for a reason of their
 // own. No tick is lost by it.
-func (s *Schedules) PostponeSchedules(ctx context.Context, candidates []Candidate, pause time.Duration) error {
+func (s *Schedules) postpone(ctx context.Context, candidates []Candidate, pause time.Duration) error {
 	args := candidateArgs(candidates)
 	args["pause"] = pause
 	if err := store.Exec(ctx, s.Store, postponeSQL, args); err != nil {
@@ -141,8 +161,8 @@ func living(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) (map[uuid.UUID]bool
 }
 
 // settleOverlap decides about the ticks of schedules whose last job may live: skip leaves them out,
-// cancel cancels that job. It gives whether a job was ended.
-func (t *ticks) settleOverlap(ctx context.Context, tx pgx.Tx) (ended bool, err error) {
+// cancel cancels that job.
+func (t *ticks) settleOverlap(ctx context.Context, tx pgx.Tx) error {
 	var skip, cancel []uuid.UUID
 	for _, one := range t.all {
 		if one.made == nil || one.row.MadeJobID == nil {
@@ -157,7 +177,7 @@ func (t *ticks) settleOverlap(ctx context.Context, tx pgx.Tx) (ended bool, err e
 	}
 	lives, err := living(ctx, tx, skip)
 	if err != nil {
-		return false, err
+		return err
 	}
 	for _, one := range t.all {
 		if one.made != nil && one.row.Overlap == api.OverlapSkip && one.row.MadeJobID != nil && lives[*one.row.MadeJobID] {
@@ -165,8 +185,8 @@ func (t *ticks) settleOverlap(ctx context.Context, tx pgx.Tx) (ended bool, err e
 		}
 	}
 	if len(cancel) == 0 {
-		return false, nil
+		return nil
 	}
 	t.step.Cancelled, t.step.Requested, err = jobs.CancelIn(ctx, tx, cancel)
-	return len(t.step.Cancelled) > 0, err
+	return err
 }

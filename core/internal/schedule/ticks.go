@@ -110,15 +110,15 @@ ON CONFLICT (tenant_id, name, at) DO NOTHING
 RETURNING tenant_id, name, at`
 
 // choose stores the rows of the ticks, and gives the submits of those that get a job.
-func (t *ticks) choose(ctx context.Context, tx pgx.Tx) (chosen []submit.Submission, ended bool, err error) {
+func (t *ticks) choose(ctx context.Context, tx pgx.Tx) (chosen []submit.Submission, err error) {
 	if err := t.claimRuns(ctx, tx); err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	for _, one := range t.all {
 		one.chooseOne()
 	}
-	if ended, err = t.settleOverlap(ctx, tx); err != nil {
-		return nil, false, err
+	if err := t.settleOverlap(ctx, tx); err != nil {
+		return nil, err
 	}
 	for _, one := range t.all {
 		for _, run := range one.runs {
@@ -129,7 +129,7 @@ func (t *ticks) choose(ctx context.Context, tx pgx.Tx) (chosen []submit.Submissi
 			chosen = append(chosen, run.submission())
 		}
 	}
-	return chosen, ended, nil
+	return chosen, nil
 }
 
 func (t *ticks) claimRuns(ctx context.Context, tx pgx.Tx) error {

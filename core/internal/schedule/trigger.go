@@ -41,48 +41,47 @@ WHERE tenant_id = @tenant_id AND name = @name`
 // TriggerSchedule submits one job of a schedule now, beside its ticks: they stay as they are. The
 // candidate's template is filled in, and may have an Idempotency-Key. ErrChanged says that the
 // schedule is no longer as the candidate was read.
-func (s *Schedules) TriggerSchedule(ctx context.Context, candidate Candidate) (submit.Answer, error) {
-	for range store.DeadlockTries - 1 {
-		answer, err := s.trigger(ctx, candidate)
-		if !store.IsUnique(err) { // another run of the same microsecond
-			return answer, err
+func (s *Schedules) TriggerSchedule(ctx context.Context, candidate Candidate) (answer submit.Answer, err error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	for range store.DeadlockTries {
+		answer, err = s.trigger(ctx, &candidate)
+		if !store.Deadlocked(err) && !store.IsUnique(err) { // another run of the same microsecond
+			break
 		}
 	}
-	return s.trigger(ctx, candidate)
-}
-
-func (s *Schedules) trigger(ctx context.Context, candidate Candidate) (submit.Answer, error) {
-	named := store.Args{"tenant_id": candidate.TenantID, "name": candidate.Name, "revision": candidate.Revision}
-	var found []time.Time
-	answers, err := s.submits.SubmitAround(ctx, []submit.Submission{candidate.Template}, submit.Around{
-		First: func(batch *pgx.Batch) {
-			batch.Queue(lockTriggeredSQL, named).Query(func(rows pgx.Rows) (err error) {
-				found, err = pgx.CollectRows(rows, pgx.RowTo[time.Time])
-				return err
-			})
-		},
-		Choose: func(context.Context, pgx.Tx) ([]submit.Submission, bool, error) {
-			if len(found) == 0 {
-				return nil, false, ErrChanged
-			}
-			made := candidate.Template
-			if expires := candidate.Job.ExpiresAfterMS; expires != nil {
-				deadline := found[0].Add(time.Duration(*expires) * time.Millisecond)
-				made.Jobs[0].Deadline = &deadline
-			}
-			return []submit.Submission{made}, false, nil
-		},
-		Last: func(batch *pgx.Batch, answers []submit.Answer) error {
-			if len(answers[0].Jobs) == 0 || answers[0].Jobs[0].Row == nil { // replayed, or refused
-				return nil
-			}
-			return candidate.noteRun(ctx, batch, found[0], answers[0].Jobs[0].Row.ID)
-		},
-	})
 	if err != nil {
 		return submit.Answer{}, fmt.Errorf("schedule: trigger: %w", err)
 	}
-	return answers[0], nil
+	return answer, nil
+}
+
+func (s *Schedules) trigger(ctx context.Context, candidate *Candidate) (answer submit.Answer, err error) {
+	locks := s.submits.Locks([]submit.Submission{candidate.Template})
+	var found []time.Time
+	err = s.InShortTx(ctx, func(first *pgx.Batch) {
+		named := store.Args{"tenant_id": candidate.TenantID, "name": candidate.Name, "revision": candidate.Revision}
+		first.Queue(lockTriggeredSQL, named).Query(func(rows pgx.Rows) (err error) {
+			found, err = pgx.CollectRows(rows, pgx.RowTo[time.Time])
+			return err
+		})
+		locks.Lock(ctx, first)
+	}, func(tx pgx.Tx) (*pgx.Batch, error) {
+		if len(found) == 0 {
+			return nil, ErrChanged
+		}
+		if expires := candidate.Job.ExpiresAfterMS; expires != nil {
+			candidate.Template.Jobs[0].Deadline = new(found[0].Add(time.Duration(*expires) * time.Millisecond))
+		}
+		answers, last, err := locks.Store(ctx, tx, []submit.Submission{candidate.Template})
+		if err != nil {
+			return nil, err
+		}
+		if answer = answers[0]; len(answer.Jobs) == 0 || answer.Jobs[0].Row == nil { // replayed, or refused
+			return last, nil
+		}
+		return last, candidate.noteRun(ctx, last, found[0], answer.Jobs[0].Row.ID)
+	})
+	return answer, locks.Committed(err)
 }
 
 // noteRun queues the run of a triggered job, and its audit entry.

@@ -2,51 +2,23 @@ package submit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
-	"github.com/forgequeue/forgequeue/core/internal/idempotency"
-	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/store"
-	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/workflow"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// Guarded says whether the submission goes under its tenant's lock: it has an
-// Idempotency-Key, a job under a cap, or one that comes after others or would wait.
-func (s *Submission) Guarded() bool {
-	if s.Idempotency != nil || s.isLinked() {
-		return true
-	}
-	for i := range s.Jobs {
-		if len(s.Jobs[i].Caps) > 0 || s.Jobs[i].WouldWait != nil {
-			return true
-		}
-	}
-	return false
-}
-
 // wouldWait says whether one of its jobs is refused for how long it would wait.
 func (s *Submission) wouldWait() bool {
 	return slices.ContainsFunc(s.Jobs, func(j NewJob) bool { return j.WouldWait != nil })
-}
-
-func anyGuarded(submissions []Submission) bool {
-	for i := range submissions {
-		if submissions[i].Guarded() {
-			return true
-		}
-	}
-	return false
 }
 
 // submitGuarded settles submissions of which some carry a key or come under a
@@ -60,56 +32,25 @@ func (s *Submitter) submitGuarded(ctx context.Context, submissions []Submission,
 		}
 		// An id is taken: in rounds, it refuses its job alone.
 	}
-	followUps := false
-	err := s.underLock(ctx, submissions, func(tx pgx.Tx, held held) (batch *pgx.Batch, err error) {
-		batch, followUps, err = s.submitInRounds(ctx, tx, held, submissions, answers)
-		return batch, err
+	return s.underLock(ctx, submissions, func(tx pgx.Tx, locks *Locks) (*pgx.Batch, error) {
+		stored, last, err := locks.Store(ctx, tx, submissions)
+		copy(answers, stored)
+		return last, err
 	})
-	if err == nil && followUps {
-		s.edges.Appended()
-	}
-	return err
 }
 
-// held is what is read under the locks.
-type held struct {
-	counts *caps.Tally
-	known  map[idempotency.Key]idempotency.Answer
-}
-
-// underLock runs work in a transaction that holds the tenants' locks. The batch that it returns is
-// sent together with COMMIT.
-func (s *Submitter) underLock(ctx context.Context, submissions []Submission, work func(pgx.Tx, held) (*pgx.Batch, error)) error {
-	return s.underLockAfter(ctx, func(*pgx.Batch) {}, submissions, work)
-}
-
-// underLockAfter is underLock with statements that run before the locks are taken.
-func (s *Submitter) underLockAfter(
-	ctx context.Context, first func(*pgx.Batch), submissions []Submission, work func(pgx.Tx, held) (*pgx.Batch, error),
-) error {
-	var under held
-	locked := false
-	err := s.InShortTx(ctx, func(batch *pgx.Batch) {
-		first(batch)
-		under.counts = s.counts.QueueLockAndRead(ctx, batch, store.LockSubmit, guarded(submissions), countsOf(submissions))
-		under.known = idempotency.QueueFind(batch, keysOf(submissions))
+// underLock runs work in a transaction that holds the tenants' locks. The batch that it returns is sent together with
+// COMMIT.
+func (s *Submitter) underLock(ctx context.Context, submissions []Submission, work func(pgx.Tx, *Locks) (*pgx.Batch, error)) error {
+	locks := s.Locks(submissions)
+	return locks.Committed(s.InShortTx(ctx, func(batch *pgx.Batch) {
+		locks.Lock(ctx, batch)
 	}, func(tx pgx.Tx) (*pgx.Batch, error) {
-		locked = true
-		if err := under.counts.EnsureRows(ctx, tx); err != nil {
+		if err := locks.settle(ctx, tx); err != nil {
 			return nil, err
 		}
-		if err := under.counts.Exact(ctx, tx, capsIn(submissions)...); err != nil {
-			return nil, err
-		}
-		return work(tx, under)
-	})
-	if !locked {
-		return inFlight(err, submissions)
-	}
-	if err == nil {
-		s.counts.ReportUse(under.counts)
-	}
-	return err
+		return work(tx, locks)
+	}))
 }
 
 // storedWhole says that every job that is admitted is also stored, or none: none has an
@@ -128,11 +69,11 @@ func storedWhole(submissions []Submission) bool {
 func (s *Submitter) submitCapped(ctx context.Context, submissions []Submission, answers []Answer) error {
 	var chosen []Submission
 	var results [][]JobResult
-	err := s.underLock(ctx, submissions, func(_ pgx.Tx, held held) (*pgx.Batch, error) {
+	err := s.underLock(ctx, submissions, func(_ pgx.Tx, locks *Locks) (*pgx.Batch, error) {
 		chosen = slices.Clone(submissions) // a second try admits again from the start
 		for i := range chosen {
-			chosen[i].admit(held.counts, s.room)
-			chosen[i].countRefused(held.counts)
+			chosen[i].admit(locks.counts, s.room)
+			chosen[i].countRefused(locks.counts)
 		}
 		batch := &pgx.Batch{}
 		var waiting []place
@@ -145,7 +86,7 @@ func (s *Submitter) submitCapped(ctx context.Context, submissions []Submission, 
 				return err
 			})
 		}
-		held.counts.Append(batch)
+		locks.counts.Append(batch)
 		return batch, nil
 	})
 	if err == nil {
@@ -154,8 +95,8 @@ func (s *Submitter) submitCapped(ctx context.Context, submissions []Submission, 
 	return err
 }
 
-// submitInRounds settles any submissions, and says whether they appended follow-ups.
-func (s *Submitter) submitInRounds(ctx context.Context, tx pgx.Tx, held held, submissions []Submission, answers []Answer) (batch *pgx.Batch, followUps bool, err error) {
+// storeInRounds settles any submissions, and says whether they appended follow-ups.
+func (l *Locks) storeInRounds(ctx context.Context, tx pgx.Tx, submissions []Submission, answers []Answer) (batch *pgx.Batch, followUps bool, err error) {
 	submissions = slices.Clone(submissions) // a second try refuses again from the start
 	workflows, err := lockWorkflows(ctx, tx, submissions)
 	if err != nil {
@@ -170,11 +111,11 @@ func (s *Submitter) submitInRounds(ctx context.Context, tx pgx.Tx, held held, su
 		all[i] = i
 	}
 	batch = &pgx.Batch{}
-	round := round{room: s.room, counts: held.counts, parents: parents, workflows: workflows, batch: batch}
+	round := round{room: l.submits.room, counts: l.counts, parents: parents, workflows: workflows, batch: batch}
 	// Each round stores the first submission of each key. One with the same key and another body,
 	// where the first was refused, is not a mismatch: it is stored in the next round.
 	for len(all) > 0 {
-		fresh, followers := sortByKey(submissions, all, held.known, answers)
+		fresh, followers := sortByKey(submissions, all, l.known, answers)
 		kept, next, err := round.store(ctx, tx, submissions, fresh, answers)
 		if err != nil {
 			return nil, false, err
@@ -198,7 +139,7 @@ func (s *Submitter) submitInRounds(ctx context.Context, tx pgx.Tx, held held, su
 		slices.Sort(next)
 		all = next
 	}
-	held.counts.Append(batch)
+	l.counts.Append(batch)
 	return batch, round.followUps, nil
 }
 
@@ -256,35 +197,6 @@ func (r *round) store(ctx context.Context, tx pgx.Tx, submissions []Submission, 
 		chosen[i].countRefused(r.counts)
 	}
 	return kept, again, nil
-}
-
-// inFlight is the error of a wait for the lock that took too long. Where all submissions have a
-// key, the first request of a key may hold the lock; otherwise there is too much work.
-func inFlight(err error, submissions []Submission) error {
-	refused, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok || refused.Code != "55P03" { // lock_not_available
-		return err
-	}
-	for i := range submissions {
-		if submissions[i].Idempotency == nil {
-			return err // each submission gets its own error, see LockTimedOut
-		}
-	}
-	return jobs.ErrIdempotencyInFlight
-}
-
-func countsOf(submissions []Submission) []caps.CountKey { return caps.KeysOf(capsIn(submissions)...) }
-
-func capsIn(submissions []Submission) [][]caps.Cap {
-	var caps [][]caps.Cap
-	for i := range submissions {
-		for j := range submissions[i].Jobs {
-			if under := submissions[i].Jobs[j].Caps; len(under) > 0 {
-				caps = append(caps, under)
-			}
-		}
-	}
-	return caps
 }
 
 // admit takes a slot of every cap for each job, in order, and refuses those for
@@ -422,17 +334,4 @@ func putBack(t *caps.Tally, submissions []Submission, results [][]JobResult) (ga
 		}
 	}
 	return gaveBack
-}
-
-// guarded are the tenants whose submits go one at a time: those that sent an
-// Idempotency-Key, so that its look-up is a plain read, and those with a cap, so
-// that no other submit adds to their counts meanwhile.
-func guarded(submissions []Submission) []tenant.ID {
-	var tenants []tenant.ID
-	for i := range submissions {
-		if submissions[i].Guarded() {
-			tenants = append(tenants, submissions[i].Tenant)
-		}
-	}
-	return tenants
 }

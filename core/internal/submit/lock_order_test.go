@@ -26,7 +26,7 @@ func TestBatchesTakeDedupeKeysInTheIndexsOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := submit.SubmitIn(t.Context(), tx, []submit.Submission{{Tenant: f.Tenant, Batch: true, Jobs: []submit.NewJob{job("u8"), job("u9")}}}); err != nil {
+	if _, err := submit.Store(t.Context(), tx, []submit.Submission{{Tenant: f.Tenant, Batch: true, Jobs: []submit.NewJob{job("u8"), job("u9")}}}); err != nil {
 		t.Fatal(err)
 	}
 	var group sync.WaitGroup
@@ -34,7 +34,7 @@ func TestBatchesTakeDedupeKeysInTheIndexsOrder(t *testing.T) {
 		conn := celltest.Connect(t, f.URL)
 		group.Go(func() {
 			if err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
-				_, err := submit.SubmitIn(t.Context(), tx, []submit.Submission{{Tenant: f.Tenant, Batch: true, Jobs: jobs}})
+				_, err := submit.Store(t.Context(), tx, []submit.Submission{{Tenant: f.Tenant, Batch: true, Jobs: jobs}})
 				return err
 			}); err != nil {
 				t.Errorf("batch %d: %v", i, err)

@@ -240,9 +240,9 @@ func (s *Submitter) submitOnce(ctx context.Context, submissions []Submission) ([
 	return answers, nil
 }
 
-// SubmitIn stores submissions in a transaction. None may have an Idempotency-Key, a cap, or a job that comes
+// Store stores submissions in a transaction without locks. None may have an Idempotency-Key, a cap, or a job that comes
 // after others.
-func SubmitIn(ctx context.Context, tx pgx.Tx, submissions []Submission) ([]Answer, error) {
+func Store(ctx context.Context, tx pgx.Tx, submissions []Submission) ([]Answer, error) {
 	results, err := insertJobs(ctx, tx, submissions)
 	if err != nil {
 		return nil, err

@@ -182,7 +182,7 @@ func (h *Hooks) Deliver(ctx context.Context, step *Step) (Delivered, error) {
 			return err
 		}
 		if len(submissions) > 0 {
-			if made.Answers, err = submit.SubmitIn(ctx, tx, submissions); err != nil {
+			if made.Answers, err = submit.Store(ctx, tx, submissions); err != nil {
 				return err
 			}
 			for i := range made.Answers {
