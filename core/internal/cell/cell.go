@@ -10,7 +10,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/drain"
-	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/installation"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
@@ -53,7 +52,6 @@ type Cell struct {
 	Audit        *audit.Log
 	Processes    *installation.Registry
 	Submits      *submit.Submitter
-	Idempotency  *idempotency.Keys
 	Claims       *claim.Claimer
 	Jobs         *jobs.Jobs
 	JobReads     *read.Reader
@@ -93,7 +91,6 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 		Audit:        &audit.Log{Store: db},
 		Processes:    &installation.Registry{Store: db},
 		Submits:      submits,
-		Idempotency:  &idempotency.Keys{Store: db},
 		Claims:       claim.New(db, counts),
 		Jobs:         updates,
 		JobReads:     reads,

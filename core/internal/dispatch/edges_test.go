@@ -12,9 +12,8 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/idempotency"
-	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -83,7 +82,7 @@ func TestOneTenantTakesAllSlots(t *testing.T) {
 	keyed := func(owner uuid.UUID, key string) dispatch.SubmitCall {
 		return dispatch.SubmitCall{
 			Tenant: owner, IDs: []uuid.UUID{uuid.Must(uuid.NewV7())}, Jobs: []api.SubmitRequest{{Type: "t"}},
-			Idempotency: &idempotency.Request{Operation: "o", Key: key}, Render: celltest.Render,
+			Idempotency: &submit.Idempotency{Operation: "o", Key: key}, Render: celltest.Render,
 		}
 	}
 	other := f.newTenant()
@@ -124,7 +123,7 @@ func TestUnkeyedIsRefusedInFlight(t *testing.T) {
 	call := func(i int, key bool) {
 		c := f.call(request(""))
 		if key {
-			c.Idempotency = &idempotency.Request{Operation: "o", Key: "k"}
+			c.Idempotency = &submit.Idempotency{Operation: "o", Key: "k"}
 		}
 		group.Go(func() { errs[i] = f.d.Submit(t.Context(), []dispatch.SubmitCall{c})[0].Err })
 	}
@@ -135,7 +134,7 @@ func TestUnkeyedIsRefusedInFlight(t *testing.T) {
 	group.Wait()
 	t.Logf("unkeyed: %v", errs[0])
 	t.Logf("keyed: %v", errs[1])
-	if errors.Is(errs[0], jobs.ErrIdempotencyInFlight) {
+	if errors.Is(errs[0], submit.ErrIdempotencyInFlight) {
 		t.Error("an unkeyed request is answered 409 idempotency_in_flight")
 	}
 	_ = conn.Close(t.Context())

@@ -10,7 +10,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/idempotency"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -144,7 +144,7 @@ func TestWouldWait(t *testing.T) {
 	jobs := f.backlog(2000, plain())
 	f.drain(jobs[1999])
 	keyed := f.call(plain())
-	keyed.Idempotency = &idempotency.Request{Operation: "submit", Key: "k"}
+	keyed.Idempotency = &submit.Idempotency{Operation: "submit", Key: "k"}
 	first := f.d.Submit(t.Context(), []dispatch.SubmitCall{keyed})[0]
 	if first.Err != nil || first.Accepted != 1 {
 		t.Fatalf("%+v", first)
@@ -166,7 +166,7 @@ func TestWouldWait(t *testing.T) {
 		}
 	}
 	refused := f.call(impatient)
-	refused.Idempotency = &idempotency.Request{Operation: "submit", Key: "refused"}
+	refused.Idempotency = &submit.Idempotency{Operation: "submit", Key: "refused"}
 	check(f.d.Submit(t.Context(), []dispatch.SubmitCall{refused})[0].Problem)
 	if keys := f.count(`SELECT count(*) FROM idempotency_keys WHERE key = 'refused'`); keys != 0 {
 		t.Error("a refused job has used its key")

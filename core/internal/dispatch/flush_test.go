@@ -16,9 +16,9 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -121,7 +121,7 @@ func TestALockedTenantHoldsUpItselfAlone(t *testing.T) {
 	stuck, other := f.newTenant(), f.newTenant()
 	keyed := func(owner tenant.ID, key string) dispatch.SubmitCall {
 		call := f.call(plain())
-		call.Tenant, call.Idempotency = owner, &idempotency.Request{Operation: "o", Key: key}
+		call.Tenant, call.Idempotency = owner, &submit.Idempotency{Operation: "o", Key: key}
 		return call
 	}
 	f.accepted(f.d.Submit(t.Context(), []dispatch.SubmitCall{keyed(stuck, "first"), keyed(other, "first")})...)
@@ -133,7 +133,7 @@ func TestALockedTenantHoldsUpItselfAlone(t *testing.T) {
 	for i := range 20 {
 		group.Go(func() {
 			answer := f.d.Submit(soon, []dispatch.SubmitCall{keyed(stuck, fmt.Sprint(i))})[0]
-			if errors.Is(answer.Err, jobs.ErrIdempotencyInFlight) {
+			if errors.Is(answer.Err, submit.ErrIdempotencyInFlight) {
 				late.Add(1)
 			}
 		})

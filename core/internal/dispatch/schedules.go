@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/schedule"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -100,9 +99,9 @@ type TriggerCall struct {
 	User        string
 	Name        string
 	ID          uuid.UUID
-	Idempotency *idempotency.Request
+	Idempotency *submit.Idempotency
 	// Render makes the response that is saved for the Idempotency-Key, see submit.Submission.
-	Render                     func(*submit.Answer) (idempotency.Response, error)
+	Render                     func(*submit.Answer) (submit.Response, error)
 	CorrelationID, Traceparent string
 }
 
@@ -122,7 +121,7 @@ func (d *Dispatcher) trigger(ctx context.Context, call *TriggerCall) (submit.Ans
 	candidate, err := d.store.Schedules.TriggerCandidate(ctx, call.Tenant, call.User, call.Name)
 	if errors.Is(err, store.ErrNotFound) && call.Idempotency != nil {
 		// A repeat gets the first answer, which was committed before the schedule was deleted.
-		saved, found, findErr := d.store.Idempotency.FindKey(ctx, call.Idempotency.Of(call.Tenant, call.User))
+		saved, found, findErr := d.store.Submits.FindKey(ctx, call.Idempotency.Of(call.Tenant, call.User))
 		if found {
 			return submit.Replay(call.Idempotency, saved), nil
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
@@ -34,7 +33,7 @@ type SubmitCall struct {
 	// Shared says that other tenants wait for the same answer: a call that may have to wait for a
 	// lock of its own tenant is not started, but answered Alone.
 	Shared      bool
-	Idempotency *idempotency.Request
+	Idempotency *submit.Idempotency
 	// Workflow makes a workflow of the jobs, or adds them to one. Its lists run in parallel to Jobs.
 	Workflow *workflow.New
 	// Refs are what each job of a workflow comes after.
@@ -42,7 +41,7 @@ type SubmitCall struct {
 	// RerunOf is the ended job that the one job runs again, see Rerun.
 	RerunOf *uuid.UUID
 	// Render makes the response that is saved for the Idempotency-Key, see submit.Submission.
-	Render        func(*submit.Answer) (idempotency.Response, error)
+	Render        func(*submit.Answer) (submit.Response, error)
 	CorrelationID string
 	Traceparent   string
 	// Span is the request's span in core, zero for none; the job gets Traceparent.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -166,8 +166,8 @@ func TestARepeatedJobIDFailsAlone(t *testing.T) {
 func TestKeyedSubmissionsInOneFlush(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	key := func(body byte) *idempotency.Request {
-		return &idempotency.Request{Operation: "submit", Key: "k", Fingerprint: [32]byte{body}}
+	key := func(body byte) *submit.Idempotency {
+		return &submit.Idempotency{Operation: "submit", Key: "k", Fingerprint: [32]byte{body}}
 	}
 	first, same, other, plainCall := f.call(plain()), f.call(plain()), f.call(plain()), f.call(plain())
 	first.Idempotency, same.Idempotency, other.Idempotency = key(1), key(1), key(2)
@@ -194,7 +194,7 @@ func TestSubmitNotifiesOtherCoresAndThePromoter(t *testing.T) {
 		t.Errorf("published %v, scheduled %d", f.published, f.scheduled)
 	}
 	replayed := f.call(plain())
-	replayed.Idempotency = &idempotency.Request{Operation: "submit", Key: "k"}
+	replayed.Idempotency = &submit.Idempotency{Operation: "submit", Key: "k"}
 	for range 2 {
 		f.accepted(f.d.Submit(t.Context(), []dispatch.SubmitCall{replayed})...)
 	}

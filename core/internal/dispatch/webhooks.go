@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -90,7 +89,7 @@ func (d *Dispatcher) webhookChanged(ctx context.Context) error {
 // TestWebhook submits a test delivery of a tenant's webhook, and gives its job; a repeat of a keyed one that of the first.
 // render makes what is saved for the key.
 func (d *Dispatcher) TestWebhook(
-	ctx context.Context, owner tenant.ID, name string, id uuid.UUID, keyed *idempotency.Request, render func(*submit.Answer) (idempotency.Response, error),
+	ctx context.Context, owner tenant.ID, name string, id uuid.UUID, keyed *submit.Idempotency, render func(*submit.Answer) (submit.Response, error),
 ) (api.JobSummary, error) {
 	if err := d.store.Webhooks.CheckWebhook(ctx, owner, name); err != nil {
 		return api.JobSummary{}, err

@@ -237,7 +237,7 @@ func (f *Flushes) storeAll(ctx context.Context, submissions []*submit.Submission
 	case store.Deadlocked(err) && len(byTenant(submissions)) > 1:
 		f.storeParts(ctx, submissions, results, byTenant(submissions))
 	case len(submissions) == 1 || !store.Definite(err) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOverloaded) ||
-		errors.Is(err, jobs.ErrIdempotencyInFlight):
+		errors.Is(err, submit.ErrIdempotencyInFlight):
 		for i := range results {
 			results[i].Err = err
 		}
@@ -376,7 +376,7 @@ func WaitError(err error) error {
 // a request in flight with the same key, its own first one or another of its tenant's.
 func submitWaitError(err error, s *submit.Submission) error {
 	if s.Idempotency != nil && (errors.Is(err, batch.ErrLeft) || errors.Is(err, batch.ErrUnknown) || store.LockTimedOut(err)) {
-		return fmt.Errorf("%w: %w", jobs.ErrIdempotencyInFlight, err)
+		return fmt.Errorf("%w: %w", submit.ErrIdempotencyInFlight, err)
 	}
 	return WaitError(err)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/schedule"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenants"
 	"github.com/forgequeue/forgequeue/core/internal/workers"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -43,7 +44,7 @@ func sentinels() []sentinel {
 		{jobs.ErrLeaseLost, problem.LeaseLost, "The lease is lost: it expired and was taken back, its worker deregistered, or the job has ended. Stop working on the job.", 0},
 		{jobs.ErrOutcomeConflict, problem.OutcomeConflict, "A different outcome was already recorded for this lease; the first outcome stands.", 0},
 		{workers.ErrUnknown, problem.WorkerUnknown, "The worker is not registered, or is DEAD. Register it again with POST /v1/workers.", 0},
-		{jobs.ErrIdempotencyInFlight, problem.IdempotencyInFlight, "The first request with this Idempotency-Key has not ended yet. Repeat this one to get its answer.", time.Second},
+		{submit.ErrIdempotencyInFlight, problem.IdempotencyInFlight, "The first request with this Idempotency-Key has not ended yet. Repeat this one to get its answer.", time.Second},
 		{keys.ErrExpiryPast, problem.InvalidRequest, "expires_at must be in the future.", 0},
 		{tenants.ErrDeleted, problem.Forbidden, "The tenant is deleted, or is being deleted.", 0},
 		{keys.ErrNotAdmin, problem.Forbidden, "The key that asks was revoked, has expired, or lacks the scope admin.", 0},

@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -107,12 +106,12 @@ func checkID(id uuid.UUID, now time.Time) error {
 	return nil
 }
 
-func idempotencyOf(given *api.Idempotency) (*idempotency.Request, error) {
+func idempotencyOf(given *api.Idempotency) (*submit.Idempotency, error) {
 	fingerprint, err := hex.DecodeString(given.Fingerprint)
 	if err != nil || len(fingerprint) != 32 {
 		return nil, problem.New(problem.InvalidRequest, "The fingerprint must be a SHA-256 in hex.")
 	}
-	return &idempotency.Request{Operation: given.Operation, Key: given.Key, Fingerprint: [32]byte(fingerprint)}, nil
+	return &submit.Idempotency{Operation: given.Operation, Key: given.Key, Fingerprint: [32]byte(fingerprint)}, nil
 }
 
 // submitResult is the result of one item.
@@ -135,14 +134,14 @@ func submitResult[Req any](ctx context.Context, item *api.Item[Req], answer *dis
 }
 
 // renderSubmit makes the public response to a submit that was not refused as a whole.
-func renderSubmit(a *submit.Answer) (idempotency.Response, error) {
+func renderSubmit(a *submit.Answer) (submit.Response, error) {
 	if a.Workflow != nil {
 		body, err := marshal(a.Workflow)
-		return idempotency.Response{Status: http.StatusAccepted, Body: body}, err
+		return submit.Response{Status: http.StatusAccepted, Body: body}, err
 	}
 	if a.Batch {
 		body, err := marshal(batchResponse(a))
-		return idempotency.Response{Status: http.StatusOK, Body: body}, err
+		return submit.Response{Status: http.StatusOK, Body: body}, err
 	}
 	job := &a.Jobs[0]
 	response := api.SubmitResponse{JobSummary: job.Row.Summary(), Warnings: a.Warnings, Deduplicated: job.Deduplicated}
@@ -150,7 +149,7 @@ func renderSubmit(a *submit.Answer) (idempotency.Response, error) {
 		response.Warnings = []string{}
 	}
 	body, err := marshal(response)
-	return idempotency.Response{Status: acceptedStatus(job), Body: body}, err
+	return submit.Response{Status: acceptedStatus(job), Body: body}, err
 }
 
 func batchResponse(a *submit.Answer) api.BatchResponse {

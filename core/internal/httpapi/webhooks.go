@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -122,7 +122,7 @@ func (s *Server) testWebhook(ctx context.Context, owner tenant.ID, item api.Item
 	if err != nil {
 		return api.JobSummary{}, problem.Invalid(problem.FieldError{Field: "id", Message: "must be a UUID"})
 	}
-	var keyed *idempotency.Request
+	var keyed *submit.Idempotency
 	if item.Request.Idempotency != nil {
 		if keyed, err = idempotencyOf(item.Request.Idempotency); err != nil {
 			return api.JobSummary{}, err

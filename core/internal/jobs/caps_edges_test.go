@@ -13,7 +13,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -104,7 +103,7 @@ func TestAllRefusedBatchTwin(t *testing.T) {
 	keyed := func(body byte, jobs ...submit.NewJob) submit.Submission {
 		return submit.Submission{
 			Tenant: f.Tenant, Jobs: jobs, Batch: true,
-			Idempotency: &idempotency.Request{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
+			Idempotency: &submit.Idempotency{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
 		}
 	}
 	answers := f.TrySubmit(keyed(1, f.Jobs(2, limits)...), keyed(2, f.Job()), keyed(1, f.Jobs(2, limits)...))
@@ -181,7 +180,7 @@ SELECT gen_random_uuid(), $1, $2, 'default', 'test', 'queued', 5, 'null', '{}', 
 		keyed := func(body byte, jobs ...submit.NewJob) submit.Submission {
 			return submit.Submission{
 				Tenant: f.Tenant, Jobs: jobs, Batch: true, Atomic: true, Render: celltest.Render,
-				Idempotency: &idempotency.Request{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
+				Idempotency: &submit.Idempotency{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
 			}
 		}
 		_, err := f.Store.Submits.Submit(t.Context(), []submit.Submission{

@@ -15,7 +15,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
@@ -107,7 +106,7 @@ func TestCapAndKeys(t *testing.T) {
 	f := newFixture(t)
 	limits := celltest.Under(f.ActiveCap(1))
 	keyed := func(key string, j submit.NewJob) submit.Submission {
-		return submit.Submission{Tenant: f.Tenant, Jobs: []submit.NewJob{j}, Idempotency: &idempotency.Request{Operation: "o", Key: key}}
+		return submit.Submission{Tenant: f.Tenant, Jobs: []submit.NewJob{j}, Idempotency: &submit.Idempotency{Operation: "o", Key: key}}
 	}
 	dedupe := "d"
 	first := f.Job(limits, func(j *submit.NewJob) { j.DedupeKey = &dedupe })
@@ -335,7 +334,7 @@ func (l *capLoad) play(random *rand.Rand, rounds int) {
 func (l *capLoad) put(store *cell.Cell, random *rand.Rand) {
 	submission := submit.Submission{Tenant: l.Tenant, Batch: true, Atomic: random.IntN(3) == 0, Jobs: l.Jobs(1+random.IntN(3), celltest.Under(l.active))}
 	if random.IntN(3) == 0 {
-		submission.Idempotency, submission.Render = &idempotency.Request{Operation: "o", Key: fmt.Sprint(random.IntN(50))}, celltest.Render
+		submission.Idempotency, submission.Render = &submit.Idempotency{Operation: "o", Key: fmt.Sprint(random.IntN(50))}, celltest.Render
 	}
 	answers, err := store.Submits.Submit(l.Context(), []submit.Submission{submission})
 	if err != nil {
@@ -506,7 +505,7 @@ func TestKeyAfterARefusedTwin(t *testing.T) {
 	keyed := func(body byte, jobs ...submit.NewJob) submit.Submission {
 		return submit.Submission{
 			Tenant: f.Tenant, Jobs: jobs, Batch: true, Atomic: true,
-			Idempotency: &idempotency.Request{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
+			Idempotency: &submit.Idempotency{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
 		}
 	}
 	answers := f.TrySubmit(keyed(1, f.Jobs(2, limits)...), keyed(2, f.Job(limits)), keyed(1, f.Jobs(2, limits)...), keyed(2, f.Job(limits)), keyed(3, f.Job(limits)))

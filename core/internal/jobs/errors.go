@@ -8,8 +8,6 @@ var (
 	ErrLeaseLost = errors.New("jobs: lease lost")
 	// ErrOutcomeConflict: this lease already ended with another outcome.
 	ErrOutcomeConflict = errors.New("jobs: another outcome is on record")
-	// ErrIdempotencyInFlight: the first request with this key has not ended in time.
-	ErrIdempotencyInFlight = errors.New("jobs: request with this idempotency key under way")
 	// ErrTerminal: the job has already ended.
 	ErrTerminal = errors.New("jobs: job has ended")
 	// ErrLive: the job has not ended.

@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -96,7 +95,7 @@ func (w *world) want(t *rapid.T, keyed bool) *wanted {
 	}
 	wish.Submission = submit.Submission{Tenant: j.tenant, User: user, Jobs: []submit.NewJob{made}, Render: celltest.Render}
 	if keyed {
-		wish.Idempotency = &idempotency.Request{
+		wish.Idempotency = &submit.Idempotency{
 			Operation: "submit", Key: rapid.SampledFrom([]string{"k1", "k2"}).Draw(t, "key"),
 			Fingerprint: sha256.Sum256([]byte{byte(wish.body)}),
 		}

@@ -18,7 +18,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/drain"
-	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
@@ -223,7 +222,7 @@ func hotPath(f *fixture, store *cell.Cell) {
 	run := &fixture{&celltest.Fixture{T: f.T, URL: f.URL, Store: store, Tenant: f.NewTenant(), Direct: f.Direct}}
 	run.Lane = run.NewLane(run.Tenant, "default")
 	run.Submit(run.Jobs(80)...)
-	run.TrySubmit(submit.Submission{Tenant: run.Tenant, Jobs: run.Jobs(1), Idempotency: &idempotency.Request{Operation: "submit", Key: "k", Fingerprint: [32]byte{1}}})
+	run.TrySubmit(submit.Submission{Tenant: run.Tenant, Jobs: run.Jobs(1), Idempotency: &submit.Idempotency{Operation: "submit", Key: "k", Fingerprint: [32]byte{1}}})
 	run.Submit(run.Jobs(5, func(j *submit.NewJob) { j.Caps = []caps.Cap{run.ActiveCap(1000)} })...)
 	run.Submit(run.Job(func(j *submit.NewJob) { j.Delay = time.Hour }), run.Job(func(j *submit.NewJob) { j.DedupeKey = new("x") }))
 	run.Submit(run.Job(func(j *submit.NewJob) { j.DedupeKey = new("x") }))

@@ -1,7 +1,6 @@
 package submit
 
 import (
-	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -22,7 +21,7 @@ type Answer struct {
 	// Warnings are the submission's.
 	Warnings []string
 	// Saved is the response that is saved for the Idempotency-Key; nil where none is.
-	Saved *idempotency.Response
+	Saved *Response
 	// Replayed: Saved is an earlier request's, and nothing was stored.
 	Replayed bool
 	// Ready are the jobs that can now be claimed.

@@ -6,12 +6,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // keysOf are the idempotency keys of submissions that have one.
-func keysOf(submissions []Submission) (keys []idempotency.Key) {
+func keysOf(submissions []Submission) (keys []IdempotencyKey) {
 	for i := range submissions {
 		if submissions[i].Idempotency != nil {
 			keys = append(keys, submissions[i].key())
@@ -22,8 +21,8 @@ func keysOf(submissions []Submission) (keys []idempotency.Key) {
 
 // sortByKey answers, of the submissions that all names, those with a saved response. The
 // others are to be stored (fresh), or repeat one of these in the same flush (follower → first).
-func sortByKey(submissions []Submission, all []int, known map[idempotency.Key]idempotency.Answer, answers []Answer) (fresh []int, followers map[int]int) {
-	firsts := map[idempotency.Key]int{}
+func sortByKey(submissions []Submission, all []int, known map[IdempotencyKey]SavedAnswer, answers []Answer) (fresh []int, followers map[int]int) {
+	firsts := map[IdempotencyKey]int{}
 	followers = map[int]int{}
 	for _, i := range all {
 		s := &submissions[i]
@@ -46,7 +45,7 @@ func sortByKey(submissions []Submission, all []int, known map[idempotency.Key]id
 }
 
 // Replay answers a repeat of a request by the answer to the first one.
-func Replay(request *idempotency.Request, saved idempotency.Answer) Answer {
+func Replay(request *Idempotency, saved SavedAnswer) Answer {
 	if saved.Fingerprint != request.Fingerprint {
 		return Answer{Problem: mismatch()}
 	}
@@ -82,8 +81,8 @@ func saveResponse(batch *pgx.Batch, s *Submission, a *Answer) error {
 			ids = append(ids, row.ID)
 		}
 	}
-	idempotency.Save(batch, s.key(), idempotency.Answer{Fingerprint: s.Idempotency.Fingerprint, Response: response}, ids)
+	saveKey(batch, s.key(), SavedAnswer{Fingerprint: s.Idempotency.Fingerprint, Response: response}, ids)
 	return nil
 }
 
-func (s *Submission) key() idempotency.Key { return s.Idempotency.Of(s.Tenant, s.User) }
+func (s *Submission) key() IdempotencyKey { return s.Idempotency.Of(s.Tenant, s.User) }

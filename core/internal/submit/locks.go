@@ -9,8 +9,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/forgequeue/forgequeue/core/internal/caps"
-	"github.com/forgequeue/forgequeue/core/internal/idempotency"
-	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
@@ -30,7 +28,7 @@ type Locks struct {
 	submits    *Submitter
 	candidates []Submission
 	counts     *caps.Tally
-	known      map[idempotency.Key]idempotency.Answer
+	known      map[IdempotencyKey]SavedAnswer
 	// taken says that the transaction has the locks, and uses what was read.
 	taken bool
 	// followUps says that some are stored.
@@ -47,7 +45,7 @@ func (s *Submitter) Locks(candidates []Submission) *Locks {
 func (l *Locks) Lock(ctx context.Context, batch *pgx.Batch) {
 	l.taken, l.followUps = false, false
 	l.counts = l.submits.counts.QueueLockAndRead(ctx, batch, store.LockSubmit, guarded(l.candidates), caps.KeysOf(capsIn(l.candidates)...))
-	l.known = idempotency.QueueFind(batch, keysOf(l.candidates))
+	l.known = queueFindKeys(batch, keysOf(l.candidates))
 }
 
 // settle makes the counts exact that were read with the locks.
@@ -110,7 +108,7 @@ func inFlight(err error, submissions []Submission) error {
 			return err // each submission gets its own error, see LockTimedOut
 		}
 	}
-	return jobs.ErrIdempotencyInFlight
+	return ErrIdempotencyInFlight
 }
 
 // Guarded says whether the submission goes under its tenant's lock: it has an

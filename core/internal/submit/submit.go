@@ -12,7 +12,6 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
-	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
@@ -67,14 +66,14 @@ type Submission struct {
 	Batch bool
 	// Atomic stores all jobs or none.
 	Atomic      bool
-	Idempotency *idempotency.Request
+	Idempotency *Idempotency
 	// Workflow makes a workflow of the jobs, or adds them to one; the submission is then atomic.
 	Workflow *workflow.New
 	// RerunOf is the ended job that the one job runs again; nil for none.
 	RerunOf *uuid.UUID
 	// Render makes the response that is saved for the Idempotency-Key, in the transaction that
 	// stores the jobs: a replay is byte for byte the first response. Required with Idempotency.
-	Render func(*Answer) (idempotency.Response, error)
+	Render func(*Answer) (Response, error)
 	// Span is the request's, for the trace of the flush; zero for a request without a trace.
 	Span trace.SpanContext
 	// holders, where not nil, runs in parallel to Jobs: live jobs that have their dedupe_key.

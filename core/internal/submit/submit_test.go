@@ -169,7 +169,7 @@ func TestKeyInFlightEndsInTime(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	_, err = f.Store.Submits.Submit(ctx, []submit.Submission{f.Single(celltest.Keyed("k", "a"))})
-	if !errors.Is(err, jobs.ErrIdempotencyInFlight) {
+	if !errors.Is(err, submit.ErrIdempotencyInFlight) {
 		t.Fatalf("%v, want in flight", err)
 	}
 	if answer := f.TrySubmit(f.Single(nil))[0]; answer.Accepted != 1 {

@@ -72,7 +72,7 @@ func (d Duties) forgetWorkflows(finished time.Duration) func(context.Context) er
 
 func (d Duties) forgetKeys() func(context.Context) error {
 	return scan(d, metrics.CleanedIdempotencyKey, func(ctx context.Context, after time.Time) (seen, forgotten int, next time.Time, err error) {
-		batch, err := d.store.Idempotency.ForgetKeys(ctx, after, forgetBatch)
+		batch, err := d.store.Submits.ForgetKeys(ctx, after, forgetBatch)
 		return int(batch.Seen), int(batch.Forgotten), orZero(batch.Last), err
 	})
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
@@ -210,12 +209,12 @@ func (f *Fixture) Count(table string) int {
 }
 
 // Keyed is an Idempotency-Key of a request with a body.
-func Keyed(key, body string) *idempotency.Request {
-	return &idempotency.Request{Operation: "submit", Key: key, Fingerprint: sha256.Sum256([]byte(body))}
+func Keyed(key, body string) *submit.Idempotency {
+	return &submit.Idempotency{Operation: "submit", Key: key, Fingerprint: sha256.Sum256([]byte(body))}
 }
 
 // Single is a submission of one job, with an Idempotency-Key where it is not nil.
-func (f *Fixture) Single(key *idempotency.Request, change ...func(*submit.NewJob)) submit.Submission {
+func (f *Fixture) Single(key *submit.Idempotency, change ...func(*submit.NewJob)) submit.Submission {
 	return submit.Submission{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job(change...)}, Idempotency: key, Render: Render}
 }
 

@@ -3,14 +3,13 @@ package celltest
 import (
 	"encoding/json"
 
-	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 // Render makes the response to a submit, for tests of the packages below httpapi, which has
 // the real one.
-func Render(a *submit.Answer) (idempotency.Response, error) {
+func Render(a *submit.Answer) (submit.Response, error) {
 	if a.Batch {
 		response := api.BatchResponse{Accepted: len(a.Jobs)}
 		for i, r := range a.Jobs {
@@ -24,11 +23,11 @@ func Render(a *submit.Answer) (idempotency.Response, error) {
 			response.Results = append(response.Results, result)
 		}
 		body, err := json.Marshal(response)
-		return idempotency.Response{Status: 200, Body: body}, err
+		return submit.Response{Status: 200, Body: body}, err
 	}
 	job := &a.Jobs[0]
 	body, err := json.Marshal(api.SubmitResponse{JobSummary: job.Row.Summary(), Warnings: a.Warnings, Deduplicated: job.Deduplicated})
-	return idempotency.Response{Status: statusOf(job), Body: body}, err
+	return submit.Response{Status: statusOf(job), Body: body}, err
 }
 
 func statusOf(r *submit.JobResult) int {
@@ -43,12 +42,12 @@ func statusOf(r *submit.JobResult) int {
 
 // ResponseTo gives the response to a submit: the saved one, or else a rendered one. It is
 // empty where the submit was refused.
-func ResponseTo(a *submit.Answer) idempotency.Response {
+func ResponseTo(a *submit.Answer) submit.Response {
 	switch {
 	case a.Saved != nil:
 		return *a.Saved
 	case a.Problem != nil || len(a.Jobs) == 0:
-		return idempotency.Response{}
+		return submit.Response{}
 	}
 	response, err := Render(a)
 	if err != nil {

@@ -1,10 +1,9 @@
-// Package idempotency saves the answers to requests with an Idempotency-Key, so that a repeat gets
-// the same one. Look-up and save are in the transaction of the submit, under its tenant's lock.
-package idempotency
+package submit
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -14,8 +13,12 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// Request is a request with an Idempotency-Key.
-type Request struct {
+// ErrIdempotencyInFlight says that the first request with this key has not ended in time.
+var ErrIdempotencyInFlight = errors.New("submit: request with this idempotency key under way")
+
+// Idempotency is the Idempotency-Key of a request. The response is saved for it, so that a repeat gets the same one.
+// Look-up and save are in the transaction of the submit, under its tenant's lock.
+type Idempotency struct {
 	// Operation is the route: one key may serve two kinds of request.
 	Operation string
 	Key       string
@@ -23,16 +26,16 @@ type Request struct {
 	Fingerprint [32]byte
 }
 
-// Key is the scope of an Idempotency-Key: a request of one tenant's user is never answered with the
+// IdempotencyKey is the scope of an Idempotency-Key: a request of one tenant's user is never answered with the
 // response to another's.
-type Key struct {
+type IdempotencyKey struct {
 	Tenant               tenant.ID
 	User, Operation, Key string
 }
 
 // Of is a request's key.
-func (r *Request) Of(owner tenant.ID, user string) Key {
-	return Key{owner, user, r.Operation, r.Key}
+func (r *Idempotency) Of(owner tenant.ID, user string) IdempotencyKey {
+	return IdempotencyKey{owner, user, r.Operation, r.Key}
 }
 
 // Response is the response to a request, as it is sent.
@@ -41,8 +44,8 @@ type Response struct {
 	Body   json.RawMessage
 }
 
-// Answer is the saved response to a key's first request.
-type Answer struct {
+// SavedAnswer is the saved response to a key's first request.
+type SavedAnswer struct {
 	// Fingerprint is the first request's.
 	Fingerprint [32]byte
 	Response
@@ -67,11 +70,11 @@ type knownRow struct {
 	Body                 []byte
 }
 
-func (r *knownRow) answer() Answer {
-	return Answer{[32]byte(r.Fingerprint), Response{r.Status, r.Body}}
+func (r *knownRow) answer() SavedAnswer {
+	return SavedAnswer{[32]byte(r.Fingerprint), Response{r.Status, r.Body}}
 }
 
-func findArgs(asked ...Key) store.Args {
+func findArgs(asked ...IdempotencyKey) store.Args {
 	tenants, users := make([]tenant.ID, len(asked)), make([]string, len(asked))
 	operations, keys := make([]string, len(asked)), make([]string, len(asked))
 	for i, key := range asked {
@@ -80,17 +83,17 @@ func findArgs(asked ...Key) store.Args {
 	return store.Args{"tenants": tenants, "users": users, "operations": operations, "keys": keys}
 }
 
-// QueueFind looks for the saved answers to keys as part of a batch: the map has them once that has
+// queueFindKeys looks for the saved answers to keys as part of a batch: the map has them once that has
 // run.
-func QueueFind(batch *pgx.Batch, asked []Key) map[Key]Answer {
-	known := map[Key]Answer{}
+func queueFindKeys(batch *pgx.Batch, asked []IdempotencyKey) map[IdempotencyKey]SavedAnswer {
+	known := map[IdempotencyKey]SavedAnswer{}
 	if len(asked) == 0 {
 		return known
 	}
 	batch.Queue(findKeysSQL, findArgs(asked...)).Query(func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[knownRow])
 		for _, row := range found {
-			known[Key{row.TenantID, row.User, row.Operation, row.Key}] = row.answer()
+			known[IdempotencyKey{row.TenantID, row.User, row.Operation, row.Key}] = row.answer()
 		}
 		return err
 	})
@@ -99,25 +102,25 @@ func QueueFind(batch *pgx.Batch, asked []Key) map[Key]Answer {
 
 // FindKey looks for the saved answer to a key without its tenant's lock: a request that is not
 // committed yet is not found.
-func (k *Keys) FindKey(ctx context.Context, key Key) (answer Answer, found bool, err error) {
+func (s *Submitter) FindKey(ctx context.Context, key IdempotencyKey) (answer SavedAnswer, found bool, err error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	rows, err := store.Query(ctx, k.Store, pgx.RowToStructByPos[knownRow], findKeysSQL, findArgs(key))
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByPos[knownRow], findKeysSQL, findArgs(key))
 	if err != nil {
-		return Answer{}, false, fmt.Errorf("idempotency: find key: %w", store.NothingChanged(err))
+		return SavedAnswer{}, false, fmt.Errorf("submit: find key: %w", store.NothingChanged(err))
 	}
 	if len(rows) == 0 {
-		return Answer{}, false, nil
+		return SavedAnswer{}, false, nil
 	}
 	return rows[0].answer(), true, nil
 }
 
-const saveSQL = `
+const saveKeySQL = `
 INSERT INTO idempotency_keys (tenant_id, user_id, operation, key, fingerprint, job_ids, status, answer, created_at)
 VALUES (@tenant_id, @user_id, @operation, @key, @fingerprint, @job_ids, @status, @answer::json, statement_timestamp())`
 
-// Save stores the answer to a key's first request, which stored these jobs.
-func Save(batch *pgx.Batch, key Key, answer Answer, jobs []uuid.UUID) {
-	batch.Queue(saveSQL, store.Args{
+// saveKey stores the answer to a key's first request, which stored these jobs.
+func saveKey(batch *pgx.Batch, key IdempotencyKey, answer SavedAnswer, jobs []uuid.UUID) {
+	batch.Queue(saveKeySQL, store.Args{
 		"tenant_id": key.Tenant, "user_id": key.User, "operation": key.Operation, "key": key.Key,
 		"fingerprint": answer.Fingerprint[:], "job_ids": jobs, "status": answer.Status, "answer": string(answer.Body),
 	})

@@ -1,4 +1,4 @@
-package idempotency
+package submit
 
 import (
 	"context"
@@ -9,9 +9,6 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
-
-// Keys has the statements outside of a submit.
-type Keys struct{ *store.Store }
 
 // How long an Idempotency-Key is retained at least, and how long after the end of its job.
 const (
@@ -39,8 +36,8 @@ WITH old AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM gone) AS forgotten, count(*) AS seen, max(created_at) AS last FROM old`
 
-// Forgotten is the result of one batch.
-type Forgotten struct {
+// ForgottenKeys is the result of one batch.
+type ForgottenKeys struct {
 	Forgotten, Seen int64
 	// Last is the youngest key read; nil if there was none.
 	Last *time.Time
@@ -48,12 +45,12 @@ type Forgotten struct {
 
 // ForgetKeys reads at most batch old Idempotency-Keys, of any tenants, after a time, and deletes
 // those past their retention.
-func (k *Keys) ForgetKeys(ctx context.Context, after time.Time, batch int) (Forgotten, error) {
-	rows, err := store.Query(ctx, k.Store, pgx.RowToStructByName[Forgotten], forgetKeysSQL, store.Args{
+func (s *Submitter) ForgetKeys(ctx context.Context, after time.Time, batch int) (ForgottenKeys, error) {
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[ForgottenKeys], forgetKeysSQL, store.Args{
 		"after": after, "age": KeyAge, "after_end": KeyAfterEnd, "batch": batch,
 	})
 	if err != nil {
-		return Forgotten{}, fmt.Errorf("idempotency: forget keys: %w", err)
+		return ForgottenKeys{}, fmt.Errorf("submit: forget keys: %w", err)
 	}
 	return rows[0], nil
 }
