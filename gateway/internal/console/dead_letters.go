@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/console/forms"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -176,27 +177,14 @@ func changeDeadLetters(v *visit) (string, error) {
 	if do != api.ActionRedrive && do != api.ActionDiscard {
 		return "", errNoSuchAction
 	}
-	form := formReader{values: v.form}
-	request := api.DeadLetterRequest{Filter: deadFilter(v.form).Body(), RatePerSecond: form.number("rate_per_second"), Canary: form.canary()}
-	if len(form.wrong) > 0 {
-		return "", problem.Invalid(form.wrong...)
+	form := forms.Reader{Values: v.form}
+	request := api.DeadLetterRequest{Filter: deadFilter(v.form).Body(), RatePerSecond: form.Number("rate_per_second"), Canary: form.Canary()}
+	if len(form.Wrong) > 0 {
+		return "", problem.Invalid(form.Wrong...)
 	}
 	var begun api.Redrive
 	err := v.call(http.MethodPost, "/v1/dead-letters/"+do, nil, request, &begun)
 	return "/console/redrives/" + begun.ID + "?note=redrive-started", err
-}
-
-// canary reads the sample that is queued first; without a count there is none.
-func (f *formReader) canary() *api.CanaryRequest {
-	count, percent := f.small("canary_count"), f.number("canary_percent")
-	if count == nil {
-		return nil
-	}
-	canary := &api.CanaryRequest{Count: *count}
-	if percent != nil {
-		canary.Success = *percent / 100
-	}
-	return canary
 }
 
 func showRedrive(v *visit) (shown, error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/console/forms"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -18,7 +19,7 @@ type jobsPage struct {
 	Items    []api.JobSummary
 	Older    string
 	States   []stateChoice
-	Fields   []field
+	Fields   []forms.Field
 	Filtered bool
 	// Typed says that an input has something in it.
 	Typed bool
@@ -35,7 +36,7 @@ var jobStates = []string{
 }
 
 // jobFilters are the parameters of a list of jobs that have an input.
-var jobFilters = []field{
+var jobFilters = []forms.Field{
 	{Name: "queue", Label: "Queue"},
 	{Name: "type", Label: "Type"},
 	{Name: "tag", Label: "Tag"},

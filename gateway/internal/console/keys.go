@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/console/forms"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -44,16 +45,16 @@ func (v *visit) keysPage(made *api.NewKey) (shown, error) {
 
 // keyRequest reads the form of a new key.
 func (v *visit) keyRequest() (api.KeyRequest, error) {
-	form := formReader{values: v.form}
-	request := api.KeyRequest{User: form.word("user"), Scopes: slices.Clone(v.form["scope"])}
+	form := forms.Reader{Values: v.form}
+	request := api.KeyRequest{User: form.Word("user"), Scopes: slices.Clone(v.form["scope"])}
 	if request.Scopes == nil {
 		request.Scopes = []string{}
 	}
-	if days := form.small("days"); days != nil {
+	if days := form.Small("days"); days != nil {
 		request.ExpiresAt = new(api.At(v.console.now().AddDate(0, 0, *days)))
 	}
-	if len(form.wrong) > 0 {
-		return request, problem.Invalid(form.wrong...)
+	if len(form.Wrong) > 0 {
+		return request, problem.Invalid(form.Wrong...)
 	}
 	return request, nil
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/console/charts"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/forms"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -34,7 +36,7 @@ func listTenants(v *visit) (shown, error) {
 	if err != nil {
 		return shown{}, err
 	}
-	page := tenantsPage{Shares: v.shares(), Span: spanOf(v.r.URL.Query()), Plans: plans, Older: v.older(tenants.NextPageToken)}
+	page := tenantsPage{Shares: v.shares(), Span: charts.SpanOf(v.r.URL.Query()), Plans: plans, Older: v.older(tenants.NextPageToken)}
 	for i := range tenants.Items {
 		row := tenantRow{Tenant: tenants.Items[i]}
 		if page.Shares != nil {
@@ -55,10 +57,10 @@ func (v *visit) planNames() ([]string, error) {
 }
 
 func createTenant(v *visit) (string, error) {
-	form := formReader{values: v.form}
-	request := api.TenantRequest{Name: strings.TrimSpace(v.r.PostFormValue("name")), Plan: form.word("plan"), Weight: form.small("weight")}
-	if len(form.wrong) > 0 {
-		return "", problem.Invalid(form.wrong...)
+	form := forms.Reader{Values: v.form}
+	request := api.TenantRequest{Name: strings.TrimSpace(v.r.PostFormValue("name")), Plan: form.Word("plan"), Weight: form.Small("weight")}
+	if len(form.Wrong) > 0 {
+		return "", problem.Invalid(form.Wrong...)
 	}
 	var made api.Tenant
 	err := v.call(http.MethodPost, "/v1/admin/tenants", nil, request, &made)
@@ -72,8 +74,8 @@ type tenantPage struct {
 	MoreKeys bool
 	Scopes   []string
 	// Overrides are the inputs of its own limits; InPlace says that it has some, Users how many users have.
-	Overrides []field
-	InPlace   []field
+	Overrides []forms.Field
+	InPlace   []forms.Field
 	Users     int
 	// New is a key that was made just now: it is shown once.
 	New *api.NewKey
@@ -98,7 +100,7 @@ func (v *visit) tenantPage(made *api.NewKey) (shown, error) {
 	}
 	return shown{template: "tenant", title: tenant.Name, data: tenantPage{
 		Tenant: tenant, Plans: plans, Keys: keys.Items, MoreKeys: keys.NextPageToken != nil, Scopes: api.Scopes(), New: made,
-		Overrides: limitInputs(&tenant.Overrides.Limits), InPlace: limitWords(&tenant.Overrides.Limits), Users: len(tenant.Overrides.Users),
+		Overrides: forms.LimitInputs(&tenant.Overrides.Limits), InPlace: forms.LimitWords(&tenant.Overrides.Limits), Users: len(tenant.Overrides.Users),
 	}}, nil
 }
 
@@ -107,12 +109,12 @@ func showTenant(v *visit) (shown, error) { return v.tenantPage(nil) }
 func changeTenant(v *visit) (string, error) {
 	id := v.r.PathValue("id")
 	here := "/console/admin/tenants/" + url.PathEscape(id)
-	form := formReader{values: v.form}
+	form := forms.Reader{Values: v.form}
 	switch v.r.PostFormValue("do") {
 	case "save":
-		patch := api.TenantPatch{Name: form.text("name"), Plan: form.word("plan"), Weight: form.small("weight")}
-		if len(form.wrong) > 0 {
-			return "", problem.Invalid(form.wrong...)
+		patch := api.TenantPatch{Name: form.Text("name"), Plan: form.Word("plan"), Weight: form.Small("weight")}
+		if len(form.Wrong) > 0 {
+			return "", problem.Invalid(form.Wrong...)
 		}
 		return here + "?note=tenant-saved", v.call(http.MethodPatch, resource("admin", "tenants", id), nil, patch, nil)
 	case "limits":

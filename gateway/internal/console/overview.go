@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/console/charts"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -17,7 +18,7 @@ type overviewPage struct {
 	Totals  []depth
 	Oldest  string
 	Queues  []queueRow
-	Charts  *charts
+	Charts  *charts.Charts
 	// Changes are the latest entries of the audit log.
 	Changes []auditRow
 	// Many says that there are more queues than were looked at.

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/console/charts"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/forms"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -102,24 +104,15 @@ type share struct {
 	X, Width float64
 }
 
-// field is an input of a form, with the value in force in words.
-type field struct {
-	Name, Label, Value, Now string
-	Options                 []string
-}
-
-// Same says that the value in force is in the input, in the same words.
-func (f field) Same() bool { return f.Now == f.Value || f.Now == f.Value+"\u00a0s" }
-
 type queuePage struct {
 	Queue       api.Queue
 	Path        string
 	Trouble     []string
 	Depths      []depth
 	Bar         []share
-	Fields      []field
+	Fields      []forms.Field
 	Drain, Wait string
-	Charts      *charts
+	Charts      *charts.Charts
 }
 
 func showQueue(v *visit) (shown, error) {
@@ -175,27 +168,27 @@ func depths(q *api.Queue) ([]depth, []share) {
 }
 
 // settingFields are the settings that the form has. Times are in seconds there.
-func settingFields(s *api.QueueSettings) []field {
-	number := func(name, label string, value *float64, none string) field {
-		f := field{Name: name, Label: label, Now: none}
+func settingFields(s *api.QueueSettings) []forms.Field {
+	number := func(name, label string, value *float64, none string) forms.Field {
+		f := forms.Field{Name: name, Label: label, Now: none}
 		if value != nil {
 			f.Value = view.Input(*value)
 			f.Now = f.Value
 		}
 		return f
 	}
-	whole := func(name, label string, value *int64, none string) field {
+	whole := func(name, label string, value *int64, none string) forms.Field {
 		if value == nil {
 			return number(name, label, nil, none)
 		}
 		return number(name, label, new(float64(*value)), none)
 	}
-	seconds := func(name, label string, ms int64) field {
+	seconds := func(name, label string, ms int64) forms.Field {
 		f := number(name, label, new(float64(ms)/1000), "")
 		f.Now = view.Milliseconds(ms)
 		return f
 	}
-	return []field{
+	return []forms.Field{
 		seconds("visibility_timeout", "Visibility timeout, seconds", s.VisibilityTimeoutMS),
 		whole("max_attempts", "Attempts of a job", new(int64(s.MaxAttempts)), ""),
 		seconds("retry_base", "First retry after, seconds", s.Retry.BaseMS),
@@ -235,15 +228,15 @@ func (v *visit) saveQueue(at string) error {
 	if err != nil {
 		return err
 	}
-	form := formReader{values: v.form}
+	form := forms.Reader{Values: v.form}
 	request := q.Settings.Request()
-	request.VisibilityTimeoutMS, request.MaxAttempts = form.seconds("visibility_timeout"), form.small("max_attempts")
+	request.VisibilityTimeoutMS, request.MaxAttempts = form.Seconds("visibility_timeout"), form.Small("max_attempts")
 	request.Retry = &api.RetryRequest{
-		BaseMS: form.seconds("retry_base"), CapMS: form.seconds("retry_cap"), Jitter: form.number("retry_jitter"), Curve: form.word("retry_curve"),
+		BaseMS: form.Seconds("retry_base"), CapMS: form.Seconds("retry_cap"), Jitter: form.Number("retry_jitter"), Curve: form.Word("retry_curve"),
 	}
-	request.MaxActive, request.MaxRunning, request.RatePerSecond = form.whole("max_active"), form.whole("max_running"), form.number("rate_per_second")
-	if len(form.wrong) > 0 {
-		return problem.Invalid(form.wrong...)
+	request.MaxActive, request.MaxRunning, request.RatePerSecond = form.Whole("max_active"), form.Whole("max_running"), form.Number("rate_per_second")
+	if len(form.Wrong) > 0 {
+		return problem.Invalid(form.Wrong...)
 	}
 	return v.call(http.MethodPut, at, nil, request, nil)
 }

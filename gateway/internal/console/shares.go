@@ -5,13 +5,14 @@ import (
 	"math"
 	"net/url"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/console/charts"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 // shares are the tenants' shares of the attempts that were started in a span, for the operator.
 type shares struct {
-	Charts *charts
+	Charts *charts.Charts
 
 	stats api.TenantStats
 	// started and weight are sums over the tenants that had attempts.
@@ -23,7 +24,7 @@ type tenantShare struct{ Had, Fair string }
 
 // shares gives nil where the API gives none: a list of tenants without shares is better than none.
 func (v *visit) shares() *shares {
-	span := spanOf(v.r.URL.Query())
+	span := charts.SpanOf(v.r.URL.Query())
 	stats, err := v.tenantStats(span)
 	if err != nil {
 		return nil // the log line of this request has why
@@ -33,8 +34,8 @@ func (v *visit) shares() *shares {
 		s.started += stats.Tenants[i].Started
 		s.weight += int64(stats.Tenants[i].Weight)
 	}
-	s.Charts = &charts{Spans: spanLinks(v.r.URL.Path, span), All: drawnTenants(span, &stats)}
-	if span == spanHour { // a day of many tenants is much to read: an open page does not repeat it
+	s.Charts = &charts.Charts{Spans: charts.SpanLinks(v.r.URL.Path, span), All: charts.Tenants(span, &stats)}
+	if span == charts.SpanHour { // a day of many tenants is much to read: an open page does not repeat it
 		s.Charts.Source = "/console/charts?" + url.Values{"of": {"tenants"}, "span": {span}}.Encode()
 	}
 	return &s
@@ -45,9 +46,9 @@ func (v *visit) tenantStats(span string) (api.TenantStats, error) {
 }
 
 // newerTenants answers what an open page of the tenants draws next.
-func newerTenants(v *visit, span string) (map[string]chartData, error) {
+func newerTenants(v *visit, span string) (map[string]charts.Data, error) {
 	stats, err := v.tenantStats(span)
-	return dataOf(drawnTenants(span, &stats)), err
+	return charts.ByName(charts.Tenants(span, &stats)), err
 }
 
 // of gives a tenant's share. The API counts only those with the most attempts one by one: of another one it is known that
@@ -74,43 +75,4 @@ func percent(part, whole int64) string {
 		return view.Decimal(math.Max(math.Round(p*10)/10, 0.1)) + " %"
 	}
 	return fmt.Sprintf("%d %%", int64(math.Round(float64(part)*100/float64(whole))))
-}
-
-// drawnTenants draws the attempts of each tenant that is counted, and of the others together.
-func drawnTenants(span string, stats *api.TenantStats) []chart {
-	if len(stats.Tenants) == 0 {
-		return nil
-	}
-	named := map[string]int{}
-	for i := range stats.Tenants {
-		named[stats.Tenants[i].Name]++
-	}
-	var series []string
-	var all []*api.TenantAttempts
-	for i := range stats.Tenants {
-		one := &stats.Tenants[i]
-		name := one.Name
-		if named[name] > 1 { // names are free, ids differ
-			name += " " + one.TenantID[max(len(one.TenantID)-8, 0):]
-		}
-		series, all = append(series, name), append(all, &one.TenantAttempts)
-	}
-	if stats.Others.Started > 0 {
-		series, all = append(series, view.Number(int64(stats.Others.Tenants))+" others"), append(all, &stats.Others.TenantAttempts)
-	}
-	steps := stepsOf(stats.From, stats.To, stats.Step)
-	made := newChart(span, "tenants", "Attempts started", series, steps)
-	for i := range steps {
-		var row []string
-		for s, one := range all {
-			n := int64(0)
-			if i < len(one.Items) {
-				n = one.Items[i].Started
-			}
-			made.Data.Values[s][i] = new(float64(n))
-			row = append(row, view.Number(n))
-		}
-		made.row(steps[i], row...)
-	}
-	return []chart{made}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/url"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/console/charts"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -62,7 +63,7 @@ func gauges(limits *api.LimitsResponse) limitsPage {
 		page.Caps = append(page.Caps, g)
 	}
 	for _, one := range limits.Policies {
-		g := newGauge(cmp.Or(limitLabels[one.Name], one.Name), one.Burst-one.Remaining, one.Burst)
+		g := newGauge(cmp.Or(charts.LimitLabels[one.Name], one.Name), one.Burst-one.Remaining, one.Burst)
 		g.Rate, g.ResetMS = one.RatePerSecond, one.ResetMS
 		page.Rates = append(page.Rates, g)
 	}

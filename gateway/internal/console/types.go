@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/console/forms"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -60,7 +61,7 @@ type typePage struct {
 	// Old says that there is a newer version, at Newest.
 	Old             bool
 	Newest          string
-	Defaults        []field
+	Defaults        []forms.Field
 	Payload, Result document
 	Examples        []document
 	Versions        []versionLink
@@ -102,9 +103,9 @@ func showType(v *visit) (shown, error) {
 }
 
 // typeDefaults are the defaults that are set, in words.
-func typeDefaults(d *api.JobTypeDefaults) []field {
-	var all []field
-	add := func(label, now string) { all = append(all, field{Label: label, Now: now}) }
+func typeDefaults(d *api.JobTypeDefaults) []forms.Field {
+	var all []forms.Field
+	add := func(label, now string) { all = append(all, forms.Field{Label: label, Now: now}) }
 	if d.Queue != nil {
 		add("Queue", *d.Queue)
 	}

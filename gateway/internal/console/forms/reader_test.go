@@ -1,4 +1,4 @@
-package console
+package forms
 
 import (
 	"net/url"
@@ -21,8 +21,8 @@ func TestAFormsNumbersAreReadInOneWay(t *testing.T) {
 		"1e3": {-1, -1, -1}, "+5": {-1, -1, -1}, "0x10": {-1, -1, -1}, "NaN": {-1, -1, -1}, "1_000": {-1, -1, -1}, "1'000": {-1, -1, -1},
 		"99999999999999999999": {-1, -1, -1}, "1.00055": {1.00055, -1, -1}, ".5": {-1, -1, -1}, "5.": {-1, -1, -1}, "1,000,000": {-1, -1, -1},
 	} {
-		form := formReader{values: url.Values{"f": {text}}}
-		number, whole, seconds := form.number("f"), form.whole("f"), form.seconds("f")
+		form := Reader{Values: url.Values{"f": {text}}}
+		number, whole, seconds := form.Number("f"), form.Whole("f"), form.Seconds("f")
 		if got := orMinusOne(number); got != want.number {
 			t.Errorf("the number %q is %v, want %v", text, got, want.number)
 		}
@@ -32,7 +32,7 @@ func TestAFormsNumbersAreReadInOneWay(t *testing.T) {
 		if got := orMinusOne(seconds); float64(got) != want.seconds {
 			t.Errorf("the seconds %q are %v ms, want %v", text, got, want.seconds)
 		}
-		for _, wrong := range form.wrong {
+		for _, wrong := range form.Wrong {
 			if !strings.ContainsAny(wrong.Message, "0123456789") {
 				t.Errorf("%q is refused without an example: %s", text, wrong.Message)
 			}
@@ -51,15 +51,15 @@ func orMinusOne[T int64 | float64](n *T) T {
 func TestAFormUnchangedChangesNothing(t *testing.T) {
 	t.Parallel()
 	for ms := int64(1); ms < 2_000_000; ms += 1 + ms/50_000 {
-		form := formReader{values: url.Values{"f": {view.Input(float64(ms) / 1000)}}}
-		if got := form.seconds("f"); got == nil || *got != ms {
-			t.Fatalf("%d ms are shown as %q and read as %v %v", ms, form.values.Get("f"), got, form.wrong)
+		form := Reader{Values: url.Values{"f": {view.Input(float64(ms) / 1000)}}}
+		if got := form.Seconds("f"); got == nil || *got != ms {
+			t.Fatalf("%d ms are shown as %q and read as %v %v", ms, form.Values.Get("f"), got, form.Wrong)
 		}
 	}
 	for _, rate := range []float64{0.001, 0.2, 1, 1.001, 1.5, 12.345, 999.999, 1000, 1234.567, 333333.333, 1e6, 1e9} {
-		form := formReader{values: url.Values{"f": {view.Input(rate)}}}
-		if got := form.number("f"); got == nil || *got != rate {
-			t.Errorf("%v is shown as %q and read as %v %v", rate, form.values.Get("f"), got, form.wrong)
+		form := Reader{Values: url.Values{"f": {view.Input(rate)}}}
+		if got := form.Number("f"); got == nil || *got != rate {
+			t.Errorf("%v is shown as %q and read as %v %v", rate, form.Values.Get("f"), got, form.Wrong)
 		}
 	}
 }
