@@ -15,14 +15,14 @@ const (
 
 // Charts are what a queue's jobs did, or those of all queues.
 type Charts struct {
-	Spans []spanLink
+	Spans []SpanLink
 	// Source is where an open page asks for newer ones.
 	Source string
 	All    []Chart
 }
 
-// spanLink leads to the page with another span.
-type spanLink struct {
+// SpanLink leads to the page with another span.
+type SpanLink struct {
 	Label, Path string
 	Current     bool
 }
@@ -55,8 +55,8 @@ type Data struct {
 }
 
 // SpanLinks lead to the page at a path with each span.
-func SpanLinks(path, span string) []spanLink {
-	return []spanLink{{"Last hour", path, span == SpanHour}, {"Last day", path + "?span=" + SpanDay, span == SpanDay}}
+func SpanLinks(path, span string) []SpanLink {
+	return []SpanLink{{"Last hour", path, span == SpanHour}, {"Last day", path + "?span=" + SpanDay, span == SpanDay}}
 }
 
 // SpanOf is the span that a query asks for.
