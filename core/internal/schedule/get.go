@@ -62,7 +62,7 @@ CROSS JOIN LATERAL (
     SELECT state FROM jobs WHERE id = run.job_id
     UNION ALL
     SELECT state FROM finished_jobs WHERE id = run.job_id
-      AND finished_at >= to_timestamp(('x' || substr(run.job_id::text, 1, 8) || substr(run.job_id::text, 10, 4))::bit(48)::bigint / 1000.0) - interval '1 day'
+      AND finished_at >= earliest_end(run.job_id)
     UNION ALL
     SELECT 'dead_letter' FROM dead_letters WHERE id = run.job_id
   ) AS ended ON true

@@ -14,16 +14,12 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// idTimeSQL is the earliest time at which the job can have ended, by its id: PostgreSQL opens no
-// partition of an earlier day. See retention.Since.
-const idTimeSQL = `to_timestamp(('x' || substr(job_id::text, 1, 8) || substr(job_id::text, 10, 4))::bit(48)::bigint / 1000.0) - interval '1 day'`
-
 // oneSQL is a job of a workflow, in whichever table it is; none where it is no longer kept.
 const oneSQL = `(
   SELECT type, state, started_at, NULL::timestamptz AS ended_at, false AS by_person FROM jobs WHERE id = job_id
   UNION ALL
   SELECT type, state, started_at, finished_at, state = 'cancelled' AND (last_error->>'type') IS DISTINCT FROM '` + api.ErrorParentFailed + `'
-  FROM finished_jobs WHERE id = job_id AND finished_at >= ` + idTimeSQL + `
+  FROM finished_jobs WHERE id = job_id AND finished_at >= earliest_end(job_id)
   UNION ALL
   SELECT type, 'dead_letter', started_at, died_at, false FROM dead_letters WHERE id = job_id
 ) AS one`

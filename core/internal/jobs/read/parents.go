@@ -13,10 +13,6 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// idTimeSQL is the earliest time at which the parent can have ended, by its id (a UUID v7), see
-// retention.Since: PostgreSQL opens no partition of an earlier day.
-const idTimeSQL = `to_timestamp(('x' || substr(parent_id::text, 1, 8) || substr(parent_id::text, 10, 4))::bit(48)::bigint / 1000.0) - interval '1 day'`
-
 // afterSQL reads the workflows of jobs, and the edges to their parents, with the state of those that
 // are still kept.
 const afterSQL = `
@@ -28,7 +24,7 @@ LEFT JOIN dependencies ON child_id = asked.id
 LEFT JOIN LATERAL (
   SELECT state, user_id FROM jobs WHERE id = parent_id
   UNION ALL
-  SELECT state, user_id FROM finished_jobs WHERE id = parent_id AND finished_at >= ` + idTimeSQL + `
+  SELECT state, user_id FROM finished_jobs WHERE id = parent_id AND finished_at >= earliest_end(parent_id)
   UNION ALL
   SELECT 'dead_letter', user_id FROM dead_letters WHERE id = parent_id
 ) AS parent ON true
@@ -151,7 +147,7 @@ WITH RECURSIVE page AS (
     FROM dependencies CROSS JOIN LATERAL (
       SELECT state, user_id, NULL::json AS result FROM jobs WHERE id = parent_id
       UNION ALL
-      SELECT state, user_id, result FROM finished_jobs WHERE id = parent_id AND finished_at >= ` + idTimeSQL + `
+      SELECT state, user_id, result FROM finished_jobs WHERE id = parent_id AND finished_at >= earliest_end(parent_id)
       UNION ALL
       SELECT 'dead_letter', user_id, NULL FROM dead_letters WHERE id = parent_id
     ) AS parent

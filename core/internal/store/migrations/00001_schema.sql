@@ -586,6 +586,11 @@ CREATE TABLE usage_credits (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX usage_credits_by_key ON usage_credits (tenant_id, counter, name, xid);
 
+-- The earliest time at which the job of an id (a UUID v7: its first 48 bits are the time in milliseconds) can have ended,
+-- less a day for clocks: with it PostgreSQL opens no partition of an earlier day. It inlines it.
+CREATE FUNCTION earliest_end(job_id uuid) RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE AS
+$$SELECT to_timestamp(('x' || substr(job_id::text, 1, 8) || substr(job_id::text, 10, 4))::bit(48)::bigint / 1000.0) - interval '1 day'$$;
+
 -- Credits of transactions below this can be folded into a count: all of those have ended. PostgreSQL inlines it. Where
 -- Citus distributes the schema, `core migrate` replaces it by one that returns 0: transaction ids then come from several
 -- servers and have no order, and credits are folded by deleting them.
