@@ -16,7 +16,7 @@ import (
 // quarter of a second at a time, as the duty does: what all takes, and the longest call,
 // which is how long a snapshot is held.
 //
-//	go test -run '^$' -bench CheckCounts -benchtime 1x ./core/internal/queue
+//	go test -run '^$' -bench CheckCounts -benchtime 1x ./core/internal/caps
 func BenchmarkCheckCounts(b *testing.B) {
 	url := celltest.URL(b)
 	store, direct := celltest.OpenURL(b, url), celltest.Connect(b, url)

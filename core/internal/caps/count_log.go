@@ -35,7 +35,7 @@ import (
 // Where Citus distributes the schema, ids of transactions have no order: some statements get the
 // coordinator's and others a worker's, and a schema is moved between workers. Bounds stay 0 then, and
 // there are no marks: all credits are read, and a row that folds credits deletes them in the same
-// transaction, under the lock. On a server of its own that would be slower: what was deleted is read over
+// transaction, under the lock. On a server of its own that is slower (decision 49): what was deleted is read over
 // again until vacuum may remove it.
 
 const (
@@ -54,6 +54,38 @@ const seenSQL = `(
     FROM (SELECT pg_snapshot_xip(now)
           UNION SELECT pg_current_xact_id_if_assigned() WHERE pg_current_xact_id_if_assigned() < pg_snapshot_xmax(now)) AS open(xid)))
   FROM pg_current_snapshot() AS now)`
+
+// freshSQL sums the credits of k from the mark of the newest row on, or all from its bound on.
+const freshSQL = `
+  SELECT sum(c.n)                                                       AS every,
+         sum(c.n) FILTER (WHERE c.xid = pg_current_xact_id_if_assigned()) AS own,
+         sum(c.n) FILTER (WHERE c.xid < ` + foldBoundSQL + `)           AS old,
+         count(*) FILTER (WHERE c.xid >= ` + foldBoundSQL + `)          AS many,
+         count(*)                                                       AS any
+  FROM usage_credits c
+  WHERE c.tenant_id = k.tenant_id AND c.counter = k.counter AND c.name = k.name
+    AND c.xid >= COALESCE(pg_snapshot_xmax(log.seen), log.bound)`
+
+// lateSQL sums the credits of transactions that were running at the mark: one look-up for each, because a
+// list of them would be no index condition.
+const lateSQL = `
+  SELECT sum(one.n)                                                       AS every,
+         sum(one.n) FILTER (WHERE open.xid = pg_current_xact_id_if_assigned()) AS own
+  FROM pg_snapshot_xip(log.seen) AS open(xid) CROSS JOIN LATERAL (
+    SELECT sum(c.n) AS n
+    FROM usage_credits c
+    WHERE c.tenant_id = k.tenant_id AND c.counter = k.counter AND c.name = k.name AND c.xid = open.xid) AS one`
+
+// foldableSQL is what can now be folded of all that the mark, or freshSQL, has summed up.
+const foldableSQL = `
+  SELECT sum(o.n) AS n, count(*) AS any,
+         CASE WHEN count(*) < ` + foldMost + ` THEN ` + foldBoundSQL + ` ELSE (max(o.xid)::text::bigint + 1)::text::xid8 END AS until
+  FROM (SELECT c.n, c.xid
+        FROM usage_credits c
+        WHERE c.tenant_id = k.tenant_id AND c.counter = k.counter AND c.name = k.name
+          AND c.xid >= log.bound AND c.xid < ` + foldBoundSQL + ` AND log.seen IS NOT NULL
+        ORDER BY c.xid
+        FETCH FIRST ` + foldMost + ` ROWS WITH TIES) AS o`
 
 // ReadUsageSQL reads counts in one snapshot: log, credits and the values of the next row must be
 // consistent.
@@ -80,38 +112,9 @@ LEFT JOIN LATERAL (
   ORDER BY l.seq DESC
   LIMIT 1
 ) AS log ON true
--- from the mark on, or all from the bound on
-CROSS JOIN LATERAL (
-  SELECT sum(c.n)                                                       AS every,
-         sum(c.n) FILTER (WHERE c.xid = pg_current_xact_id_if_assigned()) AS own,
-         sum(c.n) FILTER (WHERE c.xid < ` + foldBoundSQL + `)           AS old,
-         count(*) FILTER (WHERE c.xid >= ` + foldBoundSQL + `)          AS many,
-         count(*)                                                       AS any
-  FROM usage_credits c
-  WHERE c.tenant_id = k.tenant_id AND c.counter = k.counter AND c.name = k.name
-    AND c.xid >= COALESCE(pg_snapshot_xmax(log.seen), log.bound)
-) AS fresh
--- of transactions that were running at the mark: one look-up for each, because a
--- list of them would be no index condition
-CROSS JOIN LATERAL (
-  SELECT sum(one.n)                                                       AS every,
-         sum(one.n) FILTER (WHERE open.xid = pg_current_xact_id_if_assigned()) AS own
-  FROM pg_snapshot_xip(log.seen) AS open(xid) CROSS JOIN LATERAL (
-    SELECT sum(c.n) AS n
-    FROM usage_credits c
-    WHERE c.tenant_id = k.tenant_id AND c.counter = k.counter AND c.name = k.name AND c.xid = open.xid) AS one
-) AS late
--- what can now be folded of all that the mark or this read has summed up
-CROSS JOIN LATERAL (
-  SELECT sum(o.n) AS n, count(*) AS any,
-         CASE WHEN count(*) < ` + foldMost + ` THEN ` + foldBoundSQL + ` ELSE (max(o.xid)::text::bigint + 1)::text::xid8 END AS until
-  FROM (SELECT c.n, c.xid
-        FROM usage_credits c
-        WHERE c.tenant_id = k.tenant_id AND c.counter = k.counter AND c.name = k.name
-          AND c.xid >= log.bound AND c.xid < ` + foldBoundSQL + ` AND log.seen IS NOT NULL
-        ORDER BY c.xid
-        FETCH FIRST ` + foldMost + ` ROWS WITH TIES) AS o
-) AS moved
+CROSS JOIN LATERAL (` + freshSQL + `) AS fresh
+CROSS JOIN LATERAL (` + lateSQL + `) AS late
+CROSS JOIN LATERAL (` + foldableSQL + `) AS moved
 CROSS JOIN LATERAL (
   SELECT (COALESCE(log.count, 0) + COALESCE(log.young, 0) + COALESCE(fresh.every, 0) + COALESCE(late.every, 0))::bigint AS used,
          (COALESCE(fresh.own, 0) + COALESCE(late.own, 0))::bigint AS own

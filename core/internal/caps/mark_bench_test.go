@@ -20,7 +20,7 @@ import (
 // take while a transaction that has written stays open, so that credits that came since
 // cannot be folded:
 //
-//	go test -run '^$' -bench CountsBesideAnOldWriter -benchtime 200x ./core/internal/queue
+//	go test -run '^$' -bench CountsWithAnOldWriter -benchtime 200x ./core/internal/caps
 func BenchmarkCountsWithAnOldWriter(b *testing.B) {
 	for _, credits := range []int{0, 400_000, 1_000_000} {
 		b.Run(fmt.Sprint(credits), func(b *testing.B) {

@@ -92,7 +92,7 @@ func (s *Store) undistributeEmpty(ctx context.Context) error {
 const (
 	tenantsThereSQL = `SELECT EXISTS (SELECT FROM tenants)`
 	deletesSQL      = `SELECT count_fold_bound() = '0'::xid8`
-	// The two ways to fold counts, see core/internal/usage.
+	// The two ways to fold counts, see core/internal/caps.
 	foldByDeletingSQL = `CREATE OR REPLACE FUNCTION count_fold_bound() RETURNS xid8 LANGUAGE sql STABLE PARALLEL SAFE AS 'SELECT ''0''::xid8'`
 	foldBySnapshotSQL = `CREATE OR REPLACE FUNCTION count_fold_bound() RETURNS xid8 LANGUAGE sql STABLE PARALLEL SAFE AS 'SELECT pg_snapshot_xmin(pg_current_snapshot())'`
 )

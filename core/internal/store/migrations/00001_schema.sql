@@ -216,7 +216,7 @@ CREATE TABLE jobs (
   -- reading payloads
   size                  integer     NOT NULL,
   cancel_requested      boolean     NOT NULL DEFAULT false,
-  -- bits: the counts of caps that include the job (usage.Counter). What ends the job, or its lease, removes it from
+  -- bits: the counts of caps that include the job (caps.Counter). What ends the job, or its lease, removes it from
   -- exactly these. 0 for a tenant without caps
   counted               smallint    NOT NULL DEFAULT 0,
   -- another job waits, or waited, for this one: its end appends a follow-up
@@ -539,11 +539,11 @@ CREATE TABLE audit_log (
 CREATE INDEX audit_log_by_tenant ON audit_log (tenant_id, uuid_send(id));
 CREATE INDEX audit_log_by_age    ON audit_log (at);
 
--- ======== Counts of caps, rates (package usage) ========
+-- ======== Counts of caps, rates (package caps) ========
 -- The counts that are kept: those that have a cap. The jobs that existed before the cap are added by a backfill.
 CREATE TABLE usage_counts (
   tenant_id       uuid        NOT NULL,
-  -- which count: usage.Counter; a bit of jobs.counted
+  -- which count: caps.Counter; a bit of jobs.counted
   counter         smallint    NOT NULL,
   -- the user, the queue, or QUEUE/TYPE that is counted; '' where the count is the tenant's
   name            text COLLATE "C" NOT NULL,
