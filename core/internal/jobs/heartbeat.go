@@ -14,7 +14,8 @@ import (
 )
 
 // heartbeatSQL extends leases by the visibility timeout of the claim, but never past the job's
-// start + timeout_ms. A reaped row has no lease and is not extended.
+// start + timeout_ms. A reaped row has no lease and is not extended. No heartbeat is a HOT update: why the
+// lease is in the job's row nevertheless is decision 48.
 const heartbeatSQL = `
 WITH held AS (
 UPDATE jobs
