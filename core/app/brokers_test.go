@@ -12,7 +12,8 @@ import (
 	"github.com/forgequeue/forgequeue/core/brokers/kafka"
 	"github.com/forgequeue/forgequeue/core/brokers/rabbitmq"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/engine"
+	"github.com/forgequeue/forgequeue/core/internal/engine/enginetest"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -27,7 +28,7 @@ func TestAStoredQueueNeedsABrokerThatThisProgramLacks(t *testing.T) {
 	if _, err := store.Tenants.Create(t.Context(), owner, api.TenantRequest{Name: "test"}); err != nil {
 		t.Fatal(err)
 	}
-	d := dispatch.New(dispatch.Options{Store: store, Metrics: metrics.NewJobs(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler)})
+	d := enginetest.NewCore(engine.Options{Store: store, Metrics: metrics.NewJobs(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler)})
 	request := api.QueueRequest{Mode: new(api.ModePush), Push: &api.PushRequest{URL: "kafka+tls://example.com/mail"}}
 	if _, _, err := d.PutPushQueue(t.Context(), owner, "mails", request, queues.NewSecret{Sealed: []byte("x")}); err != nil {
 		t.Fatal(err)

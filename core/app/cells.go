@@ -47,7 +47,7 @@ type slot struct {
 	// started is closed once store and engine are set.
 	started chan struct{}
 	store   *cell.Cell
-	engine  *engine
+	engine  *cellEngine
 	target  cells.Target
 }
 
@@ -85,7 +85,7 @@ func serveCells(ctx context.Context, o cellsOptions) error {
 	}
 	places := cells.NewPlaces(home.store, names, func(owner tenant.ID, cell int) {
 		if slots[cell].up() {
-			slots[cell].engine.dispatcher.TenantLeft(owner)
+			slots[cell].engine.engine.Claims.TenantLeft(owner)
 		}
 	})
 	divider.Places, divider.Copier = places, cells.NewCopier(home.store, places, o.log)
@@ -99,7 +99,7 @@ func serveCells(ctx context.Context, o cellsOptions) error {
 		drain: func() {
 			for _, one := range slots {
 				if one.up() {
-					one.engine.dispatcher.Drain()
+					one.engine.engine.Drain()
 				}
 			}
 		},
@@ -163,7 +163,7 @@ func (s *slot) open(ctx context.Context, home *cell.Cell) error {
 	}
 	s.store, s.engine = store, e
 	s.target = cells.Target{Name: s.config.Name, Index: s.index, Store: store, Changed: func(ctx context.Context) {
-		if err := e.dispatcher.Refresh(ctx); err != nil {
+		if err := e.engine.Publisher.Refresh(ctx); err != nil {
 			s.log.WarnContext(ctx, "changed limits are not in force yet", "cell", s.config.Name, "error", err)
 		}
 		notifier.Settings()

@@ -6,25 +6,25 @@ import (
 	"log/slog"
 	"net"
 
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/engine"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/httpapi"
 	"github.com/forgequeue/forgequeue/core/internal/installation"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/publish"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/shared/build"
 	"github.com/forgequeue/forgequeue/shared/httpserver"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
-// engine is what serves the jobs of one cell: its pool, lanes, flushes, and duties.
-type engine struct {
-	dispatcher *dispatch.Dispatcher
-	server     *httpapi.Server
+// cellEngine is what serves the jobs of one cell: its engine, server and duties.
+type cellEngine struct {
+	engine *engine.Engine
+	server *httpapi.Server
 	// duties and push run until their context ends, last is done after them.
 	duties []func(context.Context) error
 	push   func(context.Context)
@@ -45,25 +45,21 @@ type engineOptions struct {
 }
 
 // newEngine builds the parts; it runs none.
-func newEngine(ctx context.Context, o engineOptions) (*engine, error) {
+func newEngine(ctx context.Context, o engineOptions) (*cellEngine, error) {
 	store, log, notifier := o.store, o.log, o.notifier
-	var dispatcher *dispatch.Dispatcher
-	meters := newMeters(o.registry, store.Connections, func() metrics.Flushes { return dispatcher.Flushes() })
-	// The dispatcher kicks these two duties, which are made with the dispatcher.
-	var promote, schedules *sweep.Duty
-	scheduled := func() { promote.Kick() }
-	dispatcher = dispatch.New(dispatch.Options{
-		Store: store, Metrics: meters.jobs, Logger: log, Publish: notifier.Ready, PublishEnded: notifier.Ended, PublishSettings: notifier.Settings, PublishLeft: notifier.Left,
-		Scheduled: scheduled, ScheduleChanged: func() { schedules.Kick() }, MaxRunning: o.cfg.MaxRunning, Tracer: o.tracing.Tracer(),
+	var made *engine.Engine
+	meters := newMeters(o.registry, store.Connections, func() metrics.Flushes { return made.Flushes() })
+	made = engine.New(engine.Options{
+		Store: store, Metrics: meters.jobs, Logger: log, MaxRunning: o.cfg.MaxRunning, Tracer: o.tracing.Tracer(),
+		Hints: publish.Hints{Ready: notifier.Ready, Ended: notifier.Ended, Settings: notifier.Settings, Left: notifier.Left},
 	})
-	store.OnNewPrimary(dispatcher.NewPrimary)
-	duties := sweep.New(store, dispatcher, scheduled, meters.jobs, log)
-	promote, schedules = duties.Promote(), duties.Schedules()
+	store.OnNewPrimary(made.Publisher.NewPrimary)
+	duties := sweep.New(store, made, meters.jobs, log)
 	// Before the first call: core may have been down for longer than daysAhead.
 	if err := store.Retention.MakePartitions(ctx); err != nil {
 		log.WarnContext(ctx, "partitions could not be made yet", "error", err)
 	}
-	if err := dispatcher.Refresh(ctx); err != nil {
+	if err := made.Publisher.Refresh(ctx); err != nil {
 		log.WarnContext(ctx, "lanes are not known yet", "error", err)
 	}
 	pages, err := o.cfg.pageKeys()
@@ -71,7 +67,7 @@ func newEngine(ctx context.Context, o engineOptions) (*engine, error) {
 		return nil, err
 	}
 	server := &httpapi.Server{
-		Store: store, Dispatcher: dispatcher, Hints: notifier, Verifier: o.cfg.verifier(), Logger: log, Draining: o.draining,
+		Store: store, Engine: made, Hints: notifier, Verifier: o.cfg.verifier(), Logger: log, Draining: o.draining,
 		Tracer: o.tracing.Tracer(), Bodies: httpapi.NewBodies(bodyMemory()), Pages: pages,
 	}
 	pusher, err := newPusher(o.cfg, log, o.tracing, server, meters.push)
@@ -79,7 +75,7 @@ func newEngine(ctx context.Context, o engineOptions) (*engine, error) {
 		return nil, err
 	}
 	stats, rollUp := duties.Stats()
-	table := append(dutyTable(duties, store, meters.depths), promote, schedules, stats, rollUp)
+	table := append(dutyTable(duties, store, meters.depths), stats, rollUp)
 	last := []func(context.Context) error{func(ctx context.Context) error {
 		_, err := stats.RunOnce(ctx)
 		return err
@@ -91,15 +87,15 @@ func newEngine(ctx context.Context, o engineOptions) (*engine, error) {
 	}
 	runs := []func(context.Context) error{
 		store.WatchPrimary,
-		dispatcher.Run,
+		made.Run,
 		func(ctx context.Context) error {
-			return notifier.Run(ctx, listener(dispatcher))
+			return notifier.Run(ctx, listener(made))
 		},
 	}
 	for _, duty := range table {
 		runs = append(runs, duty.Run)
 	}
-	return &engine{dispatcher: dispatcher, server: server, duties: runs, push: pusher, last: func(ctx context.Context) {
+	return &cellEngine{engine: made, server: server, duties: runs, push: pusher, last: func(ctx context.Context) {
 		for _, do := range last {
 			if err := do(ctx); err != nil {
 				log.WarnContext(ctx, "the last reports of this core are lost", "error", err)
@@ -109,8 +105,8 @@ func newEngine(ctx context.Context, o engineOptions) (*engine, error) {
 }
 
 // listener is what hints of other cores do here.
-func listener(d *dispatch.Dispatcher) hints.Listener {
-	return hints.Listener{Ready: d.WakeHere, Settings: d.RefreshSoon, Ended: func(ids []uuid.UUID) { d.Changed(ids...) }, Left: d.WorkerLeft}
+func listener(e *engine.Engine) hints.Listener {
+	return hints.Listener{Ready: e.Publisher.WakeHere, Settings: e.Publisher.RefreshSoon, Ended: e.Watches.Wake, Left: e.Claims.WorkerLeft}
 }
 
 // dutyTable lists the background duties that nothing else of the engine knows.
@@ -126,6 +122,8 @@ func dutyTable(d sweep.Duties, store *cell.Cell, depths *metrics.Depths) []*swee
 		d.Removals(),
 		reap,
 		contact,
+		d.Promote(),
+		d.Schedules(),
 		d.Deadlines(),
 		d.Workers(),
 		d.Partitions(),

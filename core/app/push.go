@@ -36,16 +36,15 @@ func newPusher(cfg Config, log *slog.Logger, tracing *telemetry.Tracing, server 
 		return nil, fmt.Errorf("core: FORGEQUEUE_PUSH_SECRETS_KEY: %w", err)
 	}
 	server.Seals, server.Guard, server.Brokers = keys, guard, cfg.Brokers
-	pushed, _ := server.Dispatcher.PushQueues(-1)
+	pushed, _ := server.Engine.Cached.Lanes.PushSettings(-1)
 	if err := checkTargets(pushed, cfg.Brokers); err != nil {
 		return nil, err
 	}
 	executor := push.New(push.Options{
-		Dispatcher: server.Dispatcher, Store: server.Store, Keys: keys, Outbound: outbound.Options{Guard: guard}, Brokers: cfg.Brokers,
+		Engine: server.Engine, Store: server.Store, Keys: keys, Outbound: outbound.Options{Guard: guard}, Brokers: cfg.Brokers,
 		Metrics: counted, Logger: log, Tracer: tracing.Tracer(), Grace: cfg.Grace, InFlight: cfg.PushInFlight,
 	})
-	server.Dispatcher.ShowBreakers(executor.Breaker)
-	server.Dispatcher.ProbeBreakers(executor.Probe)
+	server.Engine.Cached.Breakers.Show(executor.Breaker, executor.Probe)
 	return func(ctx context.Context) {
 		if err := executor.Run(ctx); err != nil {
 			log.ErrorContext(ctx, "pushing has ended", "error", err)

@@ -103,7 +103,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 	}
 	return door{
 		cfg: cfg, log: log, registry: registry, public: public, private: private, draining: &draining,
-		handler: e.server.Handler(registry), duties: e.duties, push: e.push, drain: e.dispatcher.Drain, last: e.last,
+		handler: e.server.Handler(registry), duties: e.duties, push: e.push, drain: e.engine.Drain, last: e.last,
 	}.serve(ctx)
 }
 

@@ -33,7 +33,7 @@ func TestAChildWaitsForAllOfItsParents(t *testing.T) {
 	}
 	f.complete(second)
 	released := f.followUp()
-	if len(released.Unblocked) != 1 || released.Unblocked[0].ID != child || released.Unblocked[0].State != job.Queued {
+	if len(released.Unblocked) != 1 || released.Unblocked[0].ID != child || released.Unblocked[0].Verdict.State != job.Queued {
 		t.Fatalf("released %+v", released)
 	}
 	got = f.Get(child)

@@ -39,16 +39,24 @@ func (f *fixture) one(change ...func(*submit.NewJob)) uuid.UUID {
 	return f.Submit(f.Job(change...))[0]
 }
 
+// followed are the children that follow-ups have changed.
+type followed struct{ Unblocked, Cancelled []jobs.Change }
+
 // followUp works off all follow-ups of the tenant.
-func (f *fixture) followUp() (all jobs.Followed) {
+func (f *fixture) followUp() (all followed) {
 	f.Helper()
 	for {
 		step, err := f.Store.Jobs.FollowUp(f.Context(), f.Tenant)
 		if err != nil {
 			f.Fatal(err)
 		}
-		all.Unblocked = append(all.Unblocked, step.Unblocked...)
-		all.Cancelled = append(all.Cancelled, step.Cancelled...)
+		for _, one := range step.Changes {
+			if one.Event == job.Unblock {
+				all.Unblocked = append(all.Unblocked, one)
+			} else {
+				all.Cancelled = append(all.Cancelled, one)
+			}
+		}
 		if step.Done == 0 && !step.More {
 			return all
 		}

@@ -266,6 +266,6 @@ func (d *Divider) cellAndTypesOf(ctx context.Context, key *api.HopKey) error {
 	}
 	through, leave := d.Cells[cell].Gate.Through(ctx)
 	defer leave()
-	key.TypesVersion, err = routes.server.Dispatcher.TypesVersionOf(through, owner)
+	key.TypesVersion, err = routes.server.Engine.Cached.TypesVersionOf(through, owner)
 	return err
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/claims"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -41,7 +41,7 @@ func (s *Server) claimJobs(ctx context.Context, body []byte) (response, error) {
 				claimed.Jobs, err = s.claimedJobs(ctx, leased[i])
 			}
 			if err != nil { // what is leased would not arrive whole
-				s.Dispatcher.GiveBack(ctx, leased[i])
+				s.Engine.Claims.GiveBack(ctx, leased[i])
 				leased[i], claimed.Jobs = nil, []api.ClaimedJob{}
 			}
 			results[i] = result(ctx, &items[i], &claimed, err)
@@ -50,7 +50,7 @@ func (s *Server) claimJobs(ctx context.Context, body []byte) (response, error) {
 	group.Wait()
 	return response{value: api.Results[api.ClaimResponse]{Results: results}, unsent: func() {
 		for i := range leased {
-			s.Dispatcher.GiveBack(ctx, leased[i])
+			s.Engine.Claims.GiveBack(ctx, leased[i])
 		}
 	}}, nil
 }
@@ -91,12 +91,12 @@ func (s *Server) claim(ctx context.Context, item api.Item[api.ClaimRequest]) ([]
 	if fields := request.Validate(); len(fields) > 0 {
 		return nil, problem.Invalid(fields...)
 	}
-	call := dispatch.ClaimCall{Owner: owner, WorkerID: request.WorkerID, Queues: request.Queues, Types: request.Types, Tags: request.Tags, Max: 1}
+	call := claims.Call{Owner: owner, WorkerID: request.WorkerID, Queues: request.Queues, Types: request.Types, Tags: request.Tags, Max: 1}
 	if request.Max != nil {
 		call.Max = *request.Max
 	}
 	if request.WaitMS != nil && !s.Draining() {
 		call.Wait = time.Duration(*request.WaitMS) * time.Millisecond
 	}
-	return s.Dispatcher.Claim(ctx, call)
+	return s.Engine.Claims.Claim(ctx, call)
 }

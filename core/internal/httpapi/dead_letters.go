@@ -3,12 +3,14 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
+	"github.com/forgequeue/forgequeue/core/internal/publish"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -43,7 +45,7 @@ func (s *Server) redriveJob(ctx context.Context, owner tenant.ID, item api.Item[
 	if err != nil {
 		return api.JobSummary{}, err
 	}
-	redriven := s.Dispatcher.Redrive(ctx, owner, item.Principal.User, []uuid.UUID{id})[0]
+	redriven := s.Engine.Submits.Redrive(ctx, owner, item.Principal.User, []uuid.UUID{id})[0]
 	if redriven.Err != nil {
 		return api.JobSummary{}, redriven.Err
 	}
@@ -72,7 +74,7 @@ func (s *Server) redriveDeadLetters(ctx context.Context, owner tenant.ID, item a
 	case item.Request.DryRun:
 		return s.matched(ctx, owner, item.Principal.User, ids)
 	}
-	return json.Marshal(redriveResponse(ctx, s.Dispatcher.Redrive(ctx, owner, item.Principal.User, ids)))
+	return json.Marshal(redriveResponse(ctx, s.Engine.Submits.Redrive(ctx, owner, item.Principal.User, ids)))
 }
 
 func redriveResponse(ctx context.Context, all []deadletter.Redriven) api.DeadLetterResponse {
@@ -110,7 +112,8 @@ func (s *Server) discardDeadLetters(ctx context.Context, owner tenant.ID, item a
 	case item.Request.DryRun:
 		return s.matched(ctx, owner, item.Principal.User, ids)
 	}
-	gone, err := s.Dispatcher.Discard(ctx, owner, item.Principal.User, ids)
+	gone, err := s.Store.DeadLetters.Discard(ctx, owner, item.Principal.User, ids)
+	s.Engine.Publisher.Publish(ctx, publish.Changes{Deleted: slices.Collect(maps.Keys(gone)), Discarded: len(gone)})
 	if err != nil {
 		return nil, err
 	}

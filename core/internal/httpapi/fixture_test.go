@@ -24,7 +24,8 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/broker"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/engine"
+	"github.com/forgequeue/forgequeue/core/internal/engine/enginetest"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/httpapi"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
@@ -43,7 +44,7 @@ type fixture struct {
 	*testing.T
 	url      string
 	store    *cell.Cell
-	d        *dispatch.Dispatcher
+	d        *enginetest.Core
 	core     *httpapi.Server
 	handler  http.Handler
 	server   *httptest.Server
@@ -81,9 +82,9 @@ func newFixture(t *testing.T) *fixture {
 	f.behind = celltest.Connect(t, f.url)
 	f.logger = slog.New(slog.NewTextHandler(&f.log, nil))
 	registry := prometheus.NewRegistry()
-	f.d = dispatch.New(dispatch.Options{Store: f.store, Metrics: metrics.NewJobs(registry), Logger: f.logger})
+	f.d = enginetest.NewCore(engine.Options{Store: f.store, Metrics: metrics.NewJobs(registry), Logger: f.logger})
 	server := &httpapi.Server{
-		Store: f.store, Dispatcher: f.d, Hints: hints.New(f.store.Identity, nil, f.logger), Logger: f.logger, Draining: f.draining.Load,
+		Store: f.store, Engine: f.d.Engine, Hints: hints.New(f.store.Identity, nil, f.logger), Logger: f.logger, Draining: f.draining.Load,
 		Verifier: verifier(), Brokers: broker.Protocols{rabbitmq.Protocol(), nats.Protocol(), kafka.Protocol()}, Seals: seals(t), Bodies: httpapi.NewBodies(1 << 30), Pages: seals(t),
 	}
 	f.core, f.handler = server, server.Handler(registry)

@@ -17,11 +17,11 @@ import (
 func (s *Server) heartbeat(ctx context.Context, owner tenant.ID, item api.Item[api.HopHeartbeatRequest]) (api.HeartbeatResponse, error) {
 	request := &item.Request
 	// The worker first: a dead one must register before its leases count again.
-	status, err := s.Dispatcher.BeatWorker(ctx, owner, request.WorkerID)
+	worker, err := s.Store.Workers.Beat(ctx, owner, request.WorkerID)
 	if err != nil {
 		return api.HeartbeatResponse{}, err
 	}
-	response := api.HeartbeatResponse{Status: status, Leases: make([]api.LeaseStatus, len(request.Leases))}
+	response := api.HeartbeatResponse{Status: worker.Status, Leases: make([]api.LeaseStatus, len(request.Leases))}
 	var reports []jobs.Report
 	var places []int
 	for i, lease := range request.Leases {
@@ -32,7 +32,7 @@ func (s *Server) heartbeat(ctx context.Context, owner tenant.ID, item api.Item[a
 		}
 		reports, places = append(reports, jobs.Report{Lease: parsed, Progress: lease.Progress, Checkpoint: lease.Checkpoint}), append(places, i)
 	}
-	statuses, err := s.Dispatcher.Heartbeat(ctx, reports)
+	statuses, err := s.Engine.Claims.Heartbeat(ctx, reports)
 	if err != nil {
 		return api.HeartbeatResponse{}, err
 	}

@@ -5,10 +5,14 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/publish"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/watch"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/google/uuid"
 )
 
 // getJob reads a job, payload and result included.
@@ -67,8 +71,12 @@ func (s *Server) cancelJob(ctx context.Context, owner tenant.ID, item api.Item[a
 	if err != nil {
 		return api.HopCancelResponse{}, err
 	}
-	summary, requested, err := s.Dispatcher.Cancel(ctx, owner, item.Principal.User, id)
-	return api.HopCancelResponse{Job: summary, Requested: requested}, err
+	summary, did, err := s.Store.Jobs.Cancel(ctx, owner, item.Principal.User, id)
+	if err != nil {
+		return api.HopCancelResponse{}, err
+	}
+	s.Engine.Publisher.Publish(ctx, publish.Cancelled(owner, &summary, id, did))
+	return api.HopCancelResponse{Job: summary, Requested: did == jobs.CancelRequested}, nil
 }
 
 // deleteJob deletes an ended job, with its attempts. Jobs that a dead letter holds are cancelled.
@@ -80,7 +88,16 @@ func (s *Server) deleteJob(ctx context.Context, owner tenant.ID, item api.Item[a
 	if err != nil {
 		return struct{}{}, err
 	}
-	return struct{}{}, s.Dispatcher.DeleteJob(ctx, owner, item.Principal.User, id)
+	state, err := s.Store.Jobs.DeleteJob(ctx, owner, item.Principal.User, id)
+	if err != nil {
+		return struct{}{}, err
+	}
+	deleted := publish.Changes{Deleted: []uuid.UUID{id}}
+	if state == job.DeadLetter {
+		deleted.Discarded = 1
+	}
+	s.Engine.Publisher.Publish(ctx, deleted)
+	return struct{}{}, nil
 }
 
 // waitForJob waits until a job changes. The answer after `wait_ms` (25 s at most) is the job as it is.
@@ -94,7 +111,7 @@ func (s *Server) waitForJob(ctx context.Context, owner tenant.ID, item api.Item[
 		return api.Job{}, err
 	}
 	wait := min(time.Duration(item.Request.WaitMS)*time.Millisecond, api.MaxWait)
-	return s.Dispatcher.WaitJob(ctx, watch.Call{
+	return s.Engine.Watches.Wait(ctx, watch.Call{
 		Tenant: owner, User: item.Principal.User, ID: id, Wait: max(wait, 0), Ended: item.Request.Ended, Seen: item.Request.Seen, Version: item.Request.Version,
 	})
 }
@@ -108,5 +125,5 @@ func (s *Server) explainJob(ctx context.Context, owner tenant.ID, item api.Item[
 	if err != nil {
 		return api.Explanation{}, err
 	}
-	return s.Dispatcher.Explain(ctx, owner, item.Principal.User, id, item.Request.Details)
+	return s.Engine.Explainer.Explain(ctx, owner, item.Principal.User, id, item.Request.Details)
 }

@@ -13,14 +13,14 @@ func (s *Server) listCaps(ctx context.Context, owner tenant.ID, item api.Item[ap
 	if bound := item.Principal.User; bound != "" {
 		user = bound
 	}
-	used, err := s.Dispatcher.CapUse(ctx, owner, user)
+	used, err := s.Engine.Cached.CapUse(ctx, owner, user)
 	return api.HopCapsResponse{Caps: used}, err
 }
 
 // limitsChanged puts changed limits in force at once: here by reading them, in other cores
 // and in gateways by a hint. Those that miss the hint find the change when they next poll.
 func (s *Server) limitsChanged(ctx context.Context, changed api.LimitsChanged) {
-	if err := s.Dispatcher.Refresh(ctx); err != nil {
+	if err := s.Engine.Publisher.Refresh(ctx); err != nil {
 		s.Logger.WarnContext(ctx, "changed limits are not in force yet", "error", err)
 	}
 	s.Hints.Settings()

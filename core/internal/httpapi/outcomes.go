@@ -67,7 +67,7 @@ func (s *Server) end(ctx context.Context, owner tenant.ID, sent []api.OutcomeReq
 		}
 		endings, places = append(endings, ending(lease, &sent[i])), append(places, i)
 	}
-	for i, ended := range s.Dispatcher.End(ctx, endings) {
+	for i, ended := range s.Engine.Claims.End(ctx, endings) {
 		results[places[i]] = outcomeResult(ctx, places[i], ended.Outcome, ended.Err)
 	}
 }

@@ -20,7 +20,8 @@ const secretBytes = 32
 // to the request that makes or replaces it, and in no other.
 func (s *Server) storeQueue(ctx context.Context, owner tenant.ID, request *api.HopQueuePutRequest) (api.Queue, error) {
 	if request.Push == nil {
-		return s.Dispatcher.PutQueue(ctx, owner, request.Name, request.QueueRequest)
+		shown, _, err := s.putSettings(ctx, owner, request, queues.NewSecret{})
+		return shown, err
 	}
 	broker, field := s.judgePush(request.Push)
 	if field != nil {
@@ -41,11 +42,24 @@ func (s *Server) storeQueue(ctx context.Context, owner tenant.ID, request *api.H
 		secret = new(drawSecret())
 	}
 	stored.Sealed = s.Seals.Seal([]byte(*secret), key.SecretPlace())
-	shown, taken, err := s.Dispatcher.PutPushQueue(ctx, owner, request.Name, request.QueueRequest, stored)
+	shown, taken, err := s.putSettings(ctx, owner, request, stored)
 	if err == nil && taken && shown.Settings.Push != nil {
 		shown.Settings.Push.Secret = secret
 	}
 	return shown, err
+}
+
+// putSettings stores a queue's settings, and says whether the new secret is now its secret. They are in force here at
+// once, in other cores within a refresh, or at once with Redis.
+func (s *Server) putSettings(ctx context.Context, owner tenant.ID, request *api.HopQueuePutRequest, secret queues.NewSecret) (shown api.Queue, taken bool, err error) {
+	if taken, err = s.Store.Queues.PutPush(ctx, owner, request.Name, request.QueueRequest, secret); err != nil {
+		return shown, false, err
+	}
+	if err := s.Engine.Publisher.SettingsChanged(ctx); err != nil {
+		return shown, taken, err
+	}
+	shown, err = s.Engine.Explainer.Queue(ctx, owner, request.Name)
+	return shown, taken, err
 }
 
 // judgePush says why a well-formed target is refused. The broker is nil where the target is none.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -18,7 +19,7 @@ import (
 func (s *Server) listQueues(ctx context.Context, owner tenant.ID, item api.Item[api.HopQueuesRequest]) (api.Page[api.Queue], error) {
 	of := listingOf(api.HopQueues, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, byText, func(q api.Queue) string { return q.Name }, func(after string, limit int) ([]api.Queue, error) {
-		return s.Dispatcher.Queues(ctx, owner, queues.Page{After: after, Size: limit, CountTogether: max(item.Request.DepthBudget, 0)})
+		return s.Engine.Explainer.Queues(ctx, owner, queues.Page{After: after, Size: limit, CountTogether: max(item.Request.DepthBudget, 0)})
 	})
 }
 
@@ -27,7 +28,7 @@ func (s *Server) listQueues(ctx context.Context, owner tenant.ID, item api.Item[
 //	@x-problems  ["not_found"]
 //	@x-example-queue {"name": "default"}
 func (s *Server) getQueue(ctx context.Context, owner tenant.ID, item api.Item[api.HopQueueRequest]) (api.Queue, error) {
-	return s.Dispatcher.Queue(ctx, owner, item.Request.Name)
+	return s.Engine.Explainer.Queue(ctx, owner, item.Request.Name)
 }
 
 // putQueue creates a queue, or replaces all of its settings. The secret of one in push mode is in this
@@ -70,7 +71,16 @@ func (s *Server) pauseQueue(ctx context.Context, owner tenant.ID, item api.Item[
 	if _, err := s.Store.Queues.Mode(ctx, owner, item.Request.Name); err != nil {
 		return api.Queue{}, err
 	}
-	return s.Dispatcher.PauseQueue(ctx, owner, item.Request.Name, item.Request.Paused)
+	if err := s.Store.Queues.Pause(ctx, owner, item.Request.Name, item.Request.Paused); err != nil {
+		return api.Queue{}, err
+	}
+	if err := s.Engine.Publisher.SettingsChanged(ctx); err != nil {
+		return api.Queue{}, err
+	}
+	if !item.Request.Paused {
+		s.Engine.Publisher.WakeQueue(tenant.QueueKey{Tenant: owner, Name: item.Request.Name})
+	}
+	return s.Engine.Explainer.Queue(ctx, owner, item.Request.Name)
 }
 
 // probeQueue makes the open breaker of a queue in push mode half-open, in every core. Where it is closed
@@ -89,7 +99,23 @@ func (s *Server) probeQueue(ctx context.Context, owner tenant.ID, item api.Item[
 	if mode != api.ModePush {
 		return api.Queue{}, problem.New(problem.InvalidRequest, "The queue is not in push mode: workers claim its jobs, and there is no destination to try.")
 	}
-	return s.Dispatcher.ProbeQueue(ctx, owner, item.Request.Name)
+	done := audit.Event{Tenant: &owner, Action: api.AuditQueueProbe, Object: item.Request.Name}
+	if err := s.probeDestination(ctx, tenant.QueueKey{Tenant: owner, Name: item.Request.Name}, done); err != nil {
+		return api.Queue{}, err
+	}
+	return s.Engine.Explainer.Queue(ctx, owner, item.Request.Name)
+}
+
+// probeDestination lets the next calls of a destination through, although its breaker is open: here at once, in other
+// cores within a refresh, or at once with Redis.
+func (s *Server) probeDestination(ctx context.Context, key tenant.QueueKey, done audit.Event) error {
+	probes, err := s.Store.Queues.Probe(ctx, key.Tenant, key.Name, done)
+	if err != nil {
+		return err
+	}
+	s.Hints.Settings()
+	s.Engine.Cached.Breakers.Probe(key, probes)
+	return nil
 }
 
 // deleteQueue deletes an empty queue, with its settings and lanes. A repeat changes nothing.
@@ -100,5 +126,9 @@ func (s *Server) deleteQueue(ctx context.Context, owner tenant.ID, item api.Item
 	if !api.ValidName(item.Request.Name) {
 		return struct{}{}, store.ErrNotFound
 	}
-	return struct{}{}, s.Dispatcher.DeleteQueue(ctx, owner, item.Request.Name)
+	if err := s.Store.Queues.Delete(ctx, owner, item.Request.Name); err != nil {
+		return struct{}{}, err
+	}
+	// A job that another core stores meanwhile may have a setting of the queue.
+	return struct{}{}, s.Engine.Publisher.SettingsChanged(ctx)
 }

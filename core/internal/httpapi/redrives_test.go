@@ -54,7 +54,7 @@ func TestRedriveByFilter(t *testing.T) {
 			t.Errorf("%+v: %+v", test.who, groups)
 		}
 	}
-	redriver := sweep.New(f.store, f.d, nil, metrics.NewJobs(prometheus.NewRegistry()), f.logger).Redrives()
+	redriver := sweep.New(f.store, f.d.Engine, metrics.NewJobs(prometheus.NewRegistry()), f.logger).Redrives()
 	bobs := decode[api.Redrive](f, byFilter(f, bob, api.HopDeadLetterRedrive, false))
 	all := decode[api.Redrive](f, byFilter(f, key, api.HopDeadLetterDiscard, false))
 	for _, made := range []api.Redrive{bobs, all} {
@@ -121,7 +121,7 @@ func TestRedriveWithACanary(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	redriver := sweep.New(f.store, f.d, nil, metrics.NewJobs(prometheus.NewRegistry()), f.logger).Redrives()
+	redriver := sweep.New(f.store, f.d.Engine, metrics.NewJobs(prometheus.NewRegistry()), f.logger).Redrives()
 	made := decode[api.Redrive](f, one[json.RawMessage](f, api.HopDeadLetterRedrive, f.tenant, request(1, 1)))
 	celltest.Eventually(f, "the sample to be queued", func() bool {
 		if _, err := redriver.RunOnce(t.Context()); err != nil {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submits"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -32,43 +32,43 @@ func (s *Server) rerunJobs(ctx context.Context, items []api.Item[api.HopRerunReq
 	return results
 }
 
-func (s *Server) rerunJob(ctx context.Context, item *api.Item[api.HopRerunRequest]) dispatch.SubmitAnswer {
+func (s *Server) rerunJob(ctx context.Context, item *api.Item[api.HopRerunRequest]) submits.Answer {
 	call, err := rerunCall(item)
 	if err != nil {
-		return dispatch.SubmitAnswer{Err: err}
+		return submits.Answer{Err: err}
 	}
-	answer := s.Dispatcher.Rerun(ctx, call)
+	answer := s.Engine.Submits.Rerun(ctx, call)
 	if call.Idempotency != nil && (errors.Is(answer.Err, store.ErrNotFound) || errors.Is(answer.Err, jobs.ErrLive)) {
 		// a repeat gets the first answer, also after the job was forgotten, or redriven
 		call.Refused = []*problem.Problem{asProblem(ctx, answer.Err)}
-		return s.Dispatcher.Submit(ctx, []dispatch.SubmitCall{call})[0]
+		return s.Engine.Submits.Submit(ctx, []submits.Call{call})[0]
 	}
 	return answer
 }
 
 // rerunCall reads an item. What the gateway has validated is validated again, see submitCall.
-func rerunCall(item *api.Item[api.HopRerunRequest]) (dispatch.SubmitCall, error) {
+func rerunCall(item *api.Item[api.HopRerunRequest]) (submits.Call, error) {
 	request := &item.Request
 	owner, err := ofTenant(item.Principal)
 	if err != nil {
-		return dispatch.SubmitCall{}, err
+		return submits.Call{}, err
 	}
 	of, err := jobID(request.JobID)
 	if err != nil {
-		return dispatch.SubmitCall{}, err
+		return submits.Call{}, err
 	}
 	id, err := uuid.Parse(request.ID)
 	if err != nil {
-		return dispatch.SubmitCall{}, problem.New(problem.InvalidRequest, "id must be a UUID.")
+		return submits.Call{}, problem.New(problem.InvalidRequest, "id must be a UUID.")
 	}
 	now := time.Now()
 	if err := checkID(id, now); err != nil {
-		return dispatch.SubmitCall{}, err
+		return submits.Call{}, err
 	}
 	if fields := request.Job.Validate(now); len(fields) > 0 {
-		return dispatch.SubmitCall{}, problem.Invalid(fields...)
+		return submits.Call{}, problem.Invalid(fields...)
 	}
-	call := dispatch.SubmitCall{
+	call := submits.Call{
 		Tenant: owner, User: item.Principal.User, IDs: []uuid.UUID{id}, Jobs: []api.SubmitRequest{request.Job.SubmitRequest}, RerunOf: &of, Render: renderSubmit,
 		CorrelationID: item.CorrelationID, Traceparent: item.Traceparent,
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
+	"github.com/forgequeue/forgequeue/core/internal/submits"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -32,7 +32,11 @@ func (s *Server) putSchedule(ctx context.Context, owner tenant.ID, item api.Item
 	if bound := item.Principal.User; bound != "" && (request.Job.User == nil || *request.Job.User != bound) {
 		return api.Schedule{}, problem.New(problem.Forbidden, "The key is bound to a user, and the schedule's job names another user, or none.")
 	}
-	return s.Dispatcher.PutSchedule(ctx, owner, item.Principal.User, request.Name, request.ScheduleRequest)
+	shown, err := s.Store.Schedules.PutSchedule(ctx, owner, item.Principal.User, request.Name, request.ScheduleRequest)
+	if err == nil {
+		s.Engine.Publisher.Schedules.Kick()
+	}
+	return shown, err
 }
 
 // getSchedule reads a schedule: its settings, its next ticks and its last run.
@@ -64,7 +68,11 @@ func (s *Server) deleteSchedule(ctx context.Context, owner tenant.ID, item api.I
 //	@x-problems  ["not_found"]
 //	@x-example-pause {"name": "nightly", "paused": true}
 func (s *Server) pauseSchedule(ctx context.Context, owner tenant.ID, item api.Item[api.HopSchedulePauseRequest]) (api.Schedule, error) {
-	return s.Dispatcher.PauseSchedule(ctx, owner, item.Principal.User, item.Request.Name, item.Request.Paused)
+	shown, err := s.Store.Schedules.PauseSchedule(ctx, owner, item.Principal.User, item.Request.Name, item.Request.Paused)
+	if err == nil {
+		s.Engine.Publisher.Schedules.Kick()
+	}
+	return shown, err
 }
 
 // listScheduleRuns lists a schedule's runs, newest first.
@@ -91,7 +99,7 @@ func (s *Server) triggerSchedules(ctx context.Context, items []api.Item[api.HopS
 	for i := range items {
 		ctx, span := itemSpan(ctx, &items[i])
 		answer, err := s.triggerSchedule(audit.WithActor(ctx, actor(items[i].Principal)), &items[i])
-		results[i] = submitResult(ctx, &items[i], &dispatch.SubmitAnswer{Answer: answer, Err: err})
+		results[i] = submitResult(ctx, &items[i], &submits.Answer{Answer: answer, Err: err})
 		endSpan(span, &results[i])
 	}
 	return results
@@ -102,7 +110,7 @@ func (s *Server) triggerSchedule(ctx context.Context, item *api.Item[api.HopSche
 	if err != nil {
 		return submit.Answer{}, err
 	}
-	call := dispatch.TriggerCall{
+	call := submits.TriggerCall{
 		Tenant: owner, User: item.Principal.User, Name: item.Request.Name, Render: renderSubmit,
 		CorrelationID: item.CorrelationID, Traceparent: item.Traceparent,
 	}
@@ -117,5 +125,5 @@ func (s *Server) triggerSchedule(ctx context.Context, item *api.Item[api.HopSche
 			return submit.Answer{}, err
 		}
 	}
-	return s.Dispatcher.TriggerSchedule(ctx, &call)
+	return s.Engine.Submits.TriggerSchedule(ctx, &call)
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/broker"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/engine"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
@@ -27,11 +27,11 @@ import (
 
 // Server answers gateways.
 type Server struct {
-	Store      *cell.Cell
-	Dispatcher *dispatch.Dispatcher
-	Hints      *hints.Hints
-	Verifier   identity.Verifier
-	Logger     *slog.Logger
+	Store    *cell.Cell
+	Engine   *engine.Engine
+	Hints    *hints.Hints
+	Verifier identity.Verifier
+	Logger   *slog.Logger
 	// Seals encrypts the secrets of queues in push mode; nil where there are no such queues.
 	Seals *seal.Keys
 	// Pages seals the page tokens of lists. All cores have the same keys.

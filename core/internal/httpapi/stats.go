@@ -35,7 +35,7 @@ func (s *Server) readLimitStats(ctx context.Context, owner tenant.ID, item api.I
 //
 //	@x-example-tenant {"uses": [{"limit": "tenant-requests", "used": 480, "allowed": 60000}]}
 func (s *Server) recordLimitUses(_ context.Context, owner tenant.ID, item api.Item[api.HopLimitUsesRequest]) (struct{}, error) {
-	s.Dispatcher.RecordUses(owner, item.Request.Uses)
+	s.Engine.Stats.RecordUses(owner, item.Request.Uses)
 	return struct{}{}, nil
 }
 

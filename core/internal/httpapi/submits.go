@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
+	"github.com/forgequeue/forgequeue/core/internal/submits"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -26,7 +26,7 @@ import (
 //	@x-example-single {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "jobs": [{"type": "hash.sha256", "payload": {"text": "hello"}}]}
 func (s *Server) submitJobs(ctx context.Context, items []api.Item[api.HopSubmitRequest]) []api.Result[api.HopSubmitResponse] {
 	results := make([]api.Result[api.HopSubmitResponse], len(items))
-	calls := make([]dispatch.SubmitCall, 0, len(items))
+	calls := make([]submits.Call, 0, len(items))
 	places := make([]int, 0, len(items))
 	spans := itemSpans(ctx, items)
 	for i := range items {
@@ -40,7 +40,7 @@ func (s *Server) submitJobs(ctx context.Context, items []api.Item[api.HopSubmitR
 		}
 		calls, places = append(calls, call), append(places, i)
 	}
-	for i, answer := range s.Dispatcher.Submit(ctx, calls) {
+	for i, answer := range s.Engine.Submits.Submit(ctx, calls) {
 		results[places[i]] = submitResult(ctx, &items[places[i]], &answer)
 	}
 	for i, span := range spans {
@@ -57,18 +57,18 @@ func (s *Server) submitJobs(ctx context.Context, items []api.Item[api.HopSubmitR
 //     value that a column or an index refuses, or that a later statement or a Go duration
 //     cannot hold, so there is no second, shorter list of rules. It looks at the payload's length
 //     only, and costs little beside the decoding of the job.
-func submitCall(item *api.Item[api.HopSubmitRequest]) (dispatch.SubmitCall, error) {
+func submitCall(item *api.Item[api.HopSubmitRequest]) (submits.Call, error) {
 	request := &item.Request
 	owner, err := ofTenant(item.Principal)
 	if err != nil {
-		return dispatch.SubmitCall{}, err
+		return submits.Call{}, err
 	}
 	n := len(request.Jobs)
 	if n == 0 || n > api.MaxBatchJobs || len(request.IDs) != n || (!request.Batch && n != 1) ||
 		(request.Problems != nil && len(request.Problems) != n) {
-		return dispatch.SubmitCall{}, problem.New(problem.InvalidRequest, "ids, jobs and problems must run in parallel, 1 to 1000 of them.")
+		return submits.Call{}, problem.New(problem.InvalidRequest, "ids, jobs and problems must run in parallel, 1 to 1000 of them.")
 	}
-	call := dispatch.SubmitCall{
+	call := submits.Call{
 		Tenant: owner, User: item.Principal.User, IDs: make([]uuid.UUID, n), Jobs: request.Jobs, Refused: request.Problems,
 		Batch: request.Batch, Atomic: request.Atomic, Shared: item.Shared, Render: renderSubmit,
 		CorrelationID: item.CorrelationID, Traceparent: item.Traceparent,
@@ -115,7 +115,7 @@ func idempotencyOf(given *api.Idempotency) (*submit.Idempotency, error) {
 }
 
 // submitResult is the result of one item.
-func submitResult[Req any](ctx context.Context, item *api.Item[Req], answer *dispatch.SubmitAnswer) api.Result[api.HopSubmitResponse] {
+func submitResult[Req any](ctx context.Context, item *api.Item[Req], answer *submits.Answer) api.Result[api.HopSubmitResponse] {
 	switch {
 	case answer.Alone:
 		return api.Result[api.HopSubmitResponse]{Status: http.StatusConflict, Alone: true}

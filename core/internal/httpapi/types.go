@@ -48,7 +48,7 @@ func (s *Server) putType(ctx context.Context, owner tenant.ID, item api.Item[api
 // typesChanged tells cores and gateways.
 func (s *Server) typesChanged(ctx context.Context, owner tenant.ID, version int64) {
 	s.Hints.TypesChanged(api.TypesChanged{Tenant: owner.String(), Version: version})
-	if err := s.Dispatcher.TypesChanged(ctx); err != nil {
+	if err := s.Engine.Publisher.TypesChanged(ctx); err != nil {
 		s.Logger.WarnContext(ctx, "changed types are known here only after the next refresh", "tenant", owner, "error", err)
 	}
 }
@@ -223,7 +223,7 @@ type resultOf struct {
 
 // resultsToCheck gives those results, of outcomes that complete a job, by tenant.
 func (s *Server) resultsToCheck(ctx context.Context, owner tenant.ID, sent []api.OutcomeRequest) (map[tenant.ID][]resultOf, error) {
-	if !s.Dispatcher.ChecksResults(owner) {
+	if !s.Engine.Cached.Limits.ChecksResults(owner) {
 		return nil, nil //nolint:nilnil // nothing is to be checked
 	}
 	places := map[uuid.UUID][]int{} // a job may be reported more than once
@@ -243,7 +243,7 @@ func (s *Server) resultsToCheck(ctx context.Context, owner tenant.ID, sent []api
 	byTenant := map[tenant.ID][]resultOf{}
 	for _, job := range running {
 		for _, place := range places[job.ID] {
-			if s.Dispatcher.ChecksResults(job.TenantID) {
+			if s.Engine.Cached.Limits.ChecksResults(job.TenantID) {
 				byTenant[job.TenantID] = append(byTenant[job.TenantID], resultOf{place, job.Type, sent[place].Result})
 			}
 		}
@@ -280,7 +280,7 @@ func (s *Server) checkResults(ctx context.Context, byTenant map[tenant.ID][]resu
 // checkResultsOf checks results of one tenant's jobs.
 func (s *Server) checkResultsOf(ctx context.Context, of tenant.ID, results []resultOf) ([][]jobtype.Mismatch, error) {
 	for range 3 { // a type may change meanwhile
-		set, err := s.types.Types(ctx, of.String(), s.Dispatcher.TypesVersion(of))
+		set, err := s.types.Types(ctx, of.String(), s.Engine.Cached.Limits.TypesVersion(of))
 		if err != nil {
 			return nil, err
 		}

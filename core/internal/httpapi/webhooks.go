@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -39,7 +40,7 @@ func (s *Server) putWebhook(ctx context.Context, owner tenant.ID, item api.Item[
 		return api.Webhook{}, problem.Invalid(problem.FieldError{Field: "url", Message: wrong})
 	}
 	secret := drawSecret()
-	shown, made, err := s.Dispatcher.PutWebhook(ctx, owner, request.Name, request.WebhookRequest, s.sealWebhook(owner, request.Name, secret))
+	shown, made, err := s.Engine.Submits.PutWebhook(ctx, owner, request.Name, request.WebhookRequest, s.sealWebhook(owner, request.Name, secret))
 	if err == nil && made {
 		shown.Secret = &secret
 	}
@@ -62,14 +63,14 @@ func (s *Server) sealWebhook(owner tenant.ID, name, secret string) []byte {
 //	@x-problems  ["not_found"]
 //	@x-example-webhook {"name": "billing"}
 func (s *Server) getWebhook(ctx context.Context, owner tenant.ID, item api.Item[api.HopWebhookRequest]) (api.Webhook, error) {
-	return s.Dispatcher.Webhook(ctx, owner, item.Request.Name)
+	return s.Engine.Submits.Webhook(ctx, owner, item.Request.Name)
 }
 
 // listWebhooks lists webhooks, by name.
 func (s *Server) listWebhooks(ctx context.Context, owner tenant.ID, item api.Item[api.HopPageRequest]) (api.Page[api.Webhook], error) {
 	of := listingOf(api.HopWebhookList, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, byText, func(one api.Webhook) string { return one.Name }, func(after string, limit int) ([]api.Webhook, error) {
-		return s.Dispatcher.Webhooks(ctx, owner, after, limit)
+		return s.Engine.Submits.Webhooks(ctx, owner, after, limit)
 	})
 }
 
@@ -78,7 +79,7 @@ func (s *Server) listWebhooks(ctx context.Context, owner tenant.ID, item api.Ite
 //	@x-problems  ["not_found"]
 //	@x-example-webhook {"name": "billing"}
 func (s *Server) deleteWebhook(ctx context.Context, owner tenant.ID, item api.Item[api.HopWebhookRequest]) (struct{}, error) {
-	return struct{}{}, s.Dispatcher.DeleteWebhook(ctx, owner, item.Request.Name)
+	return struct{}{}, s.Engine.Submits.DeleteWebhook(ctx, owner, item.Request.Name)
 }
 
 // rotateWebhookSecret gives a webhook a new secret. It is in this answer, and in no other. Calls are signed
@@ -92,7 +93,7 @@ func (s *Server) rotateWebhookSecret(ctx context.Context, owner tenant.ID, item 
 	}
 	name, secret := item.Request.Name, drawSecret()
 	place := tenant.QueueKey{Tenant: owner, Name: api.WebhookQueue(name)}.SecretPlace()
-	shown, err := s.Dispatcher.RotateWebhookSecret(ctx, owner, name, func(present, known []byte) ([]byte, error) {
+	shown, err := s.Engine.Submits.RotateWebhookSecret(ctx, owner, name, func(present, known []byte) ([]byte, error) {
 		if keyed := item.Request.Idempotency; keyed != nil {
 			// The secret follows from the key and from the one before: a repeat makes the same, and finds it there.
 			before, _, err := s.Seals.Open(known, place)
@@ -128,7 +129,7 @@ func (s *Server) testWebhook(ctx context.Context, owner tenant.ID, item api.Item
 			return api.JobSummary{}, err
 		}
 	}
-	return s.Dispatcher.TestWebhook(ctx, owner, item.Request.Name, id, keyed, renderSubmit)
+	return s.Engine.Submits.TestWebhook(ctx, owner, item.Request.Name, id, keyed, renderSubmit)
 }
 
 // probeWebhook makes the open breaker of a webhook half-open, in every core. Where it is closed nothing
@@ -137,5 +138,13 @@ func (s *Server) testWebhook(ctx context.Context, owner tenant.ID, item api.Item
 //	@x-problems  ["not_found"]
 //	@x-example-webhook {"name": "billing"}
 func (s *Server) probeWebhook(ctx context.Context, owner tenant.ID, item api.Item[api.HopWebhookRequest]) (api.Webhook, error) {
-	return s.Dispatcher.ProbeWebhook(ctx, owner, item.Request.Name)
+	name := item.Request.Name
+	if err := s.Store.Webhooks.CheckWebhook(ctx, owner, name); err != nil {
+		return api.Webhook{}, err
+	}
+	done := audit.Event{Tenant: &owner, Action: api.AuditWebhookProbe, Object: name}
+	if err := s.probeDestination(ctx, tenant.QueueKey{Tenant: owner, Name: api.WebhookQueue(name)}, done); err != nil {
+		return api.Webhook{}, err
+	}
+	return s.Engine.Submits.Webhook(ctx, owner, name)
 }

@@ -17,7 +17,7 @@ func (s *Server) registerWorker(ctx context.Context, owner tenant.ID, item api.I
 	if fields := item.Request.Validate(); len(fields) > 0 {
 		return api.Worker{}, problem.Invalid(fields...)
 	}
-	return s.Dispatcher.Register(ctx, owner, item.Request)
+	return s.Engine.Claims.Register(ctx, owner, item.Request)
 }
 
 // leave removes a worker and gives its leases back, attempt included. Its claims under way end empty. An
@@ -25,7 +25,7 @@ func (s *Server) registerWorker(ctx context.Context, owner tenant.ID, item api.I
 //
 //	@x-example-worker {"worker_id": "worker-1"}
 func (s *Server) leave(ctx context.Context, owner tenant.ID, item api.Item[api.HopLeaveRequest]) (struct{}, error) {
-	return struct{}{}, s.Dispatcher.Leave(ctx, owner, item.Request.WorkerID)
+	return struct{}{}, s.Engine.Claims.Leave(ctx, owner, item.Request.WorkerID)
 }
 
 // listWorkers lists a tenant's workers, or the platform's.

@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submits"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/workflow"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -18,7 +18,7 @@ import (
 
 // workflowOf reads the workflow of a submit. It is validated by the gateway too; a cycle would keep
 // its jobs blocked for ever.
-func workflowOf(call *dispatch.SubmitCall, request *api.HopSubmitRequest, now time.Time) error {
+func workflowOf(call *submits.Call, request *api.HopSubmitRequest, now time.Time) error {
 	given := request.Workflow
 	if len(given.Refs) != len(request.Jobs) || len(given.After) != len(request.Jobs) || !request.Batch || !request.Atomic {
 		return problem.New(problem.InvalidRequest, "refs, after and jobs of a workflow must run in parallel, as an atomic batch.")
@@ -78,7 +78,7 @@ func (s *Server) cancelWorkflow(ctx context.Context, owner tenant.ID, item api.I
 	if err != nil {
 		return api.Workflow{}, err
 	}
-	return s.Dispatcher.CancelWorkflow(ctx, owner, item.Principal.User, id)
+	return s.Engine.Submits.CancelWorkflow(ctx, owner, item.Principal.User, id)
 }
 
 // redriveWorkflow redrives the dead letters of a workflow, each with a status of its own.
@@ -90,7 +90,7 @@ func (s *Server) redriveWorkflow(ctx context.Context, owner tenant.ID, item api.
 	if err != nil {
 		return api.DeadLetterResponse{}, err
 	}
-	redriven, err := s.Dispatcher.RedriveWorkflow(ctx, owner, item.Principal.User, id)
+	redriven, err := s.Engine.Submits.RedriveWorkflow(ctx, owner, item.Principal.User, id)
 	if err != nil {
 		return api.DeadLetterResponse{}, err
 	}

@@ -108,7 +108,7 @@ UPDATE jobs SET cancel_requested = true WHERE id = ANY(@ids::uuid[])`
 
 // CancelAll does what Cancel does for some of a tenant's jobs, in one transaction, and gives those
 // that have ended, and those whose holders are asked to stop. Jobs that have ended before are left as they are.
-func (s *Jobs) CancelAll(ctx context.Context, owner tenant.ID, ids []uuid.UUID) (ended []Reaped, requested []uuid.UUID, err error) {
+func (s *Jobs) CancelAll(ctx context.Context, owner tenant.ID, ids []uuid.UUID) (ended []Change, requested []uuid.UUID, err error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	var live []*lockedRow
 	var transitions []*transition
@@ -127,7 +127,7 @@ func (s *Jobs) CancelAll(ctx context.Context, owner tenant.ID, ids []uuid.UUID) 
 			}
 			made := &transition{row: row, verdict: verdict}
 			transitions = append(transitions, made)
-			ended = append(ended, Reaped{ID: row.ID, Ready: Ready{Lane: row.LaneID}, Queue: row.Queue, Event: job.Cancel, Verdict: verdict, Statistic: made.statistic()})
+			ended = append(ended, made.change(job.Cancel))
 		}
 		batch := finish(transitions)
 		if len(requested) > 0 {

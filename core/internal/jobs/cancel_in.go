@@ -20,7 +20,7 @@ FOR UPDATE`
 // CancelIn cancels jobs, of any tenants, as Cancel does, in the transaction of what replaces them. It
 // gives the jobs that waited and have ended, and those that run and are asked to stop; those that have
 // ended before stay as they are.
-func CancelIn(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) (ended []Reaped, requested []uuid.UUID, err error) {
+func CancelIn(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) (ended []Change, requested []uuid.UUID, err error) {
 	rows, err := tx.Query(ctx, lockLiveSQL, store.Args{"ids": ids})
 	if err != nil {
 		return nil, nil, err
@@ -39,7 +39,7 @@ func CancelIn(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) (ended []Reaped, 
 		}
 		if did == CancelEnded {
 			cancelled := transition{row: live[i], verdict: job.Verdict{State: job.Cancelled}}
-			ended = append(ended, Reaped{ID: live[i].ID, Queue: live[i].Queue, Event: job.Cancel, Verdict: cancelled.verdict, Statistic: cancelled.statistic()})
+			ended = append(ended, cancelled.change(job.Cancel))
 		}
 	}
 	return ended, requested, nil

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
@@ -26,9 +25,9 @@ FOR UPDATE SKIP LOCKED`
 
 // ExpireDeadlines makes dead letters of at most batch jobs, of any tenants, whose deadline has
 // passed. The holder of a running one loses its lease.
-func (s *Jobs) ExpireDeadlines(ctx context.Context, lookback time.Duration, batch int) ([]Reaped, error) {
+func (s *Jobs) ExpireDeadlines(ctx context.Context, lookback time.Duration, batch int) ([]Change, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
-	var expired []Reaped
+	var expired []Change
 	transitions, err := s.sweep(ctx, pastDeadlineSQL, store.Args{"lookback": lookback, "batch": batch}, func(rows []*lockedRow) ([]*transition, error) {
 		expired = nil // of the first try, see InTx
 		transitions := make([]*transition, 0, len(rows))
@@ -47,7 +46,9 @@ func (s *Jobs) ExpireDeadlines(ctx context.Context, lookback time.Duration, batc
 				made.attemptKind = "cancelled"
 			}
 			transitions = append(transitions, made)
-			expired = append(expired, Reaped{ID: row.ID, Ready: Ready{Lane: row.LaneID}, Queue: row.Queue, Event: job.DeadlinePast, Verdict: verdict, Attempt: s.attemptOf(row), Statistic: made.statistic()})
+			one := made.change(job.DeadlinePast)
+			one.Attempt = s.attemptOf(row)
+			expired = append(expired, one)
 		}
 		return transitions, nil
 	})
@@ -83,13 +84,4 @@ func queueLockRows(batch *pgx.Batch, rows *[]*lockedRow, sql string, args store.
 		*rows, err = pgx.CollectRows(found, pgx.RowToAddrOfStructByName[lockedRow])
 		return err
 	})
-}
-
-// IDs lists the jobs.
-func IDs(reaped []Reaped) []uuid.UUID {
-	ids := make([]uuid.UUID, len(reaped))
-	for i := range reaped {
-		ids[i] = reaped[i].ID
-	}
-	return ids
 }

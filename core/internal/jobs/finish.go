@@ -175,12 +175,7 @@ func (s *transition) saveReplay(ending *Ending) {
 }
 
 func (s *transition) result() Ended {
-	ended := Ended{Outcome: s.outcome(), Kind: s.kind, Lane: s.row.LaneID, Scheduled: s.verdict.State == job.Scheduled, Statistic: s.statistic()}
-	if s.verdict.State == job.Queued {
-		// its ready_at will be the next statement's time: not before this one's
-		ended.Ready = &Ready{Lane: s.row.LaneID, Priority: s.row.Priority, At: s.row.Now}
-	}
-	return ended
+	return Ended{Outcome: s.outcome(), Kind: s.kind, Change: s.change(job.Event(s.kind))}
 }
 
 // inputSQL finds the place of a row's id in the call's arrays, where ids are sorted and unique: the

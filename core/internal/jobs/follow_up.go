@@ -106,8 +106,8 @@ RETURNING id, lane_id, priority, state, ready_at`
 const deleteFollowUpsSQL = `
 DELETE FROM follow_ups WHERE id = ANY(@ids::bigint[])`
 
-// Unblocked is a job that no longer waits for others.
-type Unblocked struct {
+// unblocked is a job that no longer waits for others.
+type unblocked struct {
 	ID       uuid.UUID
 	LaneID   lanes.ID
 	Priority int16
@@ -115,11 +115,18 @@ type Unblocked struct {
 	ReadyAt  *time.Time
 }
 
+func (u *unblocked) change() Change {
+	made := Change{ID: u.ID, Event: job.Unblock, Verdict: job.Verdict{State: u.State}, Ready: Ready{Lane: u.LaneID, Priority: u.Priority}}
+	if u.ReadyAt != nil {
+		made.Ready.At = *u.ReadyAt
+	}
+	return made
+}
+
 // Followed is the result of one step of follow-ups.
 type Followed struct {
-	Unblocked []Unblocked
-	// Cancelled are children whose policy says so.
-	Cancelled []Reaped
+	// Changes are children that no longer wait, and such as are cancelled because their policy says so.
+	Changes []Change
 	// Done counts the follow-ups that are worked off.
 	Done int
 	// More says that the tenant may have more.
@@ -151,9 +158,7 @@ func (s *Jobs) FollowUp(ctx context.Context, owner tenant.ID) (Followed, error) 
 	}
 	s.appended(step.cancelled)
 	for _, one := range step.cancelled {
-		step.result.Cancelled = append(step.result.Cancelled, Reaped{
-			ID: one.row.ID, Ready: Ready{Lane: one.row.LaneID}, Queue: one.row.Queue, Event: job.Cancel, Verdict: one.verdict, Statistic: one.statistic(),
-		})
+		step.result.Changes = append(step.result.Changes, one.change(job.Cancel))
 	}
 	return step.result, nil
 }
@@ -248,7 +253,10 @@ func (f *followStep) resolve(ctx context.Context, tx pgx.Tx, edges []waitingEdge
 	}
 	f.queueEdges(batch, edges, dead)
 	batch.Queue(unblockSQL, store.Args{"ids": unblockable(live, cancelled)}).Query(func(rows pgx.Rows) (err error) {
-		f.result.Unblocked, err = pgx.CollectRows(rows, pgx.RowToStructByName[Unblocked])
+		found, err := pgx.CollectRows(rows, pgx.RowToStructByName[unblocked])
+		for i := range found {
+			f.result.Changes = append(f.result.Changes, found[i].change())
+		}
 		return err
 	})
 	return batch, nil

@@ -75,7 +75,7 @@ type history struct {
 	accepted []uuid.UUID
 	claims   []claimed
 	uses     []use
-	takings  []jobs.Reaped // of the reaper
+	takings  []jobs.Change // of the reaper
 	expired  []uuid.UUID
 	redriven []uuid.UUID
 	gone     []uuid.UUID
@@ -272,7 +272,7 @@ func (a *actor) expireDeadlines() {
 	if err != nil {
 		a.Error(err)
 	}
-	a.note(func() { a.expired = append(a.expired, jobs.IDs(got)...) })
+	a.note(func() { a.expired = append(a.expired, idsOf(got)...) })
 }
 
 func (a *actor) redrive() {

@@ -142,11 +142,11 @@ func (w *world) expectEnd(t *rapid.T, e *jobs.Ending, got *jobs.Ended) {
 			j.saved.outcome = *got.Outcome
 		}
 		if got.Err != nil || got.Replayed || !sameOutcome(*got.Outcome, want) || (want.RunAt != nil) != j.live() ||
-			(got.Ready != nil && got.Ready.Lane == j.lane) != (j.state == "queued") || got.Scheduled != (j.state == "scheduled") {
+			!got.Ready.At.IsZero() != (j.state == "queued") || got.Ready.Lane != j.lane || string(got.Verdict.State) != j.state {
 			t.Fatalf("%s of attempt %d got %+v %+v, want %+v", e.Kind, j.attempt, *got, got.Outcome, want)
 		}
 	case j.saved != nil && j.saved.ending.Lease == e.Lease && sameBody(j.saved.ending, *e):
-		if got.Err != nil || !got.Replayed || !sameOutcome(*got.Outcome, j.saved.outcome) || got.Ready != nil {
+		if got.Err != nil || !got.Replayed || !sameOutcome(*got.Outcome, j.saved.outcome) || got.Ready.Lane != 0 {
 			t.Fatalf("the repeat of a %s of a job now %s got %+v %+v, first %+v", e.Kind, j.state, *got, got.Outcome, j.saved.outcome)
 		}
 	case j.saved != nil && j.saved.ending.Lease == e.Lease:
@@ -172,7 +172,7 @@ func (w *world) ends(j *modelJob, e *jobs.Ending) {
 }
 
 func expectErr(t *rapid.T, e *jobs.Ending, got *jobs.Ended, want error) {
-	if !errors.Is(got.Err, want) || got.Outcome != nil || got.Replayed || got.Ready != nil || got.Scheduled {
+	if !errors.Is(got.Err, want) || got.Outcome != nil || got.Replayed || got.Change != (jobs.Change{}) {
 		t.Fatalf("a %s with %+v got %+v, want %v", e.Kind, e.Lease, *got, want)
 	}
 }

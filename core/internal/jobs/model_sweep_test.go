@@ -29,7 +29,7 @@ func (w *world) reap(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken := w.expectTaken(t, jobs.IDs(got), batch, func(j *modelJob) bool { return j.running() && j.expired })
+	taken := w.expectTaken(t, idsOf(got), batch, func(j *modelJob) bool { return j.running() && j.expired })
 	for i, j := range taken {
 		j.leaseEnded(w.tick)
 		w.expectReaped(t, j, got[i])
@@ -39,7 +39,7 @@ func (w *world) reap(t *rapid.T) {
 	}
 }
 
-func (w *world) expectReaped(t *rapid.T, j *modelJob, got jobs.Reaped) {
+func (w *world) expectReaped(t *rapid.T, j *modelJob, got jobs.Change) {
 	if string(got.Verdict.State) != j.state || string(got.Verdict.Reason) != j.reason || got.Ready.Lane != j.lane {
 		t.Fatalf("%s took job %s: %+v, want %s %s", got.Event, j.id, got, j.state, j.reason)
 	}
@@ -108,7 +108,7 @@ func (w *world) expireDeadlines(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, j := range w.expectTaken(t, jobs.IDs(got), batch, func(j *modelJob) bool { return j.live() && j.late }) {
+	for i, j := range w.expectTaken(t, idsOf(got), batch, func(j *modelJob) bool { return j.live() && j.late }) {
 		j.deadlinePassed()
 		w.expectReaped(t, j, got[i])
 	}
@@ -145,8 +145,17 @@ func (w *world) reapDead(t *rapid.T) {
 			return worker.dead && worker.id == j.worker && worker.owner == j.owner
 		})
 	}
-	for i, j := range w.expectTaken(t, jobs.IDs(got), batch, orphan) {
+	for i, j := range w.expectTaken(t, idsOf(got), batch, orphan) {
 		j.leaseEnded(w.tick)
 		w.expectReaped(t, j, got[i])
 	}
+}
+
+// idsOf lists the jobs.
+func idsOf(changes []jobs.Change) []uuid.UUID {
+	ids := make([]uuid.UUID, len(changes))
+	for i := range changes {
+		ids[i] = changes[i].ID
+	}
+	return ids
 }

@@ -14,7 +14,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -72,19 +71,10 @@ type Ended struct {
 	Kind string
 	// Replayed: the same ending was stored before; nothing changed.
 	Replayed bool
-	// Ready is where the job can be claimed again, nil for nowhere.
-	Ready *Ready
-	// Scheduled says that the job is now scheduled.
-	Scheduled bool
-	// Lane is the lane of a job that is no longer running: under a running cap, it has released
-	// capacity. 0 where nothing changed.
-	Lane lanes.ID
 	// Execution is the attempt's duration, EndToEnd the time since the submit; for a complete only.
 	Execution, EndToEnd time.Duration
-	// Attempt is for its log line and span; nil unless attempts are logged.
-	Attempt *EndedAttempt
-	// Statistic is for the stats; not of a repeat.
-	Statistic Statistic
+	// Change is what became of the job; zero with an Err, and of a repeat.
+	Change
 }
 
 // End ends attempts, of any tenants, as their holders report. Each has its own result: completes
@@ -159,9 +149,8 @@ func (s *Jobs) endCompletes(ctx context.Context, by completion, endings []Ending
 		case err != nil:
 			ended[index].Err = err
 		case ok:
-			ended[index].Outcome = completedOutcome(row.ID, row.Attempt, row.Epoch)
-			ended[index].Lane, ended[index].Kind = row.LaneID, api.KindComplete
-			ended[index].Statistic = row.statistic()
+			ended[index].Outcome, ended[index].Kind = completedOutcome(row.ID, row.Attempt, row.Epoch), api.KindComplete
+			ended[index].Change = row.change()
 			ended[index].EndToEnd = row.FinishedAt.Sub(row.CreatedAt)
 			if row.StartedAt != nil {
 				ended[index].Execution = row.FinishedAt.Sub(*row.StartedAt)

@@ -13,24 +13,6 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Reaped is a job whose lease was reaped.
-type Reaped struct {
-	ID uuid.UUID
-	// Ready is the job's position if the verdict has queued it.
-	Ready   Ready
-	Queue   string
-	Event   job.Event
-	Verdict job.Verdict
-	// Late is the time from the end of the lease to the reap.
-	Late time.Duration
-	// Attempt is for its log line and span; nil if attempts are not logged, or none ended.
-	Attempt *EndedAttempt
-	// Statistic is for the stats.
-	Statistic Statistic
-
-	ended time.Time
-}
-
 // expiredSQL locks leases that have expired, oldest first. Rows that are locked by a finish
 // or by another core's reaper are skipped.
 //
@@ -51,7 +33,7 @@ FOR UPDATE SKIP LOCKED`
 // dead letter (D6), otherwise it is queued again; an attempt that ran past its timeout_ms has
 // failed and waits by its backoff. since is when PostgreSQL answered first; random is uniform in
 // [0, 1).
-func (s *Jobs) Reap(ctx context.Context, since time.Time, batch int, random func() float64) ([]Reaped, error) {
+func (s *Jobs) Reap(ctx context.Context, since time.Time, batch int, random func() float64) ([]Change, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	contact := &Contact{Outages: []Outage{{since, UnknownLength}}}
 	reaped, _, err := s.ReapAfter(ctx, contact, AllTime, ReapPlace{}, batch, random)
@@ -67,14 +49,14 @@ type ReapPlace struct {
 // ReapAfter is Reap after a place, and gives the next one. Leases that expired longer ago than
 // lookback are skipped; see AllTime. Rows that a batch skips because they are locked are found
 // again only from the beginning.
-func (s *Jobs) ReapAfter(ctx context.Context, contact *Contact, lookback time.Duration, place ReapPlace, batch int, random func() float64) ([]Reaped, ReapPlace, error) {
+func (s *Jobs) ReapAfter(ctx context.Context, contact *Contact, lookback time.Duration, place ReapPlace, batch int, random func() float64) ([]Change, ReapPlace, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	args := contact.args()
 	args["lookback"], args["after"], args["after_id"], args["batch"] = lookback, place.ended, place.id, batch
 	reaped, err := s.reapRows(ctx, expiredSQL, args, random)
 	for i := range reaped {
-		if one := &reaped[i]; place.before(one.ended, one.ID) {
-			place = ReapPlace{one.ended, one.ID}
+		if one := &reaped[i]; place.before(one.leaseEnded, one.ID) {
+			place = ReapPlace{one.leaseEnded, one.ID}
 		}
 	}
 	return reaped, place, err
@@ -96,13 +78,13 @@ LIMIT @batch
 FOR UPDATE OF jobs SKIP LOCKED`
 
 // ReapDead reaps at most batch leases, of any tenants, of dead workers, as if they had expired.
-func (s *Jobs) ReapDead(ctx context.Context, batch int, random func() float64) ([]Reaped, error) {
+func (s *Jobs) ReapDead(ctx context.Context, batch int, random func() float64) ([]Change, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	return s.reapRows(ctx, ofDeadWorkersSQL, store.Args{"batch": batch}, random)
 }
 
-func (s *Jobs) reapRows(ctx context.Context, sql string, args store.Args, random func() float64) ([]Reaped, error) {
-	var reaped []Reaped
+func (s *Jobs) reapRows(ctx context.Context, sql string, args store.Args, random func() float64) ([]Change, error) {
+	var reaped []Change
 	transitions, err := s.sweep(ctx, sql, args, func(rows []*lockedRow) ([]*transition, error) {
 		reaped = nil // of the first try, see InTx
 		transitions := make([]*transition, 0, len(rows))
@@ -112,10 +94,9 @@ func (s *Jobs) reapRows(ctx context.Context, sql string, args store.Args, random
 				return nil, err
 			}
 			transitions = append(transitions, made)
-			reaped = append(reaped, Reaped{
-				ID: row.ID, Ready: Ready{Lane: row.LaneID, Priority: row.Priority, At: row.Now}, Queue: row.Queue, Event: event, Verdict: made.verdict,
-				Late: max(row.Now.Sub(*row.LeaseExpiresAt), 0), Attempt: s.attemptOf(row), Statistic: made.statistic(), ended: *row.LeaseExpiresAt,
-			})
+			one := made.change(event)
+			one.Late, one.Attempt, one.leaseEnded = max(row.Now.Sub(*row.LeaseExpiresAt), 0), s.attemptOf(row), *row.LeaseExpiresAt
+			reaped = append(reaped, one)
 		}
 		return transitions, nil
 	})

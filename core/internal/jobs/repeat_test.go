@@ -101,7 +101,7 @@ func TestReaperLeavesALeaseThatIsBeingRenewed(t *testing.T) {
 	if _, err := heartbeat.Exec(t.Context(), `UPDATE jobs SET lease_expires_at = statement_timestamp() + interval '30 seconds'`); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan []jobs.Reaped, 1)
+	done := make(chan []jobs.Change, 1)
 	go func() {
 		reaped, err := f.Store.Jobs.Reap(background(t), time.Unix(0, 0), 10, celltest.Half)
 		if err != nil {

@@ -3,6 +3,7 @@ package jobs
 import (
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -35,4 +36,8 @@ func (c *completed) statistic() Statistic {
 		made.Running = max(c.FinishedAt.Sub(*c.StartedAt), 0)
 	}
 	return made
+}
+
+func (c *completed) change() Change {
+	return Change{ID: c.ID, Event: job.Complete, Verdict: job.Verdict{State: job.Completed}, Ready: Ready{Lane: c.LaneID}, Statistic: c.statistic()}
 }

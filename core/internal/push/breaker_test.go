@@ -13,10 +13,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/engine"
+	"github.com/forgequeue/forgequeue/core/internal/engine/enginetest"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submits"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -77,7 +79,7 @@ func TestOpenBreakerSpendsNoAttempts(t *testing.T) {
 		t.Errorf("breaker: %+v", opened)
 	}
 	waiting := f.submit(f.tenant, "hooks", 20)
-	answer := f.d.Submit(t.Context(), []dispatch.SubmitCall{{
+	answer := f.d.Submit(t.Context(), []submits.Call{{
 		Tenant: f.tenant, IDs: []uuid.UUID{uuid.Must(uuid.NewV7())}, Jobs: []api.SubmitRequest{{Type: "test", Queue: "hooks"}},
 	}})[0]
 	if answer.Err != nil || !strings.Contains(strings.Join(answer.Warnings, " "), "breaker is open") {
@@ -191,7 +193,7 @@ func TestAProbeEndsTheTimeOfAnOpenBreaker(t *testing.T) {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	})
-	other := dispatch.New(dispatch.Options{Store: f.store, Metrics: metrics.NewJobs(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler)})
+	other := enginetest.NewCore(engine.Options{Store: f.store, Metrics: metrics.NewJobs(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler)})
 	f.put(f.tenant, "hooks", d.URL, func(r *api.QueueRequest) {
 		r.Push.Breaker = &api.BreakerSettingsRequest{Calls: new(4), OpenMS: new(time.Hour.Milliseconds()), HalfOpen: new(2)}
 	})
@@ -214,7 +216,7 @@ func TestAProbeEndsTheTimeOfAnOpenBreaker(t *testing.T) {
 	opened := opens(time.Time{})
 	waiting := f.submit(f.tenant, "hooks", 6)
 	calls := len(d.got())
-	for _, core := range []*dispatch.Dispatcher{f.d, other} {
+	for _, core := range []*enginetest.Core{f.d, other} {
 		q, err := core.ProbeQueue(t.Context(), f.tenant, "hooks")
 		if err != nil || core == f.d && q.Breaker.State == api.BreakerClosed {
 			t.Fatalf("%+v %v", q.Breaker, err)

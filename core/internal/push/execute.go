@@ -184,7 +184,7 @@ func (e *Executor) end(ctx context.Context, a *attempt, v *verdict) {
 		Logged: true,           // by execute
 	}
 	for {
-		ended := e.dispatcher.End(finish, []jobs.Ending{ending})[0]
+		ended := e.engine.Claims.End(finish, []jobs.Ending{ending})[0]
 		if ended.Err == nil {
 			return
 		}

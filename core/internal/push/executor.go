@@ -14,7 +14,8 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/broker"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/claims"
+	"github.com/forgequeue/forgequeue/core/internal/engine"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
@@ -39,13 +40,13 @@ const (
 
 // Options are what an Executor needs.
 type Options struct {
-	Dispatcher *dispatch.Dispatcher
-	Store      *cell.Cell
-	Keys       *seal.Keys
-	Outbound   outbound.Options
-	Brokers    broker.Protocols
-	Metrics    *metrics.Push
-	Logger     *slog.Logger
+	Engine   *engine.Engine
+	Store    *cell.Cell
+	Keys     *seal.Keys
+	Outbound outbound.Options
+	Brokers  broker.Protocols
+	Metrics  *metrics.Push
+	Logger   *slog.Logger
 	// Tracer makes spans; nil makes none.
 	Tracer trace.Tracer
 	// Grace is how long calls may go on after the end of Run's context.
@@ -56,18 +57,18 @@ type Options struct {
 
 // Executor calls the destinations of queues in push mode.
 type Executor struct {
-	dispatcher *dispatch.Dispatcher
-	store      *cell.Cell
-	keys       *seal.Keys
-	transport  *outbound.Transport
-	protocols  broker.Protocols
-	brokers    *broker.Pool
-	metrics    *metrics.Push
-	log        *slog.Logger
-	tracer     trace.Tracer
-	grace      time.Duration
-	workerID   string
-	budget     budget
+	engine    *engine.Engine
+	store     *cell.Cell
+	keys      *seal.Keys
+	transport *outbound.Transport
+	protocols broker.Protocols
+	brokers   *broker.Pool
+	metrics   *metrics.Push
+	log       *slog.Logger
+	tracer    trace.Tracer
+	grace     time.Duration
+	workerID  string
+	budget    budget
 	// released makes a waiting claim scan again: capacity may have been released.
 	released chan struct{}
 	// changes are breakers' changes of state, for the log.
@@ -91,7 +92,7 @@ type Executor struct {
 // New makes an Executor; Run works.
 func New(o Options) *Executor {
 	return &Executor{
-		dispatcher: o.Dispatcher, store: o.Store, keys: o.Keys, transport: outbound.NewTransport(o.Outbound), protocols: o.Brokers, brokers: broker.NewPool(o.Outbound, o.Brokers),
+		engine: o.Engine, store: o.Store, keys: o.Keys, transport: outbound.NewTransport(o.Outbound), protocols: o.Brokers, brokers: broker.NewPool(o.Outbound, o.Brokers),
 		metrics: o.Metrics, log: o.Logger, tracer: o.Tracer, grace: o.Grace, workerID: "push:" + uuid.NewString(), released: make(chan struct{}, 1), changes: make(chan breakerChange, 64),
 		most: o.InFlight, byTenant: map[tenant.ID]int{}, targets: map[tenant.QueueKey]*target{}, breakers: map[breakerKey]*breaker{}, idle: map[*breaker]time.Time{},
 	}
@@ -145,7 +146,7 @@ func (e *Executor) claim(ctx context.Context) ([]claim.Job, error) {
 		e.wait(ctx)
 		return nil, nil
 	}
-	return e.dispatcher.Claim(ctx, dispatch.ClaimCall{
+	return e.engine.Claims.Claim(ctx, claims.Call{
 		Owner: tenant.Platform, WorkerID: e.workerID, Push: true, Capacity: e.Capacity, CapacityReleased: e.released, Max: most, Wait: claimWait,
 	})
 }
@@ -169,7 +170,7 @@ func (e *Executor) start(calls context.Context, group *sync.WaitGroup, jobs []cl
 	received := time.Now()
 	var excess []claim.Job
 	for i := range jobs {
-		settings := e.dispatcher.Settings(jobs[i].TenantID, jobs[i].Queue)
+		settings := e.engine.Cached.Settings(jobs[i].TenantID, jobs[i].Queue)
 		t := e.targetOf(calls, &settings)
 		if t == nil || !e.admit(t) {
 			excess = append(excess, jobs[i])
@@ -178,7 +179,7 @@ func (e *Executor) start(calls context.Context, group *sync.WaitGroup, jobs []cl
 		group.Go(func() { e.execute(calls, t, &jobs[i], received) })
 	}
 	e.metrics.Outcomes.WithLabelValues(wordGivenBack).Add(float64(len(excess)))
-	e.dispatcher.GiveBack(calls, excess)
+	e.engine.Claims.GiveBack(calls, excess)
 }
 
 // changed records a breaker's change of state.

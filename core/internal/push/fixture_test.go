@@ -24,12 +24,14 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/broker"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/engine"
+	"github.com/forgequeue/forgequeue/core/internal/engine/enginetest"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/core/internal/push"
 	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
+	"github.com/forgequeue/forgequeue/core/internal/submits"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -44,7 +46,7 @@ var (
 type fixture struct {
 	*testing.T
 	store    *cell.Cell
-	d        *dispatch.Dispatcher
+	d        *enginetest.Core
 	keys     *seal.Keys
 	executor *push.Executor
 	tenant   tenant.ID
@@ -92,7 +94,7 @@ func newIdleFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	f.keys = keys
-	f.d = dispatch.New(dispatch.Options{Store: f.store, Metrics: metrics.NewJobs(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler)})
+	f.d = enginetest.NewCore(engine.Options{Store: f.store, Metrics: metrics.NewJobs(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler)})
 	f.tenant = f.newTenant()
 	f.background(func(ctx context.Context) { _ = f.d.Run(ctx) })
 	return f
@@ -115,12 +117,11 @@ func (f *fixture) start(grace time.Duration) {
 		f.Fatal(err)
 	}
 	f.executor = push.New(push.Options{
-		Dispatcher: f.d, Store: f.store, Keys: f.keys, Outbound: outbound.Options{Guard: guard}, Brokers: broker.Protocols{rabbitmq.Protocol(), nats.Protocol(), kafka.Protocol()},
+		Engine: f.d.Engine, Store: f.store, Keys: f.keys, Outbound: outbound.Options{Guard: guard}, Brokers: broker.Protocols{rabbitmq.Protocol(), nats.Protocol(), kafka.Protocol()},
 		Metrics: metrics.NewPush(f.registry), Logger: slog.New(slog.NewTextHandler(&f.log, nil)), Grace: grace, InFlight: 64,
 		Tracer: f.tracer,
 	})
-	f.d.ShowBreakers(f.executor.Breaker)
-	f.d.ProbeBreakers(f.executor.Probe)
+	f.d.Cached.Breakers.Show(f.executor.Breaker, f.executor.Probe)
 	f.stop = f.background(func(ctx context.Context) { _ = f.executor.Run(ctx) })
 }
 
@@ -161,7 +162,7 @@ func (f *fixture) put(owner tenant.ID, name, url string, changes ...settings) {
 // submit stores n jobs.
 func (f *fixture) submit(owner tenant.ID, name string, n int, changes ...func(*api.SubmitRequest)) []uuid.UUID {
 	f.Helper()
-	calls := make([]dispatch.SubmitCall, n)
+	calls := make([]submits.Call, n)
 	ids := make([]uuid.UUID, n)
 	for i := range calls {
 		request := api.SubmitRequest{Type: "test", Queue: name, Payload: []byte(`{"n": 1.50}`)}
@@ -169,7 +170,7 @@ func (f *fixture) submit(owner tenant.ID, name string, n int, changes ...func(*a
 			change(&request)
 		}
 		ids[i] = uuid.Must(uuid.NewV7())
-		calls[i] = dispatch.SubmitCall{
+		calls[i] = submits.Call{
 			Tenant: owner, IDs: []uuid.UUID{ids[i]}, Jobs: []api.SubmitRequest{request}, CorrelationID: "corr-1",
 			Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 		}

@@ -65,7 +65,7 @@ func (e *Executor) renew(ctx context.Context, cancel context.CancelCauseFunc, cl
 func (e *Executor) beat(ctx context.Context, lease job.Lease, end time.Time) (api.LeaseStatus, error) {
 	within, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
-	statuses, err := e.dispatcher.Heartbeat(within, []jobs.Report{{Lease: lease}})
+	statuses, err := e.engine.Claims.Heartbeat(within, []jobs.Report{{Lease: lease}})
 	if err != nil {
 		return api.LeaseStatus{}, err
 	}

@@ -45,7 +45,7 @@ func (e *Executor) copySettings(ctx context.Context) {
 		return
 	}
 	e.copied = time.Now()
-	known, changes := e.dispatcher.PushQueues(e.changesSeen)
+	known, changes := e.engine.Cached.Lanes.PushSettings(e.changesSeen)
 	if changes != e.changesSeen {
 		e.changesSeen = changes
 		named := make(map[tenant.QueueKey]bool, len(known))

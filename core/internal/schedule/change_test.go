@@ -10,9 +10,9 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/schedule"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submits"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -103,7 +103,7 @@ func TestTrigger(t *testing.T) {
 	before := f.put("s", every(time.Hour, overlap(api.OverlapSkip), func(r *api.ScheduleRequest) { r.Paused = true }))
 	trigger := func(key string) (id string, replayed bool) {
 		t.Helper()
-		call := dispatch.TriggerCall{Tenant: f.Tenant, Name: "s", ID: uuid.Must(uuid.NewV7()), Render: celltest.Render}
+		call := submits.TriggerCall{Tenant: f.Tenant, Name: "s", ID: uuid.Must(uuid.NewV7()), Render: celltest.Render}
 		if key != "" {
 			call.Idempotency = celltest.Keyed(key, "{}")
 		}
@@ -130,7 +130,7 @@ func TestTrigger(t *testing.T) {
 	if n := f.CountOf(`SELECT count(*) FROM audit_log WHERE action = 'schedule.trigger' AND object = 's'`); n != 4 {
 		t.Errorf("%d audit entries of 4 triggers and a replay", n)
 	}
-	_, err := f.core.TriggerSchedule(t.Context(), &dispatch.TriggerCall{Tenant: f.Tenant, Name: "none", ID: uuid.New()})
+	_, err := f.core.TriggerSchedule(t.Context(), &submits.TriggerCall{Tenant: f.Tenant, Name: "none", ID: uuid.New()})
 	if !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("of one that is not there: %v", err)
 	}
@@ -145,7 +145,7 @@ func TestAStoredExpressionIsReadAsBefore(t *testing.T) {
 	f.put("night", daily)
 	f.Exec(`UPDATE schedules SET cron = '0 22-2 * * *'`)
 	for _, paused := range []bool{true, false} {
-		if _, err := f.core.PauseSchedule(t.Context(), f.Tenant, "", "night", paused); err != nil {
+		if _, err := f.Store.Schedules.PauseSchedule(t.Context(), f.Tenant, "", "night", paused); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -166,7 +166,7 @@ func TestARepeatedTriggerOfADeletedSchedule(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.put("s", every(time.Hour))
-	call := dispatch.TriggerCall{Tenant: f.Tenant, Name: "s", ID: uuid.Must(uuid.NewV7()), Render: celltest.Render, Idempotency: celltest.Keyed("k", "{}")}
+	call := submits.TriggerCall{Tenant: f.Tenant, Name: "s", ID: uuid.Must(uuid.NewV7()), Render: celltest.Render, Idempotency: celltest.Keyed("k", "{}")}
 	first, err := f.core.TriggerSchedule(t.Context(), &call)
 	if err != nil || first.Problem != nil || first.Saved == nil {
 		t.Fatalf("%+v, %v", first, err)
@@ -183,11 +183,11 @@ func TestARepeatedTriggerOfADeletedSchedule(t *testing.T) {
 	if answer, err := f.core.TriggerSchedule(t.Context(), &other); err != nil || answer.Problem == nil || answer.Problem.Code != problem.IdempotencyMismatch {
 		t.Errorf("another body: %+v, %v", answer, err)
 	}
-	for what, change := range map[string]func(*dispatch.TriggerCall){
-		"another key":    func(c *dispatch.TriggerCall) { c.Idempotency = celltest.Keyed("l", "{}") },
-		"another user":   func(c *dispatch.TriggerCall) { c.User = "ada" },
-		"another tenant": func(c *dispatch.TriggerCall) { c.Tenant = f.NewTenant() },
-		"no key":         func(c *dispatch.TriggerCall) { c.Idempotency = nil },
+	for what, change := range map[string]func(*submits.TriggerCall){
+		"another key":    func(c *submits.TriggerCall) { c.Idempotency = celltest.Keyed("l", "{}") },
+		"another user":   func(c *submits.TriggerCall) { c.User = "ada" },
+		"another tenant": func(c *submits.TriggerCall) { c.Tenant = f.NewTenant() },
+		"no key":         func(c *submits.TriggerCall) { c.Idempotency = nil },
 	} {
 		other := call
 		change(&other)
@@ -212,7 +212,7 @@ func TestTriggerUnderAFullCap(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.put("s", every(time.Hour, func(r *api.ScheduleRequest) { r.Job.Queue = "shut" }))
-	answer, err := f.core.TriggerSchedule(t.Context(), &dispatch.TriggerCall{Tenant: f.Tenant, Name: "s", ID: uuid.Must(uuid.NewV7())})
+	answer, err := f.core.TriggerSchedule(t.Context(), &submits.TriggerCall{Tenant: f.Tenant, Name: "s", ID: uuid.Must(uuid.NewV7())})
 	if err != nil || answer.Problem == nil || answer.Problem.Code != problem.QueueFull || f.Count("schedule_runs") != 0 {
 		t.Errorf("%+v, %v", answer.Problem, err)
 	}
@@ -250,7 +250,7 @@ func TestWhoseSchedules(t *testing.T) {
 				return err
 			},
 			"trigger": func() error {
-				_, err := f.core.TriggerSchedule(ctx, &dispatch.TriggerCall{Tenant: one.owner, User: one.user, Name: one.name, ID: uuid.Must(uuid.NewV7())})
+				_, err := f.core.TriggerSchedule(ctx, &submits.TriggerCall{Tenant: one.owner, User: one.user, Name: one.name, ID: uuid.Must(uuid.NewV7())})
 				return err
 			},
 		}

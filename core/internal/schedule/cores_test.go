@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/engine/enginetest"
 	"github.com/forgequeue/forgequeue/core/internal/schedule"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -36,7 +36,7 @@ func TestThreeCoresAndKilledConnections(t *testing.T) {
 	}
 	f.Exec(`UPDATE schedules SET created_at = $1, next_at = $1, due_at = $1`, start)
 
-	var racers []*dispatch.Dispatcher
+	var racers []*enginetest.Core
 	for range 3 {
 		racers = append(racers, f.newCore(celltest.OpenURL(t, f.URL)))
 	}

@@ -9,7 +9,8 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/engine"
+	"github.com/forgequeue/forgequeue/core/internal/engine/enginetest"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -18,7 +19,7 @@ import (
 // fixture is a database with a core that works schedules off when the test says so.
 type fixture struct {
 	*celltest.Fixture
-	core *dispatch.Dispatcher
+	core *enginetest.Core
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -28,9 +29,9 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-func (f *fixture) newCore(store *cell.Cell) *dispatch.Dispatcher {
+func (f *fixture) newCore(store *cell.Cell) *enginetest.Core {
 	f.Helper()
-	core := dispatch.New(dispatch.Options{Store: store, Metrics: metrics.NewJobs(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler)})
+	core := enginetest.NewCore(engine.Options{Store: store, Metrics: metrics.NewJobs(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler)})
 	if err := core.Refresh(f.Context()); err != nil {
 		f.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func (f *fixture) work() {
 	f.workAt(f.core)
 }
 
-func (f *fixture) workAt(core *dispatch.Dispatcher) (worked int) {
+func (f *fixture) workAt(core *enginetest.Core) (worked int) {
 	f.Helper()
 	for {
 		run, err := core.RunSchedules(f.Context(), 500)

@@ -27,7 +27,7 @@ type Step struct {
 	// Answers are those to the submits of the ticks' jobs.
 	Answers []submit.Answer
 	// Cancelled are the jobs that were ended by overlap cancel.
-	Cancelled []jobs.Reaped
+	Cancelled []jobs.Change
 	// Requested are those that run: their holders are asked to stop.
 	Requested []uuid.UUID
 	// Ticks counts the ticks that were worked off for the first time, Skipped those without a job,

@@ -47,3 +47,15 @@ func (f *Filter) Key() string {
 	types := slices.Sorted(maps.Keys(f.Types))
 	return f.Owner.String() + "\n" + strings.Join(queues, ",") + "\n" + strings.Join(tags, ",") + "\n" + strings.Join(types, ",")
 }
+
+// Set is the set of names; nil for none.
+func Set(names []string) map[string]bool {
+	if len(names) == 0 {
+		return nil
+	}
+	set := make(map[string]bool, len(names))
+	for _, name := range names {
+		set[name] = true
+	}
+	return set
+}

@@ -14,7 +14,7 @@ func (d Duties) Deadlines() *Duty {
 	var window window
 	return d.every(deadlinePeriod, "deadlines", func(ctx context.Context) error {
 		return window.run(func(lookback time.Duration) error {
-			return d.inReapBatches(ctx, byEvent, func() ([]jobs.Reaped, error) {
+			return d.inReapBatches(ctx, "", func() ([]jobs.Change, error) {
 				return d.store.Jobs.ExpireDeadlines(ctx, lookback, reapBatch)
 			})
 		})

@@ -21,7 +21,7 @@ const (
 // Deliveries makes the deliveries of webhooks' events. It begins right after the commit that ended a job.
 func (d Duties) Deliveries() *Duty {
 	return d.inRounds("deliveries", deliveryPoll, rounds{tenants: d.eventTenants, step: func(ctx context.Context, owner tenant.ID) (bool, error) {
-		done, _, err := d.dispatcher.Deliver(ctx, owner)
+		done, _, err := d.engine.Submits.Deliver(ctx, owner)
 		d.metrics.WebhookEvents.Add(float64(done))
 		return done > 0, err
 	}})

@@ -39,7 +39,7 @@ func (d Duties) measureDepths(ctx context.Context, depths *metrics.Depths) error
 	for status, n := range map[string]int64{"active": totals.Active, "stale": totals.Stale, "dead": totals.Dead} {
 		depths.Workers(status, n)
 	}
-	oldest, err := d.dispatcher.OldestReady(ctx)
+	oldest, err := d.engine.Claims.OldestReady(ctx)
 	if err != nil {
 		return err
 	}

@@ -7,20 +7,26 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/publish"
 )
 
 // Duty is work that a core repeats in the background.
 type Duty struct {
 	name    string // the label of the metric, and in the log
 	once    func(context.Context) (sleep time.Duration, err error)
-	kicks   chan struct{}
+	kicks   publish.Kick
 	metrics *metrics.Jobs
 	log     *slog.Logger
 }
 
 // duty makes a duty. once returns how long to sleep, also with an error.
 func (d Duties) duty(name string, once func(context.Context) (sleep time.Duration, err error)) *Duty {
-	return &Duty{name: name, once: once, kicks: make(chan struct{}, 1), metrics: d.metrics, log: d.log}
+	return d.kicked(publish.NewKick(), name, once)
+}
+
+// kicked is duty for one that others kick.
+func (d Duties) kicked(kicks publish.Kick, name string, once func(context.Context) (sleep time.Duration, err error)) *Duty {
+	return &Duty{name: name, once: once, kicks: kicks, metrics: d.metrics, log: d.log}
 }
 
 // every makes a duty that sleeps for period ± 10 %, so that cores that started together drift apart.
@@ -52,12 +58,7 @@ func (d *Duty) Run(ctx context.Context) error {
 func (d *Duty) RunOnce(ctx context.Context) (sleep time.Duration, err error) { return d.once(ctx) }
 
 // Kick ends the sleep of the duty. It never blocks.
-func (d *Duty) Kick() {
-	select {
-	case d.kicks <- struct{}{}:
-	default:
-	}
-}
+func (d *Duty) Kick() { d.kicks.Kick() }
 
 // random draws a jitter, uniform in [0, 1).
 func random() float64 { return rand.Float64() } //nolint:gosec // spreads load, guards nothing

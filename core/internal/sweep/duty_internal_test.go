@@ -17,7 +17,7 @@ import (
 )
 
 func noDuties() Duties {
-	return New(nil, nil, nil, metrics.NewJobs(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
+	return New(nil, nil, metrics.NewJobs(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
 }
 
 // start runs a duty until the test ends.

@@ -14,11 +14,13 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/engine"
+	"github.com/forgequeue/forgequeue/core/internal/engine/enginetest"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/publish"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -34,11 +36,10 @@ type fixture struct {
 	tenant tenant.ID
 	lane   lanes.Lane
 
-	d *dispatch.Dispatcher
+	d *enginetest.Core
 
-	mu     sync.Mutex
-	woken  []lanes.ID
-	kicked int
+	mu    sync.Mutex
+	woken []lanes.ID
 	// batches gets a value at each wake-up that names a lane.
 	batches chan struct{}
 }
@@ -57,9 +58,9 @@ func newFixture(t testing.TB) *fixture {
 	return f
 }
 
-// dispatcher makes one that publishes wake-ups to other cores, where they are seen.
-func (f *fixture) dispatcher(wake func([]jobs.Waiting)) *dispatch.Dispatcher {
-	return dispatch.New(dispatch.Options{Store: f.store, Metrics: counted(), Logger: quiet(), Publish: wake})
+// dispatcher makes a core that publishes wake-ups to other cores, where they are seen.
+func (f *fixture) dispatcher(wake func([]jobs.Waiting)) *enginetest.Core {
+	return enginetest.NewCore(engine.Options{Store: f.store, Metrics: counted(), Logger: quiet(), Hints: publish.Hints{Ready: wake}})
 }
 
 func (f *fixture) wake(lists []jobs.Waiting) {
@@ -77,12 +78,6 @@ func (f *fixture) wake(lists []jobs.Waiting) {
 	}
 }
 
-func (f *fixture) kick() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.kicked++
-}
-
 func (f *fixture) wakeUps() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,9 +88,13 @@ func counted() *metrics.Jobs { return metrics.NewJobs(prometheus.NewRegistry()) 
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// duties makes duties with these metrics, or else with metrics of their own.
+// duties makes duties of the fixture's core, or else of a new one with these metrics.
 func (f *fixture) duties(m ...*metrics.Jobs) sweep.Duties {
-	return sweep.New(f.store, f.d, f.kick, append(m, counted())[0], quiet())
+	if len(m) == 0 {
+		return sweep.New(f.store, f.d.Engine, counted(), quiet())
+	}
+	core := enginetest.NewCore(engine.Options{Store: f.store, Metrics: m[0], Logger: quiet(), Hints: publish.Hints{Ready: f.wake}})
+	return sweep.New(f.store, core.Engine, m[0], quiet())
 }
 
 // run runs a duty until stop is called or the test ends.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/caps"
+	"github.com/forgequeue/forgequeue/core/internal/publish"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -23,8 +24,12 @@ func (d Duties) FollowUps() *Duty { return d.inRounds("follow_up", followPoll, d
 
 func (d Duties) followUpRounds() rounds {
 	return rounds{tenants: d.store.Dependencies.WaitingTenants, step: func(ctx context.Context, owner tenant.ID) (bool, error) {
-		done, more, err := d.dispatcher.FollowUp(caps.WithLockWait(ctx, followLockWait), owner)
-		return done > 0 || more, err
+		followed, err := d.store.Jobs.FollowUp(caps.WithLockWait(ctx, followLockWait), owner)
+		if err != nil {
+			return false, err
+		}
+		d.engine.Publisher.Publish(ctx, publish.Changes{Jobs: followed.Changes})
+		return followed.Done > 0 || followed.More, nil
 	}}
 }
 

@@ -36,7 +36,7 @@ func (d Duties) cleanLanes(ctx context.Context) error {
 	if err := d.settleQueues(ctx); err != nil {
 		return err
 	}
-	moved, err := d.dispatcher.MoveOrphans(ctx, lanePeriod)
+	moved, err := d.engine.Submits.MoveOrphans(ctx, lanePeriod)
 	if moved > 0 {
 		d.log.InfoContext(ctx, "jobs of deleted lanes were moved", "jobs", moved)
 	}
@@ -52,7 +52,7 @@ func (d Duties) settleQueues(ctx context.Context) error {
 			return 0, err
 		}
 		if settled.Back > 0 {
-			d.dispatcher.RefreshSoon()
+			d.engine.Publisher.RefreshSoon()
 		}
 		place = settled.Next()
 		return settled.Seen, nil

@@ -38,7 +38,7 @@ func TestManyMakePartitionsAtOnce(t *testing.T) {
 		LOOP EXECUTE 'DROP TABLE ' || name; END LOOP; END $$`)
 	var group sync.WaitGroup
 	for range 4 {
-		p := sweep.New(celltest.OpenURL(t, f.url), f.d, f.kick, counted(), quiet()).Partitions()
+		p := sweep.New(celltest.OpenURL(t, f.url), f.d.Engine, counted(), quiet()).Partitions()
 		group.Go(func() {
 			if _, err := p.RunOnce(t.Context()); err != nil {
 				t.Error(err)

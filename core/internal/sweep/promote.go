@@ -3,6 +3,8 @@ package sweep
 import (
 	"context"
 	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/publish"
 )
 
 const (
@@ -12,10 +14,10 @@ const (
 	promotePoll = time.Second
 )
 
-// Promote queues scheduled jobs when they are due. It sleeps until the next one is due.
+// Promote queues scheduled jobs when they are due. It sleeps until the next one is due, or a job becomes scheduled.
 func (d Duties) Promote() *Duty {
 	var window window
-	return d.duty("promote", func(ctx context.Context) (sleep time.Duration, err error) {
+	return d.kicked(d.engine.Publisher.Scheduled, "promote", func(ctx context.Context) (sleep time.Duration, err error) {
 		err = window.run(func(lookback time.Duration) error {
 			sleep, err = d.promoteDue(ctx, lookback)
 			return err
@@ -45,11 +47,7 @@ func (d Duties) promote(ctx context.Context, lookback time.Duration) error {
 		if err != nil {
 			return err
 		}
-		d.metrics.Promoted.Add(float64(len(due)))
-		for _, one := range due {
-			d.dispatcher.Changed(one.ID)
-		}
-		d.dispatcher.Wake(due)
+		d.engine.Publisher.Publish(ctx, publish.Changes{Promoted: due})
 		if len(due) < promoteBatch {
 			return nil
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/publish"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
@@ -110,7 +111,7 @@ func (r *reaper) reapExpired(ctx context.Context) error {
 
 func (r *reaper) reap(ctx context.Context, lookback time.Duration) error {
 	var place jobs.ReapPlace
-	return r.inReapBatches(ctx, byEvent, func() ([]jobs.Reaped, error) {
+	return r.inReapBatches(ctx, "", func() ([]jobs.Change, error) {
 		contact := r.snapshot()
 		reaped, next, err := r.store.Jobs.ReapAfter(ctx, contact, lookback, place, reapBatch, random)
 		if err != nil {
@@ -129,14 +130,15 @@ func (r *reaper) reap(ctx context.Context, lookback time.Duration) error {
 	})
 }
 
-// inReapBatches publishes batches of reaped jobs, until one is not full, with a pause between two.
-func (d Duties) inReapBatches(ctx context.Context, reason func(jobs.Reaped) string, batch func() ([]jobs.Reaped, error)) error {
+// inReapBatches publishes batches of reaped jobs, until one is not full, with a pause between two. because, where not
+// empty, is why they are requeued, for the metric.
+func (d Duties) inReapBatches(ctx context.Context, because string, batch func() ([]jobs.Change, error)) error {
 	for {
 		reaped, err := batch()
 		if err != nil {
 			return err
 		}
-		d.publish(ctx, reaped, reason)
+		d.engine.Publisher.Publish(ctx, publish.Changes{Jobs: reaped, Because: because})
 		if len(reaped) < reapBatch {
 			return nil
 		}

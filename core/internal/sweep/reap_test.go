@@ -51,8 +51,8 @@ func TestReapTakesBackAndWakes(t *testing.T) {
 	if job := f.get(late); job.State != api.StateScheduled || job.LastError.Type != "timeout" {
 		t.Errorf("past its timeout_ms: %+v", job.JobSummary)
 	}
-	if len(f.woken) != 1 || f.woken[0] != f.lane.ID || f.kicked != 1 {
-		t.Errorf("woken %v, kicked %d", f.woken, f.kicked)
+	if len(f.woken) != 1 || f.woken[0] != f.lane.ID || len(f.d.Scheduled) != 1 {
+		t.Errorf("woken %v, kicked %d", f.woken, len(f.d.Scheduled))
 	}
 }
 
@@ -126,7 +126,7 @@ func TestTwoReapersNeverSettleTwice(t *testing.T) {
 	f.submit(jobs, 0)
 	f.claimAndExpire(jobs)
 	f.hurried()
-	other := reaper(sweep.New(celltest.OpenURL(t, f.url), f.d, f.kick, counted(), quiet()))
+	other := reaper(sweep.New(celltest.OpenURL(t, f.url), f.d.Engine, counted(), quiet()))
 	var group sync.WaitGroup
 	for _, r := range []*sweep.Duty{f.reaper(), other} {
 		group.Go(func() {
@@ -222,7 +222,7 @@ func TestReapStopsAmidAMassExpiry(t *testing.T) {
 	f.claimAndExpire(1500)
 	f.hurried()
 	ctx, cancel := context.WithCancel(t.Context())
-	r := reaper(sweep.New(f.store, f.dispatcher(func(lanes []jobs.Waiting) { f.wake(lanes); cancel() }), f.kick, counted(), quiet()))
+	r := reaper(sweep.New(f.store, f.dispatcher(func(lanes []jobs.Waiting) { f.wake(lanes); cancel() }).Engine, counted(), quiet()))
 	if _, err := r.RunOnce(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("RunOnce = %v", err)
 	}

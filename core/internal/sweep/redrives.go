@@ -41,7 +41,7 @@ func (d Duties) stepRedrives(ctx context.Context) (time.Duration, error) {
 		var errs []error
 		worked := false
 		for _, one := range due {
-			mine, err := d.dispatcher.StepRedrive(ctx, one, random())
+			mine, err := d.engine.Submits.StepRedrive(ctx, one, random())
 			worked = worked || mine
 			errs = append(errs, err)
 		}

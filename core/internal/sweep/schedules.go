@@ -36,7 +36,7 @@ type ticker struct {
 // Schedules works off the ticks of schedules. It sleeps until the next one is due.
 func (d Duties) Schedules() *Duty {
 	t := &ticker{Duties: d}
-	return d.duty("schedules", t.runDue)
+	return d.kicked(d.engine.Publisher.Schedules, "schedules", t.runDue)
 }
 
 // runDue works off every due tick, and returns how long to sleep.
@@ -59,7 +59,7 @@ func (t *ticker) runDue(ctx context.Context) (time.Duration, error) {
 		case *next.Until > 0:
 			return min(*next.Until, schedulePoll), failed
 		}
-		run, err := t.dispatcher.RunSchedules(ctx, batch)
+		run, err := t.engine.Submits.RunSchedules(ctx, batch)
 		if err != nil {
 			failed = err // of some; others go on
 		}

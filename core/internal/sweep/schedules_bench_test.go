@@ -28,7 +28,7 @@ func BenchmarkTenThousandSchedules(b *testing.B) {
 			var tickers []*sweep.Duty
 			for range cores {
 				store := celltest.OpenURL(b, f.url)
-				tickers = append(tickers, sweep.New(store, f.d, f.kick, counted(), quiet()).Schedules())
+				tickers = append(tickers, sweep.New(store, f.d.Engine, counted(), quiet()).Schedules())
 			}
 			for _, ticker := range tickers {
 				f.pending(ticker) // none is due; what a core does once at its start is done

@@ -6,10 +6,8 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/store"
-	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -17,10 +15,8 @@ import (
 func TestTickerSleepsUntilTheNextTick(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	var ticker *sweep.Duty
-	core := dispatch.New(dispatch.Options{Store: f.store, Metrics: counted(), Logger: quiet(), ScheduleChanged: func() { ticker.Kick() }})
-	ticker = sweep.New(f.store, core, f.kick, counted(), quiet()).Schedules()
-	f.run(ticker.Run)
+	core := f.d
+	f.run(f.duties().Schedules().Run)
 	secondly := "* * * * * *"
 	if _, err := core.PutSchedule(t.Context(), f.tenant, "", "s", api.ScheduleRequest{Cron: &secondly, Job: api.ScheduleJob{Type: "x"}}); err != nil {
 		t.Fatal(err)

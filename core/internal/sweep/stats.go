@@ -40,7 +40,7 @@ func (d Duties) Stats() (appending, rollUp *Duty) {
 
 // appendCounted appends what was counted since the last time, if anything was.
 func (s *jobStats) appendCounted(ctx context.Context) error {
-	appended, err := s.dispatcher.AppendStats(ctx)
+	appended, err := s.engine.Stats.Append(ctx)
 	if appended {
 		s.appended.Store(time.Now().UnixNano())
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/submits"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -25,7 +25,7 @@ func TestStatsAreAppendedAndRolledUp(t *testing.T) {
 	if _, err := appending.RunOnce(t.Context()); err != nil || rows("true") != 0 {
 		t.Fatal(rows("true"), err)
 	}
-	answers := f.d.Submit(t.Context(), []dispatch.SubmitCall{{
+	answers := f.d.Submit(t.Context(), []submits.Call{{
 		Tenant: f.tenant, IDs: []uuid.UUID{uuid.Must(uuid.NewV7())}, Jobs: []api.SubmitRequest{{Type: "test"}},
 	}})
 	if answers[0].Err != nil || answers[0].Problem != nil {

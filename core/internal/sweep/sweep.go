@@ -7,27 +7,23 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/forgequeue/forgequeue/core/internal/cell"
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/engine"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 )
 
 // Duties makes the duties of a core, from what they share.
 type Duties struct {
-	store      *cell.Cell
-	dispatcher *dispatch.Dispatcher
-	scheduled  func()
-	metrics    *metrics.Jobs
-	log        *slog.Logger
+	store   *cell.Cell
+	engine  *engine.Engine
+	metrics *metrics.Jobs
+	log     *slog.Logger
 }
 
-// New makes a Duties. scheduled is called when a duty has made a job scheduled.
-func New(store *cell.Cell, d *dispatch.Dispatcher, scheduled func(), m *metrics.Jobs, log *slog.Logger) Duties {
-	return Duties{store: store, dispatcher: d, scheduled: scheduled, metrics: m, log: log}
+// New makes a Duties.
+func New(store *cell.Cell, e *engine.Engine, m *metrics.Jobs, log *slog.Logger) Duties {
+	return Duties{store: store, engine: e, metrics: m, log: log}
 }
 
 const (
@@ -73,39 +69,4 @@ func (d Duties) forget(ctx context.Context, kind string, size int, some func(ctx
 		d.metrics.Cleaned.WithLabelValues(kind).Add(float64(n))
 		return n, err
 	})
-}
-
-// byEvent is a requeue's reason, for the metric, that is its event.
-func byEvent(one jobs.Reaped) string { return string(one.Event) }
-
-// publish publishes what a duty did to jobs: lanes in which jobs became ready, jobs that changed,
-// jobs that ended. reason is that of a requeue, for the metric.
-func (d Duties) publish(ctx context.Context, reaped []jobs.Reaped, reason func(jobs.Reaped) string) {
-	var ready []jobs.Ready
-	var ended []uuid.UUID
-	scheduled := false
-	for _, one := range reaped {
-		ready = d.dispatcher.Released(ready, one.Ready.Lane) // whether it was running is not known
-		switch one.Verdict.State {
-		case job.Queued:
-			ready = append(ready, one.Ready)
-			d.metrics.Requeued.WithLabelValues(reason(one)).Inc()
-		case job.Scheduled:
-			scheduled = true
-			d.metrics.Requeued.WithLabelValues(reason(one)).Inc()
-		case job.DeadLetter:
-			ended = append(ended, one.ID)
-			d.metrics.DeadLettered.WithLabelValues(string(one.Verdict.Reason)).Inc()
-		default:
-			ended = append(ended, one.ID)
-			d.metrics.Cancelled.Inc()
-		}
-	}
-	d.dispatcher.Reaped(ctx, reaped)
-	d.dispatcher.Changed(jobs.IDs(reaped)...)
-	d.dispatcher.Ended(ended...)
-	d.dispatcher.Wake(ready)
-	if scheduled {
-		d.scheduled()
-	}
 }

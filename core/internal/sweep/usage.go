@@ -48,7 +48,7 @@ func (u *counts) maintain(ctx context.Context) error {
 		u.pruned = time.Now()
 	}
 	// The decision that a cap is gone needs current limits.
-	if err := u.dispatcher.Refresh(ctx); err != nil {
+	if err := u.engine.Publisher.Refresh(ctx); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
 	errs = append(errs, u.backfill(ctx), u.dropUncapped(ctx))
@@ -81,7 +81,7 @@ func (u *counts) backfill(ctx context.Context) error {
 	}
 	var errs []error
 	for _, key := range due {
-		if u.dispatcher.Capped(key) {
+		if u.engine.Cached.Capped(key) {
 			errs = append(errs, u.backfillCount(ctx, key))
 		}
 	}
@@ -113,7 +113,7 @@ func (u *counts) dropUncapped(ctx context.Context) error {
 	}
 	var gone []caps.CountKey
 	for _, count := range stored {
-		if count.Unused || !u.dispatcher.Capped(count.CountKey) {
+		if count.Unused || !u.engine.Cached.Capped(count.CountKey) {
 			gone = append(gone, count.CountKey)
 		}
 	}

@@ -77,8 +77,7 @@ func (w *workerAges) reapDead(ctx context.Context) error {
 		w.dead, w.emptyReaps = dead, 0
 	}
 	w.emptyReaps++
-	workerDead := func(jobs.Reaped) string { return metrics.WorkerDead }
-	return w.inReapBatches(ctx, workerDead, func() ([]jobs.Reaped, error) {
+	return w.inReapBatches(ctx, metrics.WorkerDead, func() ([]jobs.Change, error) {
 		reaped, err := w.store.Jobs.ReapDead(ctx, reapBatch, random)
 		if len(reaped) > 0 {
 			w.emptyReaps = 0

@@ -5,6 +5,7 @@ package watch
 import (
 	"container/list"
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -12,16 +13,27 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Watches are the callers that wait for a job to change. The zero value is ready.
+// Watches are the callers that wait for a job to change.
 type Watches struct {
+	reads *read.Reader
+	// drained ends every wait when it is closed.
+	drained <-chan struct{}
+	log     *slog.Logger
+
 	mu    sync.Mutex
 	byJob map[uuid.UUID]*watched
 	// pollOrder has the watched jobs in poll order.
 	pollOrder list.List
+}
+
+// New makes them. A closed drained ends every wait.
+func New(reads *read.Reader, drained <-chan struct{}, log *slog.Logger) *Watches {
+	return &Watches{reads: reads, drained: drained, log: log}
 }
 
 // watched is a job with its watches.
@@ -178,14 +190,14 @@ func (c *Call) satisfied(look Look) bool {
 }
 
 // Wait gives the job when it is in the state that the caller waits for, or as it is when the wait
-// has timed out or drained is closed. read reads the job.
-func (w *Watches) Wait(ctx context.Context, call Call, drained <-chan struct{}, read func(context.Context) (api.Job, error)) (api.Job, error) {
+// is over. An unknown job is store.ErrNotFound.
+func (w *Watches) Wait(ctx context.Context, call Call) (api.Job, error) {
 	over := time.NewTimer(call.Wait)
 	defer over.Stop()
 	one := w.add(call.ID, call.Version != "") // before the first read: a change in between would wake no watcher
 	defer w.remove(call.ID, one)
 	for {
-		found, err := read(ctx)
+		found, err := w.reads.Get(ctx, call.Tenant, call.User, call.ID)
 		if err != nil {
 			return found, err
 		}
@@ -207,7 +219,7 @@ func (w *Watches) Wait(ctx context.Context, call Call, drained <-chan struct{}, 
 			return api.Job{}, ctx.Err()
 		case <-over.C:
 			return found, nil
-		case <-drained:
+		case <-w.drained:
 			return found, nil
 		case <-one.changed:
 		}

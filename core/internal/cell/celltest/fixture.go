@@ -186,7 +186,7 @@ func (f *Fixture) Expire(id uuid.UUID) {
 }
 
 // Reap reaps the expired leases.
-func (f *Fixture) Reap() []jobs.Reaped {
+func (f *Fixture) Reap() []jobs.Change {
 	f.Helper()
 	reaped, err := f.Store.Jobs.Reap(f.Context(), time.Unix(0, 0), 1000, Half)
 	if err != nil {

@@ -1,0 +1,205 @@
+package publish
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/cache"
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
+	"github.com/forgequeue/forgequeue/core/internal/stats"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/watch"
+)
+
+// Hints tell other cores; they never block.
+type Hints struct {
+	// Ready passes wake-ups on.
+	Ready func([]jobs.Waiting)
+	// Ended and Settings do the same for ended jobs and changed settings.
+	Ended    func([]uuid.UUID)
+	Settings func()
+	// Left tells of a worker that left.
+	Left func(owner tenant.ID, workerID string)
+}
+
+// Options are what a Publisher needs.
+type Options struct {
+	Cached  *cache.Memory
+	Lists   *scheduler.ReadyLists
+	Parking *scheduler.Parking
+	Watches *watch.Watches
+	// Stats counts what is published.
+	Stats   *Recorder
+	Metrics *metrics.Jobs
+	Traces  Traces
+	Logger  *slog.Logger
+	// Hints tell other cores.
+	Hints Hints
+}
+
+// Publisher tells of changes.
+type Publisher struct {
+	*Waker
+
+	// Scheduled is kicked when a job has become scheduled, Schedules when a schedule was made or changed.
+	Scheduled, Schedules Kick
+
+	watches *watch.Watches
+	stats   *Recorder
+	metrics *metrics.Jobs
+	traces  Traces
+	hints   Hints
+	log     *slog.Logger
+}
+
+// Kick ends the sleep of a duty, which receives from it.
+type Kick chan struct{}
+
+// NewKick makes one.
+func NewKick() Kick { return make(Kick, 1) }
+
+// Kick never blocks; two are one.
+func (k Kick) Kick() {
+	select {
+	case k <- struct{}{}:
+	default:
+	}
+}
+
+// New makes a Publisher.
+func New(o Options) *Publisher {
+	if o.Hints.Ready == nil {
+		o.Hints.Ready = func([]jobs.Waiting) {}
+	}
+	if o.Hints.Ended == nil {
+		o.Hints.Ended = func([]uuid.UUID) {}
+	}
+	if o.Hints.Settings == nil {
+		o.Hints.Settings = func() {}
+	}
+	if o.Hints.Left == nil {
+		o.Hints.Left = func(tenant.ID, string) {}
+	}
+	return &Publisher{
+		Waker:     &Waker{cached: o.Cached, lists: o.Lists, parking: o.Parking, hint: o.Hints.Ready, log: o.Logger, refresh: NewKick()},
+		Scheduled: NewKick(), Schedules: NewKick(),
+		watches: o.Watches, stats: o.Stats, metrics: o.Metrics, traces: o.Traces, hints: o.Hints, log: o.Logger,
+	}
+}
+
+// Publish tells of what a commit did.
+func (p *Publisher) Publish(ctx context.Context, c Changes) {
+	var t told
+	for i := range c.Jobs {
+		p.change(&t, &c.Jobs[i], c.Because)
+		p.recordAttempt(ctx, &c.Jobs[i])
+	}
+	for i := range c.Ended {
+		p.outcome(ctx, &t, &c.Endings[i], &c.Ended[i])
+	}
+	for i := range c.Stored {
+		p.stored(&t, &c.Stored[i])
+	}
+	for i := range c.Claimed {
+		p.claimed(&t, &c.Claimed[i])
+	}
+	t.ready = append(t.ready, c.Promoted...)
+	for i := range c.Promoted {
+		t.changed = append(t.changed, c.Promoted[i].ID)
+	}
+	t.changed = append(t.changed, c.Deleted...)
+	p.metrics.Promoted.Add(float64(len(c.Promoted)))
+	p.metrics.Claimed.Add(float64(len(c.Claimed)))
+	p.metrics.Discarded.Add(float64(c.Discarded))
+	p.tell(&t, c.Reported)
+}
+
+// told is what a call of Publish has gathered.
+type told struct {
+	ready []jobs.Ready
+	// changed are woken for here, ended in every core.
+	changed, ended []uuid.UUID
+	events         []stats.Event
+	scheduled      bool
+}
+
+// tell does what was gathered: watches first, who then read, and claims last.
+func (p *Publisher) tell(t *told, reported []uuid.UUID) {
+	p.stats.Record(t.events)
+	if len(t.changed) > 0 {
+		p.watches.Wake(t.changed)
+	}
+	if len(t.ended) > 0 {
+		p.watches.Wake(t.ended)
+		p.hints.Ended(t.ended)
+	}
+	if len(reported) > 0 {
+		p.watches.WakeForVersion(reported...)
+	}
+	p.Wake(t.ready)
+	if t.scheduled {
+		p.Scheduled.Kick()
+	}
+}
+
+// change gathers what became of one job. because, where not empty, is why it was requeued.
+func (p *Publisher) change(t *told, one *jobs.Change, because string) {
+	if because == "" {
+		because = string(one.Event)
+	}
+	if one.Statistic.At != (jobs.Statistic{}).At {
+		t.events = append(t.events, eventOf(&one.Statistic, one.Verdict.State))
+	}
+	if endsAttempt(one.Event) {
+		t.ready = p.released(t.ready, one.Ready.Lane)
+	}
+	switch one.Verdict.State { //nolint:exhaustive // a claim is published by itself
+	case job.Completed:
+	case job.DeadLetter:
+		p.metrics.DeadLettered.WithLabelValues(string(one.Verdict.Reason)).Inc()
+	case job.Cancelled:
+		p.metrics.Cancelled.Inc()
+	default:
+		if one.Event == job.Unblock {
+			p.metrics.Unblocked.Inc()
+		} else {
+			p.metrics.Requeued.WithLabelValues(because).Inc()
+		}
+	}
+	switch state := one.Verdict.State; {
+	case state.Terminal():
+		t.ended = append(t.ended, one.ID)
+		return
+	case state == job.Queued:
+		t.ready = append(t.ready, one.Ready)
+	case state == job.Scheduled:
+		t.scheduled = true
+	}
+	t.changed = append(t.changed, one.ID)
+}
+
+// endsAttempt says whether the job may have been running, and so may have released capacity.
+func endsAttempt(event job.Event) bool {
+	return event != job.Cancel && event != job.Unblock && event != job.Redrive
+}
+
+// SettingsChanged makes a change of queues' settings known here, and tells other cores.
+func (p *Publisher) SettingsChanged(ctx context.Context) error {
+	p.hints.Settings()
+	return p.refreshLanes(ctx)
+}
+
+// TypesChanged makes a change of a tenant's types known here, and tells other cores. They read it within
+// refreshEvery even if they are not told.
+func (p *Publisher) TypesChanged(ctx context.Context) error {
+	p.hints.Settings()
+	return p.cached.Limits.Refresh(ctx)
+}
+
+// TellWorkerLeft tells other cores of a worker that left.
+func (p *Publisher) TellWorkerLeft(owner tenant.ID, workerID string) { p.hints.Left(owner, workerID) }

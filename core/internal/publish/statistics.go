@@ -1,0 +1,120 @@
+package publish
+
+import (
+	"context"
+	"errors"
+
+	"github.com/forgequeue/forgequeue/core/internal/caps"
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/stats"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Recorder counts for the stats what is published, until it is appended to the tables.
+type Recorder struct {
+	store *cell.Cell
+	jobs  stats.Recorder
+	uses  stats.LimitRecorder
+	lost  prometheus.Counter
+}
+
+// NewRecorder makes one. lost counts what could not be appended.
+func NewRecorder(store *cell.Cell, lost prometheus.Counter) *Recorder {
+	return &Recorder{store: store, lost: lost}
+}
+
+// Record counts events.
+func (r *Recorder) Record(events []stats.Event) {
+	if len(events) > 0 {
+		r.jobs.Record(events...)
+	}
+}
+
+// Append appends what was counted since the last time; appended says that there was something. Counts that were
+// not appended for certain are kept for the next time; where the outcome is unknown they are dropped, so that none is
+// appended twice.
+func (r *Recorder) Append(ctx context.Context) (appended bool, err error) {
+	pending, lost := r.jobs.Take()
+	if len(pending) > 0 {
+		switch err = r.store.Stats.AppendStats(ctx, pending); {
+		case err == nil:
+			appended = true
+		case store.Definite(err):
+			r.jobs.Restore(pending)
+		default:
+			lost += pending.Events()
+		}
+	}
+	uses, lostUses := r.uses.Take()
+	if len(uses) > 0 {
+		usesErr := r.store.Stats.AppendLimitStats(ctx, uses)
+		switch {
+		case usesErr == nil:
+			appended = true
+		case store.Definite(usesErr):
+			r.uses.Restore(uses)
+		default:
+			lostUses += int64(len(uses))
+		}
+		err = errors.Join(err, usesErr)
+	}
+	r.lost.Add(float64(lost + lostUses))
+	return appended, err
+}
+
+// CountUses notes the use of tenants' caps. Of users it is that of the one with the most, and by name who was refused.
+func (r *Recorder) CountUses(uses []caps.Use) {
+	noted := make([]stats.LimitUse, 0, len(uses))
+	for i := range uses {
+		one := &uses[i]
+		if one.Counter&(caps.RunningAll|caps.RunningType) != 0 {
+			continue
+		}
+		use := stats.LimitUse{
+			Tenant: one.Tenant, Limit: one.Counter.String(), Name: one.Name, At: one.At,
+			LimitCounts: stats.LimitCounts{Used: one.Used, Allowed: one.Limit, Refused: one.Refused},
+		}
+		if one.Counter&(caps.ActiveUser|caps.RunningUser) == 0 || one.Refused > 0 {
+			noted = append(noted, use)
+		}
+		if one.Counter&(caps.ActiveUser|caps.RunningUser) != 0 {
+			use.Name = ""
+			noted = append(noted, use)
+		}
+	}
+	r.uses.Record(noted...)
+}
+
+// RecordUses notes what a gateway has admitted and refused of a tenant's requests.
+func (r *Recorder) RecordUses(owner tenant.ID, uses []api.HopLimitUse) {
+	noted := make([]stats.LimitUse, len(uses))
+	for i, one := range uses {
+		noted[i] = stats.LimitUse{
+			Tenant: owner, Limit: one.Limit, Name: one.Name,
+			LimitCounts: stats.LimitCounts{Used: one.Used, Allowed: one.Allowed, Refused: one.Refused},
+		}
+	}
+	r.uses.Record(noted...)
+}
+
+// eventOf is the end of an attempt, or of a job; state is the job's new one.
+func eventOf(ended *jobs.Statistic, state job.State) stats.Event {
+	event := stats.Event{QueueKey: ended.Queue, At: ended.At, Counts: stats.Counts{Running: ended.Running}}
+	if ended.FailedAttempt {
+		event.FailedAttempts = 1
+	}
+	switch state { //nolint:exhaustive // the others are no ends
+	case job.Completed:
+		event.Completed = 1
+	case job.DeadLetter:
+		event.DeadLetter = 1
+	case job.Cancelled:
+		event.Cancelled = 1
+	}
+	return event
+}
