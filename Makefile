@@ -56,7 +56,7 @@ mutants: ## break the rules on purpose, one by one: the tests must notice each
 faults: ## the fault suite, long: kills, pauses, crashes, lost replies (an hour or more)
 	@sh .ci/install ci
 	FORGEQUEUE_FAULTS=long $(GO) test -race -timeout 3h -count=1 -v ./e2e/faults
-	FORGEQUEUE_FAULTS=long $(GO) test -race -timeout 1h -count=1 -v -run 'ALargeWorkflow|ALongChain' ./core/internal/dispatch ./e2e
+	FORGEQUEUE_FAULTS=long $(GO) test -race -timeout 1h -count=1 -v -run 'ALargeWorkflow|ALongChain' ./core/internal/submits ./e2e
 
 peers: ## River and this in turn on one PostgreSQL: the ratios of the bars (15 min; ARGS=-quick: 4 min)
 	@sh .ci/install test

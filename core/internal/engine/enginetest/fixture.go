@@ -88,7 +88,7 @@ func New(t *testing.T) *Fixture {
 	return f
 }
 
-// NewCore makes a Dispatcher such as another core has.
+// NewCore makes a Core such as another core has.
 func (f *Fixture) NewCore(store *cell.Cell) *Core { return f.NewCoreUnder(store, 0) }
 
 // NewCoreUnder makes one with a cap on the jobs that run in the whole installation.
@@ -124,7 +124,7 @@ func (f *Fixture) NewTenant() tenant.ID {
 	return id
 }
 
-// Run runs the Dispatcher until the test ends.
+// Run runs the Core until the test ends.
 func (f *Fixture) Run() {
 	f.Helper()
 	ctx, cancel := context.WithCancel(f.Context())
