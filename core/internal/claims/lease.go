@@ -75,7 +75,8 @@ type leasing struct {
 	// err is what ended it; jobs leased before are still delivered.
 	err error
 
-	moves, waits int
+	// tried counts the repeats.
+	tried struct{ moves, waits int }
 }
 
 // largestJob is above the size of a job in an answer.
@@ -171,8 +172,8 @@ func (l *leasing) step(ctx context.Context, made *plan) (goOn bool, err error) {
 		l.busy[owner] = true
 	}
 	goOn = len(found.Jobs) > 0 || len(found.Busy) > 0 || slices.ContainsFunc(found.Scanned, func(w claim.ScanProgress) bool { return w.Exhausted })
-	if len(found.Misrouted) > 0 && l.moves < mostMoves {
-		l.moves++
+	if len(found.Misrouted) > 0 && l.tried.moves < mostMoves {
+		l.tried.moves++
 		l.without = append(l.without, movedUsers(found.Misrouted, l.moveMisrouted(ctx, found.Misrouted))...)
 		goOn = true
 	}
@@ -182,10 +183,10 @@ func (l *leasing) step(ctx context.Context, made *plan) (goOn bool, err error) {
 // waitForBusy waits busyPause for tenants whose lock another core holds. It does not wait once
 // there are jobs.
 func (l *leasing) waitForBusy(ctx context.Context) bool {
-	if len(l.busy) == 0 || len(l.jobs) > 0 || l.waits == mostBusy {
+	if len(l.busy) == 0 || len(l.jobs) > 0 || l.tried.waits == mostBusy {
 		return false
 	}
-	l.waits++
+	l.tried.waits++
 	clear(l.busy)
 	_ = wait.About(ctx, busyPause)
 	return ctx.Err() == nil
