@@ -72,7 +72,7 @@ func New(o Options) *Claims {
 
 // Run polls until ctx ends, and then waits for jobs that are being given back.
 func (c *Claims) Run(ctx context.Context) {
-	c.Polls.run(ctx)
+	c.run(ctx)
 	c.combined.close()
 }
 

@@ -38,7 +38,7 @@ func (c *Claims) ClaimGroups() (n int) {
 
 // SpoilCursors sets every cursor to a time, and says that nothing waits.
 func (c *Claims) SpoilCursors(to time.Time) {
-	planner := c.Polls.planner
+	planner := c.planner
 	known, _ := planner.lists.Known(scheduler.ListKey{}, 1<<20)
 	everything := &scheduler.Filter{Owner: tenant.Platform}
 	for _, list := range known {

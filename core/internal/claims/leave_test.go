@@ -262,7 +262,7 @@ func TestAnotherCoreLearnsThatAWorkerLeft(t *testing.T) {
 	var told []string
 	elsewhere := f.NewCoreWith(engine.Options{Store: f.Store, Hints: publish.Hints{Left: func(owner tenant.ID, id string) {
 		told = append(told, id)
-		here.Claims.WorkerLeft(owner, id)
+		here.WorkerLeft(owner, id)
 	}}})
 	id := f.Submit(enginetest.Plain())[0]
 	f.Claim(f.by("w1"))

@@ -158,7 +158,7 @@ func (p *Publisher) change(t *told, one *jobs.Change, because string) {
 	if endsAttempt(one.Event) {
 		t.ready = p.released(t.ready, one.Ready.Lane)
 	}
-	switch one.Verdict.State { //nolint:exhaustive // a claim is published by itself
+	switch one.Verdict.State {
 	case job.Completed:
 	case job.DeadLetter:
 		p.metrics.DeadLettered.WithLabelValues(string(one.Verdict.Reason)).Inc()

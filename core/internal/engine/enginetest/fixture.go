@@ -115,6 +115,7 @@ func (f *Fixture) NewCoreWith(o engine.Options) *Core {
 	return NewCore(o)
 }
 
+// NewTenant makes another tenant.
 func (f *Fixture) NewTenant() tenant.ID {
 	f.Helper()
 	id := uuid.Must(uuid.NewV7())
@@ -160,6 +161,7 @@ func (f *Fixture) Submit(jobs ...api.SubmitRequest) []uuid.UUID {
 	return ids
 }
 
+// Accepted fails the test unless all was accepted.
 func (f *Fixture) Accepted(answers ...submits.Answer) {
 	f.Helper()
 	for i, answer := range answers {
@@ -169,6 +171,7 @@ func (f *Fixture) Accepted(answers ...submits.Answer) {
 	}
 }
 
+// ClaimCall is a claim of all that is ready, without a wait.
 func (f *Fixture) ClaimCall(queues ...string) claims.Call {
 	if len(queues) == 0 {
 		queues = []string{"default"}
@@ -176,6 +179,7 @@ func (f *Fixture) ClaimCall(queues ...string) claims.Call {
 	return claims.Call{Owner: f.Tenant, WorkerID: "w1", Queues: queues, Max: 1000}
 }
 
+// Claim claims, and fails the test where that fails.
 func (f *Fixture) Claim(call claims.Call) []claim.Job {
 	f.Helper()
 	jobs, err := f.D.Claim(f.Context(), call)
@@ -185,6 +189,7 @@ func (f *Fixture) Claim(call claims.Call) []claim.Job {
 	return jobs
 }
 
+// Get reads a job of the tenant.
 func (f *Fixture) Get(id uuid.UUID) api.Job {
 	f.Helper()
 	job, err := f.Store.JobReads.Get(f.Context(), f.Tenant, "", id)
@@ -194,6 +199,7 @@ func (f *Fixture) Get(id uuid.UUID) api.Job {
 	return job
 }
 
+// Exec runs a statement without the store.
 func (f *Fixture) Exec(sql string, args ...any) {
 	f.Helper()
 	if _, err := f.Direct.Exec(f.Context(), sql, args...); err != nil {
@@ -201,6 +207,7 @@ func (f *Fixture) Exec(sql string, args ...any) {
 	}
 }
 
+// Count reads a number without the store.
 func (f *Fixture) Count(sql string, args ...any) int {
 	f.Helper()
 	var n int
@@ -210,6 +217,7 @@ func (f *Fixture) Count(sql string, args ...any) int {
 	return n
 }
 
+// Refresh refreshes what the core knows.
 func (f *Fixture) Refresh() {
 	f.Helper()
 	if err := f.D.Refresh(f.Context()); err != nil {
@@ -267,6 +275,7 @@ type Answer struct {
 	Took time.Duration
 }
 
+// GoClaim claims in the background.
 func (f *Fixture) GoClaim(ctx context.Context, call claims.Call) <-chan Answer {
 	done := make(chan Answer, 1)
 	start := time.Now()
@@ -298,6 +307,7 @@ func (f *Fixture) Park(ctx context.Context, calls ...claims.Call) []<-chan Answe
 // one on the same server.
 func (f *Fixture) Database() string { return f.Direct.Config().Database }
 
+// AdminURL leads to another database on the server.
 func (f *Fixture) AdminURL() string { return strings.Replace(f.URL, "/"+f.Database(), "/postgres", 1) }
 
 // Lane makes a lane known without leaving a job in it.
@@ -307,12 +317,16 @@ func (f *Fixture) Lane(request api.SubmitRequest) {
 	f.Exec(`DELETE FROM jobs WHERE id = $1`, ids[0])
 }
 
+// Plain is a job with defaults.
 func Plain() api.SubmitRequest { return api.SubmitRequest{Type: "test"} }
 
+// In is one in a queue.
 func In(queue string) api.SubmitRequest { return api.SubmitRequest{Type: "test", Queue: queue} }
 
+// Tagged is one with tags.
 func Tagged(tags ...string) api.SubmitRequest { return api.SubmitRequest{Type: "test", Tags: tags} }
 
+// IDs is the set of the jobs.
 func IDs(jobs []claim.Job) map[uuid.UUID]bool {
 	set := make(map[uuid.UUID]bool, len(jobs))
 	for _, job := range jobs {
@@ -321,6 +335,7 @@ func IDs(jobs []claim.Job) map[uuid.UUID]bool {
 	return set
 }
 
+// Decode decodes an answer.
 func Decode[T any](f *Fixture, body []byte) T {
 	f.Helper()
 	var value T

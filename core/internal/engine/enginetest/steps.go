@@ -4,13 +4,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/claims"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/watch"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/google/uuid"
 )
 
 // Override overrides the limits of the tenant's plan.
@@ -33,7 +34,6 @@ func Request(user string) api.SubmitRequest {
 	return r
 }
 
-// Override sets limits of the fixture's tenant, as another core would.
 // Take claims up to n jobs.
 func (f *Fixture) Take(n int) []claim.Job {
 	f.Helper()
