@@ -3,14 +3,18 @@ package submits
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/cache"
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/core/internal/publish"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -22,12 +26,20 @@ const (
 	redrivenTime = time.Second
 )
 
+// Orphans are waiting jobs whose lane was deleted.
+type Orphans struct {
+	store     *cell.Cell
+	cached    *cache.Memory
+	publisher *publish.Publisher
+	log       *slog.Logger
+}
+
 // MoveOrphans moves waiting jobs of deleted lanes to existing ones: no claim would find them. It
 // gives how many it moved. It ends when none is left, or after about within: jobs may come back as
 // fast as they are moved.
-func (s *Submits) MoveOrphans(ctx context.Context, within time.Duration) (moved int, err error) {
+func (o *Orphans) MoveOrphans(ctx context.Context, within time.Duration) (moved int, err error) {
 	for until := time.Now().Add(within); ; {
-		n, left, err := s.moveOrphansOnce(ctx, until, within/10)
+		n, left, err := o.moveOrphansOnce(ctx, until, within/10)
 		moved += n
 		if err != nil || !left || time.Now().After(until) {
 			return moved, err
@@ -36,14 +48,14 @@ func (s *Submits) MoveOrphans(ctx context.Context, within time.Duration) (moved 
 }
 
 // moveOrphansOnce visits each deleted lane once, for about perLane. left says that it did not move all.
-func (s *Submits) moveOrphansOnce(ctx context.Context, until time.Time, perLane time.Duration) (moved int, left bool, err error) {
+func (o *Orphans) moveOrphansOnce(ctx context.Context, until time.Time, perLane time.Duration) (moved int, left bool, err error) {
 	for after := lanes.ID(-1); ; { // 0 is no lane: jobs in it are orphans too
-		orphans, last, err := s.store.Lanes.OrphanLanes(ctx, after, lanesPerStep)
+		orphans, last, err := o.store.Lanes.OrphanLanes(ctx, after, lanesPerStep)
 		if err != nil {
 			return moved, left, err
 		}
 		for _, lane := range orphans {
-			n, more, err := s.moveOrphansOf(ctx, lane, perLane)
+			n, more, err := o.moveOrphansOf(ctx, lane, perLane)
 			moved, left = moved+n, left || more
 			if err != nil || time.Now().After(until) {
 				return moved, true, err
@@ -57,38 +69,38 @@ func (s *Submits) moveOrphansOnce(ctx context.Context, until time.Time, perLane 
 
 // moveOrphansOf moves the waiting jobs of a deleted lane, for about within; left says that there may
 // be more.
-func (s *Submits) moveOrphansOf(ctx context.Context, lane lanes.ID, within time.Duration) (moved int, left bool, err error) {
+func (o *Orphans) moveOrphansOf(ctx context.Context, lane lanes.ID, within time.Duration) (moved int, left bool, err error) {
 	refreshed := false
 	for until := time.Now().Add(within); ; {
-		jobs, err := s.store.Lanes.JobsOfLane(ctx, lane, orphansPerStep)
+		jobs, err := o.store.Lanes.JobsOfLane(ctx, lane, orphansPerStep)
 		if err != nil || len(jobs) == 0 {
 			return moved, false, err
 		}
 		if moved > 0 && time.Now().After(until) {
 			return moved, true, nil
 		}
-		lanes, err := s.lanesOfOrphans(ctx, jobs)
+		lanes, err := o.lanesOfOrphans(ctx, jobs)
 		if err != nil {
 			return moved, false, err
 		}
 		move := movesFrom(lane, jobs, lanes)
 		if len(move.jobs) == 0 && move.known && !refreshed {
 			refreshed = true
-			s.cached.Lanes.ReadAll()
-			if err := s.publisher.Refresh(ctx); err != nil {
+			o.cached.Lanes.ReadAll()
+			if err := o.publisher.Refresh(ctx); err != nil {
 				return moved, false, err
 			}
 			continue
 		}
 		if len(move.jobs) == 0 {
-			s.log.WarnContext(ctx, "jobs stay without a lane until their tenant may use another lane", "lane", lane)
+			o.log.WarnContext(ctx, "jobs stay without a lane until their tenant may use another lane", "lane", lane)
 			return moved, false, nil
 		}
-		if err := s.store.Claims.Move(ctx, move.jobs, move.to); err != nil {
+		if err := o.store.Claims.Move(ctx, move.jobs, move.to); err != nil {
 			return moved, false, err
 		}
 		moved += len(move.jobs)
-		s.publisher.Wake(move.ready)
+		o.publisher.Wake(move.ready)
 	}
 }
 
@@ -119,14 +131,14 @@ func movesFrom(lane lanes.ID, found []lanes.Orphan, lanes []lanes.ID) (move orph
 }
 
 // lanesOfOrphans gives the lane of each job, cached or made now; 0 where none can be made.
-func (s *Submits) lanesOfOrphans(ctx context.Context, jobs []lanes.Orphan) ([]lanes.ID, error) {
+func (o *Orphans) lanesOfOrphans(ctx context.Context, jobs []lanes.Orphan) ([]lanes.ID, error) {
 	asks := make([]lanes.Ask, len(jobs))
 	wanted := map[tenant.ID]map[lanes.Ask]bool{}
 	for i, job := range jobs {
-		if err := s.cached.Limits.Load(ctx, job.TenantID); err != nil {
+		if err := o.cached.Limits.Load(ctx, job.TenantID); err != nil {
 			return nil, err
 		}
-		asks[i] = lanes.Ask{Key: s.cached.LaneOf(job.TenantID, job.Queue, job.Type, job.Tags, null.Text(job.UserID)), For: job.UserID}
+		asks[i] = lanes.Ask{Key: o.cached.LaneOf(job.TenantID, job.Queue, job.Type, job.Tags, null.Text(job.UserID)), For: job.UserID}
 		if wanted[job.TenantID] == nil {
 			wanted[job.TenantID] = map[lanes.Ask]bool{}
 		}
@@ -135,7 +147,7 @@ func (s *Submits) lanesOfOrphans(ctx context.Context, jobs []lanes.Orphan) ([]la
 	found := map[lanes.Ask]lanes.ID{}
 	for owner, keys := range wanted {
 		list := slices.Collect(maps.Keys(keys))
-		made, err := s.cached.Maker.Ensure(ctx, owner, list)
+		made, err := o.cached.Maker.Ensure(ctx, owner, list)
 		if err != nil {
 			return nil, err
 		}
@@ -152,22 +164,22 @@ func (s *Submits) lanesOfOrphans(ctx context.Context, jobs []lanes.Orphan) ([]la
 
 // moveRedriven does the same at once for jobs that were redriven into deleted lanes: a dead letter
 // outlives its lane.
-func (s *Submits) moveRedriven(ctx context.Context, redriven []lanes.ID) {
+func (o *Orphans) moveRedriven(ctx context.Context, redriven []lanes.ID) {
 	gone := map[lanes.ID]bool{}
 	for _, lane := range redriven {
-		if _, known := s.cached.Lanes.ByID(lane); lane != 0 && !known {
+		if _, known := o.cached.Lanes.ByID(lane); lane != 0 && !known {
 			gone[lane] = true
 		}
 	}
 	if len(gone) == 0 {
 		return
 	}
-	orphans, err := s.store.Lanes.Orphaned(ctx, slices.Collect(maps.Keys(gone)))
+	orphans, err := o.store.Lanes.Orphaned(ctx, slices.Collect(maps.Keys(gone)))
 	for _, lane := range orphans {
-		_, _, moveErr := s.moveOrphansOf(ctx, lane, redrivenTime)
+		_, _, moveErr := o.moveOrphansOf(ctx, lane, redrivenTime)
 		err = errors.Join(err, moveErr)
 	}
 	if err != nil {
-		s.log.WarnContext(ctx, "jobs of forgotten lanes are moved by the next run of the duty", "error", err)
+		o.log.WarnContext(ctx, "jobs of forgotten lanes are moved by the next run of the duty", "error", err)
 	}
 }

@@ -27,6 +27,8 @@ import (
 
 // Submits are jobs on their way into lanes: new ones, and such as are submitted again.
 type Submits struct {
+	*Orphans
+
 	store     *cell.Cell
 	cached    *cache.Memory
 	publisher *publish.Publisher
@@ -50,7 +52,8 @@ type Options struct {
 // New makes them.
 func New(o Options) *Submits {
 	return &Submits{
-		store: o.Store, cached: o.Cached, publisher: o.Publisher, explainer: o.Explainer, metrics: o.Metrics, log: o.Logger,
+		Orphans: &Orphans{store: o.Store, cached: o.Cached, publisher: o.Publisher, log: o.Logger},
+		store:   o.Store, cached: o.Cached, publisher: o.Publisher, explainer: o.Explainer, metrics: o.Metrics, log: o.Logger,
 		flushes: newFlushes(o.Store, o.Publisher, o.Traces),
 	}
 }
