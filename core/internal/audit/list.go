@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -57,7 +56,7 @@ func (r *auditRow) wire() api.AuditEntry {
 		Action: r.Action, Object: r.Object, Detail: r.Detail, At: api.At(r.At),
 	}
 	if r.TenantID != nil {
-		entry.Tenant = null.Text(r.TenantID.String())
+		entry.Tenant = store.NullIfEmpty(r.TenantID.String())
 	}
 	return entry
 }
@@ -71,7 +70,7 @@ func (s *Log) Audit(ctx context.Context, owner *tenant.ID, filter api.AuditFilte
 		sql = auditOfTenantSQL
 	}
 	args := store.Args{
-		"tenant_id": owner, "action": null.Text(filter.Action), "object": null.Text(filter.Object), "key_id": null.Text(filter.KeyID),
+		"tenant_id": owner, "action": store.NullIfEmpty(filter.Action), "object": store.NullIfEmpty(filter.Object), "key_id": store.NullIfEmpty(filter.KeyID),
 		"after": store.TimeOrNil(filter.After), "until": store.TimeOrNil(filter.Before),
 	}
 	return store.PageOf(ctx, s.Store, "audit", sql, args, size, token, (*auditRow).wire)

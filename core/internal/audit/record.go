@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
@@ -64,8 +63,8 @@ func Record(ctx context.Context, tx execer, done Event) error {
 		done.Detail = map[string]any{}
 	}
 	_, err = tx.Exec(ctx, recordSQL, store.Args{
-		"id": id, "tenant_id": done.Tenant, "kind": actor.Kind, "key_id": null.Text(actor.KeyID), "user_id": null.Text(actor.User),
-		"action": done.Action, "object": null.Text(done.Object), "detail": string(store.JSON(done.Detail)),
+		"id": id, "tenant_id": done.Tenant, "kind": actor.Kind, "key_id": store.NullIfEmpty(actor.KeyID), "user_id": store.NullIfEmpty(actor.User),
+		"action": done.Action, "object": store.NullIfEmpty(done.Object), "detail": string(store.JSON(done.Detail)),
 	})
 	return err
 }

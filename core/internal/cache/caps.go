@@ -7,8 +7,8 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queues"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -19,7 +19,7 @@ func (m *Memory) ActiveCaps(owner tenant.ID, name string, user *string) []caps.C
 		return nil
 	}
 	var list capList
-	list.tenantActive(m.Limits.For(owner, null.Or(user, "")), owner, null.Or(user, ""))
+	list.tenantActive(m.Limits.For(owner, store.OrElse(user, "")), owner, store.OrElse(user, ""))
 	list.add(caps.CountKey{Tenant: owner, Counter: caps.ActiveQueue, Name: name}, m.Lanes.Settings(owner, name).MaxActive)
 	return list
 }

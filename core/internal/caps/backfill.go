@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
@@ -81,7 +80,7 @@ func scanOf(key CountKey) (string, store.Args) {
 		args["user"] = key.Name
 		return scanUserRunningSQL, args
 	case ActiveTenant, ActiveQueue:
-		args["queue"] = null.Text(key.Name)
+		args["queue"] = store.NullIfEmpty(key.Name)
 		return scanTenantSQL, args
 	case RunningQueue:
 		args["queue"], args["of_type"] = key.Name, nil

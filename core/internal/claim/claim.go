@@ -11,7 +11,6 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
@@ -203,7 +202,7 @@ func pickArgs(shares []Share, most int, without []string) store.Args {
 	}
 	args := listArgs(lists)
 	args["share_firsts"], args["share_lasts"], args["share_mosts"] = firsts, lasts, mosts
-	args["max"], args["without"] = most, null.List(without)
+	args["max"], args["without"] = most, store.EmptyIfNil(without)
 	return args
 }
 

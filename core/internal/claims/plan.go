@@ -8,8 +8,8 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cache"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -116,7 +116,7 @@ func (p *plan) has(lane lanes.ID) bool {
 func (p *planner) claimLane(lane *lanes.Lane) claim.Lane {
 	settings := p.cached.Lanes.Settings(lane.Tenant, lane.Queue)
 	made := claim.Lane{
-		ID: lane.ID, Tenant: lane.Tenant, VisibilityTimeout: null.Or(settings.VisibilityTimeout, api.DefaultVisibilityTimeout),
+		ID: lane.ID, Tenant: lane.Tenant, VisibilityTimeout: store.OrElse(settings.VisibilityTimeout, api.DefaultVisibilityTimeout),
 	}
 	p.cached.LimitLane(&made, *lane, settings)
 	return made

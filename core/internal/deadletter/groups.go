@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -28,8 +27,8 @@ const deadMatches = read.QueueMatches + `
 
 func deadArgs(owner tenant.ID, user string, filter api.DeadLetterFilter) store.Args {
 	return store.Args{
-		"tenant_id": owner, "queue": null.Text(filter.Queue), "type": null.Text(filter.Type), "user": null.Text(user),
-		"reason": null.Text(filter.Reason), "fingerprint": null.Text(filter.Fingerprint),
+		"tenant_id": owner, "queue": store.NullIfEmpty(filter.Queue), "type": store.NullIfEmpty(filter.Type), "user": store.NullIfEmpty(user),
+		"reason": store.NullIfEmpty(filter.Reason), "fingerprint": store.NullIfEmpty(filter.Fingerprint),
 		"after": store.TimeOrNil(filter.After), "until": store.TimeOrNil(filter.Before),
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -42,8 +41,8 @@ type listedDead struct {
 func (s *Letters) DeadLetters(ctx context.Context, owner tenant.ID, user string, filter api.DeadLetterFilter, size int, token string) (api.Page[api.DeadLetter], error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	args := store.Args{
-		"tenant_id": owner, "queue": null.Text(filter.Queue), "type": null.Text(filter.Type), "user": null.Text(user),
-		"reason": null.Text(filter.Reason), "fingerprint": null.Text(filter.Fingerprint),
+		"tenant_id": owner, "queue": store.NullIfEmpty(filter.Queue), "type": store.NullIfEmpty(filter.Type), "user": store.NullIfEmpty(user),
+		"reason": store.NullIfEmpty(filter.Reason), "fingerprint": store.NullIfEmpty(filter.Fingerprint),
 		"after": store.TimeOrNil(filter.After), "until": store.TimeOrNil(filter.Before),
 	}
 	return store.PageOf(ctx, s.Store, "dead letters", deadLettersSQL, args, size, token, s.deadLetter)

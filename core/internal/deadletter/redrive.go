@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -122,7 +121,7 @@ func (s *Letters) CreateRedrive(ctx context.Context, owner tenant.ID, user strin
 			return err
 		}
 		rows, err := tx.Query(ctx, createRedriveSQL, store.Args{
-			"id": request.ID, "tenant_id": owner, "user_id": null.Text(user), "action": request.Action, "filter": string(store.JSON(request.Filter)),
+			"id": request.ID, "tenant_id": owner, "user_id": store.NullIfEmpty(user), "action": request.Action, "filter": string(store.JSON(request.Filter)),
 			"rate": request.Rate, "canary": newCanary(request.Canary), "matched": found.Matched, "capped": found.MatchedCapped, "most": api.MaxRedrives, "user_most": userRedrives,
 		})
 		if err != nil {

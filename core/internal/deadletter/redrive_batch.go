@@ -9,7 +9,6 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
@@ -44,7 +43,7 @@ type lockedDead struct {
 }
 
 // dedupe is the pair that is unique among live jobs of a tenant.
-func (l *lockedDead) dedupe() [2]string { return [2]string{null.Or(l.UserID, ""), *l.DedupeKey} }
+func (l *lockedDead) dedupe() [2]string { return [2]string{store.OrElse(l.UserID, ""), *l.DedupeKey} }
 
 // letters are dead letters of a tenant, in the order in which they are to be queued again.
 type letters struct {

@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -117,7 +116,7 @@ func (r *sampleRow) judge() (ended bool) {
 }
 
 func (r *sampleRow) fail(cause, text string) {
-	r.State, r.Cause, r.Error = sampleFailed, null.Text(cause), null.Text(text)
+	r.State, r.Cause, r.Error = sampleFailed, store.NullIfEmpty(cause), store.NullIfEmpty(text)
 }
 
 // deathOf is the error of a dead letter in a line.

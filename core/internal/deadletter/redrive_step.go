@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -121,7 +120,7 @@ func (r *RedriveStep) progress(random float64) store.Args {
 	var waiting *string
 	switch {
 	case r.waiting:
-		waiting, pause = null.Text(api.WaitingActiveCap), redriveWait
+		waiting, pause = store.NullIfEmpty(api.WaitingActiveCap), redriveWait
 	case r.ended:
 		state = api.RedriveDone
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/drain"
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/pace"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
@@ -58,7 +58,7 @@ func (e *Explainer) Started(jobs []claim.Job) {
 		starts[i] = drain.Start{
 			Lane: job.LaneID, Queue: tenant.QueueKey{Tenant: job.TenantID, Name: job.Queue}, Waited: job.StartedAt.Sub(job.ReadyAt),
 		}
-		if user := null.Or(job.UserID, ""); user != "" && e.cached.Limits.For(job.TenantID, user).UserMaxActive != nil {
+		if user := store.OrElse(job.UserID, ""); user != "" && e.cached.Limits.For(job.TenantID, user).UserMaxActive != nil {
 			starts[i].User = user
 		}
 	}

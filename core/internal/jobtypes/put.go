@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -86,7 +85,7 @@ func (t *Types) PutType(ctx context.Context, owner tenant.ID, name string, reque
 func newRow(name string, request api.JobTypeRequest) *row {
 	made := &row{
 		Type: name, Description: request.Description, CheckResults: request.CheckResults, Examples: []byte("[]"),
-		Defaults: store.JSON(null.Or(request.Defaults, api.JobTypeDefaults{})),
+		Defaults: store.JSON(store.OrElse(request.Defaults, api.JobTypeDefaults{})),
 	}
 	if api.HasSchema(request.PayloadSchema) {
 		made.PayloadSchema = compact(request.PayloadSchema)

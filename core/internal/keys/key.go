@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/tenants"
@@ -102,7 +101,7 @@ func (s *Keys) createKey(ctx context.Context, by *string, key api.HopKeyCreateRe
 		return api.Key{}, ErrExpiryPast
 	}
 	return api.Key{
-		KeyID: key.KeyID, Tenant: null.Text(key.Tenant), User: key.User, Scopes: key.Scopes, ExpiresAt: key.ExpiresAt, CreatedAt: api.At(made[0]),
+		KeyID: key.KeyID, Tenant: store.NullIfEmpty(key.Tenant), User: key.User, Scopes: key.Scopes, ExpiresAt: key.ExpiresAt, CreatedAt: api.At(made[0]),
 	}, nil
 }
 
@@ -166,11 +165,11 @@ func (s *Keys) Lookup(ctx context.Context, keyID string) (api.HopKey, error) {
 		key.User = *row.UserID
 	}
 	if row.TenantID != nil && row.Plan != nil {
-		key.Tenant, key.TenantName = row.TenantID.String(), null.Or(row.TenantName, "")
+		key.Tenant, key.TenantName = row.TenantID.String(), store.OrElse(row.TenantName, "")
 		plan := tenants.PlanFrom(*row.Plan, row.Limits, row.VisibilityTimeoutMsMax)
 		key.Plan, key.Overrides = &plan, &api.Overrides{}
 		_ = json.Unmarshal(row.Overrides, key.Overrides) // written by PatchTenant alone
-		key.TypesVersion = null.Or(row.TypesVersion, 0)
+		key.TypesVersion = store.OrElse(row.TypesVersion, 0)
 	}
 	return key, nil
 }
@@ -192,7 +191,7 @@ func (s *Keys) List(ctx context.Context, owner tenant.ID, after string, size int
 		var expires *time.Time
 		var created time.Time
 		err := row.Scan(&key.KeyID, &tenantID, &key.User, &key.Scopes, &expires, &created)
-		key.Tenant, key.ExpiresAt, key.CreatedAt = null.Text(tenantID.String()), api.AtOrNil(expires), api.At(created)
+		key.Tenant, key.ExpiresAt, key.CreatedAt = store.NullIfEmpty(tenantID.String()), api.AtOrNil(expires), api.At(created)
 		return key, err
 	}
 	keys, err := store.Query(ctx, s.Store, scan, listKeysSQL, store.Args{"tenant_id": owner, "after": after, "size": size})

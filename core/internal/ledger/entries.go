@@ -6,7 +6,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -72,7 +71,7 @@ type failedKey struct {
 // Add adds an attempt of a tenant's type and user.
 func (f Failed) Add(owner tenant.ID, queue, jobType string, user *string, ran time.Duration) {
 	if !api.SystemQueue(queue) { // as countedSQL
-		f[failedKey{owner, jobType, null.Or(user, "")}] += ran.Round(time.Millisecond).Milliseconds()
+		f[failedKey{owner, jobType, store.OrElse(user, "")}] += ran.Round(time.Millisecond).Milliseconds()
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -305,11 +304,11 @@ func (m *Mover) hand(ctx context.Context) error {
 
 // place has the directory name the tenant's cell.
 func (m *Mover) place(ctx context.Context, tx pgx.Tx, in string) error {
-	if _, err := tx.Exec(ctx, switchSQL, store.Args{"tenant_id": m.tenant, "cell": null.Text(in)}); err != nil {
+	if _, err := tx.Exec(ctx, switchSQL, store.Args{"tenant_id": m.tenant, "cell": store.NullIfEmpty(in)}); err != nil {
 		return err
 	}
 	return audit.Record(audit.WithActor(ctx, audit.Actor{Kind: api.PrincipalOperator}), tx, audit.Event{
-		Tenant: &m.tenant, Action: api.AuditTenantPatch, Object: m.tenant.String(), Detail: map[string]any{"cell": null.Text(in)},
+		Tenant: &m.tenant, Action: api.AuditTenantPatch, Object: m.tenant.String(), Detail: map[string]any{"cell": store.NullIfEmpty(in)},
 	})
 }
 

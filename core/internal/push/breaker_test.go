@@ -16,7 +16,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/engine"
 	"github.com/forgequeue/forgequeue/core/internal/engine/enginetest"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submits"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -163,7 +162,7 @@ func TestAProbeMakesNoJobYounger(t *testing.T) {
 		f.exec(`DELETE FROM jobs WHERE epoch = 0`)
 		shown, err := f.d.Queue(t.Context(), f.tenant, "hooks")
 		if err != nil || shown.OldestQueuedMS == nil || *shown.OldestQueuedMS < time.Hour.Milliseconds() {
-			t.Errorf("the oldest job of the queue has waited for %v ms (%v)", null.Or(shown.OldestQueuedMS, -1), err)
+			t.Errorf("the oldest job of the queue has waited for %v ms (%v)", store.OrElse(shown.OldestQueuedMS, -1), err)
 		}
 		oldest, err := f.d.OldestReady(t.Context())
 		now, nowErr := f.store.Now(t.Context())

@@ -8,7 +8,6 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
@@ -67,8 +66,8 @@ func (e *Executor) execute(calls context.Context, t *target, claimed *claim.Job,
 	e.metrics.Duration.Observe(time.Since(received).Seconds())
 	e.log.InfoContext(ctx, "push", "job", claimed.ID, "tenant", claimed.TenantID, "queue", claimed.Queue, "type", claimed.Type, "attempt", claimed.Attempt,
 		"epoch", claimed.Epoch, "outcome", v.word, "status", a.status, "tries", a.tries,
-		"duration_ms", time.Since(received).Milliseconds(), "correlation_id", null.Or(claimed.CorrelationID, ""),
-		"trace_id", telemetry.TraceID(null.Or(claimed.Traceparent, "")))
+		"duration_ms", time.Since(received).Milliseconds(), "correlation_id", store.OrElse(claimed.CorrelationID, ""),
+		"trace_id", telemetry.TraceID(store.OrElse(claimed.Traceparent, "")))
 }
 
 // callEnd is the latest end of a call: by the queue's timeout, and before the job's, at which its

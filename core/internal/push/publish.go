@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/forgequeue/forgequeue/core/internal/broker"
-	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -64,7 +64,7 @@ func newMessage(a *attempt, now time.Time) (*message, error) {
 	}
 	epoch := strconv.FormatInt(claimed.Epoch, 10)
 	m := &message{broker.Message{
-		ID: id, Delivery: id + "." + epoch, Once: id, Type: claimed.Type, CorrelationID: null.Or(claimed.CorrelationID, ""), Body: a.body,
+		ID: id, Delivery: id + "." + epoch, Once: id, Type: claimed.Type, CorrelationID: store.OrElse(claimed.CorrelationID, ""), Body: a.body,
 	}}
 	if a.target.settings.Target.Settle == api.SettleWorker { // the consumer of an earlier attempt may have failed
 		m.Once = m.Delivery

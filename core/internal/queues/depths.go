@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/workers"
@@ -144,7 +143,7 @@ type Page struct {
 func (s *Queues) List(ctx context.Context, owner tenant.ID, page Page) ([]Counted, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	args := depthsArgs(owner)
-	args["after"], args["only"], args["size"], args["together"] = page.After, null.Text(page.Only), page.Size, page.CountTogether
+	args["after"], args["only"], args["size"], args["together"] = page.After, store.NullIfEmpty(page.Only), page.Size, page.CountTogether
 	scan := func(row pgx.CollectableRow) (q Counted, err error) {
 		q.Settings, err = scanSettings(row, q.targets()...)
 		return q, err

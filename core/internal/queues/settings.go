@@ -8,7 +8,6 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 
@@ -98,8 +97,8 @@ func (q Settings) SameTarget(other *Settings) bool {
 func (q Settings) InForce() api.QueueSettings {
 	retry := q.Retry()
 	return api.QueueSettings{
-		VisibilityTimeoutMS: null.Or(q.VisibilityTimeout, api.DefaultVisibilityTimeout).Milliseconds(),
-		MaxAttempts:         null.Or(q.MaxAttempts, api.DefaultMaxAttempts),
+		VisibilityTimeoutMS: store.OrElse(q.VisibilityTimeout, api.DefaultVisibilityTimeout).Milliseconds(),
+		MaxAttempts:         store.OrElse(q.MaxAttempts, api.DefaultMaxAttempts),
 		MaxActive:           q.MaxActive, MaxRunning: q.MaxRunning, RatePerSecond: q.RatePerSecond, Types: q.Types.Known(), Push: q.Target.shown(),
 		Retry: api.Retry{
 			BaseMS: retry.Base.Milliseconds(), CapMS: retry.Cap.Milliseconds(), Jitter: retry.Jitter, Curve: string(retry.Curve),

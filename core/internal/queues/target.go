@@ -3,7 +3,7 @@ package queues
 import (
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -52,16 +52,16 @@ func (r targetRow) target() Target {
 	}
 	return Target{
 		URL: *r.url, Secret: r.secret, Previous: r.previous, PreviousUntil: r.previousUntil, Timeout: durationOr(r.timeout, api.DefaultPushTimeout),
-		Settle: null.Or(r.settle, api.SettleConfirm), Credentials: r.credentials,
+		Settle: store.OrElse(r.settle, api.SettleConfirm), Credentials: r.credentials,
 		Breaker: Breaker{
-			Calls: null.Or(r.calls, api.DefaultBreakerCalls), FailureRatio: null.Or(r.ratio, api.DefaultBreakerFailureRatio),
-			Open: durationOr(r.open, api.DefaultBreakerOpen), HalfOpen: null.Or(r.halfOpen, api.DefaultBreakerHalfOpen),
+			Calls: store.OrElse(r.calls, api.DefaultBreakerCalls), FailureRatio: store.OrElse(r.ratio, api.DefaultBreakerFailureRatio),
+			Open: durationOr(r.open, api.DefaultBreakerOpen), HalfOpen: store.OrElse(r.halfOpen, api.DefaultBreakerHalfOpen),
 		},
 	}
 }
 
 func durationOr(ms *int64, otherwise time.Duration) time.Duration {
-	return null.Or(milliseconds(ms), otherwise)
+	return store.OrElse(milliseconds(ms), otherwise)
 }
 
 // shown is the target as its owner sees it, without the secret.

@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -99,7 +98,7 @@ func (s *Schedules) changeSchedule(ctx context.Context, owner tenant.ID, user, n
 		if err != nil {
 			return err
 		}
-		if found == nil || user != "" && null.Or(found.job().User, "") != user {
+		if found == nil || user != "" && store.OrElse(found.job().User, "") != user {
 			return store.ErrNotFound
 		}
 		return work(tx, found)

@@ -4,6 +4,7 @@
 //	plan.go              which of the due ones are made: pure too
 //	put.go  get.go  change.go  runs.go   the calls of a schedule's owner
 //	due.go               which schedules are due, tenants in turn
+//	run.go               due ones in steps: their pace, and what follows a step that fails
 //	step.go  ticks.go    one transaction: lock, runs, jobs, next_at
 //	trigger.go           a job between ticks
 //

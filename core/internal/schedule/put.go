@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -65,7 +64,7 @@ func (s *Schedules) PutSchedule(ctx context.Context, owner tenant.ID, user, name
 		}
 		if old == nil {
 			err = checkBound(ctx, tx, owner, user)
-		} else if user != "" && null.Or(old.job().User, "") != user {
+		} else if user != "" && store.OrElse(old.job().User, "") != user {
 			err = store.ErrNotFound
 		}
 		if err != nil {
@@ -115,7 +114,7 @@ func lockSchedule(ctx context.Context, tx pgx.Tx, owner tenant.ID, name string) 
 // checkBound is for a new schedule; user is that of the key.
 func checkBound(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string) error {
 	var n, own int
-	if err := tx.QueryRow(ctx, countSchedulesSQL, store.Args{"tenant_id": owner, "user": null.Text(user), "most": api.MaxSchedules}).Scan(&n, &own); err != nil {
+	if err := tx.QueryRow(ctx, countSchedulesSQL, store.Args{"tenant_id": owner, "user": store.NullIfEmpty(user), "most": api.MaxSchedules}).Scan(&n, &own); err != nil {
 		return err
 	}
 	switch {
@@ -144,7 +143,7 @@ func putArgs(owner tenant.ID, name string, r *api.ScheduleRequest, old *schedule
 	return store.Args{
 		"tenant_id": owner, "name": name, "user_id": r.Job.User, "cron": r.Cron, "every_ms": r.EveryMS, "timezone": r.Timezone,
 		"job": string(job), "size": len(job), "overlap": cmp.Or(r.Overlap, api.OverlapAllow), "catch_up": cmp.Or(r.CatchUp, api.CatchUpNone),
-		"catch_up_max": null.Or(r.CatchUpMax, api.DefaultCatchUpMax), "starts_at": store.TimeOrNil(r.StartsAt), "ends_at": store.TimeOrNil(r.EndsAt),
+		"catch_up_max": store.OrElse(r.CatchUpMax, api.DefaultCatchUpMax), "starts_at": store.TimeOrNil(r.StartsAt), "ends_at": store.TimeOrNil(r.EndsAt),
 		"paused_at": row.PausedAt, "next_at": row.NextAt, "due_at": row.dueAt(now), "refused_at": row.RefusedAt,
 		"owed_until": row.OwedUntil, "now": now,
 	}, nil

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -78,5 +78,5 @@ func idText(id *uuid.UUID) *string {
 	if id == nil {
 		return nil
 	}
-	return null.Text(id.String())
+	return store.NullIfEmpty(id.String())
 }

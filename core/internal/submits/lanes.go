@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
-	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -23,7 +23,7 @@ func (s *Submits) laneAsks(call *Call) []lanes.Ask {
 		}
 		request := &call.Jobs[i]
 		asks[i] = lanes.Ask{
-			Key: s.cached.LaneOf(call.Tenant, queueOf(request), request.Type, request.Tags, request.User), For: null.Or(request.User, ""),
+			Key: s.cached.LaneOf(call.Tenant, queueOf(request), request.Type, request.Tags, request.User), For: store.OrElse(request.User, ""),
 		}
 	}
 	return asks

@@ -6,7 +6,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
-	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -49,7 +49,7 @@ func (s *Submits) likeEnded(ctx context.Context, of *api.Job, again api.SubmitRe
 	}
 	again.Priority, again.MaxAttempts = orPointer(again.Priority, &of.Priority), orPointer(again.MaxAttempts, &of.MaxAttempts)
 	again.User, again.TimeoutMS = orPointer(again.User, of.User), orPointer(again.TimeoutMS, of.TimeoutMS)
-	retry := null.Or(again.Retry, api.RetryRequest{})
+	retry := store.OrElse(again.Retry, api.RetryRequest{})
 	again.Retry = &api.RetryRequest{
 		BaseMS: orPointer(retry.BaseMS, &of.Retry.BaseMS), CapMS: orPointer(retry.CapMS, &of.Retry.CapMS),
 		Jitter: orPointer(retry.Jitter, &of.Retry.Jitter), Curve: orPointer(retry.Curve, &of.Retry.Curve),

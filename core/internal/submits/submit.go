@@ -16,8 +16,8 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/publish"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/workflow"
@@ -198,11 +198,11 @@ func (s *Submits) newJob(call *Call, i int, lane lanes.ID) submit.NewJob {
 	settings := s.cached.Lanes.Settings(call.Tenant, name)
 	made := submit.NewJob{
 		ID: call.IDs[i], Lane: lane, Queue: name, Type: request.Type, User: request.User,
-		Priority: null.Or(request.Priority, api.DefaultPriority), Payload: request.Payload, Tags: null.List(request.Tags),
-		MaxAttempts: null.Or(request.MaxAttempts, null.Or(settings.MaxAttempts, api.DefaultMaxAttempts)),
+		Priority: store.OrElse(request.Priority, api.DefaultPriority), Payload: request.Payload, Tags: store.EmptyIfNil(request.Tags),
+		MaxAttempts: store.OrElse(request.MaxAttempts, store.OrElse(settings.MaxAttempts, api.DefaultMaxAttempts)),
 		Retry:       settings.Retry(), TimeoutMS: request.TimeoutMS, DedupeKey: request.DedupeKey,
-		CorrelationID: null.Text(call.CorrelationID), Traceparent: null.Text(call.Traceparent),
-		Delay:          time.Duration(null.Or(request.DelayMS, 0)) * time.Millisecond,
+		CorrelationID: store.NullIfEmpty(call.CorrelationID), Traceparent: store.NullIfEmpty(call.Traceparent),
+		Delay:          time.Duration(store.OrElse(request.DelayMS, 0)) * time.Millisecond,
 		ExpiresAfterMS: request.ExpiresAfterMS,
 		Caps:           s.cached.ActiveCaps(call.Tenant, name, request.User),
 	}
@@ -218,8 +218,8 @@ func (s *Submits) newJob(call *Call, i int, lane lanes.ID) submit.NewJob {
 	if retry := request.Retry; retry != nil {
 		made.Retry.Base = milliseconds(retry.BaseMS, made.Retry.Base)
 		made.Retry.Cap = milliseconds(retry.CapMS, made.Retry.Cap)
-		made.Retry.Jitter = null.Or(retry.Jitter, made.Retry.Jitter)
-		made.Retry.Curve = job.Curve(null.Or(retry.Curve, string(made.Retry.Curve)))
+		made.Retry.Jitter = store.OrElse(retry.Jitter, made.Retry.Jitter)
+		made.Retry.Curve = job.Curve(store.OrElse(retry.Curve, string(made.Retry.Curve)))
 	}
 	if request.RunAt != nil {
 		made.RunAt = &request.RunAt.Time

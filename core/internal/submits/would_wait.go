@@ -5,7 +5,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/explain"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
-	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -26,7 +26,7 @@ func (s *Submits) refuseLate(ctx context.Context, call *Call, lanes []lanes.Made
 		if request.MaxWaitMS == nil || !call.startsInLine(i) || lanes[i].ID == 0 {
 			continue
 		}
-		key := explain.LineKey{Lane: lanes[i].ID, Priority: null.Or(request.Priority, api.DefaultPriority)}
+		key := explain.LineKey{Lane: lanes[i].ID, Priority: store.OrElse(request.Priority, api.DefaultPriority)}
 		turn, known := turns[key]
 		if settings := s.cached.Lanes.Settings(call.Tenant, lanes[i].Queue); s.cached.HeldBack(&settings) {
 			continue
@@ -62,6 +62,6 @@ func (s *Submits) refuseLate(ctx context.Context, call *Call, lanes []lanes.Made
 // startsInLine says whether a job is queued at once, if it is stored: not one that waits for its time or for others.
 func (c *Call) startsInLine(i int) bool {
 	request := &c.Jobs[i]
-	return (c.Refused == nil || c.Refused[i] == nil) && request.RunAt == nil && null.Or(request.DelayMS, 0) == 0 &&
+	return (c.Refused == nil || c.Refused[i] == nil) && request.RunAt == nil && store.OrElse(request.DelayMS, 0) == 0 &&
 		len(request.After) == 0 && (c.Workflow == nil || len(c.Refs[i]) == 0)
 }

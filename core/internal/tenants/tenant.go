@@ -12,7 +12,6 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/caps"
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -85,7 +84,7 @@ func (s *Tenants) CreateIn(ctx context.Context, cell string, id tenant.ID, reque
 		weight = *request.Weight
 	}
 	rows, err := audit.Recorded(ctx, s.Store, pgx.RowToStructByName[tenantRow], createTenantSQL, store.Args{
-		"id": id, "name": request.Name, "plan": plan, "weight": weight, "cell": null.Text(cell),
+		"id": id, "name": request.Name, "plan": plan, "weight": weight, "cell": store.NullIfEmpty(cell),
 	}, func([]tenantRow) *audit.Event {
 		detail := map[string]any{"name": request.Name, "plan": plan, "weight": weight}
 		if cell != "" {

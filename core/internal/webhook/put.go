@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -70,7 +69,7 @@ func (h *Hooks) PutWebhook(ctx context.Context, owner tenant.ID, name string, re
 		if err != nil {
 			return err
 		}
-		filter := null.Or(request.Filter, api.WebhookFilter{})
+		filter := store.OrElse(request.Filter, api.WebhookFilter{})
 		batch := &pgx.Batch{}
 		batch.Queue(putWebhookSQL, store.Args{
 			"tenant_id": owner, "name": name, "events": request.Events, "queue": filter.Queue, "type": filter.Type, "tag": filter.Tag,

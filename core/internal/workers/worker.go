@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -94,7 +93,7 @@ func (s *Workers) Register(ctx context.Context, owner tenant.ID, w api.WorkerReq
 		metadata = map[string]string{}
 	}
 	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[registered], registerSQL, store.Args{
-		"owner": owner, "worker_id": w.WorkerID, "queues": null.List(w.Queues), "types": w.Types, "tags": null.List(w.Tags),
+		"owner": owner, "worker_id": w.WorkerID, "queues": store.EmptyIfNil(w.Queues), "types": w.Types, "tags": store.EmptyIfNil(w.Tags),
 		"concurrency": concurrency, "metadata": string(store.JSON(metadata)), "most": Max,
 	})
 	if err != nil {
@@ -132,7 +131,7 @@ type Claiming struct {
 // true.
 func (s *Workers) SeenClaiming(ctx context.Context, owner tenant.ID, workerID string, with Claiming) (worker Worker, joined bool, err error) {
 	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[registered], seenClaimingSQL, store.Args{
-		"owner": owner, "worker_id": workerID, "queues": null.List(with.Queues), "types": with.Types, "tags": null.List(with.Tags), "most": Max,
+		"owner": owner, "worker_id": workerID, "queues": store.EmptyIfNil(with.Queues), "types": with.Types, "tags": store.EmptyIfNil(with.Tags), "most": Max,
 	})
 	if err != nil {
 		return Worker{}, false, fmt.Errorf("workers: claiming worker: %w", store.NothingChanged(err)) // no job was claimed

@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -189,7 +188,7 @@ func (l *Listed) Judgement() (id uuid.UUID, hit bool, read int64) { return l.ID,
 func (s *Workflows) ListWorkflows(ctx context.Context, owner tenant.ID, user string, filter api.WorkflowFilter, size int, token string) (api.Page[api.Workflow], error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	args := store.Args{
-		"page_jobs": pageJobs, "page_rows": api.MaxPageRows, "tenant_id": owner, "user": null.Text(user), "name": null.Text(filter.Name), "state": null.Text(filter.State),
+		"page_jobs": pageJobs, "page_rows": api.MaxPageRows, "tenant_id": owner, "user": store.NullIfEmpty(user), "name": store.NullIfEmpty(filter.Name), "state": store.NullIfEmpty(filter.State),
 	}
 	return store.PageOf(ctx, s.Store, "workflows", listSQL, args, size, token, func(row *Listed) api.Workflow { return row.Workflow() })
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -45,7 +44,7 @@ SELECT @id, ref, job_id FROM unnest(@refs::text[], @jobs::uuid[]) AS j(ref, job_
 func Add(batch *pgx.Batch, owner tenant.ID, user string, made *New, jobs []uuid.UUID) {
 	if !made.Add {
 		batch.Queue(addSQL, store.Args{
-			"id": made.ID, "tenant_id": owner, "user_id": null.Text(user), "name": made.Name, "metadata": string(made.Metadata),
+			"id": made.ID, "tenant_id": owner, "user_id": store.NullIfEmpty(user), "name": made.Name, "metadata": string(made.Metadata),
 		})
 	}
 	batch.Queue(addJobsSQL, store.Args{"id": made.ID, "refs": made.Refs, "jobs": jobs})

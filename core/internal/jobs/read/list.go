@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -122,8 +121,8 @@ func (l *Listed) Judgement() (id uuid.UUID, hit bool, read int64) { return l.ID,
 
 func listArgs(owner tenant.ID, filter api.JobFilter) store.Args {
 	args := store.Args{
-		"tenant_id": owner, "queue": null.Text(filter.Queue), "type": null.Text(filter.Type), "user": null.Text(filter.User),
-		"states": filter.States, "tag": null.Text(filter.Tag), "dedupe_key": null.Text(filter.DedupeKey), "metadata": nil, "after": store.TimeOrNil(filter.CreatedAfter),
+		"tenant_id": owner, "queue": store.NullIfEmpty(filter.Queue), "type": store.NullIfEmpty(filter.Type), "user": store.NullIfEmpty(filter.User),
+		"states": filter.States, "tag": store.NullIfEmpty(filter.Tag), "dedupe_key": store.NullIfEmpty(filter.DedupeKey), "metadata": nil, "after": store.TimeOrNil(filter.CreatedAfter),
 		"until": store.TimeOrNil(filter.CreatedBefore),
 	}
 	if len(filter.Metadata) > 0 {

@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -104,8 +103,8 @@ func FromJSON(text []byte) (*Row, error) {
 		return nil, fmt.Errorf("jobs: row: %w", err)
 	}
 	row := &found.Row
-	row.Metadata, row.Progress, row.Checkpoint = null.Or(found.Metadata, nil), null.Or(found.Progress, nil), null.Or(found.Checkpoint, nil)
-	row.LastError, row.Result = null.Or(found.LastError, nil), null.Or(found.Result, nil)
+	row.Metadata, row.Progress, row.Checkpoint = store.OrElse(found.Metadata, nil), store.OrElse(found.Progress, nil), store.OrElse(found.Checkpoint, nil)
+	row.LastError, row.Result = store.OrElse(found.LastError, nil), store.OrElse(found.Result, nil)
 	return row, nil
 }
 
@@ -132,7 +131,7 @@ func (r *Row) Summary() api.JobSummary {
 		DedupeKey: r.DedupeKey, CancelRequested: r.CancelRequested,
 		WorkerID: r.WorkerID, LeaseExpiresAt: api.AtOrNil(r.LeaseExpiresAt), LastError: r.Failure().Brief(),
 		DeadReason: r.Reason, CorrelationID: r.CorrelationID, Traceparent: r.Traceparent,
-		Workflow: r.Workflow, After: null.List(r.After), BlockedBy: r.BlockedBy,
+		Workflow: r.Workflow, After: store.EmptyIfNil(r.After), BlockedBy: r.BlockedBy,
 		Progress:  progressOf(r.Progress, r.Epoch),
 		CreatedAt: api.At(r.CreatedAt), StartedAt: api.AtOrNil(r.StartedAt), FinishedAt: api.AtOrNil(r.FinishedAt),
 	}
