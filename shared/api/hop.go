@@ -72,7 +72,7 @@ type Item[T any] struct {
 	CorrelationID string    `json:"correlation_id,omitzero"`
 	Traceparent   string    `json:"traceparent,omitzero"`
 	// Shared says of a submit that other tenants' travel in the same envelope and wait
-	// for its answer: core answers Alone where it would have to wait for the tenant.
+	// for its answer: core answers RetryUnbatched where it would have to wait for the tenant.
 	Shared  bool `json:"shared,omitzero"`
 	Request T    `json:"request"`
 }
@@ -87,11 +87,11 @@ type Result[T any] struct {
 	Status int `json:"status"`
 	// Replayed says that an Idempotency-Key's remembered answer was given again.
 	Replayed bool `json:"replayed,omitzero"`
-	// Alone says that nothing was done: the item is to come again in an envelope of its
+	// RetryUnbatched says that nothing was done: the item is to come again in an envelope of its
 	// tenant's own. Only an item that was Shared is answered so, with no value.
-	Alone   bool             `json:"alone,omitzero"`
-	Value   *T               `json:"value,omitzero"`
-	Problem *problem.Problem `json:"problem,omitzero"`
+	RetryUnbatched bool             `json:"retry_unbatched,omitzero"`
+	Value          *T               `json:"value,omitzero"`
+	Problem        *problem.Problem `json:"problem,omitzero"`
 }
 
 // Results answers an Envelope.

@@ -76,4 +76,4 @@ func (s *Log) Audit(ctx context.Context, owner *tenant.ID, filter api.AuditFilte
 	return store.PageOf(ctx, s.Store, "audit", sql, args, size, token, (*auditRow).wire)
 }
 
-func (r *auditRow) Judgement() (id uuid.UUID, hit bool, read int64) { return r.ID, r.Hit, r.Read }
+func (r *auditRow) Match() (id uuid.UUID, hit bool, read int64) { return r.ID, r.Hit, r.Read }

@@ -67,7 +67,7 @@ func (m *LaneMaker) Ensure(ctx context.Context, owner tenant.ID, asks []lanes.As
 
 // EnsureOne gives one lane, cached or made now.
 func (m *LaneMaker) EnsureOne(ctx context.Context, key lanes.Key) (lanes.Lane, error) {
-	ask := lanes.Ask{Key: key, For: key.User}
+	ask := lanes.Ask{Key: key, RequestedBy: key.User}
 	made, found := m.lanes.Find(&ask)
 	if !found {
 		all, err := m.Ensure(ctx, key.Tenant, []lanes.Ask{ask})
@@ -76,7 +76,7 @@ func (m *LaneMaker) EnsureOne(ctx context.Context, key lanes.Key) (lanes.Lane, e
 		}
 		made = all[0]
 	}
-	if made.Full != 0 {
+	if made.Refused != 0 {
 		return lanes.Lane{}, lanes.ErrTooMany
 	}
 	return made.Lane, nil

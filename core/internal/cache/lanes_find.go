@@ -28,7 +28,7 @@ type fullKey struct {
 func fullOf(ask *lanes.Ask, bound lanes.Bound) fullKey {
 	key := fullKey{tenant: ask.Tenant, bound: bound}
 	if bound == lanes.OfUser || bound == lanes.QueuesOfUser {
-		key.user = ask.For
+		key.user = ask.RequestedBy
 	}
 	return key
 }
@@ -51,12 +51,12 @@ func (l *Lanes) Find(ask *lanes.Ask) (made lanes.Made, found bool) {
 		bounds = append(bounds, lanes.QueuesOfTenant, lanes.QueuesOfUsers, lanes.QueuesOfUser)
 	}
 	for _, bound := range bounds {
-		if ask.For == "" && bound != lanes.OfTenant && bound != lanes.QueuesOfTenant {
+		if ask.RequestedBy == "" && bound != lanes.OfTenant && bound != lanes.QueuesOfTenant {
 			continue
 		}
 		// Before the next refresh a lane that another core has created would be refused.
 		if at, ok := l.full[fullOf(ask, bound)]; ok && time.Since(at) < fullFor && l.read.After(at) {
-			made.Full = bound
+			made.Refused = bound
 			return made, true
 		}
 	}
@@ -78,7 +78,7 @@ func (l *Lanes) Made(asks []lanes.Ask, lanes []lanes.Made) {
 	defer l.mu.Unlock()
 	now := time.Now()
 	for i := range lanes {
-		if bound := lanes[i].Full; bound != 0 {
+		if bound := lanes[i].Refused; bound != 0 {
 			if len(l.full) >= rememberedFull {
 				clear(l.full)
 			}

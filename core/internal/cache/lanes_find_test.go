@@ -18,10 +18,10 @@ func TestSystemQueuesAreExemptFromACachedBound(t *testing.T) {
 	ask := func(queue string) lanes.Ask {
 		return lanes.Ask{Key: lanes.NewKey(owner, queue, "t", nil)}
 	}
-	cached.Made([]lanes.Ask{ask("full")}, []lanes.Made{{Full: lanes.OfTenant}})
+	cached.Made([]lanes.Ask{ask("full")}, []lanes.Made{{Refused: lanes.OfTenant}})
 	cached.read = time.Now().Add(time.Millisecond)
 	job := ask("more")
-	if made, found := cached.Find(&job); !found || made.Full != lanes.OfTenant {
+	if made, found := cached.Find(&job); !found || made.Refused != lanes.OfTenant {
 		t.Errorf("a job: %+v, %v", made, found)
 	}
 	delivery := ask(api.WebhookQueue("done"))

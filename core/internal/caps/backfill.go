@@ -165,7 +165,7 @@ func (s *Counts) Backfill(ctx context.Context, key CountKey) (added int64, more 
 	}
 	jobs, err := store.Query(ctx, s.Store, pgx.RowToStructByName[scannedJob], sql, args)
 	if err != nil {
-		return 0, false, fmt.Errorf("caps: backfill: %w", store.NothingChanged(err))
+		return 0, false, fmt.Errorf("caps: backfill: %w", store.NotApplied(err))
 	}
 	var missing []uuid.UUID
 	for _, one := range jobs {
@@ -236,7 +236,7 @@ func scanKey(row pgx.CollectableRow) (CountKey, error) {
 func (s *Counts) DueCounts(ctx context.Context, most int) ([]CountKey, error) {
 	keys, err := store.Query(ctx, s.Store, scanKey, dueCountsSQL, store.Args{"most": most})
 	if err != nil {
-		return nil, fmt.Errorf("caps: due counts: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("caps: due counts: %w", store.NotApplied(err))
 	}
 	return keys, nil
 }

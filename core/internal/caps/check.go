@@ -92,7 +92,7 @@ func (s *Counts) CheckCounts(ctx context.Context, keys []CountKey, within time.D
 		return drifts, checked, ErrCheckTime
 	}
 	if err != nil {
-		return drifts, checked, fmt.Errorf("caps: check counts: %w", store.NothingChanged(err))
+		return drifts, checked, fmt.Errorf("caps: check counts: %w", store.NotApplied(err))
 	}
 	return drifts, checked, nil
 }

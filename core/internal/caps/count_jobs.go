@@ -78,10 +78,10 @@ func (t *Tally) Exact(ctx context.Context, db batcher, caps ...[]Cap) error {
 }
 
 const (
-	// smallestJob is below the size in bytes of any row of jobs; a test checks it.
-	smallestJob = 128
-	// mostTaken is above the number of jobs that one transaction adds to a count.
-	mostTaken = 10_000
+	// minJobSize is below the size in bytes of any row of jobs; a test checks it.
+	minJobSize = 128
+	// maxTaken is above the number of jobs that one transaction adds to a count.
+	maxTaken = 10_000
 )
 
 // mayFill says whether there could be as many jobs as the limit allows. The size of the table
@@ -89,7 +89,7 @@ const (
 // that.
 func (t *Tally) mayFill(limit int64) bool {
 	unknown := t.jobsSize == 0 // an empty table is counted at once
-	return unknown || t.jobsSize/smallestJob+mostTaken >= limit
+	return unknown || t.jobsSize/minJobSize+maxTaken >= limit
 }
 
 // Recount counts the jobs of all caps that are not settled, and whose limit matters.

@@ -42,8 +42,8 @@ const (
 	// markFrom is how many credits that cannot be folded are worth a mark; with fewer the read is
 	// cheaper without.
 	markFrom = "100"
-	// foldMost bounds the credits that one row folds after a mark.
-	foldMost = "5000"
+	// maxFold bounds the credits that one row folds after a mark.
+	maxFold = "5000"
 )
 
 // seenSQL is the current snapshot. A transaction does not see itself as running, and may still
@@ -79,13 +79,13 @@ const lateSQL = `
 // foldableSQL is what can now be folded of all that the mark, or freshSQL, has summed up.
 const foldableSQL = `
   SELECT sum(o.n) AS n, count(*) AS any,
-         CASE WHEN count(*) < ` + foldMost + ` THEN ` + foldBoundSQL + ` ELSE (max(o.xid)::text::bigint + 1)::text::xid8 END AS until
+         CASE WHEN count(*) < ` + maxFold + ` THEN ` + foldBoundSQL + ` ELSE (max(o.xid)::text::bigint + 1)::text::xid8 END AS until
   FROM (SELECT c.n, c.xid
         FROM usage_credits c
         WHERE c.tenant_id = k.tenant_id AND c.counter = k.counter AND c.name = k.name
           AND c.xid >= log.bound AND c.xid < ` + foldBoundSQL + ` AND log.seen IS NOT NULL
         ORDER BY c.xid
-        FETCH FIRST ` + foldMost + ` ROWS WITH TIES) AS o`
+        FETCH FIRST ` + maxFold + ` ROWS WITH TIES) AS o`
 
 // ReadUsageSQL reads counts in one snapshot: log, credits and the values of the next row must be
 // consistent.
@@ -209,7 +209,7 @@ WITH gone AS (
     CROSS JOIN LATERAL (
       SELECT c.ctid FROM usage_credits c
       WHERE c.tenant_id = k.tenant_id AND c.counter = k.counter AND c.name = k.name
-      LIMIT ` + foldMost + `) AS old))
+      LIMIT ` + maxFold + `) AS old))
   RETURNING tenant_id, counter, name, n
 )
 INSERT INTO usage_log (tenant_id, counter, name, seq, count, bound, written_at)

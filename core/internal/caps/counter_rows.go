@@ -65,7 +65,7 @@ func (s *Counts) StoredCounts(ctx context.Context, after CountKey, most int) ([]
 		"tenant_id": after.Tenant, "counter": int16(after.Counter), "name": after.Name, "most": most,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("caps: stored counts: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("caps: stored counts: %w", store.NotApplied(err))
 	}
 	return stored, nil
 }

@@ -64,7 +64,7 @@ func TestSmallestJob(t *testing.T) {
 	f.Fill(1, "")
 	f.Submit(f.Job(func(j *submit.NewJob) { j.Type, j.Payload, j.Metadata = "t", []byte("1"), []byte("{}") }))
 	f.Exec(`UPDATE jobs SET queue = 'q'`)
-	if least := f.CountOf(`SELECT min(pg_column_size(jobs.*)) FROM jobs`); least < caps.SmallestJob {
+	if least := f.CountOf(`SELECT min(pg_column_size(jobs.*)) FROM jobs`); least < caps.MinJobSize {
 		t.Errorf("a job of %d bytes", least)
 	}
 }

@@ -18,7 +18,7 @@ func (r *Rate) After(now, due time.Time, n int64) time.Time { return r.after(now
 func (r *Rate) Burst() int64 { return r.burst() }
 
 // SmallestJob is what decides whether a cap may be full.
-const SmallestJob = smallestJob
+const MinJobSize = minJobSize
 
 // Planned are statements with the indexes that their plans must use.
 func Planned() map[string][]string {

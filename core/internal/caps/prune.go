@@ -96,7 +96,7 @@ func (s *Counts) PruneUsage(ctx context.Context, after CountKey) (pruned int64, 
 		"tenant_id": after.Tenant, "counter": int16(after.Counter), "name": after.Name, "most": pruneKeys,
 	})
 	if err != nil {
-		return 0, after, fmt.Errorf("caps: prune usage: %w", store.NothingChanged(err))
+		return 0, after, fmt.Errorf("caps: prune usage: %w", store.NotApplied(err))
 	}
 	if len(logged) == 0 {
 		return 0, CountKey{}, nil
@@ -178,7 +178,7 @@ func (s *Counts) readCounts(ctx context.Context, keys []CountKey) (*Tally, error
 	}
 	defer conn.Release()
 	read, err := ReadUsage(ctx, conn, keys)
-	return read, store.NothingChanged(store.Classify(err))
+	return read, store.NotApplied(store.Classify(err))
 }
 
 // foldOrDeleteLocked does it for counts of one lock, if that is free. Under the lock a count of zero has no

@@ -64,7 +64,7 @@ func TestCoresKeepARateTogether(t *testing.T) {
 	var mu sync.Mutex
 	got := 0
 	begun := time.Now()
-	goOn := func() bool {
+	more := func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return time.Since(begun) < 1200*time.Millisecond || got < 20 && time.Since(begun) < time.Minute
@@ -72,7 +72,7 @@ func TestCoresKeepARateTogether(t *testing.T) {
 	var group sync.WaitGroup
 	for _, store := range []*cell.Cell{f.Store, celltest.OpenURL(t, f.URL)} {
 		group.Go(func() {
-			for goOn() {
+			for more() {
 				taken, err := store.Claims.Claim(t.Context(), claim.Request{
 					Lanes:   []claim.Lane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute, Rates: []caps.Rate{*rate}}},
 					Workers: []claim.Worker{{ID: "w", Max: 7}}, Owner: f.Tenant, LeaseID: uuid.New(),

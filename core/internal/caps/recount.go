@@ -33,7 +33,7 @@ UPDATE jobs SET counted = 0 WHERE counted <> 0`
 func (s *Counts) ForeignCounters(ctx context.Context) (bool, error) {
 	foreign, err := store.Query(ctx, s.Store, pgx.RowTo[bool], foreignCountersSQL, store.Args{})
 	if err != nil {
-		return false, fmt.Errorf("caps: foreign counters: %w", store.NothingChanged(err))
+		return false, fmt.Errorf("caps: foreign counters: %w", store.NotApplied(err))
 	}
 	return foreign[0], nil
 }

@@ -108,7 +108,7 @@ func (s *Counts) Verify(ctx context.Context) ([]Drift, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("caps: verify: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("caps: verify: %w", store.NotApplied(err))
 	}
 	return drifts, nil
 }

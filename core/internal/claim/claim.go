@@ -118,7 +118,7 @@ func (s *Claimer) Claim(ctx context.Context, request Request) (result Result, er
 		return Result{}, nil
 	}
 	away := map[tenant.ID]bool{}
-	err = store.Sparing(func(owner tenant.ID) { away[owner] = true }, func() (err error) {
+	err = store.SkippingMovedTenants(func(owner tenant.ID) { away[owner] = true }, func() (err error) {
 		here := request.without(away)
 		switch {
 		case len(here.Lanes) == 0:
@@ -145,7 +145,7 @@ func (s *Claimer) claimAtOnce(ctx context.Context, claim *Request) (taken Result
 	args := claim.leaseArgs()
 	shares := claim.shares()
 	maps.Copy(args, pickArgs(shares, claim.max(), nil))
-	args["bytes"], args["size_else"] = claim.bytes(), sizeElse
+	args["bytes"], args["size_else"] = claim.bytes(), jobOverhead
 	if taken.Jobs, err = store.Query(ctx, s.Store, scanJob, claimSQL, args); err != nil {
 		return taken, err
 	}
@@ -220,7 +220,7 @@ func (s *Claimer) ReadyLanes(ctx context.Context, asked []lanes.ID) ([]lanes.ID,
 	}
 	ready, err := store.Query(ctx, s.Store, pgx.RowTo[lanes.ID], readyLanesSQL, store.Args{"lanes": asked})
 	if err != nil {
-		return nil, fmt.Errorf("claim: ready lanes: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("claim: ready lanes: %w", store.NotApplied(err))
 	}
 	return ready, nil
 }

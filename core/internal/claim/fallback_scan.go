@@ -38,7 +38,7 @@ func (s *Claimer) Probe(ctx context.Context, lists []ReadyList, most int) ([]job
 	args["most"] = most
 	found, err := store.Query(ctx, s.Store, pgx.RowToStructByName[jobs.Waiting], probeSQL, args)
 	if err != nil {
-		return nil, fmt.Errorf("claim: probe: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("claim: probe: %w", store.NotApplied(err))
 	}
 	return found, nil
 }
@@ -71,7 +71,7 @@ func (s *Claimer) Scan(ctx context.Context, after ReadyList, most int) ([]jobs.R
 		"lane": after.Lane, "priority": after.Priority, "most": most,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("claim: scan: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("claim: scan: %w", store.NotApplied(err))
 	}
 	return found, nil
 }
@@ -99,7 +99,7 @@ SELECT min(waiting_since) FROM (SELECT waiting_since FROM lane LIMIT @most) AS l
 func (s *Claimer) OldestGivenBack(ctx context.Context, most int) (*time.Time, error) {
 	found, err := store.Query(ctx, s.Store, pgx.RowTo[*time.Time], givenBackSQL, store.Args{"most": most})
 	if err != nil {
-		return nil, fmt.Errorf("claim: jobs that were given back: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("claim: jobs that were given back: %w", store.NotApplied(err))
 	}
 	return found[0], nil
 }

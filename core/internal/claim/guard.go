@@ -287,7 +287,7 @@ func (g *guard) choose(claim *Request, picks []picked) (ids []uuid.UUID, misrout
 }
 
 // bytes is the job's size in an answer.
-func (p *picked) bytes() int64 { return int64(p.Size) + sizeElse }
+func (p *picked) bytes() int64 { return int64(p.Size) + jobOverhead }
 
 // lease gives the statements that lease the locked jobs and write counts and rates; jobs has the
 // leased ones once they have run.

@@ -13,8 +13,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// sizeElse is a job's size in an answer without what jobs.size counts.
-const sizeElse = 1 << 10
+// jobOverhead is a job's size in an answer without what jobs.size counts.
+const jobOverhead = 1 << 10
 
 // Job is a job that is now leased.
 type Job struct {
@@ -68,7 +68,7 @@ func (c Job) Lease() job.Lease {
 }
 
 // Size is about the job's size in an answer, in bytes.
-func (c Job) Size() int { return sizeElse + int(c.Stored) }
+func (c Job) Size() int { return jobOverhead + int(c.Stored) }
 
 // Wire is the job as its worker gets it.
 func (c Job) Wire() api.ClaimedJob {

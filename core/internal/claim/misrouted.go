@@ -39,7 +39,7 @@ func (s *Claimer) Move(ctx context.Context, misrouted []MisroutedJob, to []lanes
 		ids[i], from[i], lanes[i] = misrouted[index].ID, misrouted[index].Lane, to[index]
 	}
 	if err := store.Exec(ctx, s.Store, moveSQL, store.Args{"ids": ids, "from": from, "to": lanes}); err != nil {
-		return fmt.Errorf("claim: move: %w", store.NothingChanged(err)) // a move with unknown outcome is repeated
+		return fmt.Errorf("claim: move: %w", store.NotApplied(err)) // a move with unknown outcome is repeated
 	}
 	return nil
 }

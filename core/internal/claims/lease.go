@@ -79,8 +79,8 @@ type leasing struct {
 	tried struct{ moves, waits int }
 }
 
-// largestJob is above the size of a job in an answer.
-const largestJob = 3 * api.MaxPayload
+// maxJobSize is above the size of a job in an answer.
+const maxJobSize = 3 * api.MaxPayload
 
 // run takes jobs until the workers have what they asked for, the claim's bytes are used up, or no
 // ready list is left.
@@ -90,7 +90,7 @@ func (l *leasing) run(ctx context.Context) {
 		most += worker.Max
 	}
 	for range mostStatements {
-		l.full = l.full || l.bytes > api.MaxClaimBytes-largestJob
+		l.full = l.full || l.bytes > api.MaxClaimBytes-maxJobSize
 		if len(l.jobs) >= most || l.full {
 			return
 		}
@@ -102,8 +102,8 @@ func (l *leasing) run(ctx context.Context) {
 			}
 			continue
 		}
-		var goOn bool
-		if goOn, l.err = l.step(ctx, &made); l.err != nil || !goOn {
+		var more bool
+		if more, l.err = l.step(ctx, &made); l.err != nil || !more {
 			return
 		}
 		*l.density = listDensity{scanned: len(made.lists), found: len(l.jobs) - before}
@@ -140,8 +140,8 @@ func (l *leasing) left() *scheduler.Filter {
 	return &left
 }
 
-// step runs one statement and applies its result. goOn says that another may find more.
-func (l *leasing) step(ctx context.Context, made *plan) (goOn bool, err error) {
+// step runs one statement and applies its result. more says that another may find more.
+func (l *leasing) step(ctx context.Context, made *plan) (more bool, err error) {
 	made.claim.Owner, made.claim.Without = l.filter.Owner, l.without
 	made.claim.Workers, made.claim.Bytes = workersFrom(l.workers, len(l.jobs)), api.MaxClaimBytes-l.bytes
 	if made.claim.LeaseID, err = uuid.NewRandom(); err != nil {
@@ -171,13 +171,13 @@ func (l *leasing) step(ctx context.Context, made *plan) (goOn bool, err error) {
 	for _, owner := range found.Busy {
 		l.busy[owner] = true
 	}
-	goOn = len(found.Jobs) > 0 || len(found.Busy) > 0 || slices.ContainsFunc(found.Scanned, func(w claim.ScanProgress) bool { return w.Exhausted })
+	more = len(found.Jobs) > 0 || len(found.Busy) > 0 || slices.ContainsFunc(found.Scanned, func(w claim.ScanProgress) bool { return w.Exhausted })
 	if len(found.Misrouted) > 0 && l.tried.moves < mostMoves {
 		l.tried.moves++
 		l.without = append(l.without, movedUsers(found.Misrouted, l.moveMisrouted(ctx, found.Misrouted))...)
-		goOn = true
+		more = true
 	}
-	return goOn, nil
+	return more, nil
 }
 
 // waitForBusy waits busyPause for tenants whose lock another core holds. It does not wait once

@@ -156,7 +156,7 @@ func (o *Outcomes) beat(ctx context.Context, reports []jobs.Report) []beatResult
 // report stores what the holders of leases say. Those of a tenant that is not here fail by themselves.
 func (o *Outcomes) report(ctx context.Context, reports []jobs.Report, results []beatResult) {
 	held, err := o.store.Jobs.Report(ctx, reports)
-	if gone, elsewhere := store.ElsewhereOf(err); elsewhere {
+	if gone, elsewhere := store.MovedTenantOf(err); elsewhere {
 		var others []jobs.Report
 		var places []int
 		for i := range reports {

@@ -63,7 +63,7 @@ func (s *Letters) Dead(ctx context.Context, owner tenant.ID, user string, ids []
 	ctx = store.WithClass(ctx, store.ClassLists)
 	rows, err := store.Query(ctx, s.Store, pgx.RowTo[uuid.UUID], countDeadSQL, store.Args{"ids": ids, "tenant_id": owner, "user": user})
 	if err != nil {
-		return nil, fmt.Errorf("deadletter: dead letters: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("deadletter: dead letters: %w", store.NotApplied(err))
 	}
 	return idSet(rows), nil
 }

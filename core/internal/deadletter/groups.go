@@ -57,7 +57,7 @@ func (s *Letters) Matching(ctx context.Context, owner tenant.ID, user string, fi
 	defer conn.Release()
 	found, err := matching(ctx, conn, owner, user, filter)
 	if err != nil {
-		return found, fmt.Errorf("deadletter: matching: %w", store.NothingChanged(store.Classify(err)))
+		return found, fmt.Errorf("deadletter: matching: %w", store.NotApplied(store.Classify(err)))
 	}
 	return found, nil
 }
@@ -118,7 +118,7 @@ func (s *Letters) DeadLetterGroups(ctx context.Context, owner tenant.ID, user st
 	args["most"], args["size"] = api.MaxDeadLetterRows+1, size
 	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[groupRow], groupsSQL, args)
 	if err != nil {
-		return groups, fmt.Errorf("deadletter: groups: %w", store.NothingChanged(err))
+		return groups, fmt.Errorf("deadletter: groups: %w", store.NotApplied(err))
 	}
 	for _, row := range rows {
 		groups.Read, groups.ReadCapped = min(row.Read, api.MaxDeadLetterRows), row.Read > api.MaxDeadLetterRows

@@ -172,7 +172,7 @@ func (s *Letters) GetRedrive(ctx context.Context, owner tenant.ID, user string, 
 	ctx = store.WithClass(ctx, store.ClassLists)
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[redriveRow], getRedriveSQL, store.Args{"id": id, "tenant_id": owner, "user": user})
 	if err != nil {
-		return api.Redrive{}, fmt.Errorf("deadletter: redrive: %w", store.NothingChanged(err))
+		return api.Redrive{}, fmt.Errorf("deadletter: redrive: %w", store.NotApplied(err))
 	}
 	if len(rows) == 0 {
 		return api.Redrive{}, store.ErrNotFound
@@ -194,7 +194,7 @@ func (s *Letters) ListRedrives(ctx context.Context, owner tenant.ID, user string
 		"tenant_id": owner, "user": user, "before": before, "size": size,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("deadletter: redrives: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("deadletter: redrives: %w", store.NotApplied(err))
 	}
 	listed := make([]api.Redrive, len(rows))
 	for i := range rows {
@@ -211,7 +211,7 @@ func (s *Letters) RunningRedrives(ctx context.Context, most int) ([]api.TenantRe
 	ctx = store.WithClass(ctx, store.ClassLists)
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[redriveRow], runningRedrivesSQL, store.Args{"most": most})
 	if err != nil {
-		return nil, fmt.Errorf("deadletter: running redrives: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("deadletter: running redrives: %w", store.NotApplied(err))
 	}
 	running := make([]api.TenantRedrive, len(rows))
 	for i := range rows {

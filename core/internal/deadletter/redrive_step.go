@@ -49,7 +49,7 @@ LIMIT @most`
 func (s *Letters) DueRedrives(ctx context.Context, most int) ([]DueRedrive, error) {
 	due, err := store.Query(ctx, s.Store, pgx.RowToStructByName[DueRedrive], dueRedrivesSQL, store.Args{"most": most})
 	if err != nil {
-		return nil, fmt.Errorf("deadletter: due redrives: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("deadletter: due redrives: %w", store.NotApplied(err))
 	}
 	return due, nil
 }
@@ -61,7 +61,7 @@ SELECT (SELECT next_at FROM redrives WHERE ` + unfinished + ` ORDER BY next_at L
 func (s *Letters) NextRedrive(ctx context.Context) (*time.Duration, error) {
 	next, err := store.Query(ctx, s.Store, pgx.RowTo[*time.Duration], nextRedriveSQL, store.Args{})
 	if err != nil {
-		return nil, fmt.Errorf("deadletter: next redrive: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("deadletter: next redrive: %w", store.NotApplied(err))
 	}
 	return next[0], nil
 }
@@ -291,7 +291,7 @@ func (r *RedriveStep) nextBatch(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, er
 	return ids, nil
 }
 
-func (w scannedDead) Judgement() (id uuid.UUID, hit bool, read int64) { return w.ID, w.Hit, w.Read }
+func (w scannedDead) Match() (id uuid.UUID, hit bool, read int64) { return w.ID, w.Hit, w.Read }
 
 const discardMatchingSQL = `
 WITH gone AS (

@@ -87,7 +87,7 @@ SELECT tenant_id FROM tenants`
 func (e *Edges) WaitingTenants(ctx context.Context) ([]tenant.ID, error) {
 	tenants, err := store.Query(ctx, e.Store, pgx.RowTo[tenant.ID], waitingTenantsSQL, store.Args{})
 	if err != nil {
-		return nil, fmt.Errorf("dependency: waiting tenants: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("dependency: waiting tenants: %w", store.NotApplied(err))
 	}
 	return tenants, nil
 }
@@ -99,7 +99,7 @@ SELECT statement_timestamp() - min(ended_at) FROM follow_ups`
 func (e *Edges) OldestFollowUp(ctx context.Context) (time.Duration, error) {
 	ages, err := store.Query(ctx, e.Store, pgx.RowTo[*time.Duration], oldestSQL, store.Args{})
 	if err != nil {
-		return 0, fmt.Errorf("dependency: oldest follow-up: %w", store.NothingChanged(err))
+		return 0, fmt.Errorf("dependency: oldest follow-up: %w", store.NotApplied(err))
 	}
 	if ages[0] == nil {
 		return 0, nil

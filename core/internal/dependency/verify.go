@@ -45,7 +45,7 @@ SELECT 'follow-up: of ' || job_id || ' is ' || date_trunc('second', statement_ti
 func (e *Edges) VerifyDependencies(ctx context.Context) ([]string, error) {
 	found, err := store.Query(ctx, e.Store, pgx.RowTo[string], verifySQL, store.Args{"late": lateFollowUp})
 	if err != nil {
-		return nil, fmt.Errorf("dependency: verify: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("dependency: verify: %w", store.NotApplied(err))
 	}
 	return found, nil
 }

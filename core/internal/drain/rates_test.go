@@ -88,7 +88,7 @@ func TestReportIsBounded(t *testing.T) {
 // Each refused caller comes later than the one before, at the pace of the places, and not later than the bound.
 func TestTurns(t *testing.T) {
 	t.Parallel()
-	var turns Turns
+	var turns ReturnTimes
 	now := time.Unix(1e9, 0)
 	key, other := caps.CountKey{Counter: caps.ActiveTenant}, caps.CountKey{Counter: caps.ActiveQueue}
 	var before time.Duration

@@ -77,7 +77,7 @@ func (s *Reports) ReportDrain(ctx context.Context, core uuid.UUID, report Report
 		"core": core, "lanes": lanes, "rates": rates, "busy": busy, "busy_known": busyKnown, "user_tenants": tenants, "user_names": names, "user_rates": userRates,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("drain: report: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("drain: report: %w", store.NotApplied(err))
 	}
 	return others, nil
 }
@@ -87,7 +87,7 @@ func (s *Reports) DrainReports(ctx context.Context, core uuid.UUID) ([]Report, e
 	ctx = store.WithClass(ctx, store.ClassLists)
 	reports, err := store.Query(ctx, s.Store, scanReport, othersSQL, store.Args{"core": core})
 	if err != nil {
-		return nil, fmt.Errorf("drain: reports: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("drain: reports: %w", store.NotApplied(err))
 	}
 	return reports, nil
 }

@@ -14,20 +14,20 @@ const (
 	// leastTurn and mostTurn bound a wait: beyond it callers come back at any time of its second half.
 	leastTurn = 100 * time.Millisecond
 	mostTurn  = 15 * time.Second
-	// maxTurns bounds the caps that are remembered.
-	maxTurns = 10_000
+	// maxReturnTimes bounds the caps that are remembered.
+	maxReturnTimes = 10_000
 )
 
-// Turns hands out times to come back to callers that were refused for a full cap: to each its own, at the pace at which
+// ReturnTimes hands out times to come back to callers that were refused for a full cap: to each its own, at the pace at which
 // places are freed.
-type Turns struct {
+type ReturnTimes struct {
 	mu   sync.Mutex
 	next map[caps.CountKey]time.Time
 }
 
 // Next gives how long the next caller waits for a place under a cap that frees so many in a second. random is from 0 to
 // below 1.
-func (t *Turns) Next(now time.Time, key caps.CountKey, perSecond, random float64) time.Duration {
+func (t *ReturnTimes) Next(now time.Time, key caps.CountKey, perSecond, random float64) time.Duration {
 	gap := time.Duration(float64(time.Second) / (surplus * perSecond))
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -38,7 +38,7 @@ func (t *Turns) Next(now time.Time, key caps.CountKey, perSecond, random float64
 	if turn.Sub(now) > mostTurn {
 		return mostTurn/2 + time.Duration(random*float64(mostTurn/2))
 	}
-	if t.next == nil || len(t.next) >= maxTurns {
+	if t.next == nil || len(t.next) >= maxReturnTimes {
 		t.next = map[caps.CountKey]time.Time{}
 	}
 	t.next[key] = turn.Add(gap)

@@ -78,7 +78,7 @@ func New(o Options) *Engine {
 	e.Submits = submits.New(submits.Options{
 		Store: o.Store, Cached: cached, Publisher: e.Publisher, Explainer: e.Explainer, Metrics: o.Metrics, Traces: traces, Logger: o.Logger,
 	})
-	o.Store.Submits.OnFull(e.Explainer.Room)
+	o.Store.Submits.OnFull(e.Explainer.RetryAfter)
 	o.Store.Counts.OnUse(e.Stats.CountUses)
 	return e
 }

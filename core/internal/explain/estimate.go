@@ -27,7 +27,7 @@ func (e *Explainer) beside(lane *lanes.Lane) []lanes.Lane {
 }
 
 // place reads where a job stands in the line of its lane; its others are all lanes of its queue.
-func (e *Explainer) place(ctx context.Context, spot read.Spot) (line read.Line, beside []lanes.Lane, err error) {
+func (e *Explainer) place(ctx context.Context, spot read.QueuePosition) (line read.Ahead, beside []lanes.Lane, err error) {
 	e.asked.Store(time.Now().UnixNano())
 	e.hear(ctx)
 	beside = e.beside(&spot.Lane)
@@ -35,13 +35,13 @@ func (e *Explainer) place(ctx context.Context, spot read.Spot) (line read.Line, 
 	for i := range beside {
 		spot.Beside[i] = beside[i].ID
 	}
-	line, err = e.store.JobReads.Line(ctx, spot)
+	line, err = e.store.JobReads.AheadOf(ctx, spot)
 	return line, beside, err
 }
 
 // turn is when a job in line is likely to start.
-func (e *Explainer) turn(lane *lanes.Lane, settings *queues.Settings, line *read.Line, beside []lanes.Lane) Turn {
-	ahead := line.Ahead
+func (e *Explainer) turn(lane *lanes.Lane, settings *queues.Settings, line *read.Ahead, beside []lanes.Lane) Turn {
+	ahead := line.Jobs
 	lanes := []lanes.ID{lane.ID}
 	for i := range beside {
 		if taking := sharing(lane, &beside[i], settings, line.Workers); taking {
@@ -159,7 +159,7 @@ func (e *Explainer) Joined(key LineKey) { e.waits.joined(key) }
 // newTurn is when a job that is submitted now is likely to start.
 func (e *Explainer) newTurn(ctx context.Context, lane *lanes.Lane, priority int) Turn {
 	settings := e.cached.Lanes.Settings(lane.Tenant, lane.Queue)
-	line, beside, err := e.place(ctx, read.Spot{Lane: *lane, Priority: priority})
+	line, beside, err := e.place(ctx, read.QueuePosition{Lane: *lane, Priority: priority})
 	if err != nil {
 		e.log.WarnContext(ctx, "how long a new job would wait is not known", "error", err)
 		return Turn{}

@@ -202,7 +202,7 @@ func TestWouldWait(t *testing.T) {
 	}
 	shared := f.Call(impatient)
 	shared.Jobs[0].Priority, shared.Shared = new(3), true
-	if answer := f.D.Submit(t.Context(), []submits.Call{shared})[0]; !answer.Alone {
+	if answer := f.D.Submit(t.Context(), []submits.Call{shared})[0]; !answer.RetryUnbatched {
 		t.Errorf("a shared call has asked PostgreSQL: %+v", answer)
 	}
 }

@@ -34,7 +34,7 @@ type Explainer struct {
 	cached *cache.Memory
 	// rates are how fast lines move, turns when callers that a full cap refused may come back.
 	rates *drain.Rates
-	turns drain.Turns
+	turns drain.ReturnTimes
 	lists *scheduler.ReadyLists
 	// waits are how long new jobs are likely to wait.
 	waits waits
@@ -103,9 +103,9 @@ func (e *Explainer) hear(ctx context.Context) {
 	e.rates.Heard(time.Now(), others, e.cached.Lanes.ByID)
 }
 
-// Room says when a caller that was refused for a full cap is likely to find room: each gets a time of its own, at the
+// RetryAfter says when a caller that was refused for a full cap is likely to find room: each gets a time of its own, at the
 // pace at which jobs end. In a steady drain as many end as start.
-func (e *Explainer) Room(key caps.CountKey) (time.Duration, bool) {
+func (e *Explainer) RetryAfter(key caps.CountKey) (time.Duration, bool) {
 	now := time.Now()
 	e.asked.Store(now.UnixNano())
 	var ends float64

@@ -64,13 +64,13 @@ func (e *Explainer) addWhy(ctx context.Context, owner tenant.ID, id uuid.UUID, f
 	if cached, known := e.cached.Lanes.Find(&lanes.Ask{Key: lane.Key}); known {
 		lane = cached.Lane
 	}
-	line, beside, err := e.place(ctx, read.Spot{ID: id, Lane: lane, Priority: found.Priority})
+	line, beside, err := e.place(ctx, read.QueuePosition{ID: id, Lane: lane, Priority: found.Priority})
 	if err != nil {
 		return err
 	}
 	settings := e.cached.Lanes.Settings(owner, found.Queue)
 	facts.Paused, facts.Push, facts.Breaker = settings.Paused, settings.Push, e.cached.Breakers.Of(settings.QueueKey)
-	facts.Workers, facts.Ahead = workersFor(&lane, line.Workers), line.Ahead
+	facts.Workers, facts.Ahead = workersFor(&lane, line.Workers), line.Jobs
 	facts.Now, facts.Turn = line.Now, e.turn(&lane, &settings, &line, beside)
 	if found.State == api.StateQueued {
 		return e.addLimits(ctx, facts, lane, settings, &line)
@@ -98,7 +98,7 @@ func workersFor(lane *lanes.Lane, active []workers.Active) Workers {
 }
 
 // addLimits adds the caps on the start of a queued job, and the rates that allow none now.
-func (e *Explainer) addLimits(ctx context.Context, facts *Facts, lane lanes.Lane, settings queues.Settings, line *read.Line) (err error) {
+func (e *Explainer) addLimits(ctx context.Context, facts *Facts, lane lanes.Lane, settings queues.Settings, line *read.Ahead) (err error) {
 	var limits claim.Lane
 	e.cached.LimitLane(&limits, lane, settings)
 	for i := range limits.Rates {

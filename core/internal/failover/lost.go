@@ -68,13 +68,13 @@ func Lost(ctx context.Context, old, promoted *cell.Cell, window time.Duration, l
 	ctx = store.WithClass(ctx, store.ClassLists)
 	since, err := store.Query(ctx, old.Store, pgx.RowTo[time.Time], sinceSQL, store.Args{"window": window})
 	if err != nil {
-		return fmt.Errorf("failover: the old primary: %w", store.NothingChanged(err))
+		return fmt.Errorf("failover: the old primary: %w", store.NotApplied(err))
 	}
 	var after uuid.UUID
 	for {
 		page, err := store.Query(ctx, old.Store, pgx.RowToStructByName[job], liveSQL, store.Args{"after": after, "page": pageRows})
 		if err != nil {
-			return fmt.Errorf("failover: live jobs of the old primary: %w", store.NothingChanged(err))
+			return fmt.Errorf("failover: live jobs of the old primary: %w", store.NotApplied(err))
 		}
 		if err := compare(ctx, promoted, page, line); err != nil {
 			return err
@@ -131,7 +131,7 @@ func compare(ctx context.Context, promoted *cell.Cell, page []job, line func(str
 	}
 	rows, err := store.Query(ctx, promoted.Store, pgx.RowToStructByName[known], knownSQL, store.Args{"ids": ids})
 	if err != nil {
-		return fmt.Errorf("failover: the new primary's jobs: %w", store.NothingChanged(err))
+		return fmt.Errorf("failover: the new primary's jobs: %w", store.NotApplied(err))
 	}
 	has := make(map[uuid.UUID]known, len(rows))
 	for _, row := range rows {
@@ -172,7 +172,7 @@ func compareChanges(ctx context.Context, promoted *cell.Cell, page []change, lin
 	}
 	has, err := store.Query(ctx, promoted.Store, pgx.RowTo[uuid.UUID], knownChangesSQL, store.Args{"ids": ids})
 	if err != nil {
-		return fmt.Errorf("failover: the new primary's audit log: %w", store.NothingChanged(err))
+		return fmt.Errorf("failover: the new primary's audit log: %w", store.NotApplied(err))
 	}
 	there := make(map[uuid.UUID]bool, len(has))
 	for _, id := range has {

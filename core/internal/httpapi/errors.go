@@ -67,9 +67,9 @@ func sentinels() []sentinel {
 		{jobtypes.ErrTooManyTypes, problem.InvalidRequest, "The tenant has 500 job types, which is the maximum. Delete some first.", 0},
 		{jobtypes.ErrTooLarge, problem.InvalidRequest, "The schemas and examples of the tenant's job types have 16 MiB, all kept versions together, which is the maximum. Delete some first.", 0},
 		{jobtype.ErrBusy, problem.Overloaded, "Checks against your job types take too long: a tenant has one at a time. Nothing was changed. Try again later, or make the schemas simpler.", time.Second},
-		{caps.ErrCheckTime, problem.Overloaded, "A count has more jobs than can be counted within seconds; core verify counts them.", time.Minute},
+		{caps.ErrCheckTime, problem.Overloaded, "A count has more jobs than can be counted within seconds. The counts stay as they are; try again later.", time.Minute},
 		{store.ErrOverloaded, problem.Overloaded, "Core has more work than it can do. Try again later.", time.Second},
-		{store.ErrElsewhere, problem.CoreUnavailable, "The tenant is being moved to another database. Nothing was changed; try again later.", time.Second},
+		{store.ErrTenantMoved, problem.CoreUnavailable, "The tenant is being moved to another database. Nothing was changed; try again later.", time.Second},
 		{store.ErrReadOnly, problem.CoreUnavailable, "The database takes no writes now. Nothing was changed; try again later.", 2 * time.Second},
 		{store.ErrUnavailable, problem.CoreUnavailable, "Core cannot reach its database. Nothing was changed; try again later.", 2 * time.Second},
 		{store.ErrOutcomeUnknown, problem.OutcomeUnknown, "The database's answer was lost, so the request may or may not have taken effect. Repeat a submit with its Idempotency-Key; repeat outcomes and heartbeats unchanged.", time.Second},
@@ -106,7 +106,7 @@ type placesKey struct{}
 
 // doubt notes that a cell refused a tenant, which may be in another one by now.
 func doubt(ctx context.Context, err error) {
-	owner, elsewhere := store.ElsewhereOf(err)
+	owner, elsewhere := store.MovedTenantOf(err)
 	if places, ok := ctx.Value(placesKey{}).(*cells.Places); ok && elsewhere {
 		places.Doubt(owner)
 	}

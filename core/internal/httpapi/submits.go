@@ -117,8 +117,8 @@ func idempotencyOf(given *api.Idempotency) (*submit.Idempotency, error) {
 // submitResult is the result of one item.
 func submitResult[Req any](ctx context.Context, item *api.Item[Req], answer *submits.Answer) api.Result[api.HopSubmitResponse] {
 	switch {
-	case answer.Alone:
-		return api.Result[api.HopSubmitResponse]{Status: http.StatusConflict, Alone: true}
+	case answer.RetryUnbatched:
+		return api.Result[api.HopSubmitResponse]{Status: http.StatusConflict, RetryUnbatched: true}
 	case answer.Err != nil:
 		return result[Req, api.HopSubmitResponse](ctx, item, nil, answer.Err)
 	case answer.Problem != nil:

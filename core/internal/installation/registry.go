@@ -85,7 +85,7 @@ func (r *Registry) ReadRegistry(ctx context.Context) ([]api.Process, Checked, er
 	args := store.Args{"lost": lostAfter, "kept": keptFor, "most": maxListed}
 	rows, err := store.Query(store.WithClass(ctx, store.ClassLists), r.Store, pgx.RowToStructByName[registryRow], readSQL, args)
 	if err != nil {
-		return nil, Checked{}, fmt.Errorf("installation: %w", store.NothingChanged(err))
+		return nil, Checked{}, fmt.Errorf("installation: %w", store.NotApplied(err))
 	}
 	row := &rows[0]
 	return row.Processes, Checked{verification(row.VerifiedAt, row.Violations), verification(row.CountedAt, row.Drift)}, nil

@@ -24,7 +24,7 @@ const thisCellSQL = `SELECT name, installation, home FROM this_cell`
 func (r *Registry) ThisCell(ctx context.Context) (*ThisCell, error) {
 	rows, err := store.Query(store.WithClass(ctx, store.ClassLists), r.Store, pgx.RowToStructByName[ThisCell], thisCellSQL, store.Args{})
 	if err != nil {
-		return nil, fmt.Errorf("installation: this cell: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("installation: this cell: %w", store.NotApplied(err))
 	}
 	if len(rows) == 0 {
 		return nil, nil //nolint:nilnil // see above
@@ -63,7 +63,7 @@ func (r *Registry) TenantsByCell(ctx context.Context) (map[string]int64, error) 
 	}
 	rows, err := store.Query(store.WithClass(ctx, store.ClassLists), r.Store, pgx.RowToStructByName[counted], tenantsByCellSQL, store.Args{})
 	if err != nil {
-		return nil, fmt.Errorf("installation: tenants by cell: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("installation: tenants by cell: %w", store.NotApplied(err))
 	}
 	counts := make(map[string]int64, len(rows))
 	for _, row := range rows {
@@ -112,15 +112,15 @@ func (r *Registry) CellSize(ctx context.Context) (size CellSize, err error) {
 	}
 	jobs, err := store.Query(ctx, r.Store, pgx.RowTo[int64], liveJobsSQL, store.Args{"most": MaxCounted})
 	if err != nil {
-		return CellSize{}, fmt.Errorf("installation: cell size: %w", store.NothingChanged(err))
+		return CellSize{}, fmt.Errorf("installation: cell size: %w", store.NotApplied(err))
 	}
 	bytes, err := store.Query(ctx, r.Store, pgx.RowTo[int64], bytesSQL, store.Args{})
 	if err != nil {
-		return CellSize{}, fmt.Errorf("installation: cell size: %w", store.NothingChanged(err))
+		return CellSize{}, fmt.Errorf("installation: cell size: %w", store.NotApplied(err))
 	}
 	started, err := store.Query(ctx, r.Store, pgx.RowTo[int64], startedSQL, store.Args{"minutes": CountedMinutes})
 	if err != nil {
-		return CellSize{}, fmt.Errorf("installation: cell size: %w", store.NothingChanged(err))
+		return CellSize{}, fmt.Errorf("installation: cell size: %w", store.NotApplied(err))
 	}
 	return CellSize{jobs[0], bytes[0], started[0]}, nil
 }

@@ -63,7 +63,7 @@ func (s *Jobs) ExpireDeadlines(ctx context.Context, lookback time.Duration, batc
 // another cell are left.
 func (s *Jobs) sweep(ctx context.Context, sql string, args store.Args, made func([]*lockedRow) ([]*transition, error)) (transitions []*transition, err error) {
 	away := map[tenant.ID]bool{}
-	err = store.Sparing(func(owner tenant.ID) { away[owner] = true }, func() error {
+	err = store.SkippingMovedTenants(func(owner tenant.ID) { away[owner] = true }, func() error {
 		var rows []*lockedRow
 		return s.InShortTx(ctx, func(batch *pgx.Batch) {
 			queueLockRows(batch, &rows, sql, args)

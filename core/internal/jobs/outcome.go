@@ -309,7 +309,7 @@ func (s *Jobs) answerUnheld(ctx context.Context, endings []Ending, missing []int
 	}
 	for _, index := range missing {
 		if err != nil {
-			ended[index].Err = fmt.Errorf("jobs: last outcome: %w", store.NothingChanged(err))
+			ended[index].Err = fmt.Errorf("jobs: last outcome: %w", store.NotApplied(err))
 			continue
 		}
 		ended[index] = recordedOutcome(found[endings[index].Lease.Job], &endings[index])

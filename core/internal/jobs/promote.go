@@ -50,7 +50,7 @@ LIMIT 1`
 func (s *Jobs) NextDue(ctx context.Context, lookback time.Duration) (time.Duration, bool, error) {
 	waits, err := store.Query(ctx, s.Store, pgx.RowTo[time.Duration], nextDueSQL, store.Args{"lookback": lookback})
 	if err != nil {
-		return 0, false, fmt.Errorf("jobs: next due: %w", store.NothingChanged(err))
+		return 0, false, fmt.Errorf("jobs: next due: %w", store.NotApplied(err))
 	}
 	if len(waits) == 0 {
 		return 0, false, nil

@@ -22,7 +22,7 @@ func (t *Types) Type(ctx context.Context, owner tenant.ID, name string, version 
 	rows, err := store.Query(store.WithClass(ctx, store.ClassSubmits), t.Store, pgx.RowToAddrOfStructByName[row], getSQL,
 		store.Args{"tenant_id": owner, "type": name, "version": version})
 	if err != nil {
-		return api.JobType{}, 0, fmt.Errorf("jobtypes: get: %w", store.NothingChanged(err))
+		return api.JobType{}, 0, fmt.Errorf("jobtypes: get: %w", store.NotApplied(err))
 	}
 	if len(rows) == 0 {
 		return api.JobType{}, 0, store.ErrNotFound
@@ -51,7 +51,7 @@ func (t *Types) ListTypes(ctx context.Context, owner tenant.ID, after string, si
 	found, err := store.Query(store.WithClass(ctx, store.ClassLists), t.Store, scanSummary, listSQL,
 		store.Args{"tenant_id": owner, "after": after, "size": size})
 	if err != nil {
-		return nil, fmt.Errorf("jobtypes: list: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("jobtypes: list: %w", store.NotApplied(err))
 	}
 	return found, nil
 }
@@ -69,7 +69,7 @@ func (t *Types) TypeVersions(ctx context.Context, owner tenant.ID, name string, 
 		store.Args{"tenant_id": owner, "type": name, "before": before, "size": size})
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("jobtypes: versions: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("jobtypes: versions: %w", store.NotApplied(err))
 	case len(found) == 0:
 		return nil, store.ErrNotFound
 	}
@@ -103,7 +103,7 @@ func (t *Types) TypeSet(ctx context.Context, owner tenant.ID) (set api.HopTypeSe
 		return struct{}{}, nil
 	}
 	if _, err = store.Query(store.WithClass(ctx, store.ClassSubmits), t.Store, scan, setSQL, store.Args{"tenant_id": owner}); err != nil {
-		return api.HopTypeSet{}, fmt.Errorf("jobtypes: set: %w", store.NothingChanged(err))
+		return api.HopTypeSet{}, fmt.Errorf("jobtypes: set: %w", store.NotApplied(err))
 	}
 	return set, nil
 }
@@ -124,7 +124,7 @@ func (t *Types) RunningJobs(ctx context.Context, owner tenant.ID, ids []uuid.UUI
 	found, err := store.Query(store.WithClass(ctx, store.ClassOutcomes), t.Store, pgx.RowToStructByName[Running], runningSQL,
 		store.Args{"ids": ids, "owner": owner, "any": owner == tenant.Platform})
 	if err != nil {
-		return nil, fmt.Errorf("jobtypes: running jobs: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("jobtypes: running jobs: %w", store.NotApplied(err))
 	}
 	return found, nil
 }
@@ -159,7 +159,7 @@ func (t *Types) LiveJobs(ctx context.Context, owner tenant.ID, name string, most
 	found, err := store.Query(store.WithClass(ctx, store.ClassLists), t.Store, pgx.RowToStructByName[Live], liveSQL,
 		store.Args{"tenant_id": owner, "type": name, "most": most, "bytes": bytes})
 	if err != nil {
-		return nil, fmt.Errorf("jobtypes: live jobs: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("jobtypes: live jobs: %w", store.NotApplied(err))
 	}
 	return found, nil
 }
@@ -189,12 +189,12 @@ func (t *Types) TypeDocuments(ctx context.Context, owner tenant.ID) (api.HopType
 		return struct{}{}, scanned.Scan(&made.LeftOut, &names)
 	}
 	if _, err := store.Query(ctx, t.Store, scan, documentsSQL, store.Args{"tenant_id": owner, "bytes": documentBytes}); err != nil {
-		return api.HopTypeDocuments{}, fmt.Errorf("jobtypes: documents: %w", store.NothingChanged(err))
+		return api.HopTypeDocuments{}, fmt.Errorf("jobtypes: documents: %w", store.NotApplied(err))
 	}
 	// A type that has grown meanwhile is larger by at most its bounds.
 	found, err := store.Query(ctx, t.Store, pgx.RowToAddrOfStructByName[row], someSQL, store.Args{"tenant_id": owner, "types": names})
 	if err != nil {
-		return api.HopTypeDocuments{}, fmt.Errorf("jobtypes: documents: %w", store.NothingChanged(err))
+		return api.HopTypeDocuments{}, fmt.Errorf("jobtypes: documents: %w", store.NotApplied(err))
 	}
 	for _, one := range found {
 		made.Types = append(made.Types, one.wire())

@@ -51,7 +51,7 @@ func (s *Keys) CopyPage(ctx context.Context, cell, after, until string, size int
 	}
 	rows, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[Copy], keyPageSQL, args)
 	if err != nil {
-		return nil, fmt.Errorf("keys: keys to copy: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("keys: keys to copy: %w", store.NotApplied(err))
 	}
 	return rows, nil
 }

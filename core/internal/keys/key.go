@@ -151,7 +151,7 @@ func (s *Keys) Lookup(ctx context.Context, keyID string) (api.HopKey, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[keyRow], lookupKeySQL, store.Args{"key_id": keyID})
 	if err != nil {
-		return api.HopKey{}, fmt.Errorf("keys: key: %w", store.NothingChanged(err))
+		return api.HopKey{}, fmt.Errorf("keys: key: %w", store.NotApplied(err))
 	}
 	if len(rows) == 0 {
 		return api.HopKey{}, store.ErrNotFound
@@ -196,7 +196,7 @@ func (s *Keys) List(ctx context.Context, owner tenant.ID, after string, size int
 	}
 	keys, err := store.Query(ctx, s.Store, scan, listKeysSQL, store.Args{"tenant_id": owner, "after": after, "size": size})
 	if err != nil {
-		return nil, fmt.Errorf("keys: list keys: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("keys: list keys: %w", store.NotApplied(err))
 	}
 	return keys, nil
 }

@@ -111,10 +111,10 @@ func newLaneUse() *laneUse {
 }
 
 // revive is take for a retired lane, which is counted for the user that it was made for.
-func (r *laneUse) revive(ask Ask, madeFor string) (newQueue bool, full Bound) {
-	r.lanes.add(madeFor, -1)
+func (r *laneUse) revive(ask Ask, requestedBy string) (newQueue bool, full Bound) {
+	r.lanes.add(requestedBy, -1)
 	if newQueue, full = r.take(ask); full != 0 || api.SystemQueue(ask.Queue) {
-		r.lanes.add(madeFor, 1)
+		r.lanes.add(requestedBy, 1)
 	}
 	return newQueue, full
 }
@@ -127,18 +127,18 @@ func (r *laneUse) take(ask Ask) (newQueue bool, full Bound) {
 		return newQueue, 0
 	}
 	if newQueue {
-		if full := r.queues.full(ask.For); full != 0 {
+		if full := r.queues.full(ask.RequestedBy); full != 0 {
 			return false, full
 		}
 	}
-	if full := r.lanes.full(ask.For); full != 0 {
+	if full := r.lanes.full(ask.RequestedBy); full != 0 {
 		return false, full
 	}
 	if newQueue {
 		r.names[ask.Queue] = true
-		r.queues.add(ask.For, 1)
+		r.queues.add(ask.RequestedBy, 1)
 	}
-	r.lanes.add(ask.For, 1)
+	r.lanes.add(ask.RequestedBy, 1)
 	return newQueue, 0
 }
 
@@ -148,11 +148,11 @@ const QueueThere = `deleted_at IS DISTINCT FROM updated_at`
 // countLanesSQL and countQueuesSQL count a tenant's lanes and queues: by user for those requested.
 const (
 	countLanesSQL = `
-SELECT CASE WHEN made_for = ANY(@makers::text[]) THEN made_for END AS maker, made_for <> '' AS users, count(*) AS n
+SELECT CASE WHEN requested_by = ANY(@makers::text[]) THEN requested_by END AS maker, requested_by <> '' AS users, count(*) AS n
 FROM lanes WHERE tenant_id = @tenant_id
 GROUP BY 1, 2`
 	countQueuesSQL = `
-SELECT CASE WHEN made_for = ANY(@makers::text[]) THEN made_for END AS maker, made_for <> '' AS users, count(*) AS n
+SELECT CASE WHEN requested_by = ANY(@makers::text[]) THEN requested_by END AS maker, requested_by <> '' AS users, count(*) AS n
 FROM queues WHERE tenant_id = @tenant_id AND ` + QueueThere + `
 GROUP BY 1, 2`
 	queuesThereSQL = `SELECT name FROM queues WHERE tenant_id = @tenant_id AND name = ANY(@queues::text[]) AND ` + QueueThere

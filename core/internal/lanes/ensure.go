@@ -15,22 +15,22 @@ import (
 type Ask struct {
 	Key
 	// For is the user whose job needs it, "" for none.
-	For string
+	RequestedBy string
 }
 
 // Made is the answer to a LaneAsk.
 type Made struct {
 	Lane
 	// Full, where not 0, is the bound that prevents the lane: it has no id.
-	Full Bound
+	Refused Bound
 }
 
 // knownLanesSQL finds the existing lanes. The LIMIT makes each a probe of its own.
 const knownLanesSQL = `
-SELECT asked.place::integer - 1 AS place, lane.id, lane.retired_at IS NOT NULL AS retired, lane.made_for
+SELECT asked.place::integer - 1 AS place, lane.id, lane.retired_at IS NOT NULL AS retired, lane.requested_by
 FROM unnest(@queues::text[], @types::text[], @tags::text[], @users::text[]) WITH ORDINALITY AS asked(queue, type, tags, capped_user, place)
 CROSS JOIN LATERAL (
-  SELECT l.id, l.retired_at, l.made_for FROM lanes l
+  SELECT l.id, l.retired_at, l.requested_by FROM lanes l
   WHERE l.tenant_id = @tenant_id AND l.queue = asked.queue AND l.type = asked.type AND l.tags = asked.tags::text[] AND l.capped_user = asked.capped_user
   LIMIT 1
 ) AS lane`
@@ -44,25 +44,25 @@ type knownLane struct {
 
 // createQueuesSQL creates queues with default settings; a deleted one is there again.
 const createQueuesSQL = `
-INSERT INTO queues (tenant_id, name, made_for, created_at, updated_at)
-SELECT @tenant_id, asked.name, asked.made_for, statement_timestamp(), statement_timestamp()
-FROM unnest(@queues::text[], @makers::text[]) AS asked(name, made_for)
-ON CONFLICT (tenant_id, name) DO UPDATE SET made_for = EXCLUDED.made_for, updated_at = EXCLUDED.updated_at
+INSERT INTO queues (tenant_id, name, requested_by, created_at, updated_at)
+SELECT @tenant_id, asked.name, asked.requested_by, statement_timestamp(), statement_timestamp()
+FROM unnest(@queues::text[], @makers::text[]) AS asked(name, requested_by)
+ON CONFLICT (tenant_id, name) DO UPDATE SET requested_by = EXCLUDED.requested_by, updated_at = EXCLUDED.updated_at
 WHERE queues.deleted_at = queues.updated_at`
 
 // reviveLanesSQL puts retired lanes into use again. It waits for one that is being deleted, which
 // is then not returned.
 const reviveLanesSQL = `
-UPDATE lanes SET retired_at = NULL, used_at = statement_timestamp(), made_for = asked.made_for
-FROM unnest(@ids::bigint[], @makers::text[]) AS asked(id, made_for)
+UPDATE lanes SET retired_at = NULL, used_at = statement_timestamp(), requested_by = asked.requested_by
+FROM unnest(@ids::bigint[], @makers::text[]) AS asked(id, requested_by)
 WHERE lanes.id = asked.id
 RETURNING lanes.id`
 
 // createLanesSQL stores new lanes. The tenant's lock serialises it.
 const createLanesSQL = `
-INSERT INTO lanes (tenant_id, queue, type, tags, capped_user, made_for, created_at, used_at)
-SELECT @tenant_id, asked.queue, asked.type, asked.tags::text[], asked.capped_user, asked.made_for, statement_timestamp(), statement_timestamp()
-FROM unnest(@queues::text[], @types::text[], @tags::text[], @users::text[], @makers::text[]) AS asked(queue, type, tags, capped_user, made_for)
+INSERT INTO lanes (tenant_id, queue, type, tags, capped_user, requested_by, created_at, used_at)
+SELECT @tenant_id, asked.queue, asked.type, asked.tags::text[], asked.capped_user, asked.requested_by, statement_timestamp(), statement_timestamp()
+FROM unnest(@queues::text[], @types::text[], @tags::text[], @users::text[], @makers::text[]) AS asked(queue, type, tags, capped_user, requested_by)
 RETURNING id, queue, type, tags, capped_user`
 
 // errLaneChanged says that a lane was deleted by a concurrent transaction.
@@ -85,7 +85,7 @@ func (s *Lanes) Ensure(ctx context.Context, owner tenant.ID, asks []Ask) (made [
 	}
 	if err != nil {
 		// a lane with unknown outcome is harmless: no job is in it
-		return nil, fmt.Errorf("lanes: lanes: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("lanes: lanes: %w", store.NotApplied(err))
 	}
 	return made, nil
 }
@@ -130,7 +130,7 @@ func planLanes(asks []Ask, known map[int]knownLane, use *laneUse) ([]Made, *lane
 			}
 			newQueue, full := take(ask)
 			if full != 0 {
-				made[i].Full = full
+				made[i].Refused = full
 				continue
 			}
 			if newQueue {
@@ -155,7 +155,7 @@ func (p *lanePlan) store(ctx context.Context, tx pgx.Tx, owner tenant.ID, made [
 	if len(p.revived) > 0 {
 		ids, makers := make([]ID, 0, len(p.revived)), make([]string, 0, len(p.revived))
 		for id, places := range p.revived {
-			ids, makers = append(ids, id), append(makers, p.asks[places[0]].For)
+			ids, makers = append(ids, id), append(makers, p.asks[places[0]].RequestedBy)
 		}
 		batch.Queue(reviveLanesSQL, store.Args{"ids": ids, "makers": makers}).Query(func(rows pgx.Rows) error {
 			var id ID
@@ -190,7 +190,7 @@ func (p *lanePlan) store(ctx context.Context, tx pgx.Tx, owner tenant.ID, made [
 		return err
 	}
 	for i := range made {
-		if made[i].ID == 0 && made[i].Full == 0 {
+		if made[i].ID == 0 && made[i].Refused == 0 {
 			return errLaneChanged
 		}
 	}
@@ -213,7 +213,7 @@ func laneArgs(owner tenant.ID, asks []Ask, columns ...string) store.Args {
 			case "users":
 				values[i] = ask.User
 			case "makers":
-				values[i] = ask.For
+				values[i] = ask.RequestedBy
 			}
 		}
 		args[column] = values

@@ -18,7 +18,7 @@ func (f *fixture) ask(user string, keys ...lanes.Key) []lanes.Made {
 	f.Helper()
 	asks := make([]lanes.Ask, len(keys))
 	for i, key := range keys {
-		asks[i] = lanes.Ask{Key: key, For: user}
+		asks[i] = lanes.Ask{Key: key, RequestedBy: user}
 	}
 	made, err := f.Store.Lanes.Ensure(f.Context(), f.Tenant, asks)
 	if err != nil {
@@ -39,8 +39,8 @@ func (f *fixture) tagged(prefix string, n int) []lanes.Key {
 func refusedLanes(made []lanes.Made) map[lanes.Bound]int {
 	refused := map[lanes.Bound]int{}
 	for _, lane := range made {
-		if lane.Full != 0 {
-			refused[lane.Full]++
+		if lane.Refused != 0 {
+			refused[lane.Refused]++
 		}
 	}
 	return refused
@@ -82,7 +82,7 @@ func TestAUserTakesAShareOfTheLanes(t *testing.T) {
 	if got := refusedLanes(f.ask("eve", queues...)); len(got) != 1 || got[lanes.QueuesOfUser] != 5 {
 		t.Errorf("one user's queues: %v", got)
 	}
-	f.Exec(`INSERT INTO lanes (tenant_id, queue, type, tags, made_for, created_at) SELECT $1, 'x' || n, 'test', '{}', 'u' || n, statement_timestamp() FROM generate_series(1, 7900) n`, f.Tenant)
+	f.Exec(`INSERT INTO lanes (tenant_id, queue, type, tags, requested_by, created_at) SELECT $1, 'x' || n, 'test', '{}', 'u' || n, statement_timestamp() FROM generate_series(1, 7900) n`, f.Tenant)
 	if got := refusedLanes(f.ask("bob", f.tagged("late", 1)...)); got[lanes.OfUsers] != 1 {
 		t.Errorf("users together: %v", got)
 	}
@@ -101,9 +101,9 @@ func TestALaneThatTwoUsersNeed(t *testing.T) {
 	f.ask("mallory", f.tagged("m", lanes.MaxOfUser)...)
 	key := f.tagged("both", 1)[0]
 	made, err := f.Store.Lanes.Ensure(t.Context(), f.Tenant, []lanes.Ask{
-		{Key: key, For: "mallory"}, {Key: key, For: "bob"}, {Key: key, For: "carol"},
+		{Key: key, RequestedBy: "mallory"}, {Key: key, RequestedBy: "bob"}, {Key: key, RequestedBy: "carol"},
 	})
-	if err != nil || made[0].Full != lanes.OfUser || made[1].ID == 0 || made[1].Lane != made[2].Lane {
+	if err != nil || made[0].Refused != lanes.OfUser || made[1].ID == 0 || made[1].Lane != made[2].Lane {
 		t.Errorf("%+v, %v", made, err)
 	}
 }

@@ -127,7 +127,7 @@ func (s *Lanes) OrphanLanes(ctx context.Context, after ID, most int) (orphans []
 	}
 	found, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[scanned], orphanLanesSQL, store.Args{"after": after, "most": most})
 	if err != nil {
-		return nil, 0, fmt.Errorf("lanes: orphan lanes: %w", store.NothingChanged(err))
+		return nil, 0, fmt.Errorf("lanes: orphan lanes: %w", store.NotApplied(err))
 	}
 	for _, lane := range found {
 		if lane.Gone {
@@ -164,7 +164,7 @@ type Orphan struct {
 func (s *Lanes) JobsOfLane(ctx context.Context, lane ID, most int) ([]Orphan, error) {
 	jobs, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[Orphan], jobsOfLaneSQL, store.Args{"lane": lane, "most": most})
 	if err != nil {
-		return nil, fmt.Errorf("lanes: jobs of a lane: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("lanes: jobs of a lane: %w", store.NotApplied(err))
 	}
 	return jobs, nil
 }
@@ -177,7 +177,7 @@ WHERE NOT EXISTS (SELECT FROM lanes l WHERE l.id = asked.id)`
 func (s *Lanes) Orphaned(ctx context.Context, lanes []ID) ([]ID, error) {
 	gone, err := store.Query(ctx, s.Store, pgx.RowTo[ID], orphanedSQL, store.Args{"ids": lanes})
 	if err != nil {
-		return nil, fmt.Errorf("lanes: orphan lanes: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("lanes: orphan lanes: %w", store.NotApplied(err))
 	}
 	return gone, nil
 }

@@ -97,7 +97,7 @@ func (s *Lanes) After(ctx context.Context, after ID, retired time.Time) ([]Row, 
 	}
 	lanes, err := store.Query(ctx, s.Store, scan, lanesAfterSQL, store.Args{"after": after, "retired": retired})
 	if err != nil {
-		return nil, fmt.Errorf("lanes: lanes: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("lanes: lanes: %w", store.NotApplied(err))
 	}
 	return lanes, nil
 }

@@ -164,7 +164,7 @@ func (l *Ledger) LedgerHeld(ctx context.Context) (held *api.LedgerHold, err erro
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("ledger: the oldest transaction: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("ledger: the oldest transaction: %w", store.NotApplied(err))
 	}
 	return held, nil
 }

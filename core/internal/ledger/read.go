@@ -136,7 +136,7 @@ func (l *Ledger) Usage(ctx context.Context, owner tenant.ID, request api.HopUsag
 	}
 	rows, err := store.Query(ctx, l.Store, pgx.RowToStructByName[usageRow], sql, args)
 	if err != nil {
-		return api.Usage{}, fmt.Errorf("ledger: usage: %w", store.NothingChanged(err))
+		return api.Usage{}, fmt.Errorf("ledger: usage: %w", store.NotApplied(err))
 	}
 	for i := range rows {
 		row := &rows[i]

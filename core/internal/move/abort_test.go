@@ -32,7 +32,7 @@ func TestAnAbortUndoes(t *testing.T) {
 			f.Inhabit(f.Tenant)
 			had := contents(f.Fixture, f.Tenant)
 			f.upTo(phase, other)
-			if err := f.submit(); (phase == move.Fenced) != errors.Is(err, store.ErrElsewhere) {
+			if err := f.submit(); (phase == move.Fenced) != errors.Is(err, store.ErrTenantMoved) {
 				t.Errorf("before the abort: %v", err)
 			}
 			if err := f.abort(other); err != nil {
@@ -110,7 +110,7 @@ func TestATenantIsDeletedDuringItsMove(t *testing.T) {
 			f.Inhabit(f.Tenant)
 			f.upTo(phase, other)
 			ctx := audit.WithActor(f.bounded(), audit.Actor{Kind: "operator"})
-			if _, err := f.Store.Tenants.Delete(ctx, f.Tenant); (phase == move.Fenced) != errors.Is(err, store.ErrElsewhere) {
+			if _, err := f.Store.Tenants.Delete(ctx, f.Tenant); (phase == move.Fenced) != errors.Is(err, store.ErrTenantMoved) {
 				t.Fatalf("delete: %v", err)
 			}
 			if err := f.move(f.bounded(), other, nil); err != nil {

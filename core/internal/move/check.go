@@ -104,7 +104,7 @@ func Check(ctx context.Context, cells []Checked) ([]string, error) {
 	for _, one := range cells {
 		some, err := misfits(ctx, one, before)
 		if err != nil {
-			return nil, fmt.Errorf("move: check cell %s: %w", one.Name, store.NothingChanged(err))
+			return nil, fmt.Errorf("move: check cell %s: %w", one.Name, store.NotApplied(err))
 		}
 		found = append(found, some...)
 	}
@@ -128,7 +128,7 @@ func Check(ctx context.Context, cells []Checked) ([]string, error) {
 		if before[one.ID] != after[one.ID] {
 			continue
 		}
-		if says := one.says(after[one.ID], names); says != "" {
+		if says := one.describe(after[one.ID], names); says != "" {
 			lines = append(lines, says)
 		}
 	}
@@ -138,7 +138,7 @@ func Check(ctx context.Context, cells []Checked) ([]string, error) {
 func directoryOf(ctx context.Context, home *cell.Cell) (map[tenant.ID]placed, error) {
 	rows, err := store.Query(store.WithClass(ctx, store.ClassLists), home.Store, pgx.RowToStructByName[placed], placedSQL, store.Args{})
 	if err != nil {
-		return nil, fmt.Errorf("move: check the directory: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("move: check the directory: %w", store.NotApplied(err))
 	}
 	all := make(map[tenant.ID]placed, len(rows))
 	for _, row := range rows {
@@ -183,8 +183,8 @@ func misfits(ctx context.Context, in Checked, directory map[tenant.ID]placed) ([
 	return found, nil
 }
 
-// says is the line, "" where all is right.
-func (f misfit) says(at placed, names map[string]string) string {
+// describe is the line, "" where all is right.
+func (f misfit) describe(at placed, names map[string]string) string {
 	of := fmt.Sprintf("tenant %s: ", f.ID)
 	switch {
 	case at.ID != f.ID && (f.Rows || f.Copied):

@@ -66,7 +66,7 @@ func (m *Mover) learnColumns(ctx context.Context) error {
 		for _, one := range rows {
 			columns[one.Name] = one.Columns
 		}
-		return columns, store.NothingChanged(err)
+		return columns, store.NotApplied(err)
 	}
 	var err error
 	if m.columns, err = read(m.source); err != nil {
@@ -137,12 +137,12 @@ func (b between) copyInto(ctx context.Context, name, into, condition string, cha
 const (
 	// lanesSQL: jobs of a lane that is gone are moved by a duty from any lane without a row.
 	lanesSQL = `
-SELECT id, queue, type, tags::text AS tags, capped_user, made_for, created_at FROM lanes WHERE tenant_id = @tenant_id ORDER BY id`
+SELECT id, queue, type, tags::text AS tags, capped_user, requested_by, created_at FROM lanes WHERE tenant_id = @tenant_id ORDER BY id`
 	drawLanesSQL = `
-INSERT INTO lanes (tenant_id, queue, type, tags, capped_user, made_for, created_at, used_at)
-SELECT @tenant_id, l.queue, l.type, l.tags::text[], l.capped_user, l.made_for, l.created_at, statement_timestamp()
+INSERT INTO lanes (tenant_id, queue, type, tags, capped_user, requested_by, created_at, used_at)
+SELECT @tenant_id, l.queue, l.type, l.tags::text[], l.capped_user, l.requested_by, l.created_at, statement_timestamp()
 FROM unnest(@queues::text[], @types::text[], @tags::text[], @users::text[], @makers::text[], @made::timestamptz[])
-  AS l(queue, type, tags, capped_user, made_for, created_at)
+  AS l(queue, type, tags, capped_user, requested_by, created_at)
 ON CONFLICT (tenant_id, queue, type, tags, capped_user) DO UPDATE SET used_at = EXCLUDED.used_at, retired_at = NULL
 RETURNING id, queue, type, tags::text AS tags, capped_user`
 	noLaneSQL = `

@@ -15,7 +15,7 @@
 //
 // The fence is made of triggers with the tenant's id in their WHEN: rows of other tenants cost one comparison,
 // and an installation that never moves a tenant has none. A write by a core that still believes in the old cell
-// fails there (store.ErrElsewhere), however late it comes. It is closed under a lock of all tables that
+// fails there (store.ErrTenantMoved), however late it comes. It is closed under a lock of all tables that
 // waits for the writers, so a snapshot taken afterwards has all that was written.
 //
 // Background duties work on rows of many tenants in one statement, and must not fail for those of one. So the

@@ -49,7 +49,7 @@ BEGIN
   END IF;
   IF held IN ('left', 'arriving') THEN
     %[3]s
-    RAISE EXCEPTION 'the tenant is in another cell, or is being moved to one' USING ERRCODE = '` + store.ElsewhereCode + `', DETAIL = TG_ARGV[0];
+    RAISE EXCEPTION 'the tenant is in another cell, or is being moved to one' USING ERRCODE = '` + store.TenantMovedCode + `', DETAIL = TG_ARGV[0];
   END IF;
   IF held = 'leaving' THEN
 %[4]s  END IF;
@@ -113,8 +113,8 @@ const (
 	lockPause = 300 * time.Millisecond
 )
 
-// brief runs statements under locks of tables that nobody may wait for long: it gives up soon, and tries again.
-func brief(ctx context.Context, in *cell.Cell, work func(context.Context, pgx.Tx) error) (err error) {
+// withShortLocks runs statements under locks of tables that nobody may wait for long: it gives up soon, and tries again.
+func withShortLocks(ctx context.Context, in *cell.Cell, work func(context.Context, pgx.Tx) error) (err error) {
 	for range lockTries {
 		err = in.InTx(ctx, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, `SELECT set_config('lock_timeout', @timeout, true)`, store.Args{"timeout": lockTime.String()}); err != nil {
@@ -135,7 +135,7 @@ func brief(ctx context.Context, in *cell.Cell, work func(context.Context, pgx.Tx
 // install makes the triggers, table by table.
 func install(ctx context.Context, in *cell.Cell, owner tenant.ID) error {
 	for _, one := range fenced() {
-		if err := brief(ctx, in, func(ctx context.Context, tx pgx.Tx) error {
+		if err := withShortLocks(ctx, in, func(ctx context.Context, tx pgx.Tx) error {
 			return execAll(ctx, tx, append([]string{one.fenceFunction()}, one.fenceTriggers(owner)...)...)
 		}); err != nil {
 			return fmt.Errorf("fence of %s: %w", one.name, err)
@@ -160,13 +160,13 @@ func dropTriggers(ctx context.Context, in *cell.Cell, owner tenant.ID, all bool)
 	for _, trigger := range []string{out, into} {
 		names, err := store.Query(ctx, in.Store, pgx.RowTo[string], triggersSQL, store.Args{"name": trigger})
 		if err != nil {
-			return store.NothingChanged(err)
+			return store.NotApplied(err)
 		}
 		for _, name := range names {
 			if trigger == into && !all && !children[name] {
 				continue
 			}
-			if err := brief(ctx, in, func(ctx context.Context, tx pgx.Tx) error {
+			if err := withShortLocks(ctx, in, func(ctx context.Context, tx pgx.Tx) error {
 				return execAll(ctx, tx, fmt.Sprintf("DROP TRIGGER IF EXISTS %s ON %s", trigger, name))
 			}); err != nil {
 				return fmt.Errorf("fence of %s: %w", name, err)
@@ -209,7 +209,7 @@ func closeFence(ctx context.Context, in *cell.Cell, owner tenant.ID) error {
 	for _, one := range fenced() {
 		names = append(names, one.name)
 	}
-	return brief(ctx, in, func(ctx context.Context, tx pgx.Tx) error {
+	return withShortLocks(ctx, in, func(ctx context.Context, tx pgx.Tx) error {
 		if err := execAll(ctx, tx, "LOCK TABLE "+strings.Join(names, ", ")+" IN SHARE ROW EXCLUSIVE MODE"); err != nil {
 			return err
 		}

@@ -138,9 +138,9 @@ func TestTheFenceRefusesWrites(t *testing.T) {
 			return err
 		},
 	} {
-		if err := write(); !errors.Is(err, store.ErrElsewhere) {
+		if err := write(); !errors.Is(err, store.ErrTenantMoved) {
 			t.Errorf("%s: %v", name, err)
-		} else if owner, is := store.ElsewhereOf(err); !is || owner != f.Tenant {
+		} else if owner, is := store.MovedTenantOf(err); !is || owner != f.Tenant {
 			t.Errorf("%s: the error is of %v", name, owner)
 		}
 	}
@@ -249,10 +249,10 @@ func TestALateWriteIsRefused(t *testing.T) {
 	f.Submit(f.Job())
 	late := f.ClaimOne()
 	f.mustMove(other)
-	if _, err := f.Store.Submits.Submit(t.Context(), []submit.Submission{{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job()}, Render: celltest.Render}}); !errors.Is(err, store.ErrElsewhere) {
+	if _, err := f.Store.Submits.Submit(t.Context(), []submit.Submission{{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job()}, Render: celltest.Render}}); !errors.Is(err, store.ErrTenantMoved) {
 		t.Errorf("submit: %v", err)
 	}
-	if _, err := f.Store.Lanes.Ensure(t.Context(), f.Tenant, []lanes.Ask{{Key: lanes.NewKey(f.Tenant, "default", "test", nil)}}); !errors.Is(err, store.ErrElsewhere) {
+	if _, err := f.Store.Lanes.Ensure(t.Context(), f.Tenant, []lanes.Ask{{Key: lanes.NewKey(f.Tenant, "default", "test", nil)}}); !errors.Is(err, store.ErrTenantMoved) {
 		t.Errorf("lane: %v", err)
 	}
 	if n := f.CountOf(`SELECT count(*) FROM jobs WHERE tenant_id = $1`, f.Tenant); n > 0 {

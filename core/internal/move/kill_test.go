@@ -44,7 +44,7 @@ func TestAKilledMoveGoesOn(t *testing.T) {
 	for f.killedAfter(3+rand.IntN(400), other) != nil {
 		kills++
 		phases[f.phase()]++
-		if err := use(f.Fixture); err != nil && !errors.Is(err, store.ErrElsewhere) {
+		if err := use(f.Fixture); err != nil && !errors.Is(err, store.ErrTenantMoved) {
 			t.Fatal(err)
 		}
 	}

@@ -128,7 +128,7 @@ func (m *Mover) settleIn(ctx context.Context, b between) error {
 			return err
 		}
 	}
-	if err := m.target.Counts.Adopt(ctx, b.target, m.tenant); err != nil {
+	if err := m.target.Counts.CountMoved(ctx, b.target, m.tenant); err != nil {
 		return err
 	}
 	for _, one := range []struct {

@@ -45,7 +45,7 @@ type Mover struct {
 	from, to             string
 	log                  *slog.Logger
 	settle               time.Duration
-	// columns are those of each table, once goOn has read them.
+	// columns are those of each table, once runFrom has read them.
 	columns map[string][]string
 }
 
@@ -100,7 +100,7 @@ func Place(ctx context.Context, home *cell.Cell, owner tenant.ID) (in string, un
 	}
 	rows, err := store.Query(ctx, home.Store, pgx.RowToStructByName[place], placeSQL, store.Args{"tenant_id": owner})
 	if err != nil {
-		return "", Row{}, store.NothingChanged(err)
+		return "", Row{}, store.NotApplied(err)
 	}
 	if len(rows) == 0 {
 		return "", Row{}, ErrUnknownTenant
@@ -111,8 +111,8 @@ func Place(ctx context.Context, home *cell.Cell, owner tenant.ID) (in string, un
 	return rows[0].Cell, Row{rows[0].Source, rows[0].Target, rows[0].Phase}, nil
 }
 
-// alone runs work while no other mover moves the tenant.
-func (m *Mover) alone(ctx context.Context, work func(context.Context) error) error {
+// withLock runs work while no other mover moves the tenant.
+func (m *Mover) withLock(ctx context.Context, work func(context.Context) error) error {
 	return m.home.InTx(ctx, func(tx pgx.Tx) error {
 		var mine bool
 		if err := tx.QueryRow(ctx, holdSQL, store.Args{"key": m.home.LockKey(store.LockMove, m.tenant)}).Scan(&mine, new(string)); err != nil {
@@ -130,7 +130,7 @@ func (m *Mover) Move(ctx context.Context) error {
 	if m.source.Distributed() || m.target.Distributed() {
 		return ErrCitus
 	}
-	return m.alone(ctx, func(ctx context.Context) error {
+	return m.withLock(ctx, func(ctx context.Context) error {
 		if err := m.do(ctx, m.home, beginSQL, store.Args{"tenant_id": m.tenant, "target": m.to}); err != nil {
 			return err
 		}
@@ -148,20 +148,20 @@ func (m *Mover) Move(ctx context.Context) error {
 		if err := m.checkFences(ctx, under.Phase); err != nil {
 			return err
 		}
-		return m.goOn(ctx, under.Phase)
+		return m.runFrom(ctx, under.Phase)
 	})
 }
 
-// goOn takes the steps from a phase on. Each is named by the phase that it begins in.
-func (m *Mover) goOn(ctx context.Context, phase string) error {
+// runFrom takes the steps from a phase on. Each is named by the phase that it begins in.
+func (m *Mover) runFrom(ctx context.Context, phase string) error {
 	steps := []struct {
 		phase string
 		do    func(context.Context) error
 	}{
 		{Preparing, m.prepare},
 		{History, m.copyHistory},
-		{Changes, m.shut},
-		{Fenced, m.hand},
+		{Changes, m.closeSource},
+		{Fenced, m.switchOver},
 		{Switched, m.wait},
 		{Removing, m.remove},
 	}
@@ -201,7 +201,7 @@ func (m *Mover) do(ctx context.Context, in *cell.Cell, sql string, args store.Ar
 func (m *Mover) fenceOf(ctx context.Context, in *cell.Cell) (string, error) {
 	states, err := store.Query(ctx, in.Store, pgx.RowTo[string], readFenceSQL, store.Args{"tenant_id": m.tenant})
 	if err != nil {
-		return "", store.NothingChanged(err)
+		return "", store.NotApplied(err)
 	}
 	return states[0], nil
 }
@@ -221,7 +221,7 @@ func (m *Mover) prepare(ctx context.Context) error {
 	if state == "" || state == fenceHere {
 		occupied, err := store.Query(ctx, m.target.Store, pgx.RowTo[bool], occupiedSQL, store.Args{"tenant_id": m.tenant})
 		if err != nil {
-			return store.NothingChanged(err)
+			return store.NotApplied(err)
 		}
 		if occupied[0] {
 			return ErrOccupied
@@ -250,8 +250,8 @@ func (m *Mover) prepare(ctx context.Context) error {
 	return install(ctx, m.source, m.tenant)
 }
 
-// shut applies changes until few are left, and closes the fence.
-func (m *Mover) shut(ctx context.Context) error {
+// closeSource applies changes until few are left, and closes the fence.
+func (m *Mover) closeSource(ctx context.Context) error {
 	if err := m.closeDays(ctx); err != nil {
 		return err
 	}
@@ -277,8 +277,8 @@ func (m *Mover) closeDays(ctx context.Context) error {
 	return nil
 }
 
-// hand makes the target serve, and has the directory say so.
-func (m *Mover) hand(ctx context.Context) error {
+// switchOver makes the target serve, and has the directory say so.
+func (m *Mover) switchOver(ctx context.Context) error {
 	state, err := m.fenceOf(ctx, m.target)
 	if err != nil {
 		return err
@@ -316,7 +316,7 @@ func (m *Mover) place(ctx context.Context, tx pgx.Tx, in string) error {
 func (m *Mover) wait(ctx context.Context) error {
 	left, err := store.Query(ctx, m.home.Store, pgx.RowTo[time.Duration], settledSQL, store.Args{"tenant_id": m.tenant, "settle": m.settle})
 	if err != nil || len(left) == 0 {
-		return store.NothingChanged(err)
+		return store.NotApplied(err)
 	}
 	select {
 	case <-ctx.Done():

@@ -111,7 +111,7 @@ func (m *Mover) remove(ctx context.Context) error {
 
 // Abort undoes a move that has not arrived. The source serves again at once; what is in the target goes then.
 func (m *Mover) Abort(ctx context.Context) error {
-	return m.alone(ctx, func(ctx context.Context) error {
+	return m.withLock(ctx, func(ctx context.Context) error {
 		_, under, err := Place(ctx, m.home, m.tenant)
 		switch {
 		case err != nil:

@@ -71,8 +71,8 @@ func (e *Executor) capacity(t *target, p *planned) int {
 	return max(left, 0)
 }
 
-// mostNow is how many jobs a claim may take; 0 where no queue has capacity.
-func (e *Executor) mostNow() int {
+// maxNow is how many jobs a claim may take; 0 where no queue has capacity.
+func (e *Executor) maxNow() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	most := max(min(e.most-e.inFlight, mostAtOnce), 0)

@@ -141,7 +141,7 @@ func (e *Executor) Run(ctx context.Context) error {
 }
 
 func (e *Executor) claim(ctx context.Context) ([]claim.Job, error) {
-	most := e.mostNow()
+	most := e.maxNow()
 	if most == 0 {
 		e.wait(ctx)
 		return nil, nil

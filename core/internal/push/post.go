@@ -20,7 +20,7 @@ import (
 var errTimeout = errors.New("push: the call took too long")
 
 // send makes one call and reads its answer, up to the bound. A call that core cancelled gives
-// errApart.
+// errCancelledByCore.
 func send(transport http.RoundTripper, r *http.Request) (*answer, error) {
 	response, err := transport.RoundTrip(r)
 	if err != nil {

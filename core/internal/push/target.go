@@ -24,7 +24,7 @@ type target struct {
 	// broker is where the jobs are published; nil where the URL is called.
 	broker *broker.Target
 	signer *standardwebhooks.Webhook
-	// previous is the secret of before a rotation; nil for none.
+	// previous is the previous secret after a rotation; nil for none.
 	previous *standardwebhooks.Webhook
 	breaker  *breaker
 	// probes is the number of the last probe that was seen, see Executor.Probe. The Executor's lock guards it.
@@ -196,7 +196,7 @@ func (e *Executor) reseal(ctx context.Context, settings *queues.Settings, from, 
 	}
 }
 
-// openPrevious makes the signer of the secret of before a rotation. Without it calls have one signature.
+// openPrevious makes the signer of the previous secret after a rotation. Without it calls have one signature.
 func (e *Executor) openPrevious(ctx context.Context, made *target) {
 	settings := &made.settings
 	if settings.Target.Previous == nil {

@@ -150,7 +150,7 @@ func (s *Queues) List(ctx context.Context, owner tenant.ID, page Page) ([]Counte
 	}
 	queues, err := store.Query(ctx, s.Store, scan, queuesOfSQL, args)
 	if err != nil {
-		return nil, fmt.Errorf("queues: queues of a tenant: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("queues: queues of a tenant: %w", store.NotApplied(err))
 	}
 	return queues, nil
 }

@@ -143,7 +143,7 @@ func (s *Queues) Mode(ctx context.Context, owner tenant.ID, name string) (string
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	modes, err := store.Query(ctx, s.Store, pgx.RowTo[string], queueModeSQL, store.Args{"tenant_id": owner, "name": name})
 	if err != nil {
-		return "", fmt.Errorf("queues: mode: %w", store.NothingChanged(err))
+		return "", fmt.Errorf("queues: mode: %w", store.NotApplied(err))
 	}
 	if len(modes) == 0 {
 		return "", store.ErrNotFound
@@ -212,7 +212,7 @@ func (s *Queues) VisibilityLimit(ctx context.Context, owner tenant.ID) (*int64, 
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	limits, err := store.Query(ctx, s.Store, pgx.RowTo[*int64], visibilityLimitSQL, store.Args{"id": owner})
 	if err != nil {
-		return nil, fmt.Errorf("queues: plan: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("queues: plan: %w", store.NotApplied(err))
 	}
 	if len(limits) == 0 {
 		return nil, nil //nolint:nilnil // no plan, no limit
@@ -230,7 +230,7 @@ SELECT EXISTS (SELECT FROM queues WHERE tenant_id = @tenant_id AND name = @name 
 func (s *Queues) checkQueueBound(ctx context.Context, owner tenant.ID, name string) error {
 	below, err := store.Query(ctx, s.Store, pgx.RowTo[bool], queueBoundSQL, store.Args{"tenant_id": owner, "name": name, "most": lanes.MaxQueues})
 	if err != nil {
-		return fmt.Errorf("queues: settings: %w", store.NothingChanged(err))
+		return fmt.Errorf("queues: settings: %w", store.NotApplied(err))
 	}
 	if !below[0] {
 		return ErrTooMany

@@ -47,7 +47,7 @@ func (s *Queues) Since(ctx context.Context, since time.Time) ([]Settings, error)
 	scan := func(row pgx.CollectableRow) (Settings, error) { return scanSettings(row) }
 	queues, err := store.Query(ctx, s.Store, scan, queuesSinceSQL, store.Args{"since": since})
 	if err != nil {
-		return nil, fmt.Errorf("queues: queues: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("queues: queues: %w", store.NotApplied(err))
 	}
 	return queues, nil
 }

@@ -20,7 +20,7 @@ const (
 )
 
 // daysAhead is how many days of partitions exist in advance. A statement that finds no partition
-// nevertheless creates them and runs again, see Store.orMakePartitions.
+// nevertheless creates them and runs again, see Store.retryWithPartitions.
 const daysAhead = 7
 
 // idSkew is how far a job's id may be ahead of PostgreSQL's clock. A gateway draws the id, a UUID
@@ -170,7 +170,7 @@ ORDER BY day`
 func (s *Forgetter) Days(ctx context.Context, table string) ([]time.Time, error) {
 	days, err := store.Query(ctx, s.Store, pgx.RowTo[time.Time], daysSQL, store.Args{"parent": table})
 	if err != nil {
-		return nil, fmt.Errorf("retention: days of %s: %w", table, store.NothingChanged(err))
+		return nil, fmt.Errorf("retention: days of %s: %w", table, store.NotApplied(err))
 	}
 	return days, nil
 }

@@ -203,7 +203,7 @@ func TestLookUpsOpenNoEarlierDay(t *testing.T) {
 	if err != nil || found.State != api.StateCompleted {
 		t.Fatalf("%+v %v", found, err)
 	}
-	if looks, err := store.JobReads.Looks(t.Context(), []uuid.UUID{id}); err != nil || looks[id].State != api.StateCompleted {
+	if looks, err := store.JobReads.Snapshots(t.Context(), []uuid.UUID{id}); err != nil || looks[id].State != api.StateCompleted {
 		t.Fatalf("%v %v", looks, err)
 	}
 	if _, err := store.JobReads.Attempts(t.Context(), f.Tenant, "", id, 0, 10); err != nil {

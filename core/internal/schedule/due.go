@@ -33,7 +33,7 @@ type NextDue struct {
 func (s *Schedules) NextSchedule(ctx context.Context) (NextDue, error) {
 	next, err := store.Query(ctx, s.Store, pgx.RowToStructByName[NextDue], nextScheduleSQL, store.Args{})
 	if err != nil {
-		return NextDue{}, fmt.Errorf("schedule: next: %w", store.NothingChanged(err))
+		return NextDue{}, fmt.Errorf("schedule: next: %w", store.NotApplied(err))
 	}
 	return next[0], nil
 }
@@ -113,7 +113,7 @@ func (s *Schedules) DueSchedules(ctx context.Context, most int) ([]Candidate, er
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	candidates, err := s.due(ctx, most)
 	if err != nil {
-		return nil, fmt.Errorf("schedule: due: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("schedule: due: %w", store.NotApplied(err))
 	}
 	return candidates, nil
 }

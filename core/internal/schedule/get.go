@@ -31,7 +31,7 @@ func (s *Schedules) getRow(ctx context.Context, owner tenant.ID, user, name stri
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[scheduleRow], getScheduleSQL, store.Args{"tenant_id": owner, "name": name, "user": user})
 	if err != nil {
-		return nil, fmt.Errorf("schedule: get: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("schedule: get: %w", store.NotApplied(err))
 	}
 	if len(rows) == 0 {
 		return nil, store.ErrNotFound
@@ -94,7 +94,7 @@ func (s *Schedules) ListSchedules(ctx context.Context, owner tenant.ID, user, af
 	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[listedRow], listSchedulesSQL,
 		store.Args{"tenant_id": owner, "after": after, "user": user, "size": size, "runs": api.RecentRunsShown})
 	if err != nil {
-		return nil, fmt.Errorf("schedule: list: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("schedule: list: %w", store.NotApplied(err))
 	}
 	shown := make([]api.Schedule, len(rows))
 	for i, row := range rows {
@@ -124,7 +124,7 @@ func (s *Schedules) ScheduleRuns(ctx context.Context, owner tenant.ID, user, nam
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[runRow], runsSQL,
 		store.Args{"tenant_id": owner, "name": name, "before": before, "size": size})
 	if err != nil {
-		return nil, fmt.Errorf("schedule: runs: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("schedule: runs: %w", store.NotApplied(err))
 	}
 	shown := make([]api.ScheduleRun, len(rows))
 	for i, row := range rows {

@@ -64,7 +64,7 @@ func (s *Schedules) RewindSchedules(ctx context.Context, from Place, most int) (
 	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[futureRow], futureSQL,
 		store.Args{"tenant_id": from.Tenant, "name": from.Name, "most": most})
 	if err != nil {
-		return 0, from, fmt.Errorf("schedule: rewind: %w", store.NothingChanged(err))
+		return 0, from, fmt.Errorf("schedule: rewind: %w", store.NotApplied(err))
 	}
 	var tenants []uuid.UUID
 	var names []string

@@ -96,12 +96,12 @@ func (s *Stats) LimitStats(ctx context.Context, owner tenant.ID, request api.Hop
 	args := store.Args{"tenant_id": owner, "queue": request.Queue, "step": asked.length, "from": asked.from, "to": asked.to}
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[limitRow], readLimitsSQL, args)
 	if err != nil {
-		return api.LimitStats{}, fmt.Errorf("stats: limits: %w", store.NothingChanged(err))
+		return api.LimitStats{}, fmt.Errorf("stats: limits: %w", store.NotApplied(err))
 	}
 	args = store.Args{"tenant_id": owner, "from": asked.from, "to": asked.to, "most": maxRefusals}
 	refused, err := store.Query(ctx, s.Store, pgx.RowToStructByName[refusedRow], readRefusedSQL, args)
 	if err != nil {
-		return api.LimitStats{}, fmt.Errorf("stats: refusals: %w", store.NothingChanged(err))
+		return api.LimitStats{}, fmt.Errorf("stats: refusals: %w", store.NotApplied(err))
 	}
 	made := api.LimitStats{
 		From: api.At(asked.from), To: api.At(asked.to), Step: asked.step,

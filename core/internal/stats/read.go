@@ -47,7 +47,7 @@ func (s *Stats) JobStats(ctx context.Context, owner tenant.ID, request api.HopSt
 		"tenant_id": owner, "queue": request.Queue, "step": asked.length, "from": asked.from, "to": asked.to,
 	})
 	if err != nil {
-		return api.Stats{}, fmt.Errorf("stats: %w", store.NothingChanged(err))
+		return api.Stats{}, fmt.Errorf("stats: %w", store.NotApplied(err))
 	}
 	made := api.Stats{From: api.At(asked.from), To: api.At(asked.to), Step: asked.step, Items: make([]api.StatsItem, asked.points())}
 	if request.Queue != "" {

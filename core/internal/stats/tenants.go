@@ -73,7 +73,7 @@ func (s *Stats) TenantStats(ctx context.Context, request api.HopStatsRequest) (a
 		"step": asked.length, "from": asked.from, "to": asked.to, "most": api.MaxStatsTenants,
 	})
 	if err != nil {
-		return api.TenantStats{}, fmt.Errorf("stats: tenants: %w", store.NothingChanged(err))
+		return api.TenantStats{}, fmt.Errorf("stats: tenants: %w", store.NotApplied(err))
 	}
 	made := api.TenantStats{
 		From: api.At(asked.from), To: api.At(asked.to), Step: asked.step,

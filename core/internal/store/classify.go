@@ -38,7 +38,7 @@ func definite(err error) error {
 // Classify maps an error of PostgreSQL: it refused (nothing took effect), it was never asked
 // (nothing took effect), or the answer was lost, and whether it took effect is unknown.
 func Classify(err error) error {
-	if err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrOverloaded) || errors.Is(err, ErrElsewhere) {
+	if err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrOverloaded) || errors.Is(err, ErrTenantMoved) {
 		return err
 	}
 	// Before PgError, which a refused connection wraps: no such database, a wrong password.
@@ -90,14 +90,14 @@ func classifyRefusal(refused *pgconn.PgError, err error) error {
 	case "40001", "40P01", "55P03", "57014", // serialization, deadlock, lock_timeout, statement_timeout
 		"53000", "53100", "53200", "53400": // out of disk, memory, or a configured limit
 		return fmt.Errorf("%w: %w", ErrOverloaded, err)
-	case ElsewhereCode:
-		return fmt.Errorf("%w: %w", ErrElsewhere, err)
+	case TenantMovedCode:
+		return fmt.Errorf("%w: %w", ErrTenantMoved, err)
 	}
 	return err
 }
 
-// NothingChanged is for reads: a failed one is definite.
-func NothingChanged(err error) error {
+// NotApplied is for reads: a failed one is definite.
+func NotApplied(err error) error {
 	if errors.Is(err, ErrOutcomeUnknown) {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}

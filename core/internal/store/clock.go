@@ -20,7 +20,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	}
 	defer conn.Release()
 	now, err := Clock(ctx, conn)
-	return now, NothingChanged(Classify(err))
+	return now, NotApplied(Classify(err))
 }
 
 const clockSQL = `SELECT statement_timestamp()`

@@ -19,7 +19,7 @@ func (s *Store) ChangedCollation(ctx context.Context) (string, error) {
 	type versions struct{ Made, Now string }
 	found, err := Query(ctx, s, pgx.RowToStructByPos[versions], collationSQL, Args{})
 	if err != nil {
-		return "", fmt.Errorf("store: collation: %w", NothingChanged(err))
+		return "", fmt.Errorf("store: collation: %w", NotApplied(err))
 	}
 	if len(found) == 0 {
 		return "", nil

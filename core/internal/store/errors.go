@@ -21,19 +21,19 @@ var (
 	ErrReadOnly = errors.New("store: database read-only")
 	// ErrOutcomeUnknown: the connection was lost before PostgreSQL's answer came.
 	ErrOutcomeUnknown = errors.New("store: outcome unknown")
-	// ErrElsewhere: another cell has the tenant, or is about to have it; nothing was done.
-	ErrElsewhere = errors.New("store: tenant elsewhere")
+	// ErrTenantMoved: another cell has the tenant, or is about to have it; nothing was done.
+	ErrTenantMoved = errors.New("store: tenant moved")
 )
 
-// ElsewhereCode is the SQLSTATE of a write to a cell that the tenant has left; the detail is its id.
-const ElsewhereCode = "TM001"
+// TenantMovedCode is the SQLSTATE of a write to a cell that the tenant has left; the detail is its id.
+const TenantMovedCode = "TM001"
 
-// Sparing does work on rows of many tenants, and again for each tenant that is not in this cell, after spare was told to leave it out.
-func Sparing(spare func(tenant.ID), work func() error) error {
+// SkippingMovedTenants does work on rows of many tenants, and again for each tenant that is not in this cell, after spare was told to leave it out.
+func SkippingMovedTenants(spare func(tenant.ID), work func() error) error {
 	spared := map[tenant.ID]bool{}
 	for {
 		err := work()
-		owner, elsewhere := ElsewhereOf(err)
+		owner, elsewhere := MovedTenantOf(err)
 		if !elsewhere || spared[owner] {
 			return err
 		}
@@ -42,10 +42,10 @@ func Sparing(spare func(tenant.ID), work func() error) error {
 	}
 }
 
-// ElsewhereOf gives the tenant of an ErrElsewhere.
-func ElsewhereOf(err error) (owner tenant.ID, is bool) {
+// MovedTenantOf gives the tenant of an ErrTenantMoved.
+func MovedTenantOf(err error) (owner tenant.ID, is bool) {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok || refused.Code != ElsewhereCode {
+	if !ok || refused.Code != TenantMovedCode {
 		return owner, false
 	}
 	owner, err = uuid.Parse(refused.Detail)

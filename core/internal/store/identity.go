@@ -18,7 +18,7 @@ SELECT (SELECT system_identifier FROM pg_control_system()) || '/' || (SELECT oid
 func (s *Store) Identity(ctx context.Context) (string, error) {
 	found, err := Query(WithClass(ctx, ClassLists), s, pgx.RowTo[string], identitySQL, Args{})
 	if err != nil {
-		return "", fmt.Errorf("store: identity: %w", NothingChanged(err))
+		return "", fmt.Errorf("store: identity: %w", NotApplied(err))
 	}
 	sum := sha256.Sum256([]byte(found[0]))
 	return hex.EncodeToString(sum[:8]), nil

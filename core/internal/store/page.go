@@ -14,9 +14,9 @@ import (
 // pageRow is a row of a statement that reads a chunk of a list, in the list's order, and gives the
 // rows that match and the last one.
 type pageRow interface {
-	// Judgement is the row's id, whether it matches, and the size of the chunk: api.MaxPageRows for a
+	// Match is the row's id, whether it matches, and the size of the chunk: api.MaxPageRows for a
 	// shorter one with which the page has to end.
-	Judgement() (id uuid.UUID, hit bool, read int64)
+	Match() (id uuid.UUID, hit bool, read int64)
 }
 
 // maxChunk bounds the rows that one statement reads.
@@ -35,7 +35,7 @@ func ScanRows[R pageRow](cursor *uuid.UUID, want int, chunk func(from uuid.UUID,
 		}
 		got := int64(0)
 		for _, row := range rows {
-			id, hit, of := row.Judgement()
+			id, hit, of := row.Match()
 			if hit && len(found) == want {
 				return found, false, nil // there is more, from the last row on
 			}
@@ -69,7 +69,7 @@ func PageOf[R, T any, P interface {
 		return Query(ctx, s, func(row pgx.CollectableRow) (P, error) { return pgx.RowToAddrOfStructByName[R](row) }, sql, args)
 	})
 	if err != nil {
-		return page, fmt.Errorf("store: %s: %w", what, NothingChanged(err))
+		return page, fmt.Errorf("store: %s: %w", what, NotApplied(err))
 	}
 	for _, row := range found {
 		page.Items = append(page.Items, wire(row))

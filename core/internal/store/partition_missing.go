@@ -17,10 +17,10 @@ func partitionMissing(err error) bool {
 		refused.Code == "XX000" && strings.HasPrefix(refused.Message, "no partition of relation "))
 }
 
-// orMakePartitions runs work, which holds no connection when it returns. If a row found no
+// retryWithPartitions runs work, which holds no connection when it returns. If a row found no
 // partition, as on a machine that was suspended for longer than the partitions made in advance, the
 // partitions are created and work runs once more.
-func (s *Store) orMakePartitions(ctx context.Context, work func() error) error {
+func (s *Store) retryWithPartitions(ctx context.Context, work func() error) error {
 	err := work()
 	if s.makePartitions == nil || !partitionMissing(err) {
 		return err

@@ -39,7 +39,7 @@ func (p *Pulse) Beat(ctx context.Context, within time.Duration) error {
 	defer cancel()
 	if err := p.conn.Ping(ctx); err != nil {
 		p.Close(ctx)
-		return fmt.Errorf("store: pulse: %w", NothingChanged(Classify(err)))
+		return fmt.Errorf("store: pulse: %w", NotApplied(Classify(err)))
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func (s *Store) ServerState(ctx context.Context) (_ api.PostgresState, _ []api.R
 	ctx = WithClass(ctx, ClassLists)
 	rows, err := Query(ctx, s, pgx.RowToStructByName[serverStateRow], serverStateSQL, Args{})
 	if err != nil {
-		return api.PostgresState{}, nil, false, fmt.Errorf("store: the server's state: %w", NothingChanged(err))
+		return api.PostgresState{}, nil, false, fmt.Errorf("store: the server's state: %w", NotApplied(err))
 	}
 	running, err := Query(ctx, s, func(row pgx.CollectableRow) (api.RunningStatement, error) {
 		var one api.RunningStatement
@@ -73,7 +73,7 @@ func (s *Store) ServerState(ctx context.Context) (_ api.PostgresState, _ []api.R
 		return one, err
 	}, runningStatementsSQL, Args{})
 	if err != nil {
-		return api.PostgresState{}, nil, false, fmt.Errorf("store: running statements: %w", NothingChanged(err))
+		return api.PostgresState{}, nil, false, fmt.Errorf("store: running statements: %w", NotApplied(err))
 	}
 	r := &rows[0]
 	return api.PostgresState{

@@ -299,7 +299,7 @@ func (s *Store) Acquire(ctx context.Context) (*Conn, error) {
 }
 
 // InTx runs work in one transaction at READ COMMITTED: each statement sees what was committed
-// before it. Work may run twice: if a row found no partition, see orMakePartitions.
+// before it. Work may run twice: if a row found no partition, see retryWithPartitions.
 func (s *Store) InTx(ctx context.Context, work func(pgx.Tx) error) error {
 	return s.InShortTx(ctx, nil, func(tx pgx.Tx) (*pgx.Batch, error) { return nil, work(tx) })
 }
@@ -310,7 +310,7 @@ func (s *Store) InTx(ctx context.Context, work func(pgx.Tx) error) error {
 func (s *Store) InShortTx(ctx context.Context, first func(*pgx.Batch), work func(pgx.Tx) (last *pgx.Batch, err error)) error {
 	ctx, cancel := s.Bound(ctx)
 	defer cancel()
-	return s.orMakePartitions(ctx, func() error { return s.tryTx(ctx, first, work) })
+	return s.retryWithPartitions(ctx, func() error { return s.tryTx(ctx, first, work) })
 }
 
 func (s *Store) tryTx(ctx context.Context, first func(*pgx.Batch), work func(pgx.Tx) (*pgx.Batch, error)) error {
@@ -367,7 +367,7 @@ func commit(ctx context.Context, tx pgx.Tx, last *pgx.Batch) error {
 func Query[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sql string, args Args) (collected []T, err error) {
 	ctx, cancel := s.Bound(ctx)
 	defer cancel()
-	err = s.orMakePartitions(ctx, func() error {
+	err = s.retryWithPartitions(ctx, func() error {
 		conn, err := s.Acquire(ctx)
 		if err != nil {
 			return err

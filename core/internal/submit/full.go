@@ -18,7 +18,7 @@ type turn struct {
 }
 
 // capReached says which caps are full.
-func (t *turn) capReached(full []caps.FullCap, room Room) *problem.Problem {
+func (t *turn) capReached(full []caps.FullCap, room RetryAfter) *problem.Problem {
 	same := func(a, b caps.FullCap) bool { return a == b }
 	if t.refusal == nil || !slices.EqualFunc(t.full, full, same) {
 		t.full, t.refusal = full, CapReached(full, room)
@@ -28,7 +28,7 @@ func (t *turn) capReached(full []caps.FullCap, room Room) *problem.Problem {
 
 // CapReached says which caps are full, and when a caller may come back: when room gives it a place, or where that is not
 // known after a guess, spread so that callers refused together come back apart.
-func CapReached(full []caps.FullCap, room Room) *problem.Problem {
+func CapReached(full []caps.FullCap, room RetryAfter) *problem.Problem {
 	code := problem.QueueFull
 	var wait time.Duration
 	unknown := false
@@ -60,7 +60,7 @@ func CapReached(full []caps.FullCap, room Room) *problem.Problem {
 }
 
 // of is when there is room under one cap. One of 0 has none before it is raised.
-func (r Room) of(full caps.FullCap) (time.Duration, bool) {
+func (r RetryAfter) of(full caps.FullCap) (time.Duration, bool) {
 	if r == nil || full.Limit == 0 {
 		return 0, false
 	}

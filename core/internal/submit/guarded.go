@@ -145,7 +145,7 @@ func (l *Locks) storeInRounds(ctx context.Context, tx pgx.Tx, submissions []Subm
 
 // round is what the rounds of one transaction share.
 type round struct {
-	room    Room
+	room    RetryAfter
 	counts  *caps.Tally
 	parents map[dependency.Key]dependency.Parent
 	// workflows are those to which jobs are added.
@@ -202,7 +202,7 @@ func (r *round) store(ctx context.Context, tx pgx.Tx, submissions []Submission, 
 // admit takes a slot of every cap for each job, in order, and refuses those for
 // which one is full. A job whose dedupe_key a live one has takes none: it is
 // answered with that one. Of an atomic batch all are admitted or none.
-func admit(ctx context.Context, tx pgx.Tx, counts *caps.Tally, submissions []Submission, room Room) error {
+func admit(ctx context.Context, tx pgx.Tx, counts *caps.Tally, submissions []Submission, room RetryAfter) error {
 	if len(counts.Counts) == 0 && !slices.ContainsFunc(submissions, func(s Submission) bool { return s.wouldWait() }) {
 		return nil
 	}
@@ -217,7 +217,7 @@ func admit(ctx context.Context, tx pgx.Tx, counts *caps.Tally, submissions []Sub
 }
 
 // admit takes the slots of one submission.
-func (s *Submission) admit(t *caps.Tally, room Room) {
+func (s *Submission) admit(t *caps.Tally, room RetryAfter) {
 	var taken [][]caps.Cap
 	var turn turn
 	for j := range s.Jobs {

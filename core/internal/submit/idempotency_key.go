@@ -106,7 +106,7 @@ func (s *Submitter) FindKey(ctx context.Context, key IdempotencyKey) (answer Sav
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByPos[knownRow], findKeysSQL, findArgs(key))
 	if err != nil {
-		return SavedAnswer{}, false, fmt.Errorf("submit: find key: %w", store.NothingChanged(err))
+		return SavedAnswer{}, false, fmt.Errorf("submit: find key: %w", store.NotApplied(err))
 	}
 	if len(rows) == 0 {
 		return SavedAnswer{}, false, nil

@@ -14,11 +14,11 @@ type Submitter struct {
 	counts *caps.Counts
 	edges  *dependency.Edges
 	// room says when there is likely to be room under a full cap; nil for never known.
-	room Room
+	room RetryAfter
 }
 
-// Room says how long one caller should wait for room under a full cap; false where that is not known.
-type Room func(caps.CountKey) (time.Duration, bool)
+// RetryAfter says how long one caller should wait for room under a full cap; false where that is not known.
+type RetryAfter func(caps.CountKey) (time.Duration, bool)
 
 // New makes them.
 func New(s *store.Store, counts *caps.Counts, edges *dependency.Edges) *Submitter {
@@ -26,4 +26,4 @@ func New(s *store.Store, counts *caps.Counts, edges *dependency.Edges) *Submitte
 }
 
 // OnFull sets what says when there is likely to be room under a full cap. Call it before the first submit.
-func (s *Submitter) OnFull(room Room) { s.room = room }
+func (s *Submitter) OnFull(room RetryAfter) { s.room = room }

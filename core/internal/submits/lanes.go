@@ -23,7 +23,7 @@ func (s *Submits) laneAsks(call *Call) []lanes.Ask {
 		}
 		request := &call.Jobs[i]
 		asks[i] = lanes.Ask{
-			Key: s.cached.LaneOf(call.Tenant, queueOf(request), request.Type, request.Tags, request.User), For: store.OrElse(request.User, ""),
+			Key: s.cached.LaneOf(call.Tenant, queueOf(request), request.Type, request.Tags, request.User), RequestedBy: store.OrElse(request.User, ""),
 		}
 	}
 	return asks
@@ -31,7 +31,7 @@ func (s *Submits) laneAsks(call *Call) []lanes.Ask {
 
 // lanesOf gives the lanes of all calls, one for each job, and makes those that are not cached: each
 // tenant's with one statement, all tenants' in parallel. A shared call that would have to ask
-// PostgreSQL is answered Alone.
+// PostgreSQL is answered RetryUnbatched.
 func (s *Submits) lanesOf(ctx context.Context, calls []Call, answers []Answer) [][]lanes.Made {
 	found := laneMap{}
 	// Each job's lane is computed once: after a change of limits it would be another.
@@ -40,7 +40,7 @@ func (s *Submits) lanesOf(ctx context.Context, calls []Call, answers []Answer) [
 	for i := range calls {
 		call := &calls[i]
 		if call.Shared && !s.cached.Limits.Known(call.Tenant) {
-			answers[i].Alone = true
+			answers[i].RetryUnbatched = true
 			continue
 		}
 		if answers[i].Err = s.cached.Limits.Load(ctx, call.Tenant); answers[i].Err != nil {
@@ -51,7 +51,7 @@ func (s *Submits) lanesOf(ctx context.Context, calls []Call, answers []Answer) [
 		switch {
 		case len(unknown) == 0:
 		case call.Shared:
-			answers[i].Alone = true
+			answers[i].RetryUnbatched = true
 		case wanted[call.Tenant] == nil:
 			wanted[call.Tenant] = unknown
 		default:
@@ -61,7 +61,7 @@ func (s *Submits) lanesOf(ctx context.Context, calls []Call, answers []Answer) [
 	if len(wanted) > 0 {
 		failed := s.makeLanes(ctx, wanted, found)
 		for i := range calls {
-			if !answers[i].Alone && answers[i].Err == nil && lacks(&calls[i], asks[i], found) {
+			if !answers[i].RetryUnbatched && answers[i].Err == nil && lacks(&calls[i], asks[i], found) {
 				answers[i].Err = failed[calls[i].Tenant]
 			}
 		}
@@ -125,7 +125,7 @@ func (s *Submits) makeLanes(ctx context.Context, wanted map[tenant.ID]map[lanes.
 			}
 			for i, lane := range made {
 				found[list[i]] = lane
-				if lane.Full != 0 {
+				if lane.Refused != 0 {
 					s.publisher.RefreshSoon() // from then on the bound is answered from the cache
 				}
 			}

@@ -84,7 +84,7 @@ func TestAHostileTenantHoldsUpItselfAlone(t *testing.T) {
 				return call
 			}
 			answers := f.D.Submit(t.Context(), []submits.Call{of(hostile, true, kind.job), of(other, true, enginetest.Plain())})
-			if !answers[0].Alone || answers[0].Err != nil || answers[1].Alone {
+			if !answers[0].RetryUnbatched || answers[0].Err != nil || answers[1].RetryUnbatched {
 				t.Errorf("in one envelope: %+v", answers)
 			}
 			f.Accepted(answers[1])

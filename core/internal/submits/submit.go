@@ -72,7 +72,7 @@ type Call struct {
 	Refused       []*problem.Problem
 	Batch, Atomic bool
 	// Shared says that other tenants wait for the same answer: a call that may have to wait for a
-	// lock of its own tenant is not started, but answered Alone.
+	// lock of its own tenant is not started, but answered RetryUnbatched.
 	Shared      bool
 	Idempotency *submit.Idempotency
 	// Workflow makes a workflow of the jobs, or adds them to one. Its lists run in parallel to Jobs.
@@ -94,9 +94,9 @@ type Call struct {
 // Answer is a call's answer, or its error.
 type Answer struct {
 	submit.Answer
-	// Alone says that nothing was done: the caller must repeat the call without Shared.
-	Alone bool
-	Err   error
+	// RetryUnbatched says that nothing was done: the caller must repeat the call without Shared.
+	RetryUnbatched bool
+	Err            error
 }
 
 // Submit stores the jobs of all calls, of any tenants, with the next group commit, and wakes claims
@@ -107,16 +107,16 @@ func (s *Submits) Submit(ctx context.Context, calls []Call) []Answer {
 	submissions := make([]*submit.Submission, 0, len(calls))
 	places := make([]int, 0, len(calls))
 	for i := range calls {
-		if answers[i].Alone || answers[i].Err != nil {
+		if answers[i].RetryUnbatched || answers[i].Err != nil {
 			continue
 		}
 		if s.refuseLate(ctx, &calls[i], lanes[i]) {
-			answers[i].Alone = true
+			answers[i].RetryUnbatched = true
 			continue
 		}
 		submission := s.submission(&calls[i], lanes[i])
 		if calls[i].Shared && submission.Guarded() { // it waits for its tenant's lock
-			answers[i].Alone = true
+			answers[i].RetryUnbatched = true
 			continue
 		}
 		submissions, places = append(submissions, &submission), append(places, i)
@@ -139,8 +139,8 @@ func (s *Submits) submission(call *Call, lanes []lanes.Made) submit.Submission {
 			continue
 		}
 		lane := lanes[i]
-		if lane.Full != 0 {
-			made.Refused = refuse(made.Refused, len(call.Jobs), i, lane.Full.Refusal())
+		if lane.Refused != 0 {
+			made.Refused = refuse(made.Refused, len(call.Jobs), i, lane.Refused.Refusal())
 			continue
 		}
 		if lane.ID == 0 { // no claim would find the job

@@ -149,7 +149,7 @@ func (s *Submits) deliveryLanes(ctx context.Context, step *webhook.Step) error {
 		return err
 	}
 	for i, name := range names {
-		if made[i].Full != 0 {
+		if made[i].Refused != 0 {
 			return lanes.ErrTooMany
 		}
 		step.Lanes[name] = made[i].ID

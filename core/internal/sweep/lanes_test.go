@@ -25,7 +25,7 @@ func (f *fixture) lanes() (n int) {
 func (f *fixture) addLanes(n int) {
 	f.Helper()
 	if _, err := f.direct.Exec(f.Context(), `
-INSERT INTO lanes (tenant_id, queue, type, tags, capped_user, made_for, created_at)
+INSERT INTO lanes (tenant_id, queue, type, tags, capped_user, requested_by, created_at)
 SELECT $1, 'default', 'test', '{}', 'user-' || n, 'user-' || n, statement_timestamp() FROM generate_series(1, $2) n`, f.tenant, n); err != nil {
 		f.Fatal(err)
 	}

@@ -58,7 +58,7 @@ const (
 func (s *Tenants) CopyPage(ctx context.Context, cell string, after tenant.ID, size int) ([]Copy, error) {
 	rows, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[Copy], tenantPageSQL, store.Args{"cell": cell, "after": after, "size": size})
 	if err != nil {
-		return nil, fmt.Errorf("tenants: tenants to copy: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("tenants: tenants to copy: %w", store.NotApplied(err))
 	}
 	return rows, nil
 }
@@ -67,7 +67,7 @@ func (s *Tenants) CopyPage(ctx context.Context, cell string, after tenant.ID, si
 func (s *Tenants) Copies(ctx context.Context, ids []tenant.ID) ([]Copy, error) {
 	rows, err := store.Query(store.WithClass(ctx, store.ClassSubmits), s.Store, pgx.RowToStructByName[Copy], tenantsSQL, store.Args{"ids": ids})
 	if err != nil {
-		return nil, fmt.Errorf("tenants: tenants to copy: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("tenants: tenants to copy: %w", store.NotApplied(err))
 	}
 	return rows, nil
 }

@@ -70,7 +70,7 @@ SELECT id FROM tenants WHERE deleting_at IS NOT NULL AND deleted_at IS NULL ORDE
 func (s *Tenants) Deleting(ctx context.Context, most int) ([]tenant.ID, error) {
 	ids, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowTo[tenant.ID], deletingTenantsSQL, store.Args{"most": most})
 	if err != nil {
-		return nil, fmt.Errorf("tenants: deleting tenants: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("tenants: deleting tenants: %w", store.NotApplied(err))
 	}
 	return ids, nil
 }

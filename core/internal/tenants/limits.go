@@ -60,7 +60,7 @@ func (s *Tenants) tenantLimits(ctx context.Context, sql string, args store.Args)
 	}
 	limits, err := store.Query(ctx, s.Store, scan, sql, args)
 	if err != nil {
-		return nil, fmt.Errorf("tenants: limits: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("tenants: limits: %w", store.NotApplied(err))
 	}
 	return limits, nil
 }
@@ -71,7 +71,7 @@ const plansSQL = `SELECT name, limits, visibility_timeout_ms_max FROM plans`
 func (s *Tenants) Plans(ctx context.Context) ([]api.Plan, error) {
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[planRow], plansSQL, store.Args{})
 	if err != nil {
-		return nil, fmt.Errorf("tenants: plans: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("tenants: plans: %w", store.NotApplied(err))
 	}
 	plans := make([]api.Plan, len(rows))
 	for i := range rows {
@@ -95,10 +95,10 @@ func (s *Tenants) CapUse(ctx context.Context, list []caps.Cap) ([]caps.FullCap, 
 	keys := caps.KeysOf(list)
 	counts, err := caps.ReadUsage(ctx, conn, keys)
 	if err != nil {
-		return nil, fmt.Errorf("tenants: cap use: %w", store.NothingChanged(store.Classify(err)))
+		return nil, fmt.Errorf("tenants: cap use: %w", store.NotApplied(store.Classify(err)))
 	}
 	if err := counts.Recount(ctx, conn, func(int64) bool { return true }, list); err != nil {
-		return nil, fmt.Errorf("tenants: cap use: %w", store.NothingChanged(store.Classify(err)))
+		return nil, fmt.Errorf("tenants: cap use: %w", store.NotApplied(store.Classify(err)))
 	}
 	used := make([]caps.FullCap, len(list))
 	for i, c := range list {

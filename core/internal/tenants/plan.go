@@ -37,7 +37,7 @@ func (s *Tenants) GetPlan(ctx context.Context, name string) (api.Plan, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[planRow], getPlanSQL, store.Args{"name": name})
 	if err != nil {
-		return api.Plan{}, fmt.Errorf("tenants: plan: %w", store.NothingChanged(err))
+		return api.Plan{}, fmt.Errorf("tenants: plan: %w", store.NotApplied(err))
 	}
 	if len(rows) == 0 {
 		return api.Plan{}, store.ErrNotFound
@@ -53,7 +53,7 @@ func (s *Tenants) ListPlans(ctx context.Context, after string, size int) ([]api.
 	ctx = store.WithClass(ctx, store.ClassLists)
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[planRow], listPlansSQL, store.Args{"after": after, "size": size})
 	if err != nil {
-		return nil, fmt.Errorf("tenants: list plans: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("tenants: list plans: %w", store.NotApplied(err))
 	}
 	plans := make([]api.Plan, len(rows))
 	for i := range rows {

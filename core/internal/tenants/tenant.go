@@ -117,7 +117,7 @@ func (s *Tenants) Get(ctx context.Context, id tenant.ID) (api.Tenant, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[tenantRow], getTenantSQL, store.Args{"id": id})
 	if err != nil {
-		return api.Tenant{}, fmt.Errorf("tenants: tenant: %w", store.NothingChanged(err))
+		return api.Tenant{}, fmt.Errorf("tenants: tenant: %w", store.NotApplied(err))
 	}
 	if len(rows) == 0 {
 		return api.Tenant{}, store.ErrNotFound
@@ -130,7 +130,7 @@ func (s *Tenants) List(ctx context.Context, before tenant.ID, size int) ([]api.T
 	ctx = store.WithClass(ctx, store.ClassLists)
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[tenantRow], listTenantsSQL, store.Args{"before": before, "size": size})
 	if err != nil {
-		return nil, fmt.Errorf("tenants: list tenants: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("tenants: list tenants: %w", store.NotApplied(err))
 	}
 	tenants := make([]api.Tenant, len(rows))
 	for i := range rows {

@@ -26,12 +26,12 @@ func (w *Watches) Run(ctx context.Context) {
 			continue
 		}
 		begun := time.Now()
-		looks, err := w.reads.Looks(ctx, ids)
+		snapshots, err := w.reads.Snapshots(ctx, ids)
 		if err != nil && ctx.Err() == nil {
 			w.log.WarnContext(ctx, "watched jobs are not polled for", "error", err)
 		}
-		for id, look := range looks {
-			w.Compare(id, Look(look))
+		for id, now := range snapshots {
+			w.Compare(id, now)
 		}
 		pause = max(pollEvery, pace.After(begun))
 	}

@@ -52,17 +52,16 @@ type watch struct {
 	changed  chan struct{}
 }
 
-// Look is what watchers compare of a job.
-type Look struct{ State, Version string }
+func snapshotOf(found *api.Job) read.Snapshot {
+	return read.Snapshot{State: found.State, Version: found.Version()}
+}
 
-func lookAt(found *api.Job) Look { return Look{found.State, found.Version()} }
-
-// of is the part of a look that the watcher compares.
-func (one *watch) of(look Look) string {
+// of is the part of a snapshot that the watcher compares.
+func (one *watch) of(now read.Snapshot) string {
 	if one.versions {
-		return look.Version
+		return now.Version
 	}
-	return look.State
+	return now.State
 }
 
 func (w *Watches) add(id uuid.UUID, versions bool) *watch {
@@ -92,10 +91,10 @@ func (w *Watches) remove(id uuid.UUID, one *watch) {
 	}
 }
 
-func (w *Watches) setSeen(id uuid.UUID, one *watch, look Look) {
+func (w *Watches) setSeen(id uuid.UUID, one *watch, now read.Snapshot) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	one.seen = one.of(look)
+	one.seen = one.of(now)
 	w.byJob[id].read = time.Now()
 }
 
@@ -148,8 +147,8 @@ func (w *Watches) Next(most int, lately time.Duration) (ids []uuid.UUID) {
 	return ids
 }
 
-// Compare wakes the watchers of a job that looks otherwise than they have read.
-func (w *Watches) Compare(id uuid.UUID, look Look) {
+// Compare wakes the watchers that have read another snapshot of a job.
+func (w *Watches) Compare(id uuid.UUID, now read.Snapshot) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	job := w.byJob[id]
@@ -157,7 +156,7 @@ func (w *Watches) Compare(id uuid.UUID, look Look) {
 		return
 	}
 	for _, one := range job.watches {
-		if one.seen != "" && one.seen != one.of(look) {
+		if one.seen != "" && one.seen != one.of(now) {
 			one.wake()
 		}
 	}
@@ -178,11 +177,11 @@ type Call struct {
 	Version string
 }
 
-func (c *Call) satisfied(look Look) bool {
+func (c *Call) satisfied(now read.Snapshot) bool {
 	if c.Version != "" {
-		return look.Version != c.Version
+		return now.Version != c.Version
 	}
-	state := look.State
+	state := now.State
 	if job.State(state).Terminal() && c.Ended {
 		return true
 	}
@@ -201,8 +200,8 @@ func (w *Watches) Wait(ctx context.Context, call Call) (api.Job, error) {
 		if err != nil {
 			return found, err
 		}
-		look := lookAt(&found)
-		if call.satisfied(look) {
+		now := snapshotOf(&found)
+		if call.satisfied(now) {
 			return found, nil
 		}
 		// A terminal state never changes, except by the redrive of a dead letter: only a caller
@@ -213,7 +212,7 @@ func (w *Watches) Wait(ctx context.Context, call Call) (api.Job, error) {
 		if call.Seen == "" {
 			call.Seen = found.State
 		}
-		w.setSeen(call.ID, one, look)
+		w.setSeen(call.ID, one, now)
 		select {
 		case <-ctx.Done():
 			return api.Job{}, ctx.Err()

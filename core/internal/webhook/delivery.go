@@ -78,7 +78,7 @@ type EventTenant struct {
 func (h *Hooks) EventTenants(ctx context.Context) ([]EventTenant, error) {
 	tenants, err := store.Query(ctx, h.Store, pgx.RowToStructByName[EventTenant], eventTenantsSQL, store.Args{})
 	if err != nil {
-		return nil, fmt.Errorf("webhook: tenants with events: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("webhook: tenants with events: %w", store.NotApplied(err))
 	}
 	return tenants, nil
 }

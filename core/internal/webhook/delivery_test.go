@@ -55,7 +55,7 @@ func deliver(f *fixture, s *cell.Cell, owner tenant.ID) (done int) {
 		}
 		for name := range step.Lanes {
 			made, err := s.Lanes.Ensure(f.Context(), owner, []lanes.Ask{{Key: name.Key(owner)}})
-			if err != nil || made[0].Full != 0 {
+			if err != nil || made[0].Refused != 0 {
 				f.Fatal(made, err)
 			}
 			step.Lanes[name] = made[0].ID

@@ -80,7 +80,7 @@ func (h *Hooks) CheckWebhook(ctx context.Context, owner tenant.ID, name string) 
 	found, err := store.Query(ctx, h.Store, noColumn, webhookThereSQL, store.Args{"tenant_id": owner, "name": name})
 	switch {
 	case err != nil:
-		return fmt.Errorf("webhook: check: %w", store.NothingChanged(err))
+		return fmt.Errorf("webhook: check: %w", store.NotApplied(err))
 	case len(found) == 0:
 		return store.ErrNotFound
 	}
@@ -104,7 +104,7 @@ func (h *Hooks) webhooks(ctx context.Context, owner tenant.ID, after, only strin
 		"tenant_id": owner, "after": after, "only": only, "size": size, "prefix": api.WebhookQueue(""), "most": api.MaxDepthCount,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("webhook: list: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("webhook: list: %w", store.NotApplied(err))
 	}
 	shown := make([]api.Webhook, len(rows))
 	for i := range rows {

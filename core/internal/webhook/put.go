@@ -15,7 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// previousSecretKept is for how long calls are signed with the secret of before a rotation too.
+// previousSecretKept is for how long calls are signed with the previous secret too after a rotation.
 const previousSecretKept = 24 * time.Hour
 
 const (

@@ -25,7 +25,7 @@ type Deleted struct {
 func (h *Hooks) DeletedWebhooks(ctx context.Context, most int) ([]Deleted, error) {
 	found, err := store.Query(store.WithClass(ctx, store.ClassLists), h.Store, pgx.RowToStructByName[Deleted], deletedWebhooksSQL, store.Args{"most": most})
 	if err != nil {
-		return nil, fmt.Errorf("webhook: deleted: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("webhook: deleted: %w", store.NotApplied(err))
 	}
 	return found, nil
 }

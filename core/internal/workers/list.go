@@ -36,7 +36,7 @@ func (s *Workers) List(ctx context.Context, owner tenant.ID, after string, size 
 		"owner": owner, "after": after, "size": size,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("workers: list workers: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("workers: list workers: %w", store.NotApplied(err))
 	}
 	workers := make([]api.Worker, len(rows))
 	for i := range rows {
@@ -102,7 +102,7 @@ WHERE status = 'DEAD' AND last_heartbeat_at < statement_timestamp() - @stale::in
 func (s *Workers) Dead(ctx context.Context) (string, error) {
 	dead, err := store.Query(ctx, s.Store, pgx.RowTo[string], deadWorkersSQL, store.Args{"stale": StaleAfter})
 	if err != nil {
-		return "", fmt.Errorf("workers: dead workers: %w", store.NothingChanged(err))
+		return "", fmt.Errorf("workers: dead workers: %w", store.NotApplied(err))
 	}
 	return dead[0], nil
 }
@@ -128,7 +128,7 @@ func (s *Workers) Served(ctx context.Context) ([]Served, error) {
 	}
 	served, err := store.Query(ctx, s.Store, scan, servedSQL, store.Args{})
 	if err != nil {
-		return nil, fmt.Errorf("workers: served: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("workers: served: %w", store.NotApplied(err))
 	}
 	return served, nil
 }

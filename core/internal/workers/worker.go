@@ -134,7 +134,7 @@ func (s *Workers) SeenClaiming(ctx context.Context, owner tenant.ID, workerID st
 		"owner": owner, "worker_id": workerID, "queues": store.EmptyIfNil(with.Queues), "types": with.Types, "tags": store.EmptyIfNil(with.Tags), "most": Max,
 	})
 	if err != nil {
-		return Worker{}, false, fmt.Errorf("workers: claiming worker: %w", store.NothingChanged(err)) // no job was claimed
+		return Worker{}, false, fmt.Errorf("workers: claiming worker: %w", store.NotApplied(err)) // no job was claimed
 	}
 	if len(workers) == 0 {
 		return Worker{}, false, ErrTooMany
@@ -204,7 +204,7 @@ type Leases struct {
 func (s *Workers) Leases(ctx context.Context) ([]Leases, error) {
 	held, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[Leases], leasesSQL, store.Args{})
 	if err != nil {
-		return nil, fmt.Errorf("workers: leases: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("workers: leases: %w", store.NotApplied(err))
 	}
 	return held, nil
 }

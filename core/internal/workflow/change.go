@@ -173,7 +173,7 @@ func (s *Workflows) DeadLettersOfWorkflow(ctx context.Context, id uuid.UUID) ([]
 func (s *Workflows) ids(ctx context.Context, sql string, args store.Args) ([]uuid.UUID, error) {
 	ids, err := store.Query(store.WithClass(ctx, store.ClassSubmits), s.Store, pgx.RowTo[uuid.UUID], sql, args)
 	if err != nil {
-		return nil, fmt.Errorf("workflow: jobs: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("workflow: jobs: %w", store.NotApplied(err))
 	}
 	return ids, nil
 }

@@ -63,7 +63,7 @@ func (s *Workflows) Workflow(ctx context.Context, owner tenant.ID, user string, 
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[Row], getSQL, visibleArgs(owner, user, id))
 	if err != nil {
-		return api.Workflow{}, fmt.Errorf("workflow: get: %w", store.NothingChanged(err))
+		return api.Workflow{}, fmt.Errorf("workflow: get: %w", store.NotApplied(err))
 	}
 	if len(rows) == 0 {
 		return api.Workflow{}, store.ErrNotFound
@@ -110,11 +110,11 @@ func (s *Workflows) WorkflowDetail(ctx context.Context, owner tenant.ID, user st
 	}
 	jobs, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[jobRow], jobsSQL, store.Args{"id": id})
 	if err != nil {
-		return api.WorkflowDetail{}, fmt.Errorf("workflow: jobs: %w", store.NothingChanged(err))
+		return api.WorkflowDetail{}, fmt.Errorf("workflow: jobs: %w", store.NotApplied(err))
 	}
 	edges, err := store.Query(ctx, s.Store, pgx.RowToStructByName[edgeRow], edgesSQL, store.Args{"id": id})
 	if err != nil {
-		return api.WorkflowDetail{}, fmt.Errorf("workflow: edges: %w", store.NothingChanged(err))
+		return api.WorkflowDetail{}, fmt.Errorf("workflow: edges: %w", store.NotApplied(err))
 	}
 	return api.WorkflowDetail{Workflow: found, Jobs: shownJobs(jobs, edges)}, nil
 }
@@ -181,8 +181,8 @@ type Listed struct {
 	Read int64
 }
 
-// Judgement is for store.PageOf.
-func (l *Listed) Judgement() (id uuid.UUID, hit bool, read int64) { return l.ID, l.Hit, l.Read }
+// Match is for store.PageOf.
+func (l *Listed) Match() (id uuid.UUID, hit bool, read int64) { return l.ID, l.Hit, l.Read }
 
 // ListWorkflows gives a page of a tenant's workflows that match, newest first.
 func (s *Workflows) ListWorkflows(ctx context.Context, owner tenant.ID, user string, filter api.WorkflowFilter, size int, token string) (api.Page[api.Workflow], error) {

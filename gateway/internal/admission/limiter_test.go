@@ -239,7 +239,7 @@ func TestCapHints(t *testing.T) {
 		t.Errorf("a hint lives %v (%v)", life, err)
 	}
 	key := prefix + "{" + tenant + "}:full:u:bob"
-	if err := client.Set(t.Context(), key, "user active 7 7", hang).Err(); err != nil {
+	if err := client.Set(t.Context(), key, "user active 7 7 250", hang).Err(); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -258,7 +258,7 @@ func TestCapHints(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.what, d.Verdict, c.want)
 		}
 	}
-	if err := client.Set(t.Context(), prefix+"{"+tenant+"}:full:t", "tenant active 9 9", hang).Err(); err != nil {
+	if err := client.Set(t.Context(), prefix+"{"+tenant+"}:full:t", "tenant active 9 9 250", hang).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if d := submit(true, both); d.Verdict != admission.CapReached || d.Cap.Scope != "tenant" || d.Cap.Limit != 9 {
@@ -271,7 +271,7 @@ func TestCapHintChargesNothing(t *testing.T) {
 	t.Parallel()
 	prefix, tenant := "test:"+uuid.NewString()+":", uuid.NewString()
 	l := limiter(t, storetest.Redis(t), admission.LimiterOptions{Prefix: prefix})
-	if err := raw(t, storetest.Redis(t)).Set(t.Context(), prefix+"{"+tenant+"}:full:t", "tenant active 9 9", hang).Err(); err != nil {
+	if err := raw(t, storetest.Redis(t)).Set(t.Context(), prefix+"{"+tenant+"}:full:t", "tenant active 9 9 250", hang).Err(); err != nil {
 		t.Fatal(err)
 	}
 	rate, burst := slowly, int64(10)

@@ -48,7 +48,7 @@ func Repeatable(path string) Op { return op(path, repeatable) }
 // Submit is a submit of a tenant's jobs, which lie in cell. It shares requests only with
 // its own tenant's submits where core needs the tenant lock: it is keyed, by an
 // Idempotency-Key, or capped, its jobs being under a cap. That is an estimate: only core
-// knows a queue's settings, and answers Alone. Other submits share requests within their
+// knows a queue's settings, and answers RetryUnbatched. Other submits share requests within their
 // cell: core answers a request when its last item is done, and a cell that does not answer
 // would delay the others' items.
 func Submit(tenant, cell string, keyed, capped bool) Op {

@@ -31,7 +31,7 @@ const (
 // Shared lets the operation share a request to core with other callers' of the
 // same group: those that come while one is under way are sent together in the next.
 // core answers an envelope when its last item is done, so calls that may wait for a
-// tenant lock need a group of their own. In the common group, "", core answers Alone
+// tenant lock need a group of their own. In the common group, "", core answers RetryUnbatched
 // for an item that would have to wait: it is sent again in its tenant's group, and so
 // are the tenant's next ones for apartFor.
 func (o Op) Shared(group string) Op {
@@ -83,13 +83,13 @@ type groupUse struct {
 }
 
 const (
-	// apartFor is how long a tenant's items use its own group after core answered Alone.
+	// apartFor is how long a tenant's items use its own group after core answered RetryUnbatched.
 	apartFor = 5 * time.Second
 	// apartMost bounds the entries of apart.
 	apartMost = 10_000
 )
 
-// apart has the tenants whose items need envelopes of their own, after Alone.
+// apart has the tenants whose items need envelopes of their own, after RetryUnbatched.
 type apart struct {
 	mu    sync.Mutex
 	since map[apartKey]time.Time
@@ -221,7 +221,7 @@ func share[Req any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (
 	op = c.apart.grouped(op, owner)
 	item.Shared = op.group == ""
 	response, err := shareIn(ctx, c, op, item)
-	if err != nil || !item.Shared || !response.result.Alone {
+	if err != nil || !item.Shared || !response.result.RetryUnbatched {
 		return response, err
 	}
 	c.apart.note(apartKey{op.path, owner})

@@ -169,7 +169,7 @@ func TestATenantThatMustWaitGoesAlone(t *testing.T) {
 		}
 		if item.Shared {
 			shared.Add(1)
-			return coretest.Result{Status: http.StatusConflict, Alone: true}
+			return coretest.Result{Status: http.StatusConflict, RetryUnbatched: true}
 		}
 		entered <- struct{}{}
 		<-release

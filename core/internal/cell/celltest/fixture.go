@@ -60,7 +60,7 @@ func (f *Fixture) NewTenant() tenant.ID {
 func (f *Fixture) NewLane(id tenant.ID, name string, tags ...string) lanes.Lane {
 	f.Helper()
 	made, err := f.Store.Lanes.Ensure(f.Context(), id, []lanes.Ask{{Key: lanes.NewKey(id, name, "test", tags)}})
-	if err != nil || made[0].Full != 0 {
+	if err != nil || made[0].Refused != 0 {
 		f.Fatal(made, err)
 	}
 	return made[0].Lane

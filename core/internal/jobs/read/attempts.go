@@ -91,7 +91,7 @@ func (s *Reader) withAttempts(ctx context.Context, owner tenant.ID, id uuid.UUID
 		"id": id, "since": retention.Since(id), "tenant_id": owner, "after": after, "size": size,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("jobs: attempts: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("jobs: attempts: %w", store.NotApplied(err))
 	}
 	return rows, nil
 }

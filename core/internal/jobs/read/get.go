@@ -39,7 +39,7 @@ func (s *Reader) Find(ctx context.Context, owner tenant.ID, user string, id uuid
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[Row], getSQL, getArgs(owner, id))
 	if err != nil {
-		return &api.Job{}, nil, fmt.Errorf("jobs: get: %w", store.NothingChanged(err))
+		return &api.Job{}, nil, fmt.Errorf("jobs: get: %w", store.NotApplied(err))
 	}
 	return visible(rows, user)
 }
@@ -62,7 +62,7 @@ func (s *Reader) Existing(ctx context.Context, owner tenant.ID, user string, ids
 	args := store.Args{"ids": ids, "tenant_id": owner, "user": user, "since": retention.Since(ids...)}
 	found, err := store.Query(store.WithClass(ctx, store.ClassSubmits), s.Store, pgx.RowTo[uuid.UUID], existingSQL, args)
 	if err != nil {
-		return nil, fmt.Errorf("jobs: existing: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("jobs: existing: %w", store.NotApplied(err))
 	}
 	for _, id := range found {
 		known[id] = true

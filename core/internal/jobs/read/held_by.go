@@ -58,7 +58,7 @@ func (s *Reader) HolderSilentSince(ctx context.Context, owner tenant.ID, id uuid
 		"id": id, "tenant_id": owner, "epoch": epoch,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("jobs: worker of a job: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("jobs: worker of a job: %w", store.NotApplied(err))
 	}
 	if len(rows) == 0 {
 		return nil, nil //nolint:nilnil // documented

@@ -101,7 +101,7 @@ func (s *Reader) cutPage(ctx context.Context, page *api.Page[api.JobSummary], li
 	}
 	counts, err := store.Query(ctx, s.Store, pgx.RowTo[int], countParentsSQL, store.Args{"ids": linked})
 	if err != nil {
-		return nil, fmt.Errorf("jobs: count parents: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("jobs: count parents: %w", store.NotApplied(err))
 	}
 	total := 0
 	for i, n := range counts {
@@ -116,8 +116,8 @@ func (s *Reader) cutPage(ctx context.Context, page *api.Page[api.JobSummary], li
 	return linked, nil
 }
 
-// Judgement is for store.PageOf.
-func (l *Listed) Judgement() (id uuid.UUID, hit bool, read int64) { return l.ID, l.Hit, l.Read }
+// Match is for store.PageOf.
+func (l *Listed) Match() (id uuid.UUID, hit bool, read int64) { return l.ID, l.Hit, l.Read }
 
 func listArgs(owner tenant.ID, filter api.JobFilter) store.Args {
 	args := store.Args{

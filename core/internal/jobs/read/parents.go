@@ -99,7 +99,7 @@ func (s *Reader) AddParents(ctx context.Context, user string, linked map[uuid.UU
 	}
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[edgeRow], afterSQL, afterArgs(linked))
 	if err != nil {
-		return fmt.Errorf("jobs: parents: %w", store.NothingChanged(err))
+		return fmt.Errorf("jobs: parents: %w", store.NotApplied(err))
 	}
 	addParents(rows, user, linked)
 	return nil
@@ -200,7 +200,7 @@ func (s *Reader) ParentsForHolder(ctx context.Context, owner tenant.ID, id uuid.
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	holds, err := store.Query(ctx, s.Store, pgx.RowTo[bool], holdsSQL, store.Args{"id": id, "owner": owner})
 	if err != nil {
-		return api.Page[api.JobParent]{}, fmt.Errorf("jobs: holder: %w", store.NothingChanged(err))
+		return api.Page[api.JobParent]{}, fmt.Errorf("jobs: holder: %w", store.NotApplied(err))
 	}
 	if !holds[0] {
 		return api.Page[api.JobParent]{}, store.ErrNotFound
@@ -214,7 +214,7 @@ func (s *Reader) parentResults(ctx context.Context, user string, id uuid.UUID, p
 		"id": id, "user": user, "after": page.After, "size": page.Size, "bytes": api.MaxParentBytes,
 	})
 	if err != nil {
-		return shown, fmt.Errorf("jobs: parents: %w", store.NothingChanged(err))
+		return shown, fmt.Errorf("jobs: parents: %w", store.NotApplied(err))
 	}
 	for _, row := range rows {
 		shown.Items = append(shown.Items, api.JobParent{Ref: row.Ref, JobID: row.ParentID.String(), State: row.State, Result: row.Result})

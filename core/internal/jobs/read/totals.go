@@ -95,14 +95,14 @@ func (s *Reader) Totals(ctx context.Context, most int64) (Totals, error) {
 	if errors.Is(err, store.ErrOverloaded) && ctx.Err() == nil {
 		guessed, failed := store.Query(ctx, s.Store, pgx.RowToStructByName[countedTotals], guessSQL, store.Args{})
 		if failed != nil {
-			return Totals{}, fmt.Errorf("jobs: totals: %w", store.NothingChanged(failed))
+			return Totals{}, fmt.Errorf("jobs: totals: %w", store.NotApplied(failed))
 		}
 		if guessed[0].known() {
 			return guessed[0].totals(0), nil
 		}
 	}
 	if err != nil {
-		return Totals{}, fmt.Errorf("jobs: totals: %w", store.NothingChanged(err))
+		return Totals{}, fmt.Errorf("jobs: totals: %w", store.NotApplied(err))
 	}
 	return counted.totals(most), nil
 }

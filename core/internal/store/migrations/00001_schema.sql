@@ -129,7 +129,7 @@ CREATE TABLE queues (
   -- how often a probe of the destination was requested: a core that reads a new number makes its breaker half-open
   probes                     bigint      NOT NULL DEFAULT 0,
   -- the user whose job created the queue; '' for none
-  made_for                   text        NOT NULL DEFAULT '',
+  requested_by               text        NOT NULL DEFAULT '',
   created_at                 timestamptz NOT NULL,
   -- as in plans
   updated_at                 timestamptz NOT NULL,
@@ -151,7 +151,7 @@ CREATE TABLE lanes (
   tags        text[] COLLATE "C" NOT NULL,
   capped_user text COLLATE "C" NOT NULL DEFAULT '',
   -- the user whose job created or revived the lane last; '' for none
-  made_for    text        NOT NULL DEFAULT '',
+  requested_by text       NOT NULL DEFAULT '',
   created_at  timestamptz NOT NULL,
   -- when it was created, or last found in use
   used_at     timestamptz NOT NULL DEFAULT now(),

@@ -21,9 +21,9 @@ FROM jobs CROSS JOIN LATERAL (
 WHERE jobs.tenant_id = @tenant_id AND jobs.counted <> 0 AND jobs.counted & c.counter <> 0
 GROUP BY 1, 2, 3`
 
-// Adopt counts all of a tenant's jobs, which the transaction has stored with the bits of their counts. The counts of the
+// CountMoved counts all of a tenant's jobs, which the transaction has stored with the bits of their counts. The counts of the
 // tenant had no job before.
-func (s *Counts) Adopt(ctx context.Context, tx pgx.Tx, owner tenant.ID) error {
+func (s *Counts) CountMoved(ctx context.Context, tx pgx.Tx, owner tenant.ID) error {
 	rows, err := tx.Query(ctx, bitsSQL, store.Args{"tenant_id": owner})
 	if err != nil {
 		return fmt.Errorf("caps: adopt: %w", err)

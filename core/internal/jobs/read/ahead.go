@@ -18,10 +18,10 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// lineSQL reads each range of the ready index by itself: with OR between them it would be one scan of the lane's jobs. A
+// aheadSQL reads each range of the ready index by itself: with OR between them it would be one scan of the lane's jobs. A
 // job that is not queued is as one that is queued now. Of another lane's jobs of the same priority as many count as of
 // the job's own, and one more: lanes take turns.
-const lineSQL = `
+const aheadSQL = `
 WITH found AS MATERIALIZED (
   SELECT lane_id, priority, ready_at, id FROM jobs WHERE id = @id AND state = 'queued'
 ), job AS MATERIALIZED (
@@ -51,8 +51,8 @@ SELECT statement_timestamp() AS now,
   (SELECT l.due FROM rate_log l WHERE l.tenant_id = @owner AND l.queue = @queue ORDER BY l.seq DESC LIMIT 1) AS queue_due,
   (SELECT l.due FROM rate_log l WHERE l.tenant_id = @owner AND l.queue = @type ORDER BY l.seq DESC LIMIT 1) AS type_due`
 
-// Spot is a place in line: that of a queued job, or the last one of its priority in a lane.
-type Spot struct {
+// QueuePosition is a place in line: that of a queued job, or the last one of its priority in a lane.
+type QueuePosition struct {
 	// ID is the job's; the nil uuid for one that is not stored.
 	ID       uuid.UUID
 	Lane     lanes.Lane
@@ -61,11 +61,11 @@ type Spot struct {
 	Beside []lanes.ID
 }
 
-// Line is where a waiting job stands.
-type Line struct {
+// Ahead is where a waiting job stands.
+type Ahead struct {
 	Now time.Time
 	// Ahead are the jobs of its lane before it, api.MaxCountedAhead+1 at most.
-	Ahead int64
+	Jobs int64
 	// Others are the jobs of other lanes that are likely to come before it, api.MaxCountedAhead+1 at most in all.
 	Others map[lanes.ID]int64
 	// Workers are active workers of its queue, a thousand at most; only their Types and Tags are set.
@@ -74,24 +74,24 @@ type Line struct {
 	QueueDue, TypeDue *time.Time
 }
 
-// Line reads where a waiting job stands.
-func (s *Reader) Line(ctx context.Context, spot Spot) (Line, error) {
+// AheadOf reads where a waiting job stands.
+func (s *Reader) AheadOf(ctx context.Context, spot QueuePosition) (Ahead, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	scan := func(row pgx.CollectableRow) (line Line, err error) {
+	scan := func(row pgx.CollectableRow) (line Ahead, err error) {
 		var same, above int64
 		var others, workers []byte
 		if err = row.Scan(&line.Now, &same, &above, &others, &workers, &line.QueueDue, &line.TypeDue); err == nil {
-			line.Ahead = min(same+above, api.MaxCountedAhead+1)
+			line.Jobs = min(same+above, api.MaxCountedAhead+1)
 			err = errors.Join(json.Unmarshal(others, &line.Others), json.Unmarshal(workers, &line.Workers))
 		}
 		return line, err
 	}
-	lines, err := store.Query(ctx, s.Store, scan, lineSQL, store.Args{
+	lines, err := store.Query(ctx, s.Store, scan, aheadSQL, store.Args{
 		"id": spot.ID, "lane": spot.Lane.ID, "priority": spot.Priority, "lanes": spot.Beside, "owner": spot.Lane.Tenant, "platform": tenant.Platform,
 		"queue": spot.Lane.Queue, "type": caps.TypeName(spot.Lane.Queue, spot.Lane.Type), "most": api.MaxCountedAhead + 1,
 	})
 	if err != nil || len(lines) == 0 { // there is always one
-		return Line{}, fmt.Errorf("jobs: line: %w", store.NothingChanged(err))
+		return Ahead{}, fmt.Errorf("jobs: line: %w", store.NotApplied(err))
 	}
 	return lines[0], nil
 }
