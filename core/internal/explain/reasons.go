@@ -1,0 +1,219 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/caps"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Facts of a job and its lane. All but Job and SilentSince are for one that waits.
+type Facts struct {
+	Job *api.Job
+	// SilentSince is the last heartbeat of the worker of a running job, if that is stale or dead; else nil.
+	SilentSince *time.Time
+	Paused      bool
+	// Push says that the queue is in push mode: it needs no workers.
+	Push    bool
+	Breaker *api.Breaker
+	Workers Workers
+	// Caps are the caps on the start of a queued job, with their use.
+	Caps  []caps.FullCap
+	Rates []Rate
+	// Ahead are the jobs of its lane before it, api.MaxCountedAhead+1 at most.
+	Ahead int64
+	// Turn is of the job, or of a scheduled one as if it were queued now, and Now is PostgreSQL's clock.
+	Turn Turn
+	Now  time.Time
+}
+
+// Rate is a rate without a start left now.
+type Rate struct {
+	// Of is api.OfQueue or api.OfType.
+	Of        string
+	PerSecond float64
+	Until     time.Time
+}
+
+// Workers says whether there is an active worker of the job's queue, one of them that takes its type, and one of these
+// that has its tags.
+type Workers struct{ OfQueue, OfType, OfJob bool }
+
+// Explain gives all reasons that hold.
+func Explain(f *Facts) api.Explanation {
+	made := api.Explanation{State: f.Job.State}
+	switch f.Job.State {
+	case api.StateScheduled:
+		held := f.held()
+		made.Because = append([]api.Reason{scheduled(f.Job)}, held...)
+		if made.Estimate = f.Turn.Estimate(); made.Estimate != nil && f.Job.RunAt != nil {
+			made.Estimate.StartsInMS = max(made.Estimate.StartsInMS, f.Job.RunAt.Sub(f.Now).Milliseconds())
+		}
+		if len(held) > 0 {
+			made.Estimate = nil
+		}
+	case api.StateBlocked:
+		made.Because = append([]api.Reason{blocked(f.Job)}, f.held()...)
+	case api.StateRunning:
+		made.Because = running(f.Job, f.SilentSince)
+	case api.StateQueued:
+		held := f.held()
+		if made.Because = slices.Concat(held, f.limited()); len(held) == 0 {
+			made.Estimate = f.Turn.Estimate()
+		}
+		if len(made.Because) == 0 {
+			made.Because = append(made.Because, f.inLine())
+		}
+		made.Ahead = &api.Ahead{Count: min(f.Ahead, api.MaxCountedAhead), Capped: f.Ahead > api.MaxCountedAhead}
+	default:
+		made.Because = append(made.Because, ended(f.Job))
+	}
+	return made
+}
+
+func scheduled(job *api.Job) api.Reason {
+	reason := api.Reason{
+		Code: api.WhyTime, Detail: "The job is scheduled for a later time.", Until: job.RunAt,
+		Frees: "It is queued when its run_at has come.",
+	}
+	if job.Attempt > 0 && job.LastError != nil {
+		reason.Detail = fmt.Sprintf("Attempt %d failed (%s); the job waits for its next attempt.", job.Attempt, job.LastError.Type)
+	}
+	return reason
+}
+
+func blocked(job *api.Job) api.Reason {
+	reason := api.Reason{
+		Code: api.WhyParents, Detail: "The job comes after other jobs, which have not all ended.",
+		Frees: "It is queued when the jobs that it comes after have ended.",
+	}
+	if job.BlockedBy != nil {
+		reason.Limit, reason.Current = new(int64(len(job.After))), new(int64(*job.BlockedBy))
+		reason.Detail = fmt.Sprintf("The job waits for %d of the jobs that it comes after.", *job.BlockedBy)
+	}
+	return reason
+}
+
+func running(job *api.Job, silentSince *time.Time) []api.Reason {
+	worker := "A worker"
+	if job.WorkerID != nil {
+		worker = "The worker " + *job.WorkerID
+	}
+	reasons := []api.Reason{{
+		Code: api.WhyRunning, Detail: fmt.Sprintf("%s runs attempt %d.", worker, job.Attempt), Until: job.LeaseExpiresAt,
+		Frees: "The worker reports an outcome, or its lease expires without a heartbeat.",
+	}}
+	if silentSince != nil {
+		reasons = append(reasons, api.Reason{
+			Code: api.WhyWorkerStale, Detail: worker + " has sent no heartbeat since " + silentSince.UTC().Format("2006-01-02 15:04:05 UTC") + ".",
+			Until: job.LeaseExpiresAt, Frees: "The worker sends a heartbeat, or the lease expires and the attempt is lost.",
+		})
+	}
+	if job.CancelRequested {
+		reasons = append(reasons, api.Reason{
+			Code: api.WhyCancelRequested, Detail: "Cancellation was requested; the worker gets it with its next heartbeat.", Until: job.LeaseExpiresAt,
+			Frees: "The worker stops, or its lease expires.",
+		})
+	}
+	return reasons
+}
+
+func ended(job *api.Job) api.Reason {
+	reason := api.Reason{Code: api.WhyEnded, Detail: "The job is " + job.State + ".", Frees: "Nothing: it has ended. A rerun makes a new job of it."}
+	if job.State == api.StateDeadLetter {
+		reason.Detail = "The job is a dead letter."
+		if job.DeadReason != nil {
+			reason.Detail = "The job is a dead letter: " + *job.DeadReason + "."
+		}
+		reason.Frees = "A redrive queues it again."
+	}
+	return reason
+}
+
+// held gives what holds back all jobs of the queue, or of the job's type and tags in it.
+func (f *Facts) held() []api.Reason {
+	var reasons []api.Reason
+	queue := "The queue " + f.Job.Queue
+	if f.Paused {
+		reasons = append(reasons, api.Reason{Code: api.WhyPaused, Detail: queue + " is paused.", Frees: "The queue is resumed."})
+	}
+	switch b := f.Breaker; {
+	case f.Push && b != nil && b.State == api.BreakerOpen:
+		reasons = append(reasons, api.Reason{
+			Code: api.WhyBreaker, Detail: queue + " pushes to a destination that fails; its circuit breaker is open.", Until: b.RetryAt,
+			Frees: "The destination accepts calls again.",
+		})
+	case f.Push && b != nil && b.State == api.BreakerHalfOpen:
+		reasons = append(reasons, api.Reason{
+			Code: api.WhyBreaker, Detail: queue + " pushes to a destination that has failed; its circuit breaker is half-open and lets few calls through.",
+			Frees: "The destination accepts these calls.",
+		})
+	case !f.Push && !f.Workers.OfJob:
+		reasons = append(reasons, f.unserved())
+	}
+	return reasons
+}
+
+// unserved says that no worker takes the job.
+func (f *Facts) unserved() api.Reason {
+	reason := api.Reason{Code: api.WhyNoWorker}
+	switch {
+	case !f.Workers.OfQueue:
+		reason.Detail = "No active worker serves the queue " + f.Job.Queue + "."
+		reason.Frees = "A worker claims from the queue."
+	case !f.Workers.OfType:
+		reason.Detail = "No active worker of the queue " + f.Job.Queue + " takes jobs of the type " + f.Job.Type + "."
+		reason.Frees = "A worker claims jobs of the type from the queue."
+	default:
+		reason.Code = api.WhyTags
+		reason.Detail = "No active worker of the queue " + f.Job.Queue + " that takes the job's type has all of its tags: " + strings.Join(f.Job.Tags, ", ") + "."
+		reason.Frees = "A worker with these tags claims from the queue."
+	}
+	return reason
+}
+
+// limited gives the full caps and the rates without a start left.
+func (f *Facts) limited() []api.Reason {
+	var reasons []api.Reason
+	for _, c := range f.Caps {
+		if c.Used >= c.Limit {
+			reasons = append(reasons, fullCap(c))
+		}
+	}
+	for _, rate := range f.Rates {
+		reasons = append(reasons, api.Reason{
+			Code: api.WhyRate, Detail: fmt.Sprintf("The %s starts at most %v jobs a second.", rate.Of, rate.PerSecond), Of: new(rate.Of),
+			Until: &api.Time{Time: rate.Until}, Frees: "Time passes, or the rate is raised.",
+		})
+	}
+	return reasons
+}
+
+func (f *Facts) inLine() api.Reason {
+	detail := fmt.Sprintf("The job is ready. Jobs of its queue, type and tags before it: %d.", f.Ahead)
+	if f.Ahead > api.MaxCountedAhead {
+		detail = fmt.Sprintf("The job is ready. More than %d jobs of its queue, type and tags are before it.", api.MaxCountedAhead)
+	}
+	return api.Reason{Code: api.WhyInLine, Detail: detail, Frees: "A worker claims it."}
+}
+
+func fullCap(c caps.FullCap) api.Reason {
+	of := map[caps.Counter]string{
+		caps.RunningTenant: api.OfTenant, caps.RunningUser: api.OfUser, caps.RunningQueue: api.OfQueue,
+		caps.RunningType: api.OfType, caps.RunningAll: api.OfInstallation,
+	}[c.Counter]
+	reason := api.Reason{
+		Code: api.WhyRunningCap, Limit: new(c.Limit), Current: new(c.Used), Of: &of,
+		Detail: fmt.Sprintf("The %s runs %d jobs, and %d is its maximum.", of, c.Used, c.Limit), Frees: "One of them ends, or the maximum is raised.",
+	}
+	if c.Limit == 0 {
+		reason.Detail, reason.Frees = "The "+of+" may run no jobs: its maximum is 0.", "The maximum is raised."
+	}
+	if c.Counter == caps.RunningAll { // its use is that of other tenants
+		reason.Current, reason.Detail = nil, "The installation runs as many jobs as it may."
+	}
+	return reason
+}
