@@ -84,7 +84,7 @@ func (l *Limits) Known(owner tenant.ID) bool {
 }
 
 // Load loads a tenant's limits if they are not in the cache: the tenant or its plan may be newer
-// than the last refresh. One that is being deleted is directory.ErrTenantDeleted, one of another cell
+// than the last refresh. One that is being deleted is tenants.ErrDeleted, one of another cell
 // store.ErrUnavailable.
 func (l *Limits) Load(ctx context.Context, owner tenant.ID) error {
 	l.mu.RLock()

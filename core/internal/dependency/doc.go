@@ -1,5 +1,5 @@
 // Package dependency has the edges between jobs and the follow-ups of ended ones: the tables
-// dependencies and follow_ups. Package queue works follow-ups off, see queue.Jobs.FollowUp.
+// dependencies and follow_ups. Package jobs works follow-ups off, see jobs.Jobs.FollowUp.
 //
 //	submit ──▶ locks and flags the parents ──▶ stores the child blocked, and its edges
 //	parent ends ──▶ the same statement appends a follow-up, where the parent is flagged

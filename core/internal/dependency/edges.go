@@ -91,7 +91,7 @@ type Parent struct {
 }
 
 // parentsSQL are the pairs asked for. It is not a join, so that rows are visited, and locked, in the
-// order of their ids; see heldSQL in package queue.
+// order of their ids; see heldSQL in package jobs.
 const parentsSQL = `id = ANY(@ids::uuid[])
   AND ((id, tenant_id) IN (SELECT * FROM unnest(@ids::uuid[], @tenants::uuid[]))) IS TRUE`
 

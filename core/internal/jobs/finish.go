@@ -210,7 +210,7 @@ WITH gone AS (
   RETURNING ` + read.StableColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer
 )`
 
-// endColumnsSQL are the values of jobColumns after StableColumns. A job that waited keeps its last
+// endColumnsSQL are the values of JobColumns after StableColumns. A job that waited keeps its last
 // holder's answer: there was no claim since (D5).
 const endColumnsSQL = `(@attempts::integer[])[place], COALESCE((@errors::text[])[place]::json, last_error),
        COALESCE((@leases::uuid[])[place], outcome_lease_id), COALESCE((@hashes::bytea[])[place], outcome_hash),

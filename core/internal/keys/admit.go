@@ -44,7 +44,7 @@ WHERE key_id = ANY(ARRAY(SELECT key_id FROM api_keys
 // whether the change may be made. A gateway trusts a key for up to 30 s after its last look at it, so
 // whether the one that asks is still valid is asked here: a revoked key makes no others, and of two
 // keys that revoke each other at the same time one stays. It is ErrNotAdmin where the key that asks
-// has ended, is bound to a user, or lacks the scope admin; ErrTooManyKeys where a new one would be
+// has ended, is bound to a user, or lacks the scope admin; ErrTooMany where a new one would be
 // above the bound.
 func (s *Keys) admit(ctx context.Context, tx pgx.Tx, c keyChange, creates bool) error {
 	if _, err := tx.Exec(ctx, store.AdvisoryLockSQL, store.Args{"key": s.LockKey(store.LockAPIKeys, c.owner)}); err != nil {

@@ -26,7 +26,7 @@ var (
 	ErrNotAdmin = errors.New("keys: not an admin")
 	// ErrOwnKey: a key asks for its own revocation.
 	ErrOwnKey = errors.New("keys: own key")
-	// ErrTooManyKeys: the tenant has reached its bound of keys.
+	// ErrTooMany: the tenant has reached its bound of keys.
 	ErrTooMany = errors.New("keys: too many keys")
 )
 
@@ -45,7 +45,7 @@ SELECT created_at FROM created`
 
 // Create stores a key that the gateway drew, of any tenant or of the platform. Core gets only the
 // HMAC of its secret. An unknown tenant is ErrNotFound, an expiry in the past ErrExpiryPast, one key
-// more than api.MaxKeys ErrTooManyKeys.
+// more than api.MaxKeys ErrTooMany.
 func (s *Keys) Create(ctx context.Context, key api.HopKeyCreateRequest) (api.Key, error) {
 	return s.createKey(ctx, nil, key)
 }

@@ -16,7 +16,7 @@ import (
 
 // Errors that a caller may act on, besides those of package store.
 var (
-	// ErrTooManyLanes: the tenant has reached its bound of (queue, tags).
+	// ErrTooMany: the tenant has reached its bound of (queue, tags).
 	ErrTooMany = errors.New("lanes: too many lanes")
 )
 

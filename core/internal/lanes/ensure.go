@@ -18,7 +18,7 @@ type Ask struct {
 	RequestedBy string
 }
 
-// Made is the answer to a LaneAsk.
+// Made is the answer to an Ask.
 type Made struct {
 	Lane
 	// Full, where not 0, is the bound that prevents the lane: it has no id.

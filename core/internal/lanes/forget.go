@@ -15,9 +15,9 @@ import (
 // How a lane is deleted. No statement that stores a job reads its lane: a core takes it from its
 // cache. So a lane is first retired, then deleted.
 //
-//	in use ──unused for LaneIdle, no jobs──▶ retired ──LaneRetired later, no jobs──▶ deleted
+//	in use ──unused for IdleTime, no jobs──▶ retired ──LaneRetired later, no jobs──▶ deleted
 //	   ▲                                        │
-//	   └────── a job needs it (EnsureLanes) ────┘
+//	   └────── a job needs it (Ensure) ─────────┘
 //
 // A core uses a cached lane for a minute after it last read the table, and reads it every 2 s: no
 // job is stored in a lane that was retired LaneRetired ago. Jobs that are stored nevertheless, by a

@@ -63,7 +63,7 @@ func (k Key) ServedBy(tags map[string]bool) bool {
 	return true
 }
 
-// Lane is a list of jobs, one per priority, of one LaneKey.
+// Lane is a list of jobs, one per priority, of one Key.
 type Lane struct {
 	ID ID
 	Key

@@ -19,5 +19,5 @@
 // waits for the writers, so a snapshot taken afterwards has all that was written.
 //
 // Background duties work on rows of many tenants in one statement, and must not fail for those of one. So the
-// triggers leave rows out silently where only a duty, or a claim, makes the change: see fenceRules.
+// triggers leave rows out silently where only a duty, or a claim, makes the change: see rules in tables.go.
 package move

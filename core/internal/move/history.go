@@ -35,7 +35,7 @@ func (m *Mover) makeDays(ctx context.Context) error {
 	return nil
 }
 
-// pagedSQL picks the next page of a table. Pages are committed in the order of ids, so the last id in the target is where
+// pickPageSQL picks the next page of a table, after the id of lastIDSQL. Pages are committed in the order of ids, so the last id in the target is where
 // a move that was killed goes on.
 const (
 	lastIDSQL = `

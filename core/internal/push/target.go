@@ -38,8 +38,8 @@ const (
 	breakerIdle = 5 * time.Second
 )
 
-// copySettings updates the copy of the settings of all queues in push mode, where they have changed. It is a copy because
-// capacity is computed under the dispatcher's lock, and must not call back.
+// copySettings updates the copy of the settings of all queues in push mode, where they have changed. It is a copy, so that
+// a claim that asks for the capacity of a queue does not call back into the cache.
 func (e *Executor) copySettings(ctx context.Context) {
 	if time.Since(e.copied) < copyEvery {
 		return

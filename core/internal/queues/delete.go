@@ -22,11 +22,11 @@ import (
 // lanes and settings that it has cached: a job may be stored while its queue is deleted, and shortly after.
 //
 //   - The row is replaced by one of the same name with default settings, marked as deleted. Cores read it as
-//     any change, and forget the settings. It is kept for DeletedQueueKept.
-//   - The lanes are retired, and deleted later (see LaneIdle): a job that is stored in one of them meanwhile
+//     any change, and forget the settings. It is kept for DeletedKept.
+//   - The lanes are retired, and deleted later (see lanes.IdleTime): a job that is stored in one of them meanwhile
 //     is claimed as any other.
 //   - A queue is there again as soon as a job asks for a lane of it, or its settings are changed. Where a job
-//     asked for nothing, because its lane was cached, SettleDeletedQueues finds it.
+//     asked for nothing, because its lane was cached, SettleDeleted finds it.
 
 // DeletedKept is how long the row of a deleted queue is kept: longer than any core goes on with the
 // lanes that it has cached.
@@ -140,7 +140,7 @@ SELECT (SELECT count(*) FROM picked) AS seen, (SELECT count(*) FROM back) AS bac
        last.tenant_id, last.name, last.deleted_at
 FROM (VALUES (1)) AS one LEFT JOIN (SELECT tenant_id, name, deleted_at FROM picked ORDER BY deleted_at DESC, tenant_id DESC, name DESC LIMIT 1) AS last ON true`
 
-// DeletedPlace is the place of a deleted queue in the order of SettleDeletedQueues; the zero value is the
+// DeletedPlace is the place of a deleted queue in the order of SettleDeleted; the zero value is the
 // beginning.
 type DeletedPlace struct {
 	at     time.Time
@@ -148,7 +148,7 @@ type DeletedPlace struct {
 	name   string
 }
 
-// SettledDeleted is the result of SettleDeletedQueues.
+// SettledDeleted is the result of SettleDeleted.
 type SettledDeleted struct {
 	// Back are there again, Forgotten left nothing behind.
 	Seen, Back, Forgotten int

@@ -18,7 +18,7 @@ import (
 
 // Errors that a caller may act on, besides those of package store.
 var (
-	// ErrTooManyQueues: the tenant has reached its bound of queues.
+	// ErrTooMany: the tenant has reached its bound of queues.
 	ErrTooMany = errors.New("queues: too many queues")
 )
 
@@ -225,7 +225,7 @@ const queueBoundSQL = `
 SELECT EXISTS (SELECT FROM queues WHERE tenant_id = @tenant_id AND name = @name AND ` + lanes.QueueThere + `)
     OR (SELECT count(*) FROM queues WHERE tenant_id = @tenant_id AND ` + lanes.QueueThere + `) < @most`
 
-// checkQueueBound refuses, with ErrTooManyQueues, a new queue above the bound. Two concurrent calls
+// checkQueueBound refuses, with ErrTooMany, a new queue above the bound. Two concurrent calls
 // may both be the last.
 func (s *Queues) checkQueueBound(ctx context.Context, owner tenant.ID, name string) error {
 	below, err := store.Query(ctx, s.Store, pgx.RowTo[bool], queueBoundSQL, store.Args{"tenant_id": owner, "name": name, "most": lanes.MaxQueues})

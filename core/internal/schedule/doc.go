@@ -1,11 +1,13 @@
 // Package schedule makes one job a tick, and a tick is never lost and never made twice.
 //
-//	timing.go  zone.go   when ticks are: pure, without SQL and without a clock
+//	timing.go  zone.go   the next tick of an interval or a cron expression: pure, without SQL and without a clock
+//	cron.go              reads and checks a cron expression
 //	plan.go              which of the due ones are made: pure too
-//	put.go  get.go  change.go  runs.go   the calls of a schedule's owner
+//	put.go  get.go  change.go  the calls of a schedule's owner
 //	due.go               which schedules are due, tenants in turn
 //	run.go               due ones in steps: their pace, and what follows a step that fails
-//	step.go  ticks.go    one transaction: lock, runs, jobs, next_at
+//	step.go              one transaction: lock, runs, jobs, next_at
+//	ticks.go  moved.go   which ticks get a job in it, and where the schedule is afterwards
 //	trigger.go           a job between ticks
 //
 // The step takes what a submit needs (lanes, caps) from before its transaction, and everything that

@@ -12,7 +12,7 @@ import (
 )
 
 // Rerun submits a new job like the ended one that call.RerunOf names; call.Jobs has one job, with what
-// differs. The ended job stays as it is. queue.ErrLive says that it has not ended.
+// differs. The ended job stays as it is. jobs.ErrLive says that it has not ended.
 func (s *Submits) Rerun(ctx context.Context, call Call) Answer {
 	of, err := s.store.JobReads.Get(ctx, call.Tenant, call.User, *call.RerunOf)
 	if err != nil {

@@ -18,7 +18,7 @@ type workerAges struct {
 	// answered is when PostgreSQL last answered, since when it has done so without an outage in
 	// which workers would have turned stale; both by its clock.
 	answered, since time.Time
-	// dead are dead workers, as DeadWorkers names them, that had no leases in emptyReaps runs in a row.
+	// dead are dead workers, as workers.Workers.Dead names them, that had no leases in emptyReaps runs in a row.
 	dead       string
 	emptyReaps int
 }

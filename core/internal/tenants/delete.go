@@ -15,10 +15,10 @@ import (
 
 // How a tenant is deleted.
 //
-//   - DeleteTenant marks its row, revokes its keys, pauses its queues, so that no core claims from them, and
+//   - Delete marks its row, revokes its keys, pauses its queues, so that no core claims from them, and
 //     stops its schedules, in one transaction. Cores read the mark as a change of its limits, and refuse its
 //     submits from then on.
-//   - RemoveTenantData removes its data, a batch in each transaction, whichever core and however often it is
+//   - RemoveData removes its data, a batch in each transaction, whichever core and however often it is
 //     called. Running jobs go too: their holders hear that the lease is lost.
 //   - A core or a gateway may go on for a while with what it has cached, so the deletion ends at the earliest
 //     removalSettles after it was asked for, when nothing is left. The row stays, and says so.

@@ -21,7 +21,7 @@ import (
 var (
 	// ErrUnknownPlan: a tenant names a plan that does not exist.
 	ErrUnknownPlan = errors.New("tenants: unknown plan")
-	// ErrTenantDeleted: the tenant is deleted, or is being deleted.
+	// ErrDeleted: the tenant is deleted, or is being deleted.
 	ErrDeleted = errors.New("tenants: tenant deleted")
 )
 

@@ -15,9 +15,9 @@ import (
 
 // Errors that a caller may act on, besides those of package store.
 var (
-	// ErrWorkerUnknown: the worker never registered, or is dead.
+	// ErrUnknown: the worker never registered, or is dead.
 	ErrUnknown = errors.New("workers: worker unknown")
-	// ErrTooManyWorkers: the tenant, or the platform, has reached its bound of workers.
+	// ErrTooMany: the tenant, or the platform, has reached its bound of workers.
 	ErrTooMany = errors.New("workers: too many workers")
 )
 
@@ -148,7 +148,7 @@ SET status = 'ACTIVE', last_heartbeat_at = statement_timestamp()
 WHERE owner = @owner AND worker_id = @worker_id AND status <> 'DEAD'
 RETURNING ` + workerColumns
 
-// Beat records a worker's heartbeat; ErrWorkerUnknown if it never registered or is dead, and
+// Beat records a worker's heartbeat; ErrUnknown if it never registered or is dead, and
 // must register again.
 func (s *Workers) Beat(ctx context.Context, owner tenant.ID, workerID string) (Worker, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)

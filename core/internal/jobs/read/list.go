@@ -13,7 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// ListColumns are jobColumns without payloads and checkpoints, which may be 256 KiB and 64 KiB each. BriefColumns are liveColumns
+// ListColumns are JobColumns without payloads and checkpoints, which may be 256 KiB and 64 KiB each. BriefColumns are liveColumns
 // without them.
 const (
 	ListColumns  = `id, tenant_id, lane_id, queue, type, user_id, priority, NULL::json AS payload, tags, metadata, max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested, has_dependents, linked, rerun_of, progress, NULL::json AS checkpoint, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
