@@ -417,3 +417,48 @@ func TestDeadLetterGroupsAreBounded(t *testing.T) {
 	}
 	t.Logf("counted in %v", time.Since(begun))
 }
+
+func TestRedriveGivesAnotherLife(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	key, deadline := "k", time.Now().Add(time.Hour)
+	ids := f.Submit(f.Job(func(j *submit.NewJob) { j.MaxAttempts, j.DedupeKey, j.Deadline = 1, &key, &deadline }), f.Job())
+	first := f.ClaimOne()
+	ending := jobs.Ending{Lease: first.Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "t", Message: "m"}}
+	f.MustEnd(ending)
+	f.Exec(`UPDATE dead_letters SET deadline = statement_timestamp() - interval '1 hour'`)
+
+	dead, err := f.Store.DeadLetters.DeadLetters(t.Context(), f.Tenant, "", api.DeadLetterFilter{Reason: "exhausted"}, 10, "")
+	if err != nil || len(dead.Items) != 1 || dead.Items[0].Error.Message != "m" || dead.Items[0].Attempts != 1 {
+		t.Fatalf("%+v %v", dead, err)
+	}
+	blocker := f.Submit(f.Job(func(j *submit.NewJob) { j.DedupeKey = &key }))[0]
+	if got := f.Store.DeadLetters.Redrive(t.Context(), f.Tenant, "", ids, nil); !errors.Is(got[0].Err, deadletter.ErrDedupeConflict) || !errors.Is(got[1].Err, deadletter.ErrNotDead) {
+		t.Fatalf("%+v", got)
+	}
+	if f.Count("dead_letters") != 1 {
+		t.Fatal("a refused redrive lost the dead letter")
+	}
+	if _, _, err := f.Store.Jobs.Cancel(t.Context(), f.Tenant, "", blocker); err != nil {
+		t.Fatal(err)
+	}
+	got := f.Store.DeadLetters.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{ids[0], uuid.New(), ids[0]}, nil)
+	if got[0].Err != nil || !errors.Is(got[1].Err, store.ErrNotFound) || !errors.Is(got[2].Err, deadletter.ErrNotDead) {
+		t.Fatalf("%+v", got)
+	}
+	if j := got[0].Job; j.State != api.StateQueued || j.Attempt != 0 || j.Redrives != 1 || j.Epoch != 1 || j.Deadline != nil {
+		t.Fatalf("%+v", j)
+	}
+	f.ClaimOne() // the second job
+	again := f.ClaimOne()
+	if again.ID != ids[0] || again.Epoch != 2 || again.Attempt != 1 {
+		t.Fatalf("%+v", again)
+	}
+	if ended := f.End(ending); !errors.Is(ended.Err, jobs.ErrLeaseLost) {
+		t.Errorf("the first life's holder: %+v", ended)
+	}
+	attempts, err := f.Store.JobReads.Attempts(t.Context(), f.Tenant, "", ids[0], 0, 50)
+	if err != nil || len(attempts) != 2 || attempts[0].Kind != "failed" || attempts[0].Error.Message != "m" || attempts[1].Kind != "running" || attempts[1].Epoch != 2 {
+		t.Fatalf("%+v %v", attempts, err)
+	}
+}

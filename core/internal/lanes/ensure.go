@@ -36,10 +36,10 @@ CROSS JOIN LATERAL (
 ) AS lane`
 
 type knownLane struct {
-	Place   int32
-	ID      ID
-	Retired bool
-	MadeFor string
+	Place       int32
+	ID          ID
+	Retired     bool
+	RequestedBy string
 }
 
 // createQueuesSQL creates queues with default settings; a deleted one is there again.
@@ -126,7 +126,7 @@ func planLanes(asks []Ask, known map[int]knownLane, use *laneUse) ([]Made, *lane
 		if planned := len(plan.revived[there.ID]) + len(plan.fresh[ask.Key]); planned == 0 {
 			take := use.take
 			if ok {
-				take = func(ask Ask) (bool, Bound) { return use.revive(ask, there.MadeFor) }
+				take = func(ask Ask) (bool, Bound) { return use.revive(ask, there.RequestedBy) }
 			}
 			newQueue, full := take(ask)
 			if full != 0 {

@@ -153,13 +153,13 @@ SELECT * FROM unnest(@old::bigint[], @new::bigint[]) AS lanes(old, new)`
 )
 
 type laneRow struct {
-	ID         lanes.ID
-	Queue      string
-	Type       string
-	Tags       string
-	CappedUser string
-	MadeFor    string
-	CreatedAt  time.Time
+	ID          lanes.ID
+	Queue       string
+	Type        string
+	Tags        string
+	CappedUser  string
+	RequestedBy string
+	CreatedAt   time.Time
 }
 
 type laneName struct{ queue, jobType, tags, user string }
@@ -200,7 +200,7 @@ func (m *Mover) drawLanes(ctx context.Context, tx pgx.Tx, old []laneRow, drawn m
 	users, makers, made := make([]string, len(old)), make([]string, len(old)), make([]time.Time, len(old))
 	for i := range old {
 		queues[i], types[i], tags[i] = old[i].Queue, old[i].Type, old[i].Tags
-		users[i], makers[i], made[i] = old[i].CappedUser, old[i].MadeFor, old[i].CreatedAt
+		users[i], makers[i], made[i] = old[i].CappedUser, old[i].RequestedBy, old[i].CreatedAt
 	}
 	rows, err := tx.Query(ctx, drawLanesSQL, store.Args{
 		"tenant_id": m.tenant, "queues": queues, "types": types, "tags": tags, "users": users, "makers": makers, "made": made,

@@ -30,11 +30,7 @@ func NewRecorder(store *cell.Cell, lost prometheus.Counter) *Recorder {
 }
 
 // Record counts events.
-func (r *Recorder) Record(events []stats.Event) {
-	if len(events) > 0 {
-		r.jobs.Record(events...)
-	}
-}
+func (r *Recorder) Record(events []stats.Event) { r.jobs.Record(events...) }
 
 // Append appends what was counted since the last time; appended says that there was something. Counts that were
 // not appended for certain are kept for the next time; where the outcome is unknown they are dropped, so that none is

@@ -6,8 +6,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/netresearch/go-cron"
+
+	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // searchYears is how far the parser looks for a tick: two leap days may be eight years apart.
@@ -154,4 +157,37 @@ func digits(text string) (int, bool) {
 	}
 	n, err := strconv.Atoi(text)
 	return n, err == nil
+}
+
+// wallClock has a tick whenever the clock on a zone's wall matches, see zone.go.
+type wallClock struct {
+	spec *cron.SpecSchedule
+	zone *time.Location
+}
+
+func (w wallClock) after(at time.Time) (time.Time, bool) {
+	for wall := w.spec.Next(onWall(at, w.zone)); !wall.IsZero(); wall = w.spec.Next(wall) {
+		if tick := atWall(wall, w.zone); tick.After(at) {
+			return tick, true
+		}
+	}
+	return time.Time{}, false
+}
+
+func (w wallClock) backwards(at time.Time, yield func(time.Time) bool) {
+	var last time.Time
+	// Prev is strictly before, in whole seconds.
+	for wall := w.spec.Prev(onWall(at, w.zone).Truncate(time.Second).Add(time.Second)); !wall.IsZero(); wall = w.spec.Prev(wall) {
+		tick := atWall(wall, w.zone)
+		if tick.After(at) || tick.Equal(last) { // several walls of a gap have one instant
+			continue
+		}
+		if last = tick; !yield(tick) {
+			return
+		}
+	}
+}
+
+func invalid(field, format string, args ...any) *problem.Problem {
+	return problem.Invalid(problem.FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
 }

@@ -1,14 +1,10 @@
 package schedule
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/netresearch/go-cron"
-
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // Timing says when the ticks of a schedule are. It has no state and no clock.
@@ -120,37 +116,4 @@ func (i interval) backwards(at time.Time, yield func(time.Time) bool) {
 	for tick := at.Add(-(at.Sub(i.anchor) % i.every)); !tick.Before(i.anchor) && yield(tick); {
 		tick = tick.Add(-i.every)
 	}
-}
-
-// wallClock has a tick whenever the clock on a zone's wall matches, see zone.go.
-type wallClock struct {
-	spec *cron.SpecSchedule
-	zone *time.Location
-}
-
-func (w wallClock) after(at time.Time) (time.Time, bool) {
-	for wall := w.spec.Next(onWall(at, w.zone)); !wall.IsZero(); wall = w.spec.Next(wall) {
-		if tick := atWall(wall, w.zone); tick.After(at) {
-			return tick, true
-		}
-	}
-	return time.Time{}, false
-}
-
-func (w wallClock) backwards(at time.Time, yield func(time.Time) bool) {
-	var last time.Time
-	// Prev is strictly before, in whole seconds.
-	for wall := w.spec.Prev(onWall(at, w.zone).Truncate(time.Second).Add(time.Second)); !wall.IsZero(); wall = w.spec.Prev(wall) {
-		tick := atWall(wall, w.zone)
-		if tick.After(at) || tick.Equal(last) { // several walls of a gap have one instant
-			continue
-		}
-		if last = tick; !yield(tick) {
-			return
-		}
-	}
-}
-
-func invalid(field, format string, args ...any) *problem.Problem {
-	return problem.Invalid(problem.FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
 }

@@ -384,3 +384,25 @@ func TestCancelRequestedWinsOverAllButComplete(t *testing.T) {
 		})
 	}
 }
+
+// A snooze that says why is shown with the job, and is no failed attempt.
+func TestSnoozeWithAReason(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Submit(f.Job())
+	claimed := f.ClaimOne()
+	ended := f.End(jobs.Ending{
+		Lease: claimed.Lease(), Kind: api.KindSnooze, Delay: time.Minute, Error: &api.JobError{Type: "no_handler", Message: "no handler for greeet"},
+	})
+	if ended.Err != nil {
+		t.Fatal(ended.Err)
+	}
+	got, err := f.Store.JobReads.Get(t.Context(), f.Tenant, "", claimed.ID)
+	if err != nil || got.LastError == nil || got.LastError.Type != "no_handler" || got.Attempt != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	attempts, err := f.Store.JobReads.Attempts(t.Context(), f.Tenant, "", claimed.ID, 0, 10)
+	if err != nil || len(attempts) != 0 {
+		t.Errorf("%+v, %v", attempts, err)
+	}
+}
