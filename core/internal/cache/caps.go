@@ -123,7 +123,7 @@ func (m *Memory) LimitLane(claim *claim.Lane, lane lanes.Lane, settings queues.S
 		key := tenant.QueueKey{Tenant: lane.Tenant, Name: caps.TypeName(lane.Queue, lane.Type)}
 		claim.Rates = append(claim.Rates, caps.Rate{QueueKey: key, PerSecond: *rate})
 	}
-	if lane.User == "" && m.Limits.MayCapUsers(lane.Tenant) {
+	if lane.User == "" && m.Limits.mayCapUsers(lane.Tenant) {
 		claim.IsMisrouted = func(user string) bool { return m.Limits.For(lane.Tenant, user).UserMaxRunning != nil }
 	}
 }

@@ -26,7 +26,7 @@ type Memory struct {
 
 // New makes an empty one. maxRunning caps the leases of the whole installation; 0 for no cap.
 func New(store *cell.Cell, maxRunning int64) *Memory {
-	m := &Memory{store: store, Lanes: NewLanes(store), Limits: NewLimits(store)}
+	m := &Memory{store: store, Lanes: NewLanes(store), Limits: newLimits(store)}
 	m.Maker = newLaneMaker(m.Lanes, store)
 	if maxRunning > 0 {
 		m.maxRunning = &maxRunning

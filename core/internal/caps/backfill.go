@@ -114,7 +114,7 @@ func (t *Tally) EnsureRows(ctx context.Context, tx pgx.Tx) error {
 		return nil
 	}
 	slices.SortFunc(fresh, CountKey.compare)
-	_, err := tx.Exec(ctx, ensureRowsSQL, CountArgs(fresh))
+	_, err := tx.Exec(ctx, ensureRowsSQL, countArgs(fresh))
 	return err
 }
 

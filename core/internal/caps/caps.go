@@ -46,8 +46,8 @@ func (c Counter) String() string {
 	return names[c]
 }
 
-// Bits lists the single counters in c.
-func (c Counter) Bits() []int16 {
+// bits lists the single counters in c.
+func (c Counter) bits() []int16 {
 	var bits []int16
 	for bit := ActiveTenant; bit <= lastCounter; bit <<= 1 {
 		if c&bit != 0 {

@@ -27,7 +27,7 @@ var ErrCheckTime = errors.New("caps: the count has too many jobs to be checked i
 // by an index for the kind of count.
 const checkSQL = `
 SELECT stored.used, stored.settled, found.counted, found.uncounted
-FROM (` + ReadUsageSQL + `) AS stored CROSS JOIN (
+FROM (` + readUsageSQL + `) AS stored CROSS JOIN (
   SELECT count(*) FILTER (WHERE counted & @counter::smallint <> 0) AS counted,
          count(*) FILTER (WHERE counted & @counter::smallint = 0)  AS uncounted
   FROM jobs WHERE `
@@ -49,7 +49,7 @@ func jobsOf(counter Counter) string {
 
 // checkArgs are the arguments of checkSQL with the condition of the counter.
 func checkArgs(key CountKey) store.Args {
-	args := CountArgs([]CountKey{key})
+	args := countArgs([]CountKey{key})
 	args["counter"] = int16(key.Counter)
 	if key.Counter != RunningAll {
 		args["tenant_id"] = key.Tenant

@@ -87,9 +87,9 @@ const foldableSQL = `
         ORDER BY c.xid
         FETCH FIRST ` + maxFold + ` ROWS WITH TIES) AS o`
 
-// ReadUsageSQL reads counts in one snapshot: log, credits and the values of the next row must be
+// readUsageSQL reads counts in one snapshot: log, credits and the values of the next row must be
 // consistent.
-const ReadUsageSQL = `
+const readUsageSQL = `
 SELECT k.place::integer - 1                                       AS place,
        COALESCE(log.seq, 0)                                       AS seq,
        sums.used, next.count, next.bound::text AS bound,
@@ -147,8 +147,8 @@ type logRow struct {
 	Seen         *string
 }
 
-// CountArgs are the arguments @tenants, @counters and @names of a statement.
-func CountArgs(keys []CountKey) store.Args {
+// countArgs are the arguments @tenants, @counters and @names of a statement.
+func countArgs(keys []CountKey) store.Args {
 	tenants, counters, names := make([]uuid.UUID, len(keys)), make([]int16, len(keys)), make([]string, len(keys))
 	for i, key := range keys {
 		tenants[i], counters[i], names[i] = key.Tenant, int16(key.Counter), key.Name
@@ -156,8 +156,8 @@ func CountArgs(keys []CountKey) store.Args {
 	return store.Args{"tenants": tenants, "counters": counters, "names": names}
 }
 
-// CollectUsage makes a tally of the rows of ReadUsageSQL.
-func CollectUsage(keys []CountKey, rows pgx.Rows) (*Tally, error) {
+// collectUsage makes a tally of the rows of readUsageSQL.
+func collectUsage(keys []CountKey, rows pgx.Rows) (*Tally, error) {
 	read := &Tally{Counts: make(map[CountKey]*count, len(keys))}
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[usageRow])
 	if err != nil {
@@ -174,8 +174,8 @@ func CollectUsage(keys []CountKey, rows pgx.Rows) (*Tally, error) {
 
 // QueueRead reads counts as part of a batch: the tally has them once that has run.
 func QueueRead(batch *pgx.Batch, tally *Tally, keys []CountKey) {
-	batch.Queue(ReadUsageSQL, CountArgs(keys)).Query(func(rows pgx.Rows) error {
-		read, err := CollectUsage(keys, rows)
+	batch.Queue(readUsageSQL, countArgs(keys)).Query(func(rows pgx.Rows) error {
+		read, err := collectUsage(keys, rows)
 		if err == nil {
 			*tally = *read
 		}
@@ -185,11 +185,11 @@ func QueueRead(batch *pgx.Batch, tally *Tally, keys []CountKey) {
 
 // ReadUsage reads counts without a lock: they are exact only at this moment.
 func ReadUsage(ctx context.Context, db store.Querier, keys []CountKey) (*Tally, error) {
-	rows, err := db.Query(ctx, ReadUsageSQL, CountArgs(keys))
+	rows, err := db.Query(ctx, readUsageSQL, countArgs(keys))
 	if err != nil {
 		return nil, err
 	}
-	return CollectUsage(keys, rows)
+	return collectUsage(keys, rows)
 }
 
 // appendUsageSQL appends one row to the log of each count.
@@ -250,7 +250,7 @@ func (t *Tally) append(batch *pgx.Batch, sql string, keys []CountKey) {
 			youngs[i], seens[i] = next.Young, next.Seen
 		}
 	}
-	args := CountArgs(keys)
+	args := countArgs(keys)
 	if args["seqs"], args["counts"] = seqs, counts; sql == appendUsageSQL {
 		args["bounds"], args["youngs"], args["seens"] = bounds, youngs, seens
 	}
@@ -318,7 +318,7 @@ func (c Credits) Append(batch *pgx.Batch) {
 	for i, key := range keys {
 		ns[i] = c[key]
 	}
-	args := CountArgs(keys)
+	args := countArgs(keys)
 	args["ns"] = ns
 	batch.Queue(appendLeavingSQL, args)
 }

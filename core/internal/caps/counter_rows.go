@@ -9,8 +9,8 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
-// UnsettleSQL makes counts that have got a cap unsettled, and restarts their backfill.
-const UnsettleSQL = `
+// unsettleSQL makes counts that have got a cap unsettled, and restarts their backfill.
+const unsettleSQL = `
 UPDATE usage_counts
 SET settled = false, opened_at = statement_timestamp(), due_at = statement_timestamp(),
     backfill_start = NULL, backfill_after = NULL, backfill_missed = false
@@ -80,7 +80,7 @@ func (s *Counts) DropCounts(ctx context.Context, keys []CountKey) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	if err := store.Exec(ctx, s.Store, dropCountsSQL, CountArgs(keys)); err != nil {
+	if err := store.Exec(ctx, s.Store, dropCountsSQL, countArgs(keys)); err != nil {
 		return fmt.Errorf("caps: drop counts: %w", err)
 	}
 	return nil

@@ -52,7 +52,7 @@ func ChangeLimitsIn[T any](
 	if counters == 0 {
 		return changed, nil
 	}
-	scope["counters"] = counters.Bits()
-	_, err = tx.Exec(ctx, UnsettleSQL, scope)
+	scope["counters"] = counters.bits()
+	_, err = tx.Exec(ctx, unsettleSQL, scope)
 	return changed, err
 }

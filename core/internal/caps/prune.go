@@ -125,7 +125,7 @@ func (s *Counts) prune(ctx context.Context, logged []loggedCount) (pruned int64,
 	}
 	whole = true
 	err = s.InTx(ctx, func(tx pgx.Tx) error {
-		log, credits := CountArgs(keys), CountArgs(keys)
+		log, credits := countArgs(keys), countArgs(keys)
 		log["seqs"], log["most"], credits["bounds"], credits["most"] = seqs, pruneRows, bounds, pruneRows
 		for sql, args := range map[string]store.Args{pruneLogSQL: log, pruneCreditsSQL: credits} {
 			tag, err := tx.Exec(ctx, sql, args)
@@ -206,7 +206,7 @@ func (s *Counts) foldOrDeleteLocked(ctx context.Context, owner tenant.ID, class 
 		if len(gone) > 0 {
 			slices.SortFunc(gone, CountKey.compare)
 			for _, sql := range []string{forgetLogSQL, forgetCreditsSQL, dropCountsSQL} {
-				batch.Queue(sql, CountArgs(gone))
+				batch.Queue(sql, countArgs(gone))
 			}
 		}
 		return tx.SendBatch(ctx, batch).Close()

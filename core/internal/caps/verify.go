@@ -32,7 +32,7 @@ WITH newest AS (
   FROM usage_log ORDER BY tenant_id, counter, name, seq DESC
 ), stored AS (
   SELECT n.tenant_id, n.counter, n.name, n.count + COALESCE(credits.every, 0) AS n,
-         -- as ReadUsageSQL reads it, by the mark
+         -- as readUsageSQL reads it, by the mark
          n.count + n.young + COALESCE(credits.unseen, 0) AS marked
   FROM newest n CROSS JOIN LATERAL (
     SELECT sum(c.n) AS every, sum(c.n) FILTER (WHERE pg_visible_in_snapshot(c.xid, n.seen) IS NOT TRUE) AS unseen

@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -204,23 +202,4 @@ func pickArgs(shares []Share, most int, without []string) store.Args {
 	args["share_firsts"], args["share_lasts"], args["share_mosts"] = firsts, lasts, mosts
 	args["max"], args["without"] = most, store.EmptyIfNil(without)
 	return args
-}
-
-// readyLanesSQL finds the lanes with a job that can be claimed: one probe of the ready index for
-// each.
-const readyLanesSQL = `
-SELECT lane.id
-FROM unnest(@lanes::bigint[]) AS lane(id)
-WHERE EXISTS (SELECT FROM jobs j WHERE j.state = 'queued' AND j.lane_id = lane.id)`
-
-// ReadyLanes gives the lanes, of any tenants, with a claimable job.
-func (s *Claimer) ReadyLanes(ctx context.Context, asked []lanes.ID) ([]lanes.ID, error) {
-	if len(asked) == 0 {
-		return nil, nil
-	}
-	ready, err := store.Query(ctx, s.Store, pgx.RowTo[lanes.ID], readyLanesSQL, store.Args{"lanes": asked})
-	if err != nil {
-		return nil, fmt.Errorf("claim: ready lanes: %w", store.NotApplied(err))
-	}
-	return ready, nil
 }

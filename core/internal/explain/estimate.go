@@ -85,7 +85,7 @@ func (e *Explainer) queueDrain(settings *queues.Settings, ahead int64) (perSecon
 	if estimate := turn.Estimate(); estimate != nil && !e.cached.HeldBack(settings) {
 		waitMS = &estimate.StartsInMS
 	}
-	return new(Rounded(rate)), waitMS
+	return new(rounded(rate)), waitMS
 }
 
 const (

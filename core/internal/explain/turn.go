@@ -22,11 +22,11 @@ func (t *Turn) Estimate() *api.Estimate {
 	if !t.Known || t.PerSecond <= 0 || t.Ahead > api.MaxCountedAhead {
 		return nil
 	}
-	return &api.Estimate{StartsInMS: t.startsInMS(), DrainPerSecond: Rounded(t.PerSecond)}
+	return &api.Estimate{StartsInMS: t.startsInMS(), DrainPerSecond: rounded(t.PerSecond)}
 }
 
-// AtLeastMS is how long the job is likely to wait at least; 0 where that is not known.
-func (t *Turn) AtLeastMS() int64 {
+// atLeastMS is how long the job is likely to wait at least; 0 where that is not known.
+func (t *Turn) atLeastMS() int64 {
 	if !t.Known || t.PerSecond <= 0 {
 		return 0
 	}
@@ -42,8 +42,8 @@ func (t *Turn) startsInMS() int64 {
 	return int64(math.Min(math.Ceil(1000*n/t.PerSecond), most))
 }
 
-// Rounded is a rate with three digits.
-func Rounded(perSecond float64) float64 {
+// rounded is a rate with three digits.
+func rounded(perSecond float64) float64 {
 	if perSecond <= 0 {
 		return 0
 	}

@@ -16,7 +16,7 @@ const (
 
 // WouldWait is the refusal of a job that may wait for so long; nil for none.
 func (t *Turn) WouldWait(mostMS int64) *problem.Problem {
-	likely := t.AtLeastMS()
+	likely := t.atLeastMS()
 	if likely <= mostMS {
 		return nil
 	}
@@ -25,7 +25,7 @@ func (t *Turn) WouldWait(mostMS int64) *problem.Problem {
 	retry += rand.N(retry/10 + 1) //nolint:gosec // spreads load, guards nothing
 	refusal := problem.New(problem.WouldWait, fmt.Sprintf(
 		"The job's turn is likely to come in %d ms, and it may wait for %d: %d jobs are likely to start before it, %v in a second. Nothing was stored.",
-		likely, mostMS, t.Ahead, Rounded(t.PerSecond)))
+		likely, mostMS, t.Ahead, rounded(t.PerSecond)))
 	refusal.Policies = append(refusal.Policies, problem.Policy{Name: "wait", Limit: mostMS, Current: likely, RetryAfterMS: new(retry.Milliseconds())})
 	return refusal.WithRetryAfter(retry)
 }

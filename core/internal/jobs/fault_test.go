@@ -17,9 +17,9 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
-	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -64,7 +64,7 @@ func TestACutOffStatement(t *testing.T) {
 		t.Errorf("a read: %v", err)
 	}
 	err = f.cutOff(func(ctx context.Context) error {
-		_, err := f.Store.Claims.ReadyLanes(ctx, []lanes.ID{f.Lane.ID})
+		_, err := f.Store.Claims.Scan(ctx, claim.ReadyList{}, 1)
 		return err
 	})
 	if !errors.Is(err, store.ErrUnavailable) {
@@ -85,7 +85,7 @@ func TestNoConnectionIsADefiniteRefusal(t *testing.T) {
 	busy := make(chan struct{})
 	go func() {
 		defer close(busy)
-		_, _ = small.Claims.ReadyLanes(background(t), []lanes.ID{1}) // holds the only connection
+		_, _ = small.Claims.Scan(background(t), claim.ReadyList{}, 1) // holds the only connection
 	}()
 	celltest.Eventually(t, "the connection to be taken", func() bool {
 		return f.CountOf(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1

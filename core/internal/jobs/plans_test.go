@@ -303,8 +303,6 @@ func hotPath(f *fixture, store *cell.Cell) {
 	must(err)
 	_, err = store.Claims.Scan(ctx, claim.ReadyList{}, 500)
 	must(err)
-	_, err = store.Claims.ReadyLanes(ctx, []lanes.ID{known[0].ID, known[1].ID})
-	must(err)
 
 	must(store.Queues.Put(ctx, known[0].Tenant, known[0].Queue, api.QueueRequest{}))
 	counted, err := store.Queues.List(ctx, known[0].Tenant, queues.Page{Size: 50})

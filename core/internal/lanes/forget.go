@@ -15,17 +15,17 @@ import (
 // How a lane is deleted. No statement that stores a job reads its lane: a core takes it from its
 // cache. So a lane is first retired, then deleted.
 //
-//	in use ──unused for IdleTime, no jobs──▶ retired ──LaneRetired later, no jobs──▶ deleted
+//	in use ──unused for IdleTime, no jobs──▶ retired ──RetiredTime later, no jobs──▶ deleted
 //	   ▲                                        │
 //	   └────── a job needs it (Ensure) ─────────┘
 //
 // A core uses a cached lane for a minute after it last read the table, and reads it every 2 s: no
-// job is stored in a lane that was retired LaneRetired ago. Jobs that are stored nevertheless, by a
+// job is stored in a lane that was retired RetiredTime ago. Jobs that are stored nevertheless, by a
 // process that stalled for that long, or are redriven into a deleted lane, are found by OrphanLanes
 // and moved.
 const (
 	IdleTime    = time.Hour
-	LaneRetired = 10 * time.Minute
+	RetiredTime = 10 * time.Minute
 )
 
 // busyLanes are those of the picked lanes that have jobs. Running jobs have no index by lane; they
@@ -92,7 +92,7 @@ SELECT (SELECT count(*) FROM picked) AS seen, (SELECT count(*) FROM deleted) AS 
 // Their ids are never used again.
 func (s *Lanes) Delete(ctx context.Context, most int) (seen, deleted int, err error) {
 	type counts struct{ Seen, Deleted int }
-	done, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[counts], deleteLanesSQL, store.Args{"retired": LaneRetired, "most": most})
+	done, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[counts], deleteLanesSQL, store.Args{"retired": RetiredTime, "most": most})
 	if err != nil {
 		return 0, 0, fmt.Errorf("lanes: delete lanes: %w", err)
 	}

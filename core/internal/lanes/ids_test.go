@@ -34,7 +34,7 @@ func TestRetiredLanesAreBounded(t *testing.T) {
 	if got := refusedLanes(f.ask("", in("gone")[:5]...)); len(got) != 0 {
 		t.Errorf("the retired lanes themselves: %v", got)
 	}
-	f.Exec(`UPDATE lanes SET retired_at = statement_timestamp() - $1::interval WHERE retired_at IS NOT NULL`, 2*lanes.LaneRetired)
+	f.Exec(`UPDATE lanes SET retired_at = statement_timestamp() - $1::interval WHERE retired_at IS NOT NULL`, 2*lanes.RetiredTime)
 	if _, deleted, err := f.Store.Lanes.Delete(t.Context(), 1000); err != nil || deleted != most-5 {
 		t.Errorf("%d lanes are deleted (%v)", deleted, err)
 	}

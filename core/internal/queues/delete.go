@@ -22,15 +22,15 @@ import (
 // lanes and settings that it has cached: a job may be stored while its queue is deleted, and shortly after.
 //
 //   - The row is replaced by one of the same name with default settings, marked as deleted. Cores read it as
-//     any change, and forget the settings. It is kept for DeletedKept.
+//     any change, and forget the settings. It is kept for deletedKept.
 //   - The lanes are retired, and deleted later (see lanes.IdleTime): a job that is stored in one of them meanwhile
 //     is claimed as any other.
 //   - A queue is there again as soon as a job asks for a lane of it, or its settings are changed. Where a job
 //     asked for nothing, because its lane was cached, SettleDeleted finds it.
 
-// DeletedKept is how long the row of a deleted queue is kept: longer than any core goes on with the
+// deletedKept is how long the row of a deleted queue is kept: longer than any core goes on with the
 // lanes that it has cached.
-const DeletedKept = time.Hour
+const deletedKept = time.Hour
 
 const (
 	retireQueueSQL = `
@@ -168,7 +168,7 @@ func (q *SettledDeleted) Next() DeletedPlace {
 // SettleDeleted looks at no more than most deleted queues, of any tenants, after a place.
 func (s *Queues) SettleDeleted(ctx context.Context, after DeletedPlace, most int) (SettledDeleted, error) {
 	done, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[SettledDeleted], settleQueuesSQL,
-		store.Args{"after": after.at, "tenant_id": after.tenant, "name": after.name, "most": most, "kept": DeletedKept})
+		store.Args{"after": after.at, "tenant_id": after.tenant, "name": after.name, "most": most, "kept": deletedKept})
 	if err != nil {
 		return SettledDeleted{}, fmt.Errorf("queues: deleted queues: %w", err)
 	}

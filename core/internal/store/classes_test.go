@@ -12,9 +12,9 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
-	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -58,7 +58,7 @@ func TestListsLeaveConnectionsToOthers(t *testing.T) {
 				t.Errorf("another outcome: %v", ended.Err)
 			}
 			if conns > 2 { // of two one is for heartbeats and outcomes
-				if _, err := store.Claims.ReadyLanes(ctx, []lanes.ID{f.Lane.ID}); err != nil {
+				if _, err := store.Claims.Scan(ctx, claim.ReadyList{}, 1); err != nil {
 					t.Errorf("a claim: %v", err)
 				}
 				if _, err := store.Submits.Submit(ctx, []submit.Submission{{Tenant: f.Tenant, Jobs: f.Jobs(1)}}); err != nil {

@@ -12,8 +12,8 @@ import (
 
 // How long an Idempotency-Key is retained at least, and how long after the end of its job.
 const (
-	KeyAge      = 24 * time.Hour
-	KeyAfterEnd = time.Hour
+	keyAge      = 24 * time.Hour
+	keyAfterEnd = time.Hour
 )
 
 // forgetKeysSQL reads the next keys by age, and deletes those whose jobs are neither live nor just
@@ -47,7 +47,7 @@ type ForgottenKeys struct {
 // those past their retention.
 func (s *Submitter) ForgetKeys(ctx context.Context, after time.Time, batch int) (ForgottenKeys, error) {
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[ForgottenKeys], forgetKeysSQL, store.Args{
-		"after": after, "age": KeyAge, "after_end": KeyAfterEnd, "batch": batch,
+		"after": after, "age": keyAge, "after_end": keyAfterEnd, "batch": batch,
 	})
 	if err != nil {
 		return ForgottenKeys{}, fmt.Errorf("submit: forget keys: %w", err)

@@ -55,7 +55,7 @@ func capsAddedByPatch(id tenant.ID, patch api.TenantPatch) caps.AddedCaps {
 			return 0, err
 		}
 		var before, after api.Overrides
-		_ = json.Unmarshal(raw, &before) // written by PatchTenant alone
+		_ = json.Unmarshal(raw, &before) // written by Patch alone
 		next := plan
 		if after = before; patch.Overrides != nil {
 			after = *patch.Overrides

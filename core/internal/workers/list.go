@@ -48,8 +48,8 @@ func (s *Workers) List(ctx context.Context, owner tenant.ID, after string, size 
 // Times since the last heartbeat.
 const (
 	StaleAfter  = 30 * time.Second
-	DeadAfter   = 120 * time.Second
-	ForgetAfter = 24 * time.Hour
+	deadAfter   = 120 * time.Second
+	forgetAfter = 24 * time.Hour
 )
 
 // A worker turns stale, then dead, by PostgreSQL's clock. Dead ones stay visible for a day. It reads all
@@ -81,7 +81,7 @@ type Aged struct{ Stale, Dead, Forgotten int64 }
 // zero for now. A statement that itself ends an outage of StaleAfter or more makes no worker stale
 // or dead.
 func (s *Workers) Age(ctx context.Context, answered time.Time) (Aged, error) {
-	args := store.Args{"stale": StaleAfter, "dead": DeadAfter, "forget": ForgetAfter, "answered": nil}
+	args := store.Args{"stale": StaleAfter, "dead": deadAfter, "forget": forgetAfter, "answered": nil}
 	if !answered.IsZero() {
 		args["answered"] = answered
 	}

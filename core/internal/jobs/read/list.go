@@ -82,7 +82,7 @@ func (s *Reader) List(ctx context.Context, owner tenant.ID, filter api.JobFilter
 	if err != nil {
 		return page, err
 	}
-	return page, s.AddParents(ctx, filter.User, Pick(page.Items, linked, func(one *api.JobSummary) *api.JobSummary { return one }))
+	return page, s.AddParents(ctx, filter.User, pick(page.Items, linked, func(one *api.JobSummary) *api.JobSummary { return one }))
 }
 
 // mostListedParents bounds the parents of all jobs of a page: each is looked up.
@@ -131,8 +131,8 @@ func listArgs(owner tenant.ID, filter api.JobFilter) store.Args {
 	return args
 }
 
-// Pick finds the linked ones among the items of a page, for AddParents.
-func Pick[T any](items []T, linked []uuid.UUID, summary func(*T) *api.JobSummary) map[uuid.UUID]*api.JobSummary {
+// pick finds the linked ones among the items of a page, for AddParents.
+func pick[T any](items []T, linked []uuid.UUID, summary func(*T) *api.JobSummary) map[uuid.UUID]*api.JobSummary {
 	if len(linked) == 0 {
 		return nil
 	}
