@@ -102,8 +102,8 @@
 // # How long a lease lasts
 //
 // The local clock may be hours off. So the worker only uses a length: the lease_ms in the answers to the claim and to
-// each heartbeat, which the database has computed. It is measured by the local monotonic clock, from before the request
-// on. Heartbeats are sent at a third of the shortest length, and at least every 10 s.
+// each heartbeat, which the database has computed. It is measured by the local monotonic clock, from the answer to the
+// claim and from before each heartbeat. Heartbeats are sent at a third of the shortest length, and at least every 10 s.
 //
 // While heartbeats are answered only the server decides that a lease is lost. While
 // they are not, a lease counts as lost once its length has passed.

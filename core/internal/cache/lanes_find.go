@@ -10,7 +10,7 @@ import (
 
 const (
 	// laneTrust is how old a cached lane may be for a job to be stored in it: a retired lane is
-	// deleted lanes.LaneRetired later, not sooner.
+	// deleted lanes.RetiredTime later, not sooner.
 	laneTrust = time.Minute
 	// fullFor is how long a reached bound is cached.
 	fullFor = 5 * time.Second

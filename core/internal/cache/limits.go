@@ -27,8 +27,8 @@ type Limits struct {
 	full time.Time
 }
 
-// NewLimits makes an empty cache; Refresh fills it.
-func NewLimits(store *cell.Cell) *Limits {
+// newLimits makes an empty cache; Refresh fills it.
+func newLimits(store *cell.Cell) *Limits {
 	return &Limits{store: store, plans: map[string]api.Limits{}, tenants: map[tenant.ID]tenants.Limits{}, checking: map[tenant.ID]bool{}}
 }
 
@@ -135,8 +135,8 @@ func (l *Limits) SetWeights(demands []scheduler.Demand) {
 	}
 }
 
-// MayCapUsers says whether any user of the tenant can have a running cap.
-func (l *Limits) MayCapUsers(owner tenant.ID) bool {
+// mayCapUsers says whether any user of the tenant can have a running cap.
+func (l *Limits) mayCapUsers(owner tenant.ID) bool {
 	return l.any(owner, func(limits *api.Limits) bool { return limits.UserMaxRunning != nil })
 }
 

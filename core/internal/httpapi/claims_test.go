@@ -155,7 +155,7 @@ func TestACallerThatLeavesDuringTheStatement(t *testing.T) {
 func TestAPanicIsInternal(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	broken := &httpapi.Server{Logger: f.logger, Verifier: verifier(), Draining: f.draining.Load, Bodies: httpapi.NewBodies(1 << 30)} // no store, no dispatcher
+	broken := &httpapi.Server{Logger: f.logger, Verifier: verifier(), Draining: f.draining.Load, Bodies: httpapi.NewBodies(1 << 30)} // no store, no engine
 	handler := broken.Handler(prometheus.NewRegistry())
 	for _, path := range []string{api.HopClaim, api.HopGet} {
 		recorder := httptest.NewRecorder()

@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
-
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 )

@@ -168,7 +168,7 @@ func (s *Keys) Lookup(ctx context.Context, keyID string) (api.HopKey, error) {
 		key.Tenant, key.TenantName = row.TenantID.String(), store.OrElse(row.TenantName, "")
 		plan := tenants.PlanFrom(*row.Plan, row.Limits, row.VisibilityTimeoutMsMax)
 		key.Plan, key.Overrides = &plan, &api.Overrides{}
-		_ = json.Unmarshal(row.Overrides, key.Overrides) // written by PatchTenant alone
+		_ = json.Unmarshal(row.Overrides, key.Overrides) // written by tenants.Patch alone
 		key.TypesVersion = store.OrElse(row.TypesVersion, 0)
 	}
 	return key, nil

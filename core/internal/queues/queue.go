@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/forgequeue/forgequeue/core/internal/caps"
-	"github.com/forgequeue/forgequeue/core/internal/lanes"
-
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/caps"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"

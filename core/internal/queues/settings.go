@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/lanes"
-	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/shared/api"
-
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 const settingsColumns = `

@@ -22,7 +22,7 @@ const (
 	// maxJobs bounds one commit: the best of the measured sizes, and the first request in it does
 	// not wait long for the last.
 	maxJobs = 1000
-	// bytesPerJob is the payload or result size from which one job counts as more: a flush is then
+	// bytesPerJob is the payload size from which one job counts as more: a flush is then
 	// at most about 8 MB.
 	bytesPerJob = 8 << 10
 	// largeSubmission is the weight from which a submission is in the group of large ones: one of 8

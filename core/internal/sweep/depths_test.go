@@ -58,7 +58,7 @@ func TestDepths(t *testing.T) {
 	measure := func() {
 		t.Helper()
 		// as a core without a recent measurement: a measurement is relied on for a while
-		duty = sweep.New(f.store, f.dispatcher(f.wake).Engine, counted, quiet()).Depths(depths)
+		duty = sweep.New(f.store, f.newCore(f.wake).Engine, counted, quiet()).Depths(depths)
 		if _, err := duty.RunOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}

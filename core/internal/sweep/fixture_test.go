@@ -27,7 +27,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// fixture is a database with one lane, and what the duties say to the dispatcher.
+// fixture is a database with one lane, and what the duties tell other cores.
 type fixture struct {
 	testing.TB
 	url    string
@@ -54,12 +54,12 @@ func newFixture(t testing.TB) *fixture {
 		t.Fatal(err)
 	}
 	f.lane = made[0].Lane
-	f.d = f.dispatcher(f.wake)
+	f.d = f.newCore(f.wake)
 	return f
 }
 
-// dispatcher makes a core that publishes wake-ups to other cores, where they are seen.
-func (f *fixture) dispatcher(wake func([]jobs.Waiting)) *enginetest.Core {
+// newCore makes a core that publishes wake-ups to other cores, where they are seen.
+func (f *fixture) newCore(wake func([]jobs.Waiting)) *enginetest.Core {
 	return enginetest.NewCore(engine.Options{Store: f.store, Metrics: counted(), Logger: quiet(), Hints: publish.Hints{Ready: wake}})
 }
 

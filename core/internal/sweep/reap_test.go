@@ -67,7 +67,7 @@ func TestReapReleasesCapacity(t *testing.T) {
 		t.Fatal(err)
 	}
 	released := 0
-	f.d = f.dispatcher(func(lists []jobs.Waiting) {
+	f.d = f.newCore(func(lists []jobs.Waiting) {
 		for _, list := range lists {
 			if list.Priority == jobs.CapacityReleased {
 				released++
@@ -222,7 +222,7 @@ func TestReapStopsAmidAMassExpiry(t *testing.T) {
 	f.claimAndExpire(1500)
 	f.hurried()
 	ctx, cancel := context.WithCancel(t.Context())
-	r := reaper(sweep.New(f.store, f.dispatcher(func(lanes []jobs.Waiting) { f.wake(lanes); cancel() }).Engine, counted(), quiet()))
+	r := reaper(sweep.New(f.store, f.newCore(func(lanes []jobs.Waiting) { f.wake(lanes); cancel() }).Engine, counted(), quiet()))
 	if _, err := r.RunOnce(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("RunOnce = %v", err)
 	}

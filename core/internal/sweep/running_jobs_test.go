@@ -27,7 +27,7 @@ func (f *fixture) watch() *celltest.Statements {
 	}
 	f.Cleanup(opened.Close)
 	f.store = opened
-	f.d = f.dispatcher(f.wake)
+	f.d = f.newCore(f.wake)
 	return seen
 }
 

@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/caps"
-
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"

@@ -55,7 +55,7 @@ func (s *Tenants) tenantLimits(ctx context.Context, sql string, args store.Args)
 		var overrides []byte
 		err := row.Scan(&limits.Tenant, &limits.Plan, &limits.Weight, &overrides, &limits.UpdatedAt, &limits.Deleting,
 			&limits.TypesVersion, &limits.ChecksResults, &limits.Elsewhere)
-		_ = json.Unmarshal(overrides, &limits.Overrides) // written by PatchTenant alone
+		_ = json.Unmarshal(overrides, &limits.Overrides) // written by Patch alone
 		return limits, err
 	}
 	limits, err := store.Query(ctx, s.Store, scan, sql, args)

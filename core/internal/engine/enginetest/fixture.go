@@ -303,8 +303,7 @@ func (f *Fixture) Park(ctx context.Context, calls ...claims.Call) []<-chan Answe
 	return parked
 }
 
-// Database is the name of the fixture's database, and adminURL leads to another
-// one on the same server.
+// Database is the name of the fixture's database.
 func (f *Fixture) Database() string { return f.Direct.Config().Database }
 
 // AdminURL leads to another database on the server.

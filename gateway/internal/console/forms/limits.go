@@ -7,7 +7,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// limitFormLabels are the labels of limits in forms, by the API's names.
+// limitLabels are the labels of limits in forms, by the API's names.
 var limitLabels = map[string]string{
 	"requests_per_second":      "Requests a second",
 	"request_burst":            "Requests at once",
