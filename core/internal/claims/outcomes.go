@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -125,9 +126,11 @@ func (o *Outcomes) GiveBack(ctx context.Context, found []claim.Job) {
 func (o *Outcomes) Heartbeat(ctx context.Context, reports []jobs.Report) ([]api.LeaseStatus, error) {
 	statuses := make([]api.LeaseStatus, len(reports))
 	var shown []uuid.UUID
+	var failed error // the first; of other tenants, progress may be stored
 	for i, result := range o.beats.DoAll(ctx, reports) {
 		if result.Err != nil {
-			return nil, store.WaitError(result.Err)
+			failed = cmp.Or(failed, result.Err)
+			continue
 		}
 		statuses[i] = api.LeaseStatus{JobID: reports[i].Job.String(), Status: api.LeaseLost}
 		if beat := result.Value; beat != nil {
@@ -143,6 +146,9 @@ func (o *Outcomes) Heartbeat(ctx context.Context, reports []jobs.Report) ([]api.
 		}
 	}
 	o.publisher.Publish(ctx, publish.Changes{Reported: shown})
+	if failed != nil {
+		return nil, store.WaitError(failed)
+	}
 	return statuses, nil
 }
 
