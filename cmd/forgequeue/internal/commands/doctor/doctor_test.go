@@ -2,6 +2,8 @@ package doctor_test
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,6 +63,14 @@ func TestDoctorFindings(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A URL that redirects is a wrong one: no client follows.
+func TestDoctorFollowsNoRedirect(t *testing.T) {
+	f := commandtest.New(t)
+	redirecting := httptest.NewServer(http.RedirectHandler(f.Ready.Gateway+"/readyz", http.StatusMovedPermanently))
+	t.Cleanup(redirecting.Close)
+	f.With("FORGEQUEUE_URL", redirecting.URL).Want(3, []string{"fail", "gateway"}, "doctor")
 }
 
 func TestDoctorFindsALocalUp(t *testing.T) {

@@ -35,7 +35,11 @@ func examineGateway(ctx context.Context, a *cli.App, named cli.Profile, by strin
 	}
 	r.looked = true
 	seen := &dates{RoundTripper: http.DefaultTransport}
-	public, err := client.New(client.Options{URL: server, APIKey: noKey, HTTPClient: &http.Client{Transport: seen}})
+	public, err := client.New(client.Options{URL: server, APIKey: noKey, HTTPClient: &http.Client{
+		Transport: seen,
+		// As the client's own: a followed redirect would hide that the URL is not the gateway's.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}})
 	if err != nil {
 		r.unreached = true
 		r.add(diagnosis.LevelFail, "gateway", err.Error(), "correct "+by)
