@@ -1,15 +1,19 @@
 package sweep_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/claims"
+	"github.com/forgequeue/forgequeue/core/internal/engine/enginetest"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
+	"github.com/forgequeue/forgequeue/core/internal/watch"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -45,6 +49,47 @@ func TestACancelTravelsDownAChain(t *testing.T) {
 	}
 	if left := f.count(`SELECT count(*) FROM follow_ups`); left != 0 {
 		t.Errorf("%d follow-ups are left", left)
+	}
+}
+
+// A child that no longer waits wakes claims, and who waits for a cancelled one is told.
+func TestFollowUpsAreTold(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	parents := f.submit(2, 0)
+	f.submit(1, 0, after(parents[0]))
+	cancelled := f.submit(1, 0, after(parents[1]))[0]
+	if err := f.d.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	claimed, err := f.d.Claim(t.Context(), claims.Call{Owner: f.tenant, WorkerID: "w1", Queues: []string{"default"}, Max: 1})
+	if err != nil || len(claimed) != 1 || claimed[0].ID != parents[0] {
+		t.Fatal(claimed, err)
+	}
+	if ended := f.d.End(t.Context(), enginetest.Endings(claimed))[0]; ended.Err != nil {
+		t.Fatal(ended.Err)
+	}
+	if _, _, err := f.store.Jobs.Cancel(t.Context(), f.tenant, "", parents[1]); err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan api.Job, 1)
+	go func() {
+		got, err := f.d.WaitJob(t.Context(), watch.Call{Tenant: f.tenant, ID: cancelled, Wait: enginetest.Long, Ended: true})
+		if err != nil {
+			t.Error(err)
+		}
+		told <- got
+	}()
+	celltest.Eventually(t, "a watch", func() bool { return slices.Contains(f.d.Watches.Next(1<<20, 0), cancelled) })
+	before := f.wakeUps()
+	if _, err := f.duties().FollowUps().RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.wakeUps() - before; n != 1 {
+		t.Errorf("%d wake-ups, want 1", n)
+	}
+	if got := <-told; got.State != api.StateCancelled {
+		t.Errorf("who waits for the cancelled child got %s", got.State)
 	}
 }
 
