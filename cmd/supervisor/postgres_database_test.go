@@ -22,6 +22,7 @@ func TestEnsureDatabaseEndsWithItsContext(t *testing.T) {
 			_, _ = conn.Read(make([]byte, 512))
 		}
 		cancel()
+		<-t.Context().Done() // the client leaves, not the server
 	}()
 	p := &Postgres{sockets: sockets, user: "u"}
 	if err := p.ensureDatabase(ctx, "d"); !errors.Is(err, context.Canceled) {

@@ -2,9 +2,12 @@ package databasetest
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/jackc/pgx/v5"
 
@@ -92,8 +95,10 @@ func TestADatabaseComesBackAsNew(t *testing.T) {
 			if left.Ping(t.Context()) == nil {
 				t.Error("a session that was left goes on")
 			}
-			if dropped := execute(t.Context(), url, "SELECT 1") != nil; dropped != c.dropped {
-				t.Errorf("dropped: %v", dropped)
+			err := execute(t.Context(), url, "SELECT 1")
+			gone, is := errors.AsType[*pgconn.PgError](err)
+			if dropped := is && gone.Code == "3D000"; dropped != c.dropped || err != nil && !dropped {
+				t.Errorf("dropped: %v, %v", dropped, err)
 			}
 		})
 	}
@@ -145,5 +150,24 @@ func TestNothingStaysOnAGivenServer(t *testing.T) {
 		if err := execute(t.Context(), withDatabase(server, name), "SELECT 1"); err == nil {
 			t.Errorf("%s is still there", name)
 		}
+	}
+}
+
+// Sessions that end by themselves while a database is given back do not cost the database.
+func TestSessionsThatJustEnd(t *testing.T) {
+	t.Parallel()
+	template := things("just_end")
+	used := map[string]bool{}
+	for range 50 {
+		t.Run("use", func(t *testing.T) {
+			url := template.Lease(t)
+			used[url] = true
+			for range 4 {
+				connect(t, url) // closed just before the database is given back
+			}
+		})
+	}
+	if len(used) != 1 {
+		t.Errorf("%d databases, one after the other", len(used))
 	}
 }

@@ -105,17 +105,28 @@ func (o *origin) restore(ctx context.Context, conn *pgx.Conn) (restored bool, er
 	return true, o.restoreSequences(ctx, conn)
 }
 
-// endSessions ends the others of the database, and waits for their ends.
+// endSessions ends the others of the database, and waits for their ends. One that ends by itself meanwhile is no process
+// to pg_terminate_backend: it says false, as where the time is over, so the sessions are asked for again.
 func endSessions(ctx context.Context, conn *pgx.Conn) error {
 	const sql = `
-SELECT COALESCE(bool_and(pg_terminate_backend(pid, 60000)), true) FROM pg_stat_activity
+SELECT pid, pg_terminate_backend(pid, 60000) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'`
-	var ended bool
-	err := conn.QueryRow(ctx, sql).Scan(&ended)
-	if err == nil && !ended {
-		return fmt.Errorf("a session of %s has not ended within a minute", conn.Config().Database)
+	for range 10 {
+		rows, err := conn.Query(ctx, sql)
+		if err != nil {
+			return err
+		}
+		running := false
+		var pid int
+		var ended bool
+		if _, err := pgx.ForEachRow(rows, []any{&pid, &ended}, func() error {
+			running = running || !ended
+			return nil
+		}); err != nil || !running {
+			return err
+		}
 	}
-	return err
+	return fmt.Errorf("a session of %s does not end", conn.Config().Database)
 }
 
 type table struct {
