@@ -2,10 +2,13 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
 // Migrate brings the databases to this version's schema and creates the partitions of the next days.
@@ -119,25 +122,28 @@ func (e unfitError) Error() string { return string(e) }
 
 // openMigrated opens the store and refuses a schema or counts that this version cannot use.
 func openMigrated(ctx context.Context, options cell.Options) (*cell.Cell, error) {
-	store, err := cell.Open(ctx, options)
+	opened, err := cell.Open(ctx, options)
 	if err != nil {
 		return nil, err
 	}
-	pending, err := store.SchemaPending(ctx)
+	pending, err := opened.SchemaPending(ctx)
+	if errors.Is(err, store.ErrOtherSchema) {
+		err = unfitError("core: " + strings.TrimPrefix(store.ErrOtherSchema.Error(), "store: "))
+	}
 	if err == nil && pending > 0 {
 		err = unfitError(fmt.Sprintf("core: the database lacks %d migrations; run `core migrate` with the same DATABASE_URL first", pending))
 	}
 	foreign := false
 	if err == nil {
-		foreign, err = store.Counts.ForeignCounters(ctx)
+		foreign, err = opened.Counts.ForeignCounters(ctx)
 	}
 	if err == nil && foreign {
 		err = unfitError("core: the counts of caps were written by another server, as after the restore of a dump; " +
 			"run `core migrate` with the same DATABASE_URL first, which resets them")
 	}
 	if err != nil {
-		store.Close()
+		opened.Close()
 		return nil, err
 	}
-	return store, nil
+	return opened, nil
 }

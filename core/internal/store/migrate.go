@@ -36,8 +36,14 @@ func (s *Store) Migrate(ctx context.Context) ([]int64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: migrate: %w", err)
 	}
+	if err := s.checkSeal(ctx); err != nil {
+		return nil, fmt.Errorf("store: migrate: %w", err)
+	}
 	results, err := provider.Up(ctx)
 	if err != nil {
+		return nil, fmt.Errorf("store: migrate: %w", err)
+	}
+	if err := s.seal(ctx); err != nil {
 		return nil, fmt.Errorf("store: migrate: %w", err)
 	}
 	applied := make([]int64, 0, len(results))
@@ -50,7 +56,7 @@ func (s *Store) Migrate(ctx context.Context) ([]int64, error) {
 	return applied, nil
 }
 
-// SchemaPending gives how many migrations the database lacks. A newer database lacks none: a
+// SchemaPending returns how many migrations the database lacks, or ErrOtherSchema. A newer database lacks none: a
 // migration never breaks the binary that is running. It takes no lock, so that cores that start at
 // the same time, or during a `core migrate`, do not wait.
 func (s *Store) SchemaPending(ctx context.Context) (int, error) {
@@ -66,6 +72,9 @@ func (s *Store) SchemaPending(ctx context.Context) (int, error) {
 	statuses, err := provider.Status(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("store: schema: %w", err)
+	}
+	if err := s.checkSeal(ctx); err != nil {
+		return 0, err
 	}
 	pending := 0
 	for _, status := range statuses {

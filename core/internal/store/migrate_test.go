@@ -43,6 +43,27 @@ func TestMigrateTwiceAndAtOnce(t *testing.T) {
 	}
 }
 
+// A database whose tables another build of core created, with migrations of the same numbers, is refused by words.
+func TestASchemaOfAnotherBuildIsRefused(t *testing.T) {
+	t.Parallel()
+	url := celltest.EmptyURL(t)
+	db := celltest.OpenURL(t, url)
+	if _, err := db.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, comment := range []string{`'sha256:00'`, `NULL`} {
+		if _, err := celltest.Connect(t, url).Exec(t.Context(), `COMMENT ON TABLE goose_db_version IS `+comment); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Migrate(t.Context()); !errors.Is(err, store.ErrOtherSchema) {
+			t.Errorf("migrate with the comment %s: %v", comment, err)
+		}
+		if _, err := db.SchemaPending(t.Context()); !errors.Is(err, store.ErrOtherSchema) {
+			t.Errorf("open with the comment %s: %v", comment, err)
+		}
+	}
+}
+
 func TestPartitionsLieAhead(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
