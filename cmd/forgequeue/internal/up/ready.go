@@ -38,12 +38,18 @@ func waitReady(ctx context.Context, url string) error {
 	}
 }
 
+// readyClient follows no redirect: a gateway sends none, and another server's answer is not the gateway's.
+var readyClient = &http.Client{ //nolint:gochecknoglobals // as http.DefaultClient
+	Timeout:       readyTime,
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
 func isReady(ctx context.Context, url string) (bool, string) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", nil)
 	if err != nil {
 		return false, err.Error()
 	}
-	response, err := (&http.Client{Timeout: readyTime}).Do(request)
+	response, err := readyClient.Do(request)
 	if err != nil {
 		return false, err.Error()
 	}

@@ -112,3 +112,21 @@ func TestStoredKeysAreReplacedForTheSameTenant(t *testing.T) {
 		})
 	}
 }
+
+// A server that redirects is not the gateway, whatever the server behind it answers.
+func TestARedirectIsNotReady(t *testing.T) {
+	t.Parallel()
+	ready := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(api.Readiness{Checks: map[string]string{"core": "ok"}})
+	}))
+	defer ready.Close()
+	other := httptest.NewServer(http.RedirectHandler(ready.URL+"/readyz", http.StatusFound))
+	defer other.Close()
+	if ok, said := isReady(t.Context(), ready.URL); !ok {
+		t.Fatalf("a ready gateway is not ready: %s", said)
+	}
+	if ok, _ := isReady(t.Context(), other.URL); ok {
+		t.Error("a redirect counts as ready")
+	}
+}
