@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // binary is a program under test, built once for the test process.
@@ -136,10 +137,12 @@ func (b *binary) kept() (path string, release func(), err error) {
 		cache = os.TempDir()
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %t %d", clone, raced(), os.Getuid()))
-	folder := filepath.Join(cache, "forgequeue-e2e", fmt.Sprintf("%x", sum[:8]))
+	all := filepath.Join(cache, "forgequeue-e2e")
+	folder := filepath.Join(all, fmt.Sprintf("%x", sum[:8]))
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", nil, err
 	}
+	removeUnused(all, folder)
 	lock, err := os.OpenFile(filepath.Join(folder, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return "", nil, err
@@ -148,7 +151,26 @@ func (b *binary) kept() (path string, release func(), err error) {
 		_ = lock.Close()
 		return "", nil, err
 	}
+	if err := os.Chtimes(lock.Name(), time.Time{}, time.Now()); err != nil {
+		_ = lock.Close()
+		return "", nil, err
+	}
 	return filepath.Join(folder, b.name), func() { _ = lock.Close() }, nil
+}
+
+// removeUnused removes what was built for other clones and used by none of them for a day: each clone has a folder of
+// its own, and a machine that makes a new clone for each run would fill its disk.
+func removeUnused(all, own string) {
+	folders, _ := os.ReadDir(all)
+	for _, folder := range folders {
+		path := filepath.Join(all, folder.Name())
+		if path == own {
+			continue
+		}
+		if lock, err := os.Stat(filepath.Join(path, "lock")); err == nil && time.Since(lock.ModTime()) > 24*time.Hour {
+			_ = os.RemoveAll(path)
+		}
+	}
 }
 
 func duplicate(from, to string) error {
