@@ -101,9 +101,9 @@ func (f *fixture) back(name string, by time.Duration) {
 	f.Exec(`UPDATE schedules SET next_at = next_at - $2::interval, due_at = due_at - $2::interval, created_at = created_at - $2::interval,
 		starts_at = starts_at - $2::interval, refused_at = refused_at - $2::interval, paused_at = paused_at - $2::interval, last_at = last_at - $2::interval
 		WHERE name = $1`, name, by)
-	// runs of the past lie in the past of the past; the order of the update must not collide
+	// a run takes the key of the one before: the ORDER BY has all deleted before the first is inserted, whatever the order of the heap
 	f.Exec(`WITH gone AS (DELETE FROM schedule_runs WHERE name = $1 RETURNING *)
-		INSERT INTO schedule_runs SELECT tenant_id, name, at - $2::interval, job_id, skipped FROM gone`, name, by)
+		INSERT INTO schedule_runs SELECT tenant_id, name, at - $2::interval, job_id, skipped FROM gone ORDER BY at`, name, by)
 }
 
 // work works off what is due, until nothing is.
