@@ -9,6 +9,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
 )
 
 func newPlan(a *cli.App) *cobra.Command {
@@ -16,42 +17,19 @@ func newPlan(a *cli.App) *cobra.Command {
 		Use:   "plan",
 		Short: "Show and set plans: named sets of limits (operator)",
 	}
-	command.AddCommand(newPlanGet(a), newPlanList(a), newPlanSet(a))
+	command.AddCommand(
+		cli.Call(a.AsOperator, "get NAME", "Show a plan's limits", (*client.Client).GetPlan, describePlan),
+		cli.List(a.AsOperator, "list", "List the plans and the limits that each has", (*client.Client).ListPlans, plans),
+		newPlanSet(a),
+	)
 	return command
 }
 
-func newPlanGet(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use:   "get NAME",
-		Short: "Show a plan's limits",
-		Args:  cli.One(),
-		RunE: a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
-			plan, err := s.Client.GetPlan(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return s.Show(plan, func(t *cli.Table) { describePlan(t, plan) })
-		}),
+func plans(t *cli.Table, all []api.Plan) {
+	t.Head("NAME", cli.Long("LIMITS"))
+	for _, plan := range all {
+		t.Row(plan.Name, cli.OrNone(strings.Join(limitsOf(plan), " ")))
 	}
-}
-
-func newPlanList(a *cli.App) *cobra.Command {
-	var page cli.Paging
-	command := &cobra.Command{
-		Use:   "list",
-		Short: "List the plans and the limits that each has",
-		Args:  cobra.NoArgs,
-		RunE: a.AsOperator(func(ctx context.Context, s *cli.Session, _ []string) error {
-			return cli.ShowList(ctx, s, page, s.Client.ListPlans, func(t *cli.Table, all []api.Plan) {
-				t.Head("NAME", cli.Long("LIMITS"))
-				for _, plan := range all {
-					t.Row(plan.Name, cli.OrNone(strings.Join(limitsOf(plan), " ")))
-				}
-			})
-		}),
-	}
-	page.Flags(command)
-	return command
 }
 
 // limitsOf are the limits that a plan has.

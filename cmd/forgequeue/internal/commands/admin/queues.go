@@ -23,27 +23,15 @@ func newQueues(a *cli.App) *cobra.Command {
 		Short:   "List queues with their depths, set, pause, resume and delete them",
 		Args:    cobra.NoArgs,
 	}
-	list := newQueuesList(a)
+	list := cli.List(a.AsTenant, "list", "List queues with their depths and workers", (*client.Client).Queues, queues)
 	command.Flags().AddFlagSet(list.Flags()) // `queues` alone is the list
 	command.RunE = list.RunE
-	command.AddCommand(list, newQueuesGet(a), newQueuesSet(a), newQueuesDelete(a),
-		newQueueSwitch(a, "pause", "Stop the claims from a queue; what runs goes on", (*client.Client).PauseQueue),
-		newQueueSwitch(a, "resume", "Let a paused queue be claimed from again", (*client.Client).ResumeQueue),
-		newQueueSwitch(a, "probe", "Try the destination of a queue in push mode now, although its breaker is open", (*client.Client).ProbeQueue))
-	return command
-}
-
-func newQueuesList(a *cli.App) *cobra.Command {
-	var page cli.Paging
-	command := &cobra.Command{
-		Use:   "list",
-		Short: "List queues with their depths and workers",
-		Args:  cobra.NoArgs,
-		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
-			return cli.ShowList(ctx, s, page, s.Client.Queues, queues)
-		}),
-	}
-	page.Flags(command)
+	command.AddCommand(
+		list, newQueuesGet(a), newQueuesSet(a), newQueuesDelete(a),
+		cli.Call(a.AsTenant, "pause NAME", "Stop the claims from a queue; what runs goes on", (*client.Client).PauseQueue, cli.Row(queues)),
+		cli.Call(a.AsTenant, "resume NAME", "Let a paused queue be claimed from again", (*client.Client).ResumeQueue, cli.Row(queues)),
+		cli.Call(a.AsTenant, "probe NAME", "Try the destination of a queue in push mode now, although its breaker is open", (*client.Client).ProbeQueue, cli.Row(queues)),
+	)
 	return command
 }
 
@@ -184,19 +172,4 @@ func number[T int64 | float64](limit *T) string {
 		return "none"
 	}
 	return fmt.Sprint(*limit)
-}
-
-func newQueueSwitch(a *cli.App, use, short string, turn func(*client.Client, context.Context, string) (api.Queue, error)) *cobra.Command {
-	return &cobra.Command{
-		Use:   use + " NAME",
-		Short: short,
-		Args:  cli.One(),
-		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
-			q, err := turn(s.Client, ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return s.Show(q, func(t *cli.Table) { queues(t, []api.Queue{q}) })
-		}),
-	}
 }

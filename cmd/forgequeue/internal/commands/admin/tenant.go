@@ -12,6 +12,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
 )
 
 func newTenant(a *cli.App) *cobra.Command {
@@ -21,7 +22,12 @@ func newTenant(a *cli.App) *cobra.Command {
 		Short:   "Create, list, change and delete tenants (operator)",
 		Long:    "Make, list and change tenants. It needs the operator's key, in FORGEQUEUE_OPERATOR_KEY.",
 	}
-	command.AddCommand(newTenantCreate(a), newTenantList(a), newTenantGet(a), newTenantSet(a), newTenantDelete(a), newTenantStats(a))
+	command.AddCommand(
+		newTenantCreate(a),
+		cli.List(a.AsOperator, "list", "List tenants, newest first", (*client.Client).ListTenants, tenants),
+		cli.Call(a.AsOperator, "get ID", "Show a tenant, and the progress of its deletion", (*client.Client).GetTenant, describeTenant),
+		newTenantSet(a), newTenantDelete(a), newTenantStats(a),
+	)
 	return command
 }
 
@@ -47,35 +53,6 @@ func newTenantCreate(a *cli.App) *cobra.Command {
 		return s.Show(tenant, func(t *cli.Table) { tenants(t, []api.Tenant{tenant}) })
 	})
 	return command
-}
-
-func newTenantList(a *cli.App) *cobra.Command {
-	var page cli.Paging
-	command := &cobra.Command{
-		Use:   "list",
-		Short: "List tenants, newest first",
-		Args:  cobra.NoArgs,
-		RunE: a.AsOperator(func(ctx context.Context, s *cli.Session, _ []string) error {
-			return cli.ShowList(ctx, s, page, s.Client.ListTenants, tenants)
-		}),
-	}
-	page.Flags(command)
-	return command
-}
-
-func newTenantGet(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use:   "get ID",
-		Short: "Show a tenant, and the progress of its deletion",
-		Args:  cli.One(),
-		RunE: a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
-			tenant, err := s.Client.GetTenant(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return s.Show(tenant, func(t *cli.Table) { describeTenant(t, tenant) })
-		}),
-	}
 }
 
 func newTenantDelete(a *cli.App) *cobra.Command {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
 )
 
 func newWebhook(a *cli.App) *cobra.Command {
@@ -18,20 +19,19 @@ func newWebhook(a *cli.App) *cobra.Command {
 		Short:   "Webhooks, which call your URL when jobs and workflows end: set, list, get, test, rotate-secret, delete",
 		Args:    cobra.NoArgs,
 	}
-	list := newWebhookList(a)
+	list := cli.List(a.AsTenant, "list", "List webhooks with their deliveries and their last call", (*client.Client).Webhooks, webhooks)
 	command.Flags().AddFlagSet(list.Flags()) // `webhook` alone is the list
 	command.RunE = list.RunE
-	command.AddCommand(list, newWebhookSet(a), newWebhookGet(a), newWebhookTest(a), newWebhookProbe(a), newWebhookRotate(a), newWebhookDelete(a))
-	return command
-}
-
-func newWebhookList(a *cli.App) *cobra.Command {
-	var page cli.Paging
-	command := &cobra.Command{Use: "list", Short: "List webhooks with their deliveries and their last call", Args: cobra.NoArgs}
-	page.Flags(command)
-	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
-		return cli.ShowList(ctx, s, page, s.Client.Webhooks, webhooks)
-	})
+	command.AddCommand(
+		list, newWebhookSet(a),
+		cli.Call(a.AsTenant, "get NAME", "Show a webhook, its deliveries and its last call", (*client.Client).Webhook, describeWebhook),
+		cli.Call(a.AsTenant, "test NAME", "Send a test event, and show how the call ended", func(c *client.Client, ctx context.Context, name string) (api.JobSummary, error) {
+			return c.TestWebhook(ctx, name)
+		}, describeTest),
+		cli.Call(a.AsTenant, "probe NAME", "Try its URL now, although the breaker is open", (*client.Client).ProbeWebhook, describeWebhook),
+		newWebhookRotate(a),
+		cli.Delete(a.AsTenant, "delete NAME", "Delete a webhook with its waiting and failed deliveries", (*client.Client).DeleteWebhook),
+	)
 	return command
 }
 
@@ -82,18 +82,6 @@ func describeWebhook(t *cli.Table, one api.Webhook) {
 	t.Pair("last call", lastCall(one.Deliveries))
 	t.Pair("last call at", one.Deliveries.LastAt)
 	t.Pair("deliveries", "forgequeue jobs --queue "+one.Queue)
-}
-
-func newWebhookGet(a *cli.App) *cobra.Command {
-	command := &cobra.Command{Use: "get NAME", Short: "Show a webhook, its deliveries and its last call", Args: cli.One()}
-	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
-		one, err := s.Client.Webhook(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return s.Show(one, func(t *cli.Table) { describeWebhook(t, one) })
-	})
-	return command
 }
 
 // webhookFlags are a webhook's settings as flags.
@@ -170,32 +158,10 @@ func setWebhook(ctx context.Context, s *cli.Session, name string, f *webhookFlag
 	return s.Show(one, func(t *cli.Table) { describeWebhook(t, one) })
 }
 
-func newWebhookTest(a *cli.App) *cobra.Command {
-	command := &cobra.Command{Use: "test NAME", Short: "Send a test event, and show how the call ended", Args: cli.One()}
-	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
-		delivery, err := s.Client.TestWebhook(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return s.Show(delivery, func(t *cli.Table) {
-			t.Pair("delivery", delivery.ID)
-			t.Pair("state", delivery.State)
-			t.Pair("follow it", "forgequeue job watch "+delivery.ID)
-		})
-	})
-	return command
-}
-
-func newWebhookProbe(a *cli.App) *cobra.Command {
-	command := &cobra.Command{Use: "probe NAME", Short: "Try its URL now, although the breaker is open", Args: cli.One()}
-	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
-		one, err := s.Client.ProbeWebhook(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return s.Show(one, func(t *cli.Table) { describeWebhook(t, one) })
-	})
-	return command
+func describeTest(t *cli.Table, delivery api.JobSummary) {
+	t.Pair("delivery", delivery.ID)
+	t.Pair("state", delivery.State)
+	t.Pair("follow it", "forgequeue job watch "+delivery.ID)
 }
 
 func newWebhookRotate(a *cli.App) *cobra.Command {
@@ -209,18 +175,6 @@ func newWebhookRotate(a *cli.App) *cobra.Command {
 			return err
 		}
 		return s.Show(one, func(t *cli.Table) { describeWebhook(t, one) })
-	})
-	return command
-}
-
-func newWebhookDelete(a *cli.App) *cobra.Command {
-	command := &cobra.Command{Use: "delete NAME", Short: "Delete a webhook with its waiting and failed deliveries", Args: cli.One()}
-	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
-		if err := s.Client.DeleteWebhook(ctx, args[0]); err != nil {
-			return err
-		}
-		s.Note("deleted")
-		return nil
 	})
 	return command
 }

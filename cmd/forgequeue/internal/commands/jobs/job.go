@@ -104,22 +104,6 @@ heartbeat, and if it completes all the same, the job is completed. A repeat chan
 	}
 }
 
-func newJobAttempts(a *cli.App) *cobra.Command {
-	var page cli.Paging
-	command := &cobra.Command{
-		Use:   "attempts ID",
-		Short: "List a job's attempts and how each ended",
-		Args:  cli.One(),
-		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
-			return cli.ShowList(ctx, s, page, func(ctx context.Context, p client.PageRequest) (api.Page[api.Attempt], error) {
-				return s.Client.Attempts(ctx, args[0], p)
-			}, attempts)
-		}),
-	}
-	page.Flags(command)
-	return command
-}
-
 func attempts(t *cli.Table, all []api.Attempt) {
 	t.Head("ATTEMPT", cli.Least("EPOCH"), "ENDED AS", "STARTED", cli.Least("ENDED"), cli.Minor("WORKER"), cli.Long("ERROR"))
 	for _, one := range all {

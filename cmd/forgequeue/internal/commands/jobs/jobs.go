@@ -28,7 +28,11 @@ func newJobs(a *cli.App) *cobra.Command {
 	command.Flags().AddFlagSet(list.Flags()) // `jobs` alone is the list
 	command.RunE = list.RunE
 	completeStates(command)
-	command.AddCommand(list, newJobGet(a), newJobWatch(a), newJobWhy(a), newJobCancel(a), newJobAttempts(a), newJobParents(a), newJobRedrive(a), newJobRerun(a), newJobDelete(a))
+	command.AddCommand(
+		list, newJobGet(a), newJobWatch(a), newJobWhy(a), newJobCancel(a),
+		cli.ListOf(a.AsTenant, "attempts ID", "List a job's attempts and how each ended", (*client.Client).Attempts, attempts),
+		newJobParents(a), newJobRedrive(a), newJobRerun(a), newJobDelete(a),
+	)
 	return command
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
@@ -22,19 +23,14 @@ func newRedrives(a *cli.App) *cobra.Command {
 		Short: "Redrives and discards by filter: list, get, watch, cancel",
 		Args:  cobra.NoArgs,
 	}
-	list := newRedrivesList(a)
+	list := cli.List(a.AsTenant, "list", "List redrives and discards by filter, newest first", (*client.Client).Redrives, redrives)
 	command.RunE = list.RunE
-	command.AddCommand(list, newRedrivesGet(a), newRedrivesWatch(a), newRedrivesCancel(a))
-	return command
-}
-
-func newRedrivesList(a *cli.App) *cobra.Command {
-	var page cli.Paging
-	command := &cobra.Command{Use: "list", Short: "List redrives and discards by filter, newest first", Args: cobra.NoArgs}
-	page.Flags(command)
-	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
-		return cli.ShowList(ctx, s, page, s.Client.Redrives, redrives)
-	})
+	command.AddCommand(
+		list,
+		cli.Call(a.AsTenant, "get ID", "Show the progress of a redrive or a discard", (*client.Client).GetRedrive, oneRedrive),
+		newRedrivesWatch(a),
+		cli.Call(a.AsTenant, "cancel ID", "Cancel a redrive or a discard; processed jobs are not reverted", (*client.Client).CancelRedrive, oneRedrive),
+	)
 	return command
 }
 
@@ -45,18 +41,6 @@ func redrives(t *cli.Table, all []api.Redrive) {
 	}
 }
 
-func newRedrivesGet(a *cli.App) *cobra.Command {
-	command := &cobra.Command{Use: "get ID", Short: "Show the progress of a redrive or a discard", Args: cli.One()}
-	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
-		r, err := s.Client.GetRedrive(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return s.Show(r, func(t *cli.Table) { oneRedrive(t, r) })
-	})
-	return command
-}
-
 func newRedrivesWatch(a *cli.App) *cobra.Command {
 	command := &cobra.Command{Use: "watch ID", Short: "Wait until a redrive or a discard ends", Args: cli.One()}
 	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
@@ -65,18 +49,6 @@ func newRedrivesWatch(a *cli.App) *cobra.Command {
 			return err
 		}
 		return follow(ctx, s, r)
-	})
-	return command
-}
-
-func newRedrivesCancel(a *cli.App) *cobra.Command {
-	command := &cobra.Command{Use: "cancel ID", Short: "Cancel a redrive or a discard; processed jobs are not reverted", Args: cli.One()}
-	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
-		r, err := s.Client.CancelRedrive(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return s.Show(r, func(t *cli.Table) { oneRedrive(t, r) })
 	})
 	return command
 }

@@ -19,22 +19,18 @@ func newSchedule(a *cli.App) *cobra.Command {
 		Short:   "Schedules, which submit one job each tick: set, list, get, pause, resume, trigger, runs, delete",
 		Args:    cobra.NoArgs,
 	}
-	list := newScheduleList(a)
+	list := cli.List(a.AsTenant, "list", "List schedules with their next and their last run", (*client.Client).Schedules, schedules)
 	command.Flags().AddFlagSet(list.Flags()) // `schedule` alone is the list
 	command.RunE = list.RunE
-	command.AddCommand(list, newScheduleSet(a), newScheduleGet(a), newScheduleTrigger(a), newScheduleRuns(a), newScheduleDelete(a),
-		newScheduleSwitch(a, "pause", "Skip the ticks of a schedule until it is resumed", (*client.Client).PauseSchedule),
-		newScheduleSwitch(a, "resume", "Let a paused schedule make jobs again", (*client.Client).ResumeSchedule))
-	return command
-}
-
-func newScheduleList(a *cli.App) *cobra.Command {
-	var page cli.Paging
-	command := &cobra.Command{Use: "list", Short: "List schedules with their next and their last run", Args: cobra.NoArgs}
-	page.Flags(command)
-	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
-		return cli.ShowList(ctx, s, page, s.Client.Schedules, schedules)
-	})
+	command.AddCommand(
+		list, newScheduleSet(a),
+		cli.Call(a.AsTenant, "get NAME", "Show a schedule, and its next runs in your own time zone", (*client.Client).Schedule, describeSchedule),
+		newScheduleTrigger(a),
+		cli.ListOf(a.AsTenant, "runs NAME", "List the runs of a schedule, newest first", (*client.Client).ScheduleRuns, scheduleRuns),
+		cli.Delete(a.AsTenant, "delete NAME", "Delete a schedule and its runs; its jobs are kept", (*client.Client).DeleteSchedule),
+		cli.Call(a.AsTenant, "pause NAME", "Skip the ticks of a schedule until it is resumed", (*client.Client).PauseSchedule, cli.Row(schedules)),
+		cli.Call(a.AsTenant, "resume NAME", "Let a paused schedule make jobs again", (*client.Client).ResumeSchedule, cli.Row(schedules)),
+	)
 	return command
 }
 
@@ -77,18 +73,6 @@ func times(one api.Schedule) string {
 	return cli.OrElse(one.Cron, "")
 }
 
-func newScheduleGet(a *cli.App) *cobra.Command {
-	command := &cobra.Command{Use: "get NAME", Short: "Show a schedule, and its next runs in your own time zone", Args: cli.One()}
-	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
-		one, err := s.Client.Schedule(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return s.Show(one, func(t *cli.Table) { describeSchedule(t, one) })
-	})
-	return command
-}
-
 func describeSchedule(t *cli.Table, one api.Schedule) {
 	t.Pair("name", one.Name)
 	t.Pair("state", scheduleState(one))
@@ -127,18 +111,6 @@ func catchUp(one api.Schedule) string {
 	return one.CatchUp
 }
 
-func newScheduleSwitch(a *cli.App, use, short string, turn func(*client.Client, context.Context, string) (api.Schedule, error)) *cobra.Command {
-	command := &cobra.Command{Use: use + " NAME", Short: short, Args: cli.One()}
-	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
-		one, err := turn(s.Client, ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return s.Show(one, func(t *cli.Table) { schedules(t, []api.Schedule{one}) })
-	})
-	return command
-}
-
 func newScheduleTrigger(a *cli.App) *cobra.Command {
 	var key string
 	var patience time.Duration
@@ -175,32 +147,9 @@ func newScheduleTrigger(a *cli.App) *cobra.Command {
 	return command
 }
 
-func newScheduleRuns(a *cli.App) *cobra.Command {
-	var page cli.Paging
-	command := &cobra.Command{Use: "runs NAME", Short: "List the runs of a schedule, newest first", Args: cli.One()}
-	page.Flags(command)
-	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
-		read := func(ctx context.Context, page client.PageRequest) (api.Page[api.ScheduleRun], error) {
-			return s.Client.ScheduleRuns(ctx, args[0], page)
-		}
-		return cli.ShowList(ctx, s, page, read, func(t *cli.Table, all []api.ScheduleRun) {
-			t.Head("AT", "JOB", "SKIPPED")
-			for _, run := range all {
-				t.Row(here(run.At), cli.OrElse(run.JobID, ""), cli.OrElse(run.Skipped, ""))
-			}
-		})
-	})
-	return command
-}
-
-func newScheduleDelete(a *cli.App) *cobra.Command {
-	command := &cobra.Command{Use: "delete NAME", Short: "Delete a schedule and its runs; its jobs are kept", Args: cli.One()}
-	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
-		if err := s.Client.DeleteSchedule(ctx, args[0]); err != nil {
-			return err
-		}
-		s.Note("deleted %s", args[0])
-		return nil
-	})
-	return command
+func scheduleRuns(t *cli.Table, all []api.ScheduleRun) {
+	t.Head("AT", "JOB", "SKIPPED")
+	for _, run := range all {
+		t.Row(here(run.At), cli.OrElse(run.JobID, ""), cli.OrElse(run.Skipped, ""))
+	}
 }

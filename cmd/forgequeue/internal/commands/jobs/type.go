@@ -20,32 +20,14 @@ func newType(a *cli.App) *cobra.Command {
 		Short:   "Job types, which say what payloads and results look like: set, list, get, versions, delete",
 		Args:    cobra.NoArgs,
 	}
-	list := newTypeList(a)
+	list := cli.List(a.AsTenant, "list", "List job types with what is checked", (*client.Client).Types, jobTypes)
 	command.Flags().AddFlagSet(list.Flags()) // `type` alone is the list
 	command.RunE = list.RunE
-	command.AddCommand(list, newTypeSet(a), newTypeGet(a), newTypeVersions(a), newTypeDelete(a))
-	return command
-}
-
-func newTypeList(a *cli.App) *cobra.Command {
-	var page cli.Paging
-	command := &cobra.Command{Use: "list", Short: "List job types with what is checked", Args: cobra.NoArgs}
-	page.Flags(command)
-	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
-		return cli.ShowList(ctx, s, page, s.Client.Types, jobTypes)
-	})
-	return command
-}
-
-func newTypeVersions(a *cli.App) *cobra.Command {
-	var page cli.Paging
-	command := &cobra.Command{Use: "versions TYPE", Short: "List the versions of a job type that are kept, newest first", Args: cli.One()}
-	page.Flags(command)
-	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
-		return cli.ShowList(ctx, s, page, func(ctx context.Context, page client.PageRequest) (api.Page[api.JobTypeSummary], error) {
-			return s.Client.TypeVersions(ctx, args[0], page)
-		}, jobTypes)
-	})
+	command.AddCommand(
+		list, newTypeSet(a), newTypeGet(a),
+		cli.ListOf(a.AsTenant, "versions TYPE", "List the versions of a job type that are kept, newest first", (*client.Client).TypeVersions, jobTypes),
+		cli.Delete(a.AsTenant, "delete TYPE", "Delete a job type; its jobs stay, and are no longer checked", (*client.Client).DeleteType),
+	)
 	return command
 }
 
@@ -229,16 +211,4 @@ func (f *typeFlags) apply(s *cli.Session, r *api.JobTypeRequest) (err error) {
 		r.Examples = append(r.Examples, example)
 	}
 	return nil
-}
-
-func newTypeDelete(a *cli.App) *cobra.Command {
-	command := &cobra.Command{Use: "delete TYPE", Short: "Delete a job type; its jobs stay, and are no longer checked", Args: cli.One()}
-	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
-		if err := s.Client.DeleteType(ctx, args[0]); err != nil {
-			return err
-		}
-		s.Note("deleted %s", args[0])
-		return nil
-	})
-	return command
 }

@@ -1,27 +1,17 @@
 package work
 
 import (
-	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
 )
 
 func newWorkers(a *cli.App) *cobra.Command {
-	var page cli.Paging
-	command := &cobra.Command{
-		Use:   "workers",
-		Short: "List the registered workers, and which of them are alive",
-		Args:  cobra.NoArgs,
-		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
-			return cli.ShowList(ctx, s, page, s.Client.Workers, workers)
-		}),
-	}
-	page.Flags(command)
-	return command
+	return cli.List(a.AsTenant, "workers", "List the registered workers, and which of them are alive", (*client.Client).Workers, workers)
 }
 
 func workers(t *cli.Table, all []api.Worker) {
