@@ -73,7 +73,7 @@ func (s *settings) find(options Options, note func(string)) (target, error) {
 	if t.keys.API == "" && t.keys.Operator == "" && t.url == "" {
 		local, ok := options.Local()
 		if !ok {
-			return t, errors.New("FORGEQUEUE_API_KEY is not set, and no `forgequeue up` of yours runs here, or more than one; " +
+			return t, errors.New("FORGEQUEUE_API_KEY is not set, and no `forgequeue up` started by your user runs here, or more than one; " +
 				"set it, or start a stack for this run with --up")
 		}
 		note("FORGEQUEUE_API_KEY is not set: using the keys of the `forgequeue up` that runs here (" + local.Data + ")")

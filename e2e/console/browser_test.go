@@ -244,7 +244,7 @@ func (b *tab) acts(d *data) {
 		chromedp.SendKeys(chromedp.CSS("#max_running"), "7"), chromedp.Click(chromedp.CSS(`button[value="settings"]`)))
 	b.Eventually("saved", `document.querySelector("#max_running")?.value === "7" && document.querySelector(".note") !== null`)
 	b.Do("resume", chromedp.Click(chromedp.CSS(`button[value="resume"]`)))
-	b.Eventually("it goes on", `document.querySelector(".note")?.textContent.includes("goes on")`)
+	b.Eventually("it is resumed", `document.querySelector(".note")?.textContent.includes("is resumed")`)
 	if q, err := d.client.Queue(b.Context(), queue); err != nil || q.Paused || q.Settings.MaxRunning == nil || *q.Settings.MaxRunning != 7 {
 		b.Errorf("%+v %v", q, err)
 	}

@@ -47,7 +47,7 @@ const (
 	// asProgram makes this test binary the program, for --up.
 	asProgram  = "FORGEQUEUE_BENCH_TEST_PROGRAM"
 	hopSecret  = "of a core that only this test knows of"
-	notRunning = "no `forgequeue up` of yours runs here"
+	notRunning = "no `forgequeue up` started by your user runs here"
 )
 
 func TestMain(m *testing.M) {

@@ -190,14 +190,14 @@ func settingFields(s *api.QueueSettings) []forms.Field {
 	}
 	return []forms.Field{
 		seconds("visibility_timeout", "Visibility timeout, seconds", s.VisibilityTimeoutMS),
-		whole("max_attempts", "Attempts of a job", new(int64(s.MaxAttempts)), ""),
+		whole("max_attempts", "Maximum attempts", new(int64(s.MaxAttempts)), ""),
 		seconds("retry_base", "First retry after, seconds", s.Retry.BaseMS),
 		seconds("retry_cap", "Longest wait for a retry, seconds", s.Retry.CapMS),
 		number("retry_jitter", "Jitter of a retry, 0 to 1", &s.Retry.Jitter, ""),
-		{Name: "retry_curve", Label: "Retries grow", Value: s.Retry.Curve, Now: s.Retry.Curve, Options: []string{api.CurveExponential, api.CurveLinear, api.CurveConstant}},
+		{Name: "retry_curve", Label: "Backoff curve", Value: s.Retry.Curve, Now: s.Retry.Curve, Options: []string{api.CurveExponential, api.CurveLinear, api.CurveConstant}},
 		whole("max_active", "Cap on active jobs", s.MaxActive, "no cap"),
 		whole("max_running", "Cap on running jobs", s.MaxRunning, "no cap"),
-		number("rate_per_second", "Starts a second", s.RatePerSecond, "no rate"),
+		number("rate_per_second", "Start rate (per second)", s.RatePerSecond, "no rate"),
 	}
 }
 

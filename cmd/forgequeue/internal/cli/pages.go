@@ -19,7 +19,7 @@ type Paging struct {
 // Flags adds --limit, --page-token and --watch.
 func (p *Paging) Flags(command *cobra.Command) {
 	command.Flags().IntVar(&p.limit, "limit", api.DefaultPageSize, "how many to show at most; 0 for all")
-	command.Flags().StringVar(&p.token, "page-token", "", "go on where a list before ended")
+	command.Flags().StringVar(&p.token, "page-token", "", "continue where a list before ended")
 	command.Flags().BoolVarP(&p.watch, "watch", "w", false, "show the list again every two seconds; with -o jsonl a line for each change")
 }
 
@@ -79,7 +79,7 @@ func ShowList[T any](
 		}
 	}
 	if err == nil && next != nil && s.form != formJSON { // which has the token
-		s.Note("There is more: --limit 0 shows all, --page-token %s goes on.", *next)
+		s.Note("There is more: --limit 0 shows all, --page-token %s continues.", *next)
 	}
 	return err
 }

@@ -147,7 +147,7 @@ func (a *App) Named(s *Screen) (server Profile, by string, err error) {
 }
 
 func otherServer(s *Screen, by, name string) error {
-	return Usage("%s: the profile %s is of another server than %s names, so its key is not sent there", by, name, urlName(s))
+	return Usage("%s: the profile %s is for a different server than %s names, so its key is not sent there", by, name, urlName(s))
 }
 
 // currentProfile is what chose a profile that nobody asked for.

@@ -112,7 +112,7 @@ func (s *Screen) table(to io.Writer) *Table {
 func (s *Screen) finish(t *Table) error {
 	t.flush()
 	if len(t.hidden) > 0 && t.err == nil {
-		s.Note("Left out, for the width of this terminal: %s. -o json shows all.", strings.Join(t.hidden, ", "))
+		s.Note("Hidden columns: %s (widen the terminal, or use -o json).", strings.Join(t.hidden, ", "))
 	}
 	return t.err
 }

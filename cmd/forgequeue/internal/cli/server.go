@@ -91,13 +91,13 @@ func (a *App) localServer(s *Screen, kind keyKind, wanted string) (target, error
 	local, ok := pick(all, wanted)
 	switch {
 	case len(all) == 0, ok && kind.ofLocal(local) == "":
-		return target{}, Environment(fmt.Errorf("%s is not set, and no `forgequeue up` of yours runs here; "+
+		return target{}, Environment(fmt.Errorf("%s is not set, and no `forgequeue up` started by your user runs here; "+
 			"set it to a key, and FORGEQUEUE_URL to the server (%s if unset); `up` prints both as export lines", kind.variable, a.DefaultURL))
 	case !ok && wanted == "":
-		return target{}, Environment(fmt.Errorf("%s is not set, and several `forgequeue up` of yours run here: %s; choose one with --url", kind.variable, gateways(all)))
+		return target{}, Environment(fmt.Errorf("%s is not set, and several `forgequeue up` started by your user run here: %s; choose one with --url", kind.variable, gateways(all)))
 	case !ok:
 		// Without the URL's text: there may be a password in it.
-		return target{}, Environment(fmt.Errorf("%s is not set; a `forgequeue up` of yours runs here at %s, but %s names another server, "+
+		return target{}, Environment(fmt.Errorf("%s is not set; a `forgequeue up` started by your user runs here at %s, but %s names another server, "+
 			"so its key is not sent there; set %[1]s to a key of that server, or unset FORGEQUEUE_URL", kind.variable, gateways(all), urlName(s)))
 	}
 	s.Note("%s is not set: using the key of the `forgequeue up` that runs here (%s)", kind.variable, local.Data)

@@ -15,7 +15,7 @@ import (
 func newInstallation(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "installation",
-		Short: "Show how PostgreSQL, Redis and core are, and what goes on in them (operator)",
+		Short: "Show the state of PostgreSQL, Redis and core, and their activity (operator)",
 		Args:  cobra.NoArgs,
 		RunE: a.AsOperator(func(ctx context.Context, s *cli.Session, _ []string) error {
 			found, err := s.Client.Installation(ctx)

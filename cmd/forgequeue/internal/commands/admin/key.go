@@ -32,7 +32,7 @@ func newKeyCreate(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "create [TENANT_ID]",
 		Short: "Create a key for a tenant, for one of its users, or for the platform",
-		Long: `Make a key for the API key's own tenant, which needs the scope admin, or as the operator for the tenant with an
+		Long: `Create a key for the API key's own tenant, which needs the scope admin, or as the operator for the tenant with an
 id; with --user it acts for that user only. --platform makes one that claims from the queues of all tenants, as the
 operator. The key is shown once, here, and nowhere else.
 
@@ -77,7 +77,7 @@ A key with the scope admin can make keys with every scope. It is given only if -
 	}
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if platform && (len(args) > 0 || command.Flags().Changed("user") || command.Flags().Changed("scopes")) {
-			return cli.Usage("--platform stands alone: such a key belongs to no tenant, and has the scope work")
+			return cli.Usage("--platform cannot be combined with a tenant, --user or --scopes: such a key belongs to no tenant, and has the scope work")
 		}
 		checked := func(ctx context.Context, s *cli.Session, args []string) error {
 			if err := s.NoNames("it would not show the key, which is never shown again"); err != nil {

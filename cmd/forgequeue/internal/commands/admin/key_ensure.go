@@ -23,14 +23,14 @@ func newKeyEnsure(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "ensure FILE",
 		Short: "Make sure that a file holds a valid key; can be repeated safely",
-		Long: `See to it that a file holds a key that works, for the tenant of a name. Where it does, whatever its scopes,
-nothing happens; else the tenant is made if there is none of that name, a key with all scopes is made for it, and
-the file is written, for its owner alone. It is how a deployment gets its first key.`,
+		Long: `Create the key file if it is missing or its key is invalid. A valid key is kept, whatever its scopes. Otherwise the
+command creates the tenant of that name if there is none, creates a key with all scopes for it, and writes the file,
+readable by its owner alone. A deployment gets its first key this way.`,
 		Example: "  forgequeue key ensure secrets/keys/api_key --tenant default",
 		Args:    cli.One(),
 	}
 	command.Flags().StringVar(&name, "tenant", "default", "the tenant's name")
-	command.Flags().StringVar(&plan, "plan", "standard", "the plan of a tenant that is made")
+	command.Flags().StringVar(&plan, "plan", "standard", "the plan of a tenant that is created")
 	command.RunE = a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
 		ok, err := holds(ctx, a, s, args[0])
 		if err != nil {

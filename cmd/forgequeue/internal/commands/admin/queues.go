@@ -28,7 +28,7 @@ func newQueues(a *cli.App) *cobra.Command {
 	command.RunE = list.RunE
 	command.AddCommand(
 		list, newQueuesGet(a), newQueuesSet(a), newQueuesDelete(a),
-		cli.Call(a.AsTenant, "pause NAME", "Stop the claims from a queue; what runs goes on", (*client.Client).PauseQueue, cli.Row(queues)),
+		cli.Call(a.AsTenant, "pause NAME", "Stop the claims from a queue; running jobs continue", (*client.Client).PauseQueue, cli.Row(queues)),
 		cli.Call(a.AsTenant, "resume NAME", "Let a paused queue be claimed from again", (*client.Client).ResumeQueue, cli.Row(queues)),
 		cli.Call(a.AsTenant, "probe NAME", "Try the destination of a queue in push mode now, although its breaker is open", (*client.Client).ProbeQueue, cli.Row(queues)),
 	)

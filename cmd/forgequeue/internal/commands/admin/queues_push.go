@@ -55,7 +55,7 @@ func (f *pushFlags) apply(command *cobra.Command, request *api.QueueRequest) err
 	if push == nil {
 		for _, name := range f.names() {
 			if command.Flags().Changed(name) {
-				return cli.Usage("--%s is about a queue in push mode: give --push URL too", name)
+				return cli.Usage("--%s requires --push URL", name)
 			}
 		}
 		return nil

@@ -66,7 +66,7 @@ shows how far it is. It cannot be taken back, so it wants --yes. The audit log s
 		Args:    cli.One(),
 		RunE: a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
 			if !sure {
-				return cli.Usage("this removes all data of the tenant %s for good; say --yes if that is what you want", args[0])
+				return cli.Usage("this removes all data of the tenant %s for good; pass --yes to confirm", args[0])
 			}
 			tenant, err := s.Client.DeleteTenant(ctx, args[0])
 			if err != nil {

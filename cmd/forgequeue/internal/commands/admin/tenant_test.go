@@ -54,7 +54,7 @@ func TestTenantsAndKeys(t *testing.T) {
 	f.With("FORGEQUEUE_API_KEY", made.Secret).Want(3, []string{"unauthenticated (401)"}, "key", "list")
 
 	f.Want(0, []string{"Shop Hamburg"}, "tenant", "get", tenant.ID)
-	f.Want(2, []string{"say --yes"}, "tenant", "delete", tenant.ID)
+	f.Want(2, []string{"pass --yes"}, "tenant", "delete", tenant.ID)
 	for range 2 {
 		f.Want(0, []string{tenant.ID, "running; ", "rows removed"}, "tenant", "delete", tenant.ID, "--yes")
 	}
@@ -63,7 +63,7 @@ func TestTenantsAndKeys(t *testing.T) {
 
 	platform := commandtest.Decode[api.NewKey](f, f.Must("key", "create", "--platform", "-o", "json"))
 	f.With("FORGEQUEUE_API_KEY", platform.Secret).Want(0, []string{"platform key"}, "whoami")
-	f.Want(2, []string{"stands alone"}, "key", "create", tenant.ID, "--platform")
+	f.Want(2, []string{"cannot be combined"}, "key", "create", tenant.ID, "--platform")
 	f.Want(1, []string{"scopes[0]"}, "key", "create", tenant.ID, "--scopes", "everything")
 	f.With("FORGEQUEUE_OPERATOR_KEY", "").Want(3, []string{"FORGEQUEUE_OPERATOR_KEY is not set"}, "tenant", "list")
 	f.With("FORGEQUEUE_OPERATOR_KEY", f.Ready.APIKey).Want(1, []string{"forbidden"}, "tenant", "list")

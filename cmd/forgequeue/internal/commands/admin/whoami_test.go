@@ -55,7 +55,7 @@ func TestOneOfSeveralLocalUps(t *testing.T) {
 			{Gateway: f.Ready.Gateway, APIKey: f.Ready.APIKey, Data: "/the/data"},
 		}
 	}
-	f.Want(3, []string{"several `forgequeue up` of yours run here", "http://127.0.0.1:1 (/usual)", "(/the/data)", "--url"}, "whoami")
+	f.Want(3, []string{"several `forgequeue up` started by your user run here", "http://127.0.0.1:1 (/usual)", "(/the/data)", "--url"}, "whoami")
 	f.Want(0, []string{"using the key of", "/the/data"}, "whoami", "--url", f.Ready.Gateway)
 	f.With("FORGEQUEUE_URL", f.Ready.Gateway).Want(0, []string{"/the/data"}, "whoami")
 	f.Want(3, []string{"FORGEQUEUE_URL names another server", "not sent there"}[1:], "whoami", "--url", "http://127.0.0.1:2")

@@ -50,7 +50,7 @@ func Command(a *cli.App) *cobra.Command {
   REDIS_URL       Redis or Valkey: version, scripts, pub/sub, eviction, latency
 
 and compare the clocks of all with this machine's. --url names another gateway, and a profile a gateway with its keys:
---profile, FORGEQUEUE_PROFILE, or the current one if the gateway's variables are not set. What is unset is taken from a "forgequeue up" of yours that
+--profile, FORGEQUEUE_PROFILE, or the current one if the gateway's variables are not set. What is unset is taken from a "forgequeue up" started by your user that
 runs here, and the gateway is otherwise looked for at its usual address. Nothing is changed; one key that expires within a second is
 written to Redis. Exit code: 0 nothing has failed (warnings aside), 1 something has, 3 something that is named
 could not be reached, or nothing is named.`,

@@ -117,6 +117,6 @@ func TestDoctorOfAProfile(t *testing.T) {
 	f.With("FORGEQUEUE_URL", f.Ready.Gateway).Want(0, checked, "doctor")
 	elsewhere := f.With("FORGEQUEUE_URL", "http://127.0.0.1:1")
 	elsewhere.Want(3, []string{"127.0.0.1:1"}, "doctor")
-	elsewhere.With("FORGEQUEUE_PROFILE", "here").Want(3, []string{"the profile here is of another server than FORGEQUEUE_URL names"}, "doctor")
+	elsewhere.With("FORGEQUEUE_PROFILE", "here").Want(3, []string{"the profile here is for a different server than FORGEQUEUE_URL names"}, "doctor")
 	other.Want(3, []string{"--url names another server than FORGEQUEUE_URL"}, "doctor", "--url", f.Ready.Gateway)
 }

@@ -47,9 +47,9 @@ func (o *bulk) check(ids []string) error {
 	case len(ids) > 0 && (filtered || o.all):
 		return cli.Usage("ids and a filter do not go together; give one of them")
 	case len(ids) > 0 && (o.rate != 0 || o.detach):
-		return cli.Usage("--rate and --detach go with a filter; what is named is done at once")
+		return cli.Usage("--rate and --detach apply to --all or a filter only")
 	case len(ids) > 0 && o.canary.given():
-		return cli.Usage("--canary goes with a filter; what is named is done at once")
+		return cli.Usage("--canary applies to --all or a filter only")
 	case o.rate < 0:
 		return cli.Usage("--rate %g: must not be negative", o.rate)
 	case len(ids) == 0 && !filtered && !o.all:

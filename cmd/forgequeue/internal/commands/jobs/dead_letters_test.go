@@ -99,9 +99,9 @@ func TestDeadLettersWantToKnowWhich(t *testing.T) {
 		f.Want(2, []string{"name ids, or a filter"}, "dead-letters", verb)
 		f.Want(2, []string{"do not go together"}, "dead-letters", verb, "some-id", "-q", "x")
 		f.Want(2, []string{"do not go together"}, "dead-letters", verb, "--all", "-q", "x")
-		f.Want(2, []string{"go with a filter"}, "dead-letters", verb, "some-id", "--rate", "5")
+		f.Want(2, []string{"apply to --all or a filter only"}, "dead-letters", verb, "some-id", "--rate", "5")
 	}
-	f.Want(2, []string{"goes with a filter"}, "dead-letters", "redrive", "some-id", "--canary", "5")
+	f.Want(2, []string{"applies to --all or a filter only"}, "dead-letters", "redrive", "some-id", "--canary", "5")
 	f.Want(2, []string{"--success goes with --canary"}, "dead-letters", "redrive", "--all", "--success", "0.5")
 	f.Want(1, []string{"canary.count"}, "dead-letters", "redrive", "--queue", "none", "--canary", "0")
 	f.Want(2, []string{"unknown flag"}, "dead-letters", "discard", "--all", "--canary", "5")

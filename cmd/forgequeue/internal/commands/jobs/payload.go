@@ -34,7 +34,7 @@ func readJSON(flag, argument string, in io.Reader, limit int) (json.RawMessage, 
 	}
 	content = bytes.TrimSpace(content)
 	if len(content) > limit {
-		return nil, cli.Usage("--%s: more than %d bytes, which is all that is taken", flag, limit)
+		return nil, cli.Usage("--%s: exceeds the limit of %d bytes", flag, limit)
 	}
 	if err := checkJSON(content); err != nil {
 		return nil, cli.Usage("--%s: %w", flag, err)

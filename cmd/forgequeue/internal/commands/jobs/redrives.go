@@ -93,18 +93,18 @@ func follow(ctx context.Context, s *cli.Session, r api.Redrive) error {
 		}
 		if now := r.Waiting != nil; now != waiting {
 			if waiting = now; now {
-				s.Note("%s: a cap on active jobs is full; it goes on when jobs have ended", r.ID)
+				s.Note("%s: a cap on active jobs is full; it continues when jobs have ended", r.ID)
 			}
 		}
 		if err := wait.For(ctx, redrivePollEvery); err != nil {
 			end()
-			s.Note("%s goes on: forgequeue redrives watch %[1]s, or cancel", r.ID)
+			s.Note("%s continues: forgequeue redrives watch %[1]s, or cancel", r.ID)
 			return err
 		}
 		now, err := s.Client.GetRedrive(ctx, r.ID)
 		if err != nil && ctx.Err() == nil {
 			end()
-			s.Note("%s goes on: forgequeue redrives watch %[1]s, or cancel", r.ID)
+			s.Note("%s continues: forgequeue redrives watch %[1]s, or cancel", r.ID)
 			return err
 		}
 		if err == nil {

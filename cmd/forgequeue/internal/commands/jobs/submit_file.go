@@ -365,7 +365,7 @@ func eachJob(file io.Reader, see func(fileJob) error) error {
 	}
 	switch err := scanner.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return fmt.Errorf("line %d: has more than %d bytes, which is all that is taken", line, api.MaxBatchBody)
+		return fmt.Errorf("line %d: exceeds the limit of %d bytes", line, api.MaxBatchBody)
 	case err != nil:
 		return err
 	case jobs == 0:

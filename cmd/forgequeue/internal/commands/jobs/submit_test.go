@@ -57,7 +57,7 @@ func TestSubmitRefusals(t *testing.T) {
 	f.Want(2, []string{"name the TYPE: forgequeue submit TYPE --data JSON", "submit --help"}, "submit")
 	f.Want(2, []string{"one TYPE is wanted", "x, {}"}, "submit", "x", "{}")
 	f.Want(2, []string{"--key is empty"}, "submit", "x", "--key", "")
-	f.With("FORGEQUEUE_API_KEY", "").Want(3, []string{"FORGEQUEUE_API_KEY is not set", "no `forgequeue up` of yours runs here"}, "submit", "x")
+	f.With("FORGEQUEUE_API_KEY", "").Want(3, []string{"FORGEQUEUE_API_KEY is not set", "no `forgequeue up` started by your user runs here"}, "submit", "x")
 	f.With("FORGEQUEUE_API_KEY", "fq_live_x").Want(3, []string{
 		"FORGEQUEUE_API_KEY is not a key of " + f.Ready.Gateway, "revoked, expired", "(401)", "request id: ",
 	}, "submit", "x")

@@ -119,9 +119,9 @@ func waitError(caller, waiting context.Context, id string, limit time.Duration, 
 	}
 	switch {
 	case cli.Interrupted(caller):
-		return fmt.Errorf("stopped waiting for job %s: %s, and goes on", id, state)
+		return fmt.Errorf("stopped waiting for job %s, which continues: %s", id, state)
 	case errors.Is(waiting.Err(), context.DeadlineExceeded):
-		return cli.TimedOut(fmt.Errorf("job %s has not ended within %v: %s, and goes on", id, limit, state))
+		return cli.TimedOut(fmt.Errorf("job %s has not ended within %v and continues: %s", id, limit, state))
 	}
 	return err
 }

@@ -73,7 +73,7 @@ TRACEPARENT, where OpenTelemetry's tools look for it. The results of the jobs be
 	flags.DurationVar(&f.timeout, "timeout", 0, "longest time for one execution, beside the job's own (default none)")
 	flags.DurationVar(&f.snooze, "snooze", 30*time.Second, "for how long exit code 75 puts a job back")
 	flags.DurationVar(&f.patience, "patience", 5*time.Second, "time between SIGTERM and SIGKILL; at most 1.5s when the worker stops")
-	flags.DurationVar(&f.grace, "grace", 20*time.Second, "how long commands may go on when the worker is told to stop")
+	flags.DurationVar(&f.grace, "grace", 20*time.Second, "how long commands may still run when the worker stops")
 	return command
 }
 

@@ -24,7 +24,7 @@ func readFile(name string, in io.Reader, into any) error {
 		return cli.Usage("%s: %w", name, err)
 	}
 	if len(content) > api.MaxBatchBody {
-		return cli.Usage("%s: more than %d bytes, which is all that is taken", name, api.MaxBatchBody)
+		return cli.Usage("%s: exceeds the limit of %d bytes", name, api.MaxBatchBody)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	decoder.DisallowUnknownFields()

@@ -144,9 +144,9 @@ func (w *waiting) follow(ctx context.Context, s *cli.Session, id string) error {
 	switch {
 	case err == nil:
 	case cli.Interrupted(ctx):
-		return fmt.Errorf("stopped waiting for workflow %s, which goes on: %s", id, counted(countsOf(last.Counts)))
+		return fmt.Errorf("stopped waiting for workflow %s, which continues: %s", id, counted(countsOf(last.Counts)))
 	case errors.Is(limited.Err(), context.DeadlineExceeded):
-		return cli.TimedOut(fmt.Errorf("workflow %s has not ended within %v, and goes on: %s", id, w.timeout, counted(countsOf(last.Counts))))
+		return cli.TimedOut(fmt.Errorf("workflow %s has not ended within %v and continues: %s", id, w.timeout, counted(countsOf(last.Counts))))
 	default:
 		return err
 	}

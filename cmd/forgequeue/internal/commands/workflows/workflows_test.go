@@ -150,7 +150,7 @@ func TestWorkflowSubmitRefusals(t *testing.T) {
 func TestWorkflowSubmitWaits(t *testing.T) {
 	s, f := newFake(t)
 	r := f.RunWith(t.Context(), diamond, "workflow", "submit", "-", "--wait-timeout", "100ms")
-	if r.Code != 4 || !strings.Contains(r.Err, "has not ended within 100ms, and goes on: 1 completed, 1 blocked") || r.Out != "" {
+	if r.Code != 4 || !strings.Contains(r.Err, "has not ended within 100ms and continues: 1 completed, 1 blocked") || r.Out != "" {
 		t.Errorf("%+v", r)
 	}
 	s.endAs(api.WorkflowCompleted)
