@@ -41,6 +41,7 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/cloudwego/base64x v0.1.6 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
+	github.com/forgequeue/forgequeue/shared/server v0.0.0
 	github.com/gabriel-vasile/mimetype v1.4.12 // indirect
 	github.com/gin-contrib/sse v1.1.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
@@ -103,3 +104,5 @@ require (
 replace github.com/forgequeue/forgequeue/shared => ../shared
 
 replace github.com/forgequeue/forgequeue/cmd/supervisor => ../cmd/supervisor
+
+replace github.com/forgequeue/forgequeue/shared/server => ../shared/server

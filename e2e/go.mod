@@ -29,6 +29,7 @@ require (
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
 	github.com/go-openapi/jsonpointer v1.0.0 // indirect
 	github.com/go-viper/mapstructure/v2 v2.5.0 // indirect
+	github.com/google/jsonschema-go v0.4.3 // indirect
 	github.com/gorilla/mux v1.8.0 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.30.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
@@ -67,6 +68,8 @@ require (
 	github.com/cloudwego/base64x v0.1.6 // indirect
 	github.com/exaring/otelpgx v0.13.0 // indirect
 	github.com/felixge/httpsnoop v1.1.0 // indirect
+	github.com/forgequeue/forgequeue/shared/jobschema v0.0.0
+	github.com/forgequeue/forgequeue/shared/server v0.0.0
 	github.com/gabriel-vasile/mimetype v1.4.12 // indirect
 	github.com/gin-contrib/sse v1.1.0 // indirect
 	github.com/gin-gonic/gin v1.12.0 // indirect
@@ -132,3 +135,7 @@ replace github.com/forgequeue/forgequeue/shared/outbox => ../shared/outbox
 replace github.com/forgequeue/forgequeue/gateway => ../gateway
 
 replace github.com/forgequeue/forgequeue/cmd/supervisor => ../cmd/supervisor
+
+replace github.com/forgequeue/forgequeue/shared/server => ../shared/server
+
+replace github.com/forgequeue/forgequeue/shared/jobschema => ../shared/jobschema

@@ -11,6 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/e2e/stack"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/jobschema"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -114,6 +115,51 @@ func TestJobTypes(t *testing.T) {
 		_, err := second.Submit(ctx, mail(`7`))
 		return err == nil
 	})
+}
+
+// The schema that jobschema makes of a struct: what the struct marshals to is taken, what it cannot be is not.
+func TestATypeFromAGoStruct(t *testing.T) {
+	t.Parallel()
+	type letter struct {
+		To       string            `json:"to"                jsonschema:"the address"`
+		Copies   []string          `json:"copies,omitempty"`
+		Template *string           `json:"template,omitzero"`
+		At       time.Time         `json:"at,omitzero"`
+		Values   map[string]string `json:"values,omitempty"`
+		Size     int64             `json:"size,omitzero"`
+		Raw      json.RawMessage   `json:"raw,omitempty"`
+	}
+	c := stack.SharedCluster(t)
+	owner := c.NewTenant(t, "go-typed")
+	gateway := on(t, c, 0, owner.Key)
+	schema, err := jobschema.For[letter]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gateway.PutType(t.Context(), "letter", api.JobTypeRequest{PayloadSchema: schema}); err != nil {
+		t.Fatalf("%s: %v", schema, err)
+	}
+	submit := func(payload []byte) error {
+		_, err := gateway.Submit(t.Context(), api.SubmitRequest{Type: "letter", Payload: payload})
+		return err
+	}
+	for _, value := range []letter{
+		{To: "ada@example.com"},
+		{To: "ada@example.com", Copies: []string{"a"}, Template: new("welcome"), At: time.Now(), Values: map[string]string{"a": "b"}, Size: 1 << 60, Raw: json.RawMessage(`[1]`)},
+	} {
+		sent, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := submit(sent); err != nil {
+			t.Errorf("%s: %v; %s", sent, err, schema)
+		}
+	}
+	for _, sent := range []string{`{}`, `{"to":1}`, `{"to":"a","size":1.5}`, `{"to":"a","more":1}`, `{"to":"a","copies":"b"}`, `null`} {
+		if err := submit([]byte(sent)); codeOf(err) != problem.SchemaMismatch {
+			t.Errorf("%s fits %s: %v", sent, schema, err)
+		}
+	}
 }
 
 // checksResults sets a result's schema in one core, and completes in the other.

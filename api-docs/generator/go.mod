@@ -9,6 +9,7 @@ require (
 )
 
 require (
+	github.com/forgequeue/forgequeue/shared/server v0.0.0
 	github.com/go-openapi/jsonpointer v1.0.0 // indirect
 	github.com/kr/pretty v0.3.1 // indirect
 	github.com/oasdiff/yaml v0.1.1 // indirect
@@ -20,3 +21,5 @@ require (
 )
 
 replace github.com/forgequeue/forgequeue/shared => ../../shared
+
+replace github.com/forgequeue/forgequeue/shared/server => ../../shared/server

@@ -15,6 +15,7 @@ require (
 )
 
 require (
+	github.com/forgequeue/forgequeue/shared/server v0.0.0
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
@@ -29,3 +30,5 @@ require (
 replace github.com/forgequeue/forgequeue/shared => ../../shared
 
 replace github.com/forgequeue/forgequeue/cmd/supervisor => ../supervisor
+
+replace github.com/forgequeue/forgequeue/shared/server => ../../shared/server

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/cmd/bench/internal/wire"
-	"github.com/forgequeue/forgequeue/shared/identity"
+	"github.com/forgequeue/forgequeue/shared/server/identity"
 )
 
 // run is one run of a scenario.

@@ -12,7 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/relay"
 	coreapp "github.com/forgequeue/forgequeue/core/app"
 	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
-	"github.com/forgequeue/forgequeue/shared/secret"
+	"github.com/forgequeue/forgequeue/shared/server/secret"
 )
 
 var update = flag.Bool("update", false, "write api-docs/config.md and api-docs/metrics.md anew")

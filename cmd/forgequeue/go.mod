@@ -56,6 +56,8 @@ require (
 	github.com/cloudwego/base64x v0.1.6 // indirect
 	github.com/exaring/otelpgx v0.13.0 // indirect
 	github.com/felixge/httpsnoop v1.1.0 // indirect
+	github.com/forgequeue/forgequeue/shared/otelforgequeue v0.0.0
+	github.com/forgequeue/forgequeue/shared/server v0.0.0
 	github.com/gabriel-vasile/mimetype v1.4.12 // indirect
 	github.com/gin-contrib/sse v1.1.0 // indirect
 	github.com/gin-gonic/gin v1.12.0 // indirect
@@ -145,3 +147,7 @@ replace (
 	github.com/forgequeue/forgequeue/shared => ../../shared
 	github.com/forgequeue/forgequeue/shared/outbox => ../../shared/outbox
 )
+
+replace github.com/forgequeue/forgequeue/shared/server => ../../shared/server
+
+replace github.com/forgequeue/forgequeue/shared/otelforgequeue => ../../shared/otelforgequeue

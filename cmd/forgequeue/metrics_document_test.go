@@ -13,7 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/relay"
 	coreapp "github.com/forgequeue/forgequeue/core/app"
 	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
-	"github.com/forgequeue/forgequeue/shared/telemetry"
+	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
 
 // described are the metrics of the gateway, of core and of a relay, without the runtime's.

@@ -4,7 +4,7 @@ package main
 
 import (
 	coreapp "github.com/forgequeue/forgequeue/core/app"
-	"github.com/forgequeue/forgequeue/shared/telemetry"
+	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
 
 // Without the tag full, the words of core and of telemetry say which program has the rest.

@@ -18,8 +18,8 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/httpapi"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/shared/redisclient"
-	"github.com/forgequeue/forgequeue/shared/telemetry"
+	"github.com/forgequeue/forgequeue/shared/server/redisclient"
+	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 

@@ -12,9 +12,9 @@ import (
 	"github.com/forgequeue/forgequeue/core/app"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/diagnosis"
 	"github.com/forgequeue/forgequeue/shared/problem"
-	"github.com/forgequeue/forgequeue/shared/secret"
+	"github.com/forgequeue/forgequeue/shared/server/diagnosis"
+	"github.com/forgequeue/forgequeue/shared/server/secret"
 )
 
 // A database that is not the cell that the file says is refused at the start.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/app"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/shared/diagnosis"
+	"github.com/forgequeue/forgequeue/shared/server/diagnosis"
 )
 
 // A database that was made with another version of its collation is named by doctor and verify.

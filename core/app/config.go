@@ -16,12 +16,12 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/core/internal/store"
-	"github.com/forgequeue/forgequeue/shared/httpserver"
-	"github.com/forgequeue/forgequeue/shared/identity"
-	"github.com/forgequeue/forgequeue/shared/redisurl"
-	"github.com/forgequeue/forgequeue/shared/secret"
-	"github.com/forgequeue/forgequeue/shared/settings"
-	"github.com/forgequeue/forgequeue/shared/telemetry"
+	"github.com/forgequeue/forgequeue/shared/server/httpserver"
+	"github.com/forgequeue/forgequeue/shared/server/identity"
+	"github.com/forgequeue/forgequeue/shared/server/redisurl"
+	"github.com/forgequeue/forgequeue/shared/server/secret"
+	"github.com/forgequeue/forgequeue/shared/server/settings"
+	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
 
 // Config are core's settings. api-docs/config.md is written from the tags.

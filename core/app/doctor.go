@@ -9,8 +9,8 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cells"
 	"github.com/forgequeue/forgequeue/core/internal/store"
-	"github.com/forgequeue/forgequeue/shared/diagnosis"
-	"github.com/forgequeue/forgequeue/shared/settings"
+	"github.com/forgequeue/forgequeue/shared/server/diagnosis"
+	"github.com/forgequeue/forgequeue/shared/server/settings"
 )
 
 // diagnosisTime bounds the diagnosis, connecting included.

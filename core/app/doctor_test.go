@@ -7,7 +7,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/app"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/shared/diagnosis"
+	"github.com/forgequeue/forgequeue/shared/server/diagnosis"
 )
 
 func leveled(d diagnosis.Diagnosis, check string) diagnosis.Finding {

@@ -16,9 +16,9 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/publish"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
-	"github.com/forgequeue/forgequeue/shared/build"
-	"github.com/forgequeue/forgequeue/shared/httpserver"
-	"github.com/forgequeue/forgequeue/shared/telemetry"
+	"github.com/forgequeue/forgequeue/shared/server/build"
+	"github.com/forgequeue/forgequeue/shared/server/httpserver"
+	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
 
 // cellEngine is what serves the jobs of one cell: its engine, server and duties.

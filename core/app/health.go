@@ -3,7 +3,7 @@ package app
 import (
 	"context"
 
-	"github.com/forgequeue/forgequeue/shared/httpserver"
+	"github.com/forgequeue/forgequeue/shared/server/httpserver"
 )
 
 // Health asks the core that listens as cfg says, on this machine, whether it is ready. It needs no

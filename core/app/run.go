@@ -19,13 +19,13 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/build"
-	"github.com/forgequeue/forgequeue/shared/clock"
-	"github.com/forgequeue/forgequeue/shared/httpserver"
-	"github.com/forgequeue/forgequeue/shared/identity"
-	"github.com/forgequeue/forgequeue/shared/memory"
-	"github.com/forgequeue/forgequeue/shared/redisclient"
-	"github.com/forgequeue/forgequeue/shared/telemetry"
+	"github.com/forgequeue/forgequeue/shared/server/build"
+	"github.com/forgequeue/forgequeue/shared/server/clock"
+	"github.com/forgequeue/forgequeue/shared/server/httpserver"
+	"github.com/forgequeue/forgequeue/shared/server/identity"
+	"github.com/forgequeue/forgequeue/shared/server/memory"
+	"github.com/forgequeue/forgequeue/shared/server/redisclient"
+	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
 
 // drainNotice is how long a core that stops still accepts calls, and asks gateways to close their

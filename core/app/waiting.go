@@ -9,7 +9,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/httpapi"
 	"github.com/forgequeue/forgequeue/core/internal/store"
-	"github.com/forgequeue/forgequeue/shared/httpserver"
+	"github.com/forgequeue/forgequeue/shared/server/httpserver"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 

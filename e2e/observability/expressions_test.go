@@ -10,7 +10,7 @@ import (
 	coreapp "github.com/forgequeue/forgequeue/core/app"
 	"github.com/forgequeue/forgequeue/e2e/observability"
 	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
-	"github.com/forgequeue/forgequeue/shared/telemetry"
+	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
 
 const top = "../.."

@@ -107,7 +107,7 @@ func (b *binary) build() (string, error) {
 	return path, duplicate(kept, path)
 }
 
-// faultClock writes which file the build takes instead of shared/clock's.
+// faultClock writes which file the build takes instead of shared/server/clock's.
 func faultClock(folder string) (overlay string, err error) {
 	replaced, err := filepath.Abs(Repository("shared", "clock", "clock.go"))
 	if err != nil {

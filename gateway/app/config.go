@@ -20,12 +20,12 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/console/session"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
-	"github.com/forgequeue/forgequeue/shared/httpserver"
-	"github.com/forgequeue/forgequeue/shared/identity"
-	"github.com/forgequeue/forgequeue/shared/memory"
-	"github.com/forgequeue/forgequeue/shared/secret"
-	"github.com/forgequeue/forgequeue/shared/settings"
-	"github.com/forgequeue/forgequeue/shared/telemetry"
+	"github.com/forgequeue/forgequeue/shared/server/httpserver"
+	"github.com/forgequeue/forgequeue/shared/server/identity"
+	"github.com/forgequeue/forgequeue/shared/server/memory"
+	"github.com/forgequeue/forgequeue/shared/server/secret"
+	"github.com/forgequeue/forgequeue/shared/server/settings"
+	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
 
 // Config is all settings of the gateway. api-docs/config.md is written from the

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/forgequeue/forgequeue/shared/diagnosis"
-	"github.com/forgequeue/forgequeue/shared/redisclient"
-	"github.com/forgequeue/forgequeue/shared/redisurl"
+	"github.com/forgequeue/forgequeue/shared/server/diagnosis"
+	"github.com/forgequeue/forgequeue/shared/server/redisclient"
+	"github.com/forgequeue/forgequeue/shared/server/redisurl"
 )
 
 const (

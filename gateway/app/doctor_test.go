@@ -11,7 +11,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/gateway/app"
-	"github.com/forgequeue/forgequeue/shared/diagnosis"
+	"github.com/forgequeue/forgequeue/shared/server/diagnosis"
 )
 
 func leveled(d diagnosis.Diagnosis, check string) diagnosis.Finding {

@@ -3,7 +3,7 @@ package app
 import (
 	"context"
 
-	"github.com/forgequeue/forgequeue/shared/httpserver"
+	"github.com/forgequeue/forgequeue/shared/server/httpserver"
 )
 
 // Health asks the gateway that listens as cfg says, on this machine, whether it is

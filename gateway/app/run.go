@@ -22,12 +22,12 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/build"
-	"github.com/forgequeue/forgequeue/shared/clock"
-	"github.com/forgequeue/forgequeue/shared/httpserver"
-	"github.com/forgequeue/forgequeue/shared/jobtype"
-	"github.com/forgequeue/forgequeue/shared/memory"
-	"github.com/forgequeue/forgequeue/shared/telemetry"
+	"github.com/forgequeue/forgequeue/shared/server/build"
+	"github.com/forgequeue/forgequeue/shared/server/clock"
+	"github.com/forgequeue/forgequeue/shared/server/httpserver"
+	"github.com/forgequeue/forgequeue/shared/server/jobtype"
+	"github.com/forgequeue/forgequeue/shared/server/memory"
+	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
 
 // metricsConnections is for a Prometheus or two, and people.

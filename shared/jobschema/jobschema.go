@@ -1,5 +1,5 @@
-// Package jobschema makes JSON Schemas of Go types, for types of jobs. It is a package of its own so that programs
-// that do not need it do not link the library that it uses.
+// Package jobschema makes JSON Schemas of Go types, for types of jobs. It is a module of its own, so that the
+// client and the worker need no library.
 //
 //	schema, err := jobschema.For[Email]()
 //	if err != nil {

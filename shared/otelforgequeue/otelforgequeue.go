@@ -1,5 +1,5 @@
 // Package otelforgequeue makes OpenTelemetry spans around submits and work. It is a
-// package of its own, so that the client and the worker need nothing of OpenTelemetry.
+// module of its own, so that the client and the worker need nothing of OpenTelemetry.
 //
 //	c, err := client.FromEnv(func(o *client.Options) {
 //		o.Middleware = append(o.Middleware, otelforgequeue.Submit(nil))

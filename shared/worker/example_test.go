@@ -10,9 +10,6 @@ import (
 	"os"
 	"time"
 
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/propagation"
-
 	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/worker"
 	"github.com/forgequeue/forgequeue/shared/worker/workertest"
@@ -162,23 +159,4 @@ func ExampleWorker_Use() {
 	// Output:
 	// level=INFO msg=handled type=greet attempt=1 bytes=12
 	// completed with "Hello, Ada"
-}
-
-// A handler's spans go below the one that submitted the job. The SDK itself needs
-// nothing of OpenTelemetry.
-func ExampleHandle_trace() {
-	c, err := client.New(client.Options{URL: "http://127.0.0.1:8080", APIKey: "fq_live_…"})
-	if err != nil {
-		log.Fatal(err)
-	}
-	w, err := worker.New(worker.Options{Client: c, Queues: []string{"mail"}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	worker.Handle(w, "send", func(ctx context.Context, job *worker.Job[string]) (string, error) {
-		parent := propagation.MapCarrier{"traceparent": job.Traceparent}
-		ctx, span := otel.Tracer("mailer").Start(propagation.TraceContext{}.Extract(ctx, parent), "send mail")
-		defer span.End()
-		return "sent", ctx.Err()
-	})
 }

@@ -13,8 +13,8 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/bench"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
-	"github.com/forgequeue/forgequeue/shared/build"
 	"github.com/forgequeue/forgequeue/shared/interrupt"
+	"github.com/forgequeue/forgequeue/shared/server/build"
 )
 
 func main() {

@@ -15,9 +15,9 @@ import (
 	"github.com/forgequeue/forgequeue/core/brokers/kafka"
 	"github.com/forgequeue/forgequeue/core/brokers/nats"
 	"github.com/forgequeue/forgequeue/core/brokers/rabbitmq"
-	"github.com/forgequeue/forgequeue/shared/build"
 	"github.com/forgequeue/forgequeue/shared/interrupt"
-	"github.com/forgequeue/forgequeue/shared/otlp"
+	"github.com/forgequeue/forgequeue/shared/server/build"
+	"github.com/forgequeue/forgequeue/shared/server/otlp"
 )
 
 const usage = `usage: core serve     run the engine

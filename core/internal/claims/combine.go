@@ -15,7 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/shared/batch"
+	"github.com/forgequeue/forgequeue/shared/server/batch"
 )
 
 // combiner combines claims that wait at the same time for the same lanes: one plan and its statements

@@ -20,7 +20,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/redisclient"
+	"github.com/forgequeue/forgequeue/shared/server/redisclient"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 

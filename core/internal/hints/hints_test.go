@@ -24,7 +24,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/redisclient"
+	"github.com/forgequeue/forgequeue/shared/server/redisclient"
 )
 
 // The channels are the same for every process, so these tests share one Redis

@@ -13,7 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/clock"
+	"github.com/forgequeue/forgequeue/shared/server/clock"
 )
 
 // listRoutes serve what is read in several cells and merged.

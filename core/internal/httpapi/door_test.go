@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/identity"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/server/identity"
 )
 
 // refused says that the answer is a whole problem document of this code.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/installation"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/clock"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/server/clock"
 )
 
 // installation reads the state of the installation. Cores and gateways, PostgreSQL as its statistics views

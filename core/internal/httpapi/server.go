@@ -19,10 +19,10 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
-	"github.com/forgequeue/forgequeue/shared/identity"
-	"github.com/forgequeue/forgequeue/shared/jobtype"
-	"github.com/forgequeue/forgequeue/shared/memory"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/server/identity"
+	"github.com/forgequeue/forgequeue/shared/server/jobtype"
+	"github.com/forgequeue/forgequeue/shared/server/memory"
 )
 
 // Server answers gateways.

@@ -10,10 +10,10 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/clock"
-	"github.com/forgequeue/forgequeue/shared/identity"
-	"github.com/forgequeue/forgequeue/shared/memory"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/server/clock"
+	"github.com/forgequeue/forgequeue/shared/server/identity"
+	"github.com/forgequeue/forgequeue/shared/server/memory"
 )
 
 // bodyFactor is how many bytes of memory a call takes for each byte of its body: the

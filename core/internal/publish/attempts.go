@@ -6,7 +6,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
-	"github.com/forgequeue/forgequeue/shared/telemetry"
+	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
 
 // recordAttempt records the attempt that ended with a change, if one did.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/forgequeue/forgequeue/shared/batch"
+	"github.com/forgequeue/forgequeue/shared/server/batch"
 )
 
 // WaitError maps the errors of a caller that has left or was refused. Any other error is the flush's

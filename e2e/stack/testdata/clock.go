@@ -1,4 +1,4 @@
-// Package clock takes the place of shared/clock in the program that the end-to-end
+// Package clock takes the place of shared/server/clock in the program that the end-to-end
 // tests run: it goes wrong by FORGEQUEUE_FAULT_CLOCK, a duration such as -1h.
 package clock
 

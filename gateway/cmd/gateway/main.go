@@ -10,9 +10,9 @@ import (
 	"os"
 
 	"github.com/forgequeue/forgequeue/gateway/app"
-	"github.com/forgequeue/forgequeue/shared/build"
 	"github.com/forgequeue/forgequeue/shared/interrupt"
-	"github.com/forgequeue/forgequeue/shared/otlp"
+	"github.com/forgequeue/forgequeue/shared/server/build"
+	"github.com/forgequeue/forgequeue/shared/server/otlp"
 )
 
 const usage = `usage: gateway serve     run the public API; gateway alone does the same

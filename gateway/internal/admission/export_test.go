@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/redisclient"
+	"github.com/forgequeue/forgequeue/shared/server/redisclient"
 )
 
 // What tests outside the package may see of it.

@@ -7,7 +7,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/forgequeue/forgequeue/shared/batch"
+	"github.com/forgequeue/forgequeue/shared/server/batch"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/redisclient"
+	"github.com/forgequeue/forgequeue/shared/server/redisclient"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sony/gobreaker/v2"
 
-	"github.com/forgequeue/forgequeue/shared/batch"
-	"github.com/forgequeue/forgequeue/shared/redisclient"
+	"github.com/forgequeue/forgequeue/shared/server/batch"
+	"github.com/forgequeue/forgequeue/shared/server/redisclient"
 )
 
 const (

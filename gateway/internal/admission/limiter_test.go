@@ -16,7 +16,7 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/redisurl"
+	"github.com/forgequeue/forgequeue/shared/server/redisurl"
 )
 
 // limiter is one that waits for its Redis: these tests are about what it decides,

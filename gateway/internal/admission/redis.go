@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/forgequeue/forgequeue/shared/redisclient"
-	"github.com/forgequeue/forgequeue/shared/redisurl"
+	"github.com/forgequeue/forgequeue/shared/server/redisclient"
+	"github.com/forgequeue/forgequeue/shared/server/redisurl"
 )
 
 // What /readyz says of Redis.

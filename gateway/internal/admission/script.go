@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/forgequeue/forgequeue/shared/redisclient"
+	"github.com/forgequeue/forgequeue/shared/server/redisclient"
 )
 
 //go:embed limiter.lua

@@ -1,6 +1,6 @@
 package coreclient
 
-import "github.com/forgequeue/forgequeue/shared/batch"
+import "github.com/forgequeue/forgequeue/shared/server/batch"
 
 // admissionQueue decides which calls go to core now, which wait, and which are turned away.
 // It has no clock and no lock.

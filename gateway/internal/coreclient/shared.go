@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/batch"
+	"github.com/forgequeue/forgequeue/shared/server/batch"
 )
 
 const (

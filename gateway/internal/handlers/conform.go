@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/jobtype"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/server/jobtype"
 )
 
 // typeReads bounds how often a request begins again because types change meanwhile.

@@ -28,7 +28,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
-	"github.com/forgequeue/forgequeue/shared/jobtype"
+	"github.com/forgequeue/forgequeue/shared/server/jobtype"
 )
 
 // Options of Handlers.

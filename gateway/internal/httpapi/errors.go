@@ -9,8 +9,8 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
-	"github.com/forgequeue/forgequeue/shared/jobtype"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/server/jobtype"
 )
 
 // meaning is what an error of another package is to the caller.

@@ -16,9 +16,9 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
-	"github.com/forgequeue/forgequeue/shared/jobtype"
-	"github.com/forgequeue/forgequeue/shared/memory"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/server/jobtype"
+	"github.com/forgequeue/forgequeue/shared/server/memory"
 )
 
 // routeKey is gin's key for the route's name, for the log line and the metric.

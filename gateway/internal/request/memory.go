@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/forgequeue/forgequeue/shared/memory"
+	"github.com/forgequeue/forgequeue/shared/server/memory"
 )
 
 // bodyFactor is the memory, in bytes, that each byte of a body takes until its request is

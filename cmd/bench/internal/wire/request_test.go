@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/identity"
+	"github.com/forgequeue/forgequeue/shared/server/identity"
 )
 
 func mustURL(t *testing.T, text string) *url.URL {

@@ -19,7 +19,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
 	"github.com/forgequeue/forgequeue/shared/client"
-	"github.com/forgequeue/forgequeue/shared/telemetry"
+	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
 
 // Options are the environment of the commands. The zero value is the process's own.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
-	"github.com/forgequeue/forgequeue/shared/secret"
+	"github.com/forgequeue/forgequeue/shared/server/secret"
 )
 
 // defaultURL is the gateway of `forgequeue up` and of the Compose file.

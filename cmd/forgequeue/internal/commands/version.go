@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
-	"github.com/forgequeue/forgequeue/shared/build"
+	"github.com/forgequeue/forgequeue/shared/server/build"
 )
 
 // Version is this build in a line.

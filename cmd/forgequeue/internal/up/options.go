@@ -5,7 +5,7 @@ import (
 	"log/slog"
 
 	coreapp "github.com/forgequeue/forgequeue/core/app"
-	"github.com/forgequeue/forgequeue/shared/telemetry"
+	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
 
 // Options are the flags of `up`.

@@ -18,7 +18,7 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/supervisor"
 	coreapp "github.com/forgequeue/forgequeue/core/app"
 	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
-	"github.com/forgequeue/forgequeue/shared/memory"
+	"github.com/forgequeue/forgequeue/shared/server/memory"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
-	"github.com/forgequeue/forgequeue/shared/secret"
+	"github.com/forgequeue/forgequeue/shared/server/secret"
 )
 
 func newKeyEnsure(a *cli.App) *cobra.Command {

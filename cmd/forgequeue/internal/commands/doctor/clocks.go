@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/forgequeue/forgequeue/shared/diagnosis"
+	"github.com/forgequeue/forgequeue/shared/server/diagnosis"
 )
 
 // clock is how far another clock is ahead of this machine's, give or take doubt.

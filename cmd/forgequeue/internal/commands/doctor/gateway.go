@@ -13,7 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
-	"github.com/forgequeue/forgequeue/shared/diagnosis"
+	"github.com/forgequeue/forgequeue/shared/server/diagnosis"
 )
 
 // noKey is sent as the key to routes that need none: the client requires one.

@@ -8,7 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
 	coreapp "github.com/forgequeue/forgequeue/core/app"
 	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
-	"github.com/forgequeue/forgequeue/shared/diagnosis"
+	"github.com/forgequeue/forgequeue/shared/server/diagnosis"
 )
 
 func examinePostgres(ctx context.Context, a *cli.App, local localup.Running, r *report) {

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forgequeue/forgequeue/shared/outbox"
-	"github.com/forgequeue/forgequeue/shared/telemetry"
+	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
 
 // watcher keeps what the metrics show of the outbox.

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
-	"github.com/forgequeue/forgequeue/shared/httpserver"
-	"github.com/forgequeue/forgequeue/shared/secret"
-	"github.com/forgequeue/forgequeue/shared/settings"
-	"github.com/forgequeue/forgequeue/shared/telemetry"
+	"github.com/forgequeue/forgequeue/shared/server/httpserver"
+	"github.com/forgequeue/forgequeue/shared/server/secret"
+	"github.com/forgequeue/forgequeue/shared/server/settings"
+	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
 
 // Settings are those of `forgequeue relay`, from the environment; a flag of the same name goes before.

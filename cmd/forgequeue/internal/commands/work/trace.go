@@ -6,9 +6,9 @@ import (
 	"log/slog"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
-	"github.com/forgequeue/forgequeue/shared/build"
 	"github.com/forgequeue/forgequeue/shared/otelforgequeue"
-	"github.com/forgequeue/forgequeue/shared/telemetry"
+	"github.com/forgequeue/forgequeue/shared/server/build"
+	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 	"github.com/forgequeue/forgequeue/shared/worker"
 )
 
