@@ -109,7 +109,7 @@ func (b *binary) build() (string, error) {
 
 // faultClock writes which file the build takes instead of shared/server/clock's.
 func faultClock(folder string) (overlay string, err error) {
-	replaced, err := filepath.Abs(Repository("shared", "clock", "clock.go"))
+	replaced, err := filepath.Abs(Repository("shared", "server", "clock", "clock.go"))
 	if err != nil {
 		return "", err
 	}

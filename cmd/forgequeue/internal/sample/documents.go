@@ -49,7 +49,7 @@ func checkout(start string) (string, bool, error) {
 		return "", false, fmt.Errorf("look for the checkout: %w", err)
 	}
 	for {
-		if isFile(filepath.Join(folder, "go.work")) && isFile(filepath.Join(folder, "cmd", "forgequeue", "go.mod")) {
+		if isFile(filepath.Join(folder, "go.work")) && isFile(filepath.Join(folder, "cmd", "go.mod")) {
 			return folder, true, nil
 		}
 		parent := filepath.Dir(folder)

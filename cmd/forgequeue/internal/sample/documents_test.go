@@ -38,7 +38,7 @@ func names(documents []Document) string {
 
 func TestDocuments(t *testing.T) {
 	t.Parallel()
-	project := map[string]string{"go.work": "", "cmd/forgequeue/go.mod": "", "core/x/y.go": ""}
+	project := map[string]string{"go.work": "", "cmd/go.mod": "", "core/x/y.go": ""}
 	with := func(more map[string]string) map[string]string {
 		all := map[string]string{}
 		for _, files := range []map[string]string{project, more} {
@@ -78,7 +78,7 @@ func TestDocumentsOfThisCheckout(t *testing.T) {
 
 func TestLongDocumentsAreCutOnARune(t *testing.T) {
 	t.Parallel()
-	root := write(t, map[string]string{"go.work": "", "cmd/forgequeue/go.mod": "", "LICENSE": "x" + strings.Repeat("é", maxDocument)})
+	root := write(t, map[string]string{"go.work": "", "cmd/go.mod": "", "LICENSE": "x" + strings.Repeat("é", maxDocument)})
 	documents, err := Documents(root)
 	if err != nil {
 		t.Fatal(err)

@@ -1,38 +1,37 @@
-module github.com/forgequeue/forgequeue/cmd/forgequeue
+module github.com/forgequeue/forgequeue/cmd
 
 go 1.26.0
 
 require (
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0 // bench: percentiles
 	github.com/alicebob/miniredis/v2 v2.40.0 // up: a Redis where none is installed
 	github.com/aws/aws-sdk-go-v2/config v1.33.18 // forgequeue-bridge: credentials and region, as other programs find them
 	github.com/aws/aws-sdk-go-v2/service/sqs v1.53.0 // forgequeue-bridge: SQS
-	github.com/forgequeue/forgequeue/cmd/bench v0.0.0 // forgequeue-bench
+	github.com/cli/browser v1.3.0 // opens the console
+	github.com/creack/pty v1.1.24 // tests: a terminal
+	github.com/dustin/go-humanize v1.1.0 // sizes and times
 	github.com/forgequeue/forgequeue/cmd/supervisor v0.0.0 // up: PostgreSQL and Redis as children
 	github.com/forgequeue/forgequeue/core v0.0.0
 	github.com/forgequeue/forgequeue/gateway v0.0.0
 	github.com/forgequeue/forgequeue/shared v0.0.0
+	github.com/forgequeue/forgequeue/shared/otelforgequeue v0.0.0 // the sample worker's spans
 	github.com/forgequeue/forgequeue/shared/outbox v0.0.0 // the command relay
-	github.com/jackc/pgx/v5 v5.12.0 // tests: what up has in its database
+	github.com/forgequeue/forgequeue/shared/server v0.0.0
+	github.com/google/uuid v1.6.0 // bench: ids of jobs and tenants, as a gateway draws them
+	github.com/jackc/pgx/v5 v5.12.0 // bench: holds a snapshot on PostgreSQL
+	github.com/jedib0t/go-pretty/v6 v6.8.3 // tables
 	github.com/prometheus/client_golang v1.25.0 // tests: its linter of metrics
 	github.com/rabbitmq/amqp091-go v1.16.0 // forgequeue-bridge: RabbitMQ
 	github.com/schollz/progressbar/v3 v3.19.1 // progress on a terminal while a command waits
 	github.com/spf13/cobra v1.10.2 // the command line
+	github.com/spf13/pflag v1.0.9 // its flags
 	go.uber.org/goleak v1.3.0 // tests: no goroutine is left behind
+	golang.org/x/sys v0.49.0 // Windows: the console, a command's children
 	golang.org/x/term v0.47.0 // colours and progress only where a person reads
 )
 
 require (
-	github.com/cli/browser v1.3.0
-	github.com/creack/pty v1.1.24
-	github.com/dustin/go-humanize v1.1.0
-	github.com/jedib0t/go-pretty/v6 v6.8.3
-	github.com/spf13/pflag v1.0.9
-	golang.org/x/sys v0.49.0
-)
-
-require (
 	code.dny.dev/ssrf v0.3.0 // indirect
-	github.com/HdrHistogram/hdrhistogram-go v1.4.0 // indirect
 	github.com/aws/aws-sdk-go-v2 v1.48.0 // indirect
 	github.com/aws/aws-sdk-go-v2/credentials v1.21.0 // indirect
 	github.com/aws/aws-sdk-go-v2/feature/ec2/imds v1.20.9 // indirect
@@ -56,8 +55,6 @@ require (
 	github.com/cloudwego/base64x v0.1.6 // indirect
 	github.com/exaring/otelpgx v0.13.0 // indirect
 	github.com/felixge/httpsnoop v1.1.0 // indirect
-	github.com/forgequeue/forgequeue/shared/otelforgequeue v0.0.0
-	github.com/forgequeue/forgequeue/shared/server v0.0.0
 	github.com/gabriel-vasile/mimetype v1.4.12 // indirect
 	github.com/gin-contrib/sse v1.1.0 // indirect
 	github.com/gin-gonic/gin v1.12.0 // indirect
@@ -69,7 +66,6 @@ require (
 	github.com/go-playground/validator/v10 v10.30.1 // indirect
 	github.com/goccy/go-json v0.10.5 // indirect
 	github.com/goccy/go-yaml v1.19.2 // indirect
-	github.com/google/uuid v1.6.0 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.30.0 // indirect
 	github.com/hashicorp/golang-lru/v2 v2.0.7 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
@@ -140,14 +136,11 @@ require (
 )
 
 replace (
-	github.com/forgequeue/forgequeue/cmd/bench => ../bench
-	github.com/forgequeue/forgequeue/cmd/supervisor => ../supervisor
-	github.com/forgequeue/forgequeue/core => ../../core
-	github.com/forgequeue/forgequeue/gateway => ../../gateway
-	github.com/forgequeue/forgequeue/shared => ../../shared
-	github.com/forgequeue/forgequeue/shared/outbox => ../../shared/outbox
+	github.com/forgequeue/forgequeue/cmd/supervisor => ./supervisor
+	github.com/forgequeue/forgequeue/core => ../core
+	github.com/forgequeue/forgequeue/gateway => ../gateway
+	github.com/forgequeue/forgequeue/shared => ../shared
+	github.com/forgequeue/forgequeue/shared/otelforgequeue => ../shared/otelforgequeue
+	github.com/forgequeue/forgequeue/shared/outbox => ../shared/outbox
+	github.com/forgequeue/forgequeue/shared/server => ../shared/server
 )
-
-replace github.com/forgequeue/forgequeue/shared/server => ../../shared/server
-
-replace github.com/forgequeue/forgequeue/shared/otelforgequeue => ../../shared/otelforgequeue
