@@ -60,7 +60,7 @@ faults: ## the fault suite, long: kills, pauses, crashes, lost replies (an hour 
 
 peers: ## River and this in turn on one PostgreSQL: the ratios of the bars (15 min; ARGS=-quick: 4 min)
 	@sh .ci/install test
-	cd e2e/bench && GOWORK=off $(GO) run . $(ARGS)
+	cd e2e/bench && $(GO) run . $(ARGS)
 
 pgo: ## profile both services under forgequeue-bench: default.pgo beside each main (2 to 5 min)
 	@sh .ci/install test

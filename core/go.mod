@@ -9,6 +9,7 @@ require (
 	github.com/exaring/otelpgx v0.13.0 // traces: statements
 	github.com/forgequeue/forgequeue/cmd/supervisor v0.0.0 // tests: PostgreSQL and Redis
 	github.com/forgequeue/forgequeue/shared v0.0.0
+	github.com/forgequeue/forgequeue/shared/server v0.0.0 // what both services share
 	github.com/gin-gonic/gin v1.12.0 // HTTP routing, at the door only
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // the JSON of the hop: a third of encoding/json's time
 	github.com/google/go-cmp v0.7.0 // tests: diffs
@@ -41,7 +42,6 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/cloudwego/base64x v0.1.6 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
-	github.com/forgequeue/forgequeue/shared/server v0.0.0
 	github.com/gabriel-vasile/mimetype v1.4.12 // indirect
 	github.com/gin-contrib/sse v1.1.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
@@ -101,8 +101,8 @@ require (
 	google.golang.org/protobuf v1.36.12 // indirect
 )
 
-replace github.com/forgequeue/forgequeue/shared => ../shared
-
-replace github.com/forgequeue/forgequeue/cmd/supervisor => ../cmd/supervisor
-
-replace github.com/forgequeue/forgequeue/shared/server => ../shared/server
+replace (
+	github.com/forgequeue/forgequeue/cmd/supervisor => ../cmd/supervisor
+	github.com/forgequeue/forgequeue/shared => ../shared
+	github.com/forgequeue/forgequeue/shared/server => ../shared/server
+)

@@ -7,6 +7,7 @@ require (
 	github.com/caarlos0/env/v11 v11.4.2 // configuration from the environment, every problem at once
 	github.com/forgequeue/forgequeue/cmd/supervisor v0.0.0 // tests: PostgreSQL and Redis
 	github.com/forgequeue/forgequeue/shared v0.0.0 // the wire types, problems and identity of the hop
+	github.com/forgequeue/forgequeue/shared/server v0.0.0 // what both services share
 	github.com/gin-gonic/gin v1.12.0 // the router; given
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // strict JSON: case, duplicates, UTF-8, unknown members
 	github.com/google/go-cmp v0.7.0 // tests: diffs
@@ -36,7 +37,6 @@ require (
 	github.com/cloudwego/base64x v0.1.6 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/felixge/httpsnoop v1.1.0 // indirect
-	github.com/forgequeue/forgequeue/shared/server v0.0.0
 	github.com/gabriel-vasile/mimetype v1.4.12 // indirect
 	github.com/gin-contrib/sse v1.1.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
@@ -87,8 +87,8 @@ require (
 	google.golang.org/protobuf v1.36.12 // indirect
 )
 
-replace github.com/forgequeue/forgequeue/shared => ../shared
-
-replace github.com/forgequeue/forgequeue/cmd/supervisor => ../cmd/supervisor
-
-replace github.com/forgequeue/forgequeue/shared/server => ../shared/server
+replace (
+	github.com/forgequeue/forgequeue/cmd/supervisor => ../cmd/supervisor
+	github.com/forgequeue/forgequeue/shared => ../shared
+	github.com/forgequeue/forgequeue/shared/server => ../shared/server
+)

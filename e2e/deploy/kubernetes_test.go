@@ -117,7 +117,7 @@ func writeAll(t *testing.T, folder string, files map[string]string) {
 }
 
 // kubernetes builds both kustomizations, with secrets of their own, as kubectl apply -k does, and decodes each object
-// strictly into its type (e2e/kubernetes). It gives what is applied, by kind and name without the hash of its content;
+// strictly into its type (e2e/parsers/kubernetes). It gives what is applied, by kind and name without the hash of its content;
 // withCells is the same through the overlays of the page that have the component cells.
 func kubernetes(t *testing.T) (all, withCells map[string]object) {
 	t.Helper()
@@ -132,8 +132,8 @@ func kubernetes(t *testing.T) (all, withCells map[string]object) {
 		writeAll(t, filepath.Join(dir, name), map[string]string{"kustomization.yaml": overlayOfKubernetes(t, folder)})
 	}
 	program := filepath.Join(dir, "program")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
-	build.Dir, build.Env = filepath.Join(top, "e2e", "kubernetes"), append(os.Environ(), "GOWORK=off")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./kubernetes")
+	build.Dir, build.Env = filepath.Join(top, "e2e", "parsers"), append(os.Environ(), "GOWORK=off")
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}

@@ -112,7 +112,7 @@ func (k known) kept(asked observability.Asked) []string {
 
 func reader(t *testing.T) observability.Reader {
 	t.Helper()
-	r, err := observability.NewReader(t.Context(), "../promql", t.TempDir())
+	r, err := observability.NewReader(t.Context(), "../parsers/promql", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func (m Matcher) Accepts(value string) bool {
 	return err == nil && matched == (m.Operator == "=~")
 }
 
-// Reader reads expressions by Prometheus' own parser, in a program of a module of its own (e2e/promql): as a
+// Reader reads expressions by Prometheus' own parser, in a program of a module of its own (e2e/parsers/promql): as a
 // library it would raise the services' dependencies.
 type Reader struct{ program string }
 

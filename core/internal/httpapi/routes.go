@@ -23,7 +23,7 @@ func waitOf(path string) time.Duration {
 // after the other, atOnce side by side, together in one commit. forTenant and its like (principals.go) say
 // whose principal an item must have; the others judge it themselves.
 //
-// api-docs/generator reads this table: the comment over a block is its group in api-docs/core.json.
+// e2e/openapi reads this table: the comment over a block is its group in api-docs/core.json.
 func (s *Server) routes() map[string]handler { //nolint:funlen // one table
 	return map[string]handler{
 		// Jobs

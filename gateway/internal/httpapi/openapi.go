@@ -1,7 +1,7 @@
 package httpapi
 
 // The annotations in the handlers' comments become api-docs/gateway.json: `make
-// api-docs` has swag read them, and api-docs/generator adds what is the same for
+// api-docs` has swag read them, and e2e/openapi adds what is the same for
 // all routes. They are swag's own and these, whose values are JSON:
 //
 //   - x-access: who may call: a scope; "manage unbound" where the key may not be bound to a user; "read or work" for either; "work platform" or "read platform" where a

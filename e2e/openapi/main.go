@@ -1,4 +1,4 @@
-// Command generator writes api-docs/gateway.json and core.json, the OpenAPI 3
+// Command openapi writes api-docs/gateway.json and core.json, the OpenAPI 3
 // documents of both services, from what stands beside their handlers:
 //
 //	handlers' comments ─▶ swag ─▶ Swagger 2.0 ─▶ kin-openapi ─▶ OpenAPI 3 ─▶ completed
@@ -49,7 +49,7 @@ func main() {
 	check := flag.Bool("check", false, "write nothing; fail where a document is not what it should be")
 	flag.Parse()
 	if err := run(context.Background(), *root, *swag, *check); err != nil {
-		fmt.Fprintln(os.Stderr, "generator:", err)
+		fmt.Fprintln(os.Stderr, "openapi:", err)
 		os.Exit(1)
 	}
 }
@@ -110,7 +110,7 @@ func runSwag(ctx context.Context, root, swag string, s service) ([]byte, error) 
 func put(root, name string, text []byte, check bool) error {
 	path := filepath.Join(root, name)
 	if !check {
-		return os.WriteFile(path, text, 0o644) //nolint:gosec // documents are for everybody
+		return os.WriteFile(path, text, 0o644)
 	}
 	if found, err := os.ReadFile(path); err != nil || !bytes.Equal(found, text) {
 		return fmt.Errorf("%s is not what the code says: run make api-docs, and commit it", name)

@@ -114,7 +114,7 @@ func TestCommentsThatAreWrongAreRefused(t *testing.T) {
 // The whole answers that are shown are such as their schemas allow.
 func TestShownAnswersAreOfTheirTypes(t *testing.T) {
 	t.Parallel()
-	doc, err := openapi3.NewLoader().LoadFromFile("../gateway.json")
+	doc, err := openapi3.NewLoader().LoadFromFile("../../api-docs/gateway.json")
 	if err != nil {
 		t.Fatal(err)
 	}
