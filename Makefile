@@ -24,7 +24,7 @@ test-slow: ## the tests with half a CPU (Linux, root), then beside four busy loo
 	@bash .ci/test-slow $(ARGS)
 
 build: ## the programs, into bin/
-	$(GO) build $(BUILD_FLAGS) -tags=$(BUILD_TAGS),full -o bin/ ./cmd/forgequeue ./cmd/forgequeue/forgequeue-bench ./cmd/forgequeue/forgequeue-bridge ./core/cmd/core ./gateway/cmd/gateway
+	$(GO) build $(BUILD_FLAGS) -tags=$(BUILD_TAGS),full -pgo=cmd/forgequeue/default.pgo -o bin/ ./cmd/forgequeue ./cmd/forgequeue/forgequeue-bench ./cmd/forgequeue/forgequeue-bridge ./core/cmd/core ./gateway/cmd/gateway
 
 lint: ## sizes, workflows, linters (formats and vet are among them)
 	@bash .ci/run size workflows lint
@@ -62,7 +62,7 @@ peers: ## River and this in turn on one PostgreSQL: the ratios of the bars (15 m
 	@sh .ci/install test
 	cd e2e/bench && $(GO) run . $(ARGS)
 
-pgo: ## profile both services under forgequeue-bench: default.pgo beside each main (2 to 5 min)
+pgo: ## profile both services under forgequeue-bench: cmd/forgequeue/default.pgo (2 to 5 min)
 	@sh .ci/install test
 	@bash .ci/pgo $(ARGS)
 

@@ -316,8 +316,7 @@ func TestComposeKeepsData(t *testing.T) {
 	}
 }
 
-// Every image that is pulled has a version tag; what we build has a Dockerfile that
-// is multi-stage and distroless.
+// Every image that is pulled has a version tag; what we build is a stage of the Dockerfile, on a distroless base.
 func TestImages(t *testing.T) {
 	t.Parallel()
 	version := regexp.MustCompile(`^[a-z./-]+:v?\d+\.\d+(\.\d+)?(-[a-z0-9.]+)?(@sha256:[0-9a-f]{64})?$`)
@@ -328,12 +327,44 @@ func TestImages(t *testing.T) {
 			}
 			continue
 		}
-		file := read(t, service.Build.Dockerfile)
-		froms := regexp.MustCompile(`(?m)^FROM .*$`).FindAllString(file, -1)
-		if len(froms) != 2 || !regexp.MustCompile(` golang:\d+\.\d+\.\d+-\w+(@sha256:\S+)? AS build$`).MatchString(froms[0]) ||
-			!regexp.MustCompile(`^FROM gcr\.io/distroless/static-debian\d+:nonroot(@sha256:\S+)?$`).MatchString(froms[1]) {
-			t.Errorf("%s: its stages are %q", name, froms)
+		program := service.Build.Args["PROGRAM"]
+		if program == nil || !strings.Contains(service.Image, "/"+*program+":") || !strings.Contains(read(t, service.Build.Dockerfile), "\nFROM base AS "+*program+"\n") {
+			t.Errorf("%s: %s is built of %+v", name, service.Image, service.Build)
 		}
+	}
+	froms := regexp.MustCompile(`(?m)^FROM .*$`).FindAllString(read(t, "Dockerfile"), -1)
+	if len(froms) != 6 || !regexp.MustCompile(` golang:\d+\.\d+\.\d+-\w+(@sha256:\S+)? AS build$`).MatchString(froms[0]) ||
+		!regexp.MustCompile(`^FROM gcr\.io/distroless/static-debian\d+:nonroot(@sha256:\S+)? AS base$`).MatchString(froms[1]) ||
+		!slices.Equal(froms[2:], []string{"FROM base AS core", "FROM base AS gateway", "FROM base AS forgequeue", "FROM ${PROGRAM}"}) {
+		t.Errorf("the stages are %q", froms)
+	}
+}
+
+// What the Dockerfile compiles, and by which profile, is there.
+func TestTheDockerfileNamesWhatIsThere(t *testing.T) {
+	t.Parallel()
+	file := read(t, "Dockerfile")
+	cases := regexp.MustCompile(`(?m)^ +(\w+)\) module=(\S+) tags=\S+ mains=("[^"]+"|\S+) ;; \\$`).FindAllStringSubmatch(file, -1)
+	if len(cases) != 3 {
+		t.Fatalf("it has the programs %q", cases)
+	}
+	for _, c := range cases {
+		program, module, mains := c[1], c[2], strings.Fields(strings.Trim(c[3], `"`))
+		if !strings.Contains(file, "\nENTRYPOINT [\"/usr/local/bin/"+program+"\"]\n") || filepath.Base(mains[0]) != program {
+			t.Errorf("the image %s does not start what is built: %s", program, mains)
+		}
+		for _, name := range append(mains, "go.mod") {
+			if _, err := os.Stat(filepath.Join(top, module, name)); err != nil {
+				t.Errorf("%s: %v", program, err)
+			}
+		}
+	}
+	profile := regexp.MustCompile(`-pgo=/src/(\S+)`).FindStringSubmatch(file)
+	if profile == nil {
+		t.Fatal("it uses no profile")
+	}
+	if _, err := os.Stat(filepath.Join(top, profile[1])); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // Set by -ldflags -X where the build does not see the repository, as that of the
-// images does not: see the Dockerfiles.
+// images does not: see the Dockerfile.
 var (
 	version  string
 	revision string
