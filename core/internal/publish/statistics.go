@@ -11,7 +11,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/stats"
-	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -19,49 +18,25 @@ import (
 // Recorder counts for the stats what is published, until it is appended to the tables.
 type Recorder struct {
 	store *cell.Cell
-	jobs  stats.Recorder
-	uses  stats.LimitRecorder
+	jobs  *stats.JobRecorder
+	uses  *stats.LimitRecorder
 	lost  prometheus.Counter
 }
 
 // NewRecorder makes one. lost counts what could not be appended.
 func NewRecorder(store *cell.Cell, lost prometheus.Counter) *Recorder {
-	return &Recorder{store: store, lost: lost}
+	return &Recorder{store: store, jobs: stats.NewJobRecorder(), uses: stats.NewLimitRecorder(), lost: lost}
 }
 
 // Record counts events.
 func (r *Recorder) Record(events []stats.Event) { r.jobs.Record(events...) }
 
-// Append appends what was counted since the last time; appended says that there was something. Counts that were
-// not appended for certain are kept for the next time; where the outcome is unknown they are dropped, so that none is
-// appended twice.
+// Append appends what was counted since the last time; appended says that there was something.
 func (r *Recorder) Append(ctx context.Context) (appended bool, err error) {
-	pending, lost := r.jobs.Take()
-	if len(pending) > 0 {
-		switch err = r.store.Stats.AppendStats(ctx, pending); {
-		case err == nil:
-			appended = true
-		case store.Definite(err):
-			r.jobs.Restore(pending)
-		default:
-			lost += pending.Events()
-		}
-	}
-	uses, lostUses := r.uses.Take()
-	if len(uses) > 0 {
-		usesErr := r.store.Stats.AppendLimitStats(ctx, uses)
-		switch {
-		case usesErr == nil:
-			appended = true
-		case store.Definite(usesErr):
-			r.uses.Restore(uses)
-		default:
-			lostUses += int64(len(uses))
-		}
-		err = errors.Join(err, usesErr)
-	}
-	r.lost.Add(float64(lost + lostUses))
-	return appended, err
+	jobs, lostEvents, jobsErr := r.jobs.Append(ctx, r.store.Stats.AppendStats)
+	uses, lostUses, usesErr := r.uses.Append(ctx, r.store.Stats.AppendLimitStats)
+	r.lost.Add(float64(lostEvents + lostUses))
+	return jobs || uses, errors.Join(jobsErr, usesErr)
 }
 
 // CountUses notes the use of tenants' caps. Of users it is that of the one with the most, and by name who was refused.

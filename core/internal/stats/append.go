@@ -24,7 +24,7 @@ FROM unnest(@tenants::uuid[], @queues::text[], @minutes::timestamptz[], @submitt
 
 // AppendStats appends counts, all or none, in one statement. It does nothing where there are none.
 func (s *Stats) AppendStats(ctx context.Context, pending Pending) error {
-	rows := pending.rows()
+	rows := rowsOf(pending)
 	if len(rows) == 0 {
 		return nil
 	}

@@ -1,6 +1,6 @@
 // Package stats counts what jobs do, by tenant, queue and minute, for charts.
 //
-//	publish  ──Record──▶ Recorder (memory) ──Append, each 5 s──▶ job_stats
+//	publish  ──Record──▶ JobRecorder ──Append, each 5 s────────▶ job_stats
 //	                                                              grain 0: part of a minute, as a core appended it
 //	                                                              grain 1: a minute, two minutes later
 //	                                                              grain 2: an hour, two days later; kept 90 days

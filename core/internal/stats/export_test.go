@@ -1,6 +1,6 @@
 package stats
 
-// MaxKeys is the bound of a Recorder.
+// MaxKeys is the bound of a JobRecorder.
 const MaxKeys = maxKeys
 
 // MaxNames is a tenant's bound of a LimitRecorder.
@@ -22,12 +22,20 @@ func Planned() map[string][]string {
 }
 
 // Total is the sum of all rows that would be appended for a tenant's queue; "" is the tenant's own.
-func (p Pending) Total(queue string) (total Counts, rows int) {
-	for _, one := range p.rows() {
+func Total(pending Pending, queue string) (total Counts, rows int) {
+	for _, one := range rowsOf(pending) {
 		if one.Name == queue {
 			total.add(one.Counts)
 			rows++
 		}
 	}
 	return total, rows
+}
+
+// Events is how many events are pending.
+func Events(pending Pending) (n int64) {
+	for _, counts := range pending {
+		n += counts.events()
+	}
+	return n
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -52,19 +51,36 @@ type limitKey struct {
 }
 
 // PendingLimits are uses that are not appended yet.
-type PendingLimits map[limitKey]*LimitCounts
+type PendingLimits = map[limitKey]*LimitCounts
 
 // maxNames bounds the rows of one tenant's users, keys and queues in what is pending: it draws their names.
 const maxNames = 1_000
 
-// LimitRecorder holds what was not appended yet, within the same bound as a Recorder, and each tenant within maxNames:
-// above them, limits that are not there yet are not recorded.
+// LimitRecorder counts the use of limits, until it is appended to limit_stats. It holds as many keys as a JobRecorder, and
+// of each tenant maxNames with a name: above them, limits that are not there yet are not recorded.
 type LimitRecorder struct {
-	mu     sync.Mutex
-	counts PendingLimits
-	// named counts those with a name, by tenant.
-	named map[tenant.ID]int
-	lost  int64
+	recorder[limitKey, LimitCounts]
+}
+
+// NewLimitRecorder makes one, without any uses.
+func NewLimitRecorder() *LimitRecorder {
+	named := map[tenant.ID]int{}
+	return &LimitRecorder{recorder[limitKey, LimitCounts]{
+		add:    func(k limitKey, to, more *LimitCounts) { to.add(more, isRate(k.limit)) },
+		events: func(*LimitCounts) int64 { return 1 },
+		room: func(held PendingLimits, k limitKey) (limitKey, bool) {
+			if len(held) == 0 {
+				clear(named)
+			}
+			if len(held) >= maxKeys || k.Name != "" && named[k.Tenant] >= maxNames {
+				return k, false
+			}
+			if k.Name != "" {
+				named[k.Tenant]++
+			}
+			return k, true
+		},
+	}}
 }
 
 // Record notes uses.
@@ -77,51 +93,14 @@ func (r *LimitRecorder) Record(uses ...LimitUse) {
 		if !one.At.IsZero() {
 			minute = one.At.Unix() / 60
 		}
-		r.of(limitKey{tenant.QueueKey{Tenant: one.Tenant, Name: one.Name}, one.Limit, minute}, &one.LimitCounts)
+		r.record(limitKey{tenant.QueueKey{Tenant: one.Tenant, Name: one.Name}, one.Limit, minute}, &one.LimitCounts)
 	}
 }
 
-func (r *LimitRecorder) of(k limitKey, more *LimitCounts) {
-	ones := r.counts[k]
-	if ones == nil {
-		if len(r.counts) >= maxKeys || (k.Name != "" && r.named[k.Tenant] >= maxNames) {
-			r.lost++
-			return
-		}
-		if r.counts == nil {
-			r.counts, r.named = PendingLimits{}, map[tenant.ID]int{}
-		}
-		if k.Name != "" {
-			r.named[k.Tenant]++
-		}
-		ones = &LimitCounts{}
-		r.counts[k] = ones
-	}
-	ones.add(more, isRate(k.limit))
-}
-
-// Take gives what was recorded, and forgets it. lost is how many uses found no place.
-func (r *LimitRecorder) Take() (pending PendingLimits, lost int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	pending, lost = r.counts, r.lost
-	r.counts, r.named, r.lost = nil, nil, 0
-	return pending, lost
-}
-
-// Restore records again what Take gave.
-func (r *LimitRecorder) Restore(pending PendingLimits) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for k, ones := range pending {
-		r.of(k, ones)
-	}
-}
-
-// keys are those of the rows to append, in one order.
-func (p PendingLimits) keys() []limitKey {
-	keys := make([]limitKey, 0, len(p))
-	for k := range p {
+// keysOf are the keys of the rows to append, in one order.
+func keysOf(pending PendingLimits) []limitKey {
+	keys := make([]limitKey, 0, len(pending))
+	for k := range pending {
 		keys = append(keys, k)
 	}
 	slices.SortFunc(keys, func(a, b limitKey) int {

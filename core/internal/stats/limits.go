@@ -21,7 +21,7 @@ FROM unnest(@tenants::uuid[], @limits::text[], @names::text[], @minutes::timesta
 
 // AppendLimitStats appends uses, all or none, in one statement. It does nothing where there are none.
 func (s *Stats) AppendLimitStats(ctx context.Context, pending PendingLimits) error {
-	keys := pending.keys()
+	keys := keysOf(pending)
 	if len(keys) == 0 {
 		return nil
 	}

@@ -72,7 +72,7 @@ func BenchmarkRecord(b *testing.B) {
 			events[i] = event(owner, fmt.Sprint("q", i%queues), 1)
 		}
 		b.Run(fmt.Sprint("queues-", queues), func(b *testing.B) {
-			var r stats.Recorder
+			r := stats.NewJobRecorder()
 			for b.Loop() {
 				r.Record(events...)
 			}

@@ -1,172 +1,88 @@
 package stats
 
 import (
-	"bytes"
-	"cmp"
-	"slices"
-	"strings"
+	"context"
 	"sync"
-	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
-// Counts are what jobs did.
-type Counts struct {
-	// Submitted are jobs that were stored, Started attempts that were claimed.
-	Submitted, Started int64
-	// Completed, DeadLetter and Cancelled are jobs that ended so.
-	Completed, DeadLetter, Cancelled int64
-	// FailedAttempts are attempts that failed, or whose lease or time ended.
-	FailedAttempts int64
-	// Waiting is the time from ready to claimed, of the started attempts. Running is the time from claimed to ended, of
-	// the attempts that ended.
-	Waiting, Running time.Duration
-}
+// recorder holds counts by key until they are appended to a table. Its memory is bounded by room.
+type recorder[K comparable, C any] struct {
+	// add adds counts of a key to others; events is how many events they are.
+	add    func(key K, to, more *C)
+	events func(counts *C) int64
+	// room gives the key under which counts of a new key are held; false where there is no room for them.
+	room func(held map[K]*C, key K) (K, bool)
 
-func (c *Counts) add(more *Counts) {
-	c.Submitted += more.Submitted
-	c.Started += more.Started
-	c.Completed += more.Completed
-	c.DeadLetter += more.DeadLetter
-	c.Cancelled += more.Cancelled
-	c.FailedAttempts += more.FailedAttempts
-	c.Waiting += more.Waiting
-	c.Running += more.Running
-}
-
-// events is how many events they are.
-func (c *Counts) events() int64 {
-	return c.Submitted + c.Started + c.Completed + c.DeadLetter + c.Cancelled + c.FailedAttempts
-}
-
-// Event is what happened to one job.
-type Event struct {
-	tenant.QueueKey
-	// At is PostgreSQL's time.
-	At time.Time
-	Counts
-}
-
-// maxKeys bounds the memory of a Recorder, about 200 bytes for each. Above it, queues that are not there yet are
-// counted for their tenant only, and above twice as many not at all.
-const maxKeys = 20_000
-
-// key is a queue in a minute.
-type key struct {
-	tenant.QueueKey
-	// minute is in Unix time, so that equal ones are equal.
-	minute int64
-}
-
-// Recorder holds what was not appended yet.
-type Recorder struct {
-	mu     sync.Mutex
-	counts Pending
+	mu   sync.Mutex
+	held map[K]*C
 	// last is the one that was added to last: events come in runs.
-	last     key
-	lastOnes *Counts
+	last     K
+	lastHeld *C
 	lost     int64
 }
 
-// Record counts events.
-func (r *Recorder) Record(events ...Event) {
-	if len(events) == 0 {
+// record adds counts. The caller holds the lock.
+func (r *recorder[K, C]) record(key K, more *C) {
+	if r.lastHeld != nil && r.last == key {
+		r.add(key, r.lastHeld, more)
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i := range events {
-		one := &events[i]
-		r.of(key{one.QueueKey, one.At.Unix() / 60}, &one.Counts)
-	}
-}
-
-func (r *Recorder) of(k key, more *Counts) {
-	if r.lastOnes != nil && r.last == k {
-		r.lastOnes.add(more)
-		return
-	}
-	ones := r.counts[k]
-	if ones == nil {
-		if len(r.counts) >= maxKeys && k.Name != "" {
-			k.Name = "" // the tenant's alone
-			r.of(k, more)
+	counts := r.held[key]
+	if counts == nil {
+		var ok bool
+		if key, ok = r.room(r.held, key); !ok {
+			r.lost += r.events(more)
 			return
 		}
-		if len(r.counts) >= 2*maxKeys {
-			r.lost += more.events()
-			return
+		if counts = r.held[key]; counts == nil {
+			if r.held == nil {
+				r.held = map[K]*C{}
+			}
+			counts = new(C)
+			r.held[key] = counts
 		}
-		if r.counts == nil {
-			r.counts = Pending{}
-		}
-		ones = &Counts{}
-		r.counts[k] = ones
 	}
-	ones.add(more)
-	r.last, r.lastOnes = k, ones
+	r.add(key, counts, more)
+	r.last, r.lastHeld = key, counts
 }
 
-// Pending are counts that are not appended yet.
-type Pending map[key]*Counts
-
-// Take gives what was recorded, and forgets it. lost is how many events found no place.
-func (r *Recorder) Take() (pending Pending, lost int64) {
+// Take gives what was recorded, and forgets it. lost is how many events found no room.
+func (r *recorder[K, C]) Take() (pending map[K]*C, lost int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	pending, lost = r.counts, r.lost
-	r.counts, r.lost, r.lastOnes = nil, 0, nil
+	pending, lost = r.held, r.lost
+	r.held, r.lastHeld, r.lost = nil, nil, 0
 	return pending, lost
 }
 
 // Restore records again what Take gave.
-func (r *Recorder) Restore(pending Pending) {
+func (r *recorder[K, C]) Restore(pending map[K]*C) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for k, ones := range pending {
-		r.of(k, ones)
+	for key, counts := range pending {
+		r.record(key, counts)
 	}
 }
 
-// Events is how many events they are.
-func (p Pending) Events() (n int64) {
-	for _, ones := range p {
-		n += ones.events()
+// Append appends what was recorded since the last time; appended says that there was something. Counts that were
+// not appended for certain are kept for the next time; where the outcome is unknown they are lost, so that none is
+// appended twice.
+func (r *recorder[K, C]) Append(ctx context.Context, appendAll func(context.Context, map[K]*C) error) (appended bool, lost int64, err error) {
+	pending, lost := r.Take()
+	if len(pending) == 0 {
+		return false, lost, nil
 	}
-	return n
-}
-
-// row is a queue's counts in a minute, or with an empty Name those of all of a tenant's queues.
-type row struct {
-	key
-	*Counts
-}
-
-// rows are the rows to append, with one for each tenant, in one order.
-func (p Pending) rows() []row {
-	var rows []row
-	totals := Pending{}
-	for k, ones := range p {
-		if api.SystemQueue(k.Name) { // the tenant's are the jobs of its own
-			rows = append(rows, row{k, ones})
-			continue
-		}
-		total := key{tenant.QueueKey{Tenant: k.Tenant}, k.minute}
-		if totals[total] == nil {
-			totals[total] = &Counts{}
-		}
-		totals[total].add(ones)
-		if k.Name != "" {
-			rows = append(rows, row{k, ones})
+	switch err = appendAll(ctx, pending); {
+	case err == nil:
+		appended = true
+	case store.Definite(err):
+		r.Restore(pending)
+	default:
+		for _, counts := range pending {
+			lost += r.events(counts)
 		}
 	}
-	for k, ones := range totals {
-		rows = append(rows, row{k, ones})
-	}
-	slices.SortFunc(rows, func(a, b row) int {
-		return cmp.Or(bytes.Compare(a.Tenant[:], b.Tenant[:]), strings.Compare(a.Name, b.Name), cmp.Compare(a.minute, b.minute))
-	})
-	return rows
+	return appended, lost, err
 }

@@ -29,7 +29,7 @@ func newFixture(t *testing.T) *fixture {
 // append appends n submits of a queue at a time.
 func (f *fixture) append(name string, at time.Time, n int64) {
 	f.Helper()
-	var r stats.Recorder
+	r := stats.NewJobRecorder()
 	r.Record(stats.Event{QueueKey: tenant.QueueKey{Tenant: f.Tenant, Name: name}, At: at, Counts: stats.Counts{Submitted: n}})
 	pending, _ := r.Take()
 	if err := f.Store.Stats.AppendStats(f.Context(), pending); err != nil {
@@ -65,7 +65,7 @@ func event(owner tenant.ID, name string, minute int) stats.Event {
 func TestRecorder(t *testing.T) {
 	t.Parallel()
 	owner := uuid.New()
-	var r stats.Recorder
+	r := stats.NewJobRecorder()
 	if pending, _ := r.Take(); len(pending) != 0 {
 		t.Errorf("%v", pending)
 	}
@@ -74,8 +74,8 @@ func TestRecorder(t *testing.T) {
 	r.Record(event(owner, "a", 1))
 	r.Restore(pending)
 	pending, lost := r.Take()
-	all, minutes := pending.Total("")
-	a, _ := pending.Total("a")
+	all, minutes := stats.Total(pending, "")
+	a, _ := stats.Total(pending, "a")
 	if all.Submitted != 5 || all.Running != 5*time.Second || minutes != 2 || a.Submitted != 4 || lost != 0 {
 		t.Errorf("all %+v in %d minutes, a %+v, lost %d", all, minutes, a, lost)
 	}
@@ -84,14 +84,14 @@ func TestRecorder(t *testing.T) {
 		r.Record(event(owner, fmt.Sprint("q", i), 1))
 	}
 	pending, lost = r.Take()
-	if all, _ = pending.Total(""); all.Submitted != stats.MaxKeys+more || lost != 0 || len(pending) > stats.MaxKeys+1 {
+	if all, _ = stats.Total(pending, ""); all.Submitted != stats.MaxKeys+more || lost != 0 || len(pending) > stats.MaxKeys+1 {
 		t.Errorf("%d of %d jobs are counted for the tenant, lost %d, keys %d", all.Submitted, stats.MaxKeys+more, lost, len(pending))
 	}
 	for range 2*stats.MaxKeys + more {
 		r.Record(event(uuid.New(), "q", 1))
 	}
-	if pending, lost = r.Take(); pending.Events()+lost != 2*stats.MaxKeys+more || lost != more {
-		t.Errorf("%d are counted, %d lost", pending.Events(), lost)
+	if pending, lost = r.Take(); stats.Events(pending)+lost != 2*stats.MaxKeys+more || lost != more {
+		t.Errorf("%d are counted, %d lost", stats.Events(pending), lost)
 	}
 }
 
@@ -241,7 +241,7 @@ func TestARollUpKeepsTheSums(t *testing.T) {
 func (f *fixture) limits(limit, name string, at time.Time, counts ...stats.LimitCounts) {
 	f.Helper()
 	for _, one := range counts {
-		var r stats.LimitRecorder
+		r := stats.NewLimitRecorder()
 		r.Record(stats.LimitUse{Tenant: f.Tenant, Limit: limit, Name: name, At: at, LimitCounts: one})
 		pending, _ := r.Take()
 		if err := f.Store.Stats.AppendLimitStats(f.Context(), pending); err != nil {
@@ -368,7 +368,7 @@ func TestLimitRecorder(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 24, 10, 0, 30, 0, time.UTC)
 	use := stats.LimitUse{Tenant: uuid.New(), Limit: "tenant-active", At: at, LimitCounts: stats.LimitCounts{Used: 5, Allowed: 9, Refused: 1}}
-	var r stats.LimitRecorder
+	r := stats.NewLimitRecorder()
 	r.Record(use)
 	pending, _ := r.Take()
 	use.Used = 4
