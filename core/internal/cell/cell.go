@@ -9,7 +9,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
-	"github.com/forgequeue/forgequeue/core/internal/drain"
 	"github.com/forgequeue/forgequeue/core/internal/installation"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
@@ -62,7 +61,6 @@ type Cell struct {
 	Schedules    *schedule.Schedules
 	Webhooks     *webhook.Hooks
 	Events       *events.Events
-	Drain        *drain.Reports
 	Stats        *stats.Stats
 	Ledger       *ledger.Ledger
 	Retention    *retention.Forgetter
@@ -101,7 +99,6 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 		Schedules:    schedule.New(db, submits),
 		Webhooks:     &webhook.Hooks{Store: db},
 		Events:       appended,
-		Drain:        &drain.Reports{Store: db},
 		Stats:        &stats.Stats{Store: db},
 		Ledger:       &ledger.Ledger{Store: db},
 		Retention:    retention.New(db, options.Retention),

@@ -9,7 +9,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cache"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/explain"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
@@ -28,7 +27,6 @@ type Options struct {
 	Lists     *scheduler.ReadyLists
 	Parking   *scheduler.Parking
 	Publisher *publish.Publisher
-	Explainer *explain.Explainer
 	Metrics   *metrics.Jobs
 	Traces    publish.Traces
 	Logger    *slog.Logger
@@ -64,7 +62,7 @@ func New(o Options) *Claims {
 		},
 		combined: &combiner{
 			leaser:   &leaser{store: o.Store, planner: planner, polls: polls, publisher: o.Publisher, log: o.Logger},
-			outcomes: outcomes, publisher: o.Publisher, explainer: o.Explainer, traces: o.Traces, groups: map[string]*claimGroup{},
+			outcomes: outcomes, publisher: o.Publisher, traces: o.Traces, groups: map[string]*claimGroup{},
 		},
 		parking: o.Parking, cached: o.Cached, store: o.Store, publisher: o.Publisher, metrics: o.Metrics, drained: o.Drained,
 	}

@@ -10,7 +10,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/claim"
-	"github.com/forgequeue/forgequeue/core/internal/explain"
 	"github.com/forgequeue/forgequeue/core/internal/publish"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -24,7 +23,6 @@ type combiner struct {
 	leaser    *leaser
 	outcomes  *Outcomes
 	publisher *publish.Publisher
-	explainer *explain.Explainer
 	traces    publish.Traces
 
 	mu     sync.Mutex
@@ -199,6 +197,5 @@ func (c *combiner) close() {
 func (c *combiner) claimed(ctx context.Context, jobs []claim.Job) {
 	if len(jobs) > 0 {
 		c.publisher.Publish(ctx, publish.Changes{Claimed: jobs})
-		c.explainer.Started(jobs)
 	}
 }

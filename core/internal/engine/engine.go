@@ -64,16 +64,17 @@ func New(o Options) *Engine {
 	cached := cache.New(o.Store, o.MaxRunning)
 	lists, parking := scheduler.NewReadyLists(cached.Lanes.ByID), &scheduler.Parking{}
 	drained, traces := make(chan struct{}), publish.Traces{Tracer: o.Tracer}
+	counted := publish.NewRecorder(o.Store, lists.AnyReady, o.Metrics.StatsLost)
 	e := &Engine{
-		Explainer: explain.New(o.Store, cached, lists, o.Logger), Stats: publish.NewRecorder(o.Store, o.Metrics.StatsLost),
+		Explainer: explain.New(o.Store, cached, counted.Rates(), o.Logger), Stats: counted,
 		Cached: cached, Watches: watch.New(o.Store.JobReads, drained, o.Logger), drained: drained,
 	}
 	e.Publisher = publish.New(publish.Options{
 		Cached: cached, Lists: lists, Parking: parking, Watches: e.Watches, Stats: e.Stats, Metrics: o.Metrics, Traces: traces, Logger: o.Logger, Hints: o.Hints,
 	})
 	e.Claims = claims.New(claims.Options{
-		Store: o.Store, Cached: cached, Lists: lists, Parking: parking, Publisher: e.Publisher, Explainer: e.Explainer,
-		Metrics: o.Metrics, Traces: traces, Logger: o.Logger, Drained: drained,
+		Store: o.Store, Cached: cached, Lists: lists, Parking: parking, Publisher: e.Publisher, Metrics: o.Metrics,
+		Traces: traces, Logger: o.Logger, Drained: drained,
 	})
 	e.Submits = submits.New(submits.Options{
 		Store: o.Store, Cached: cached, Publisher: e.Publisher, Explainer: e.Explainer, Metrics: o.Metrics, Traces: traces, Logger: o.Logger,

@@ -28,7 +28,6 @@ func (e *Explainer) beside(lane *lanes.Lane) []lanes.Lane {
 
 // place reads where a job stands in the line of its lane; its others are all lanes of its queue.
 func (e *Explainer) place(ctx context.Context, spot read.QueuePosition) (line read.Ahead, beside []lanes.Lane, err error) {
-	e.asked.Store(time.Now().UnixNano())
 	e.hear(ctx)
 	beside = e.beside(&spot.Lane)
 	spot.Beside = make([]lanes.ID, len(beside))
@@ -49,8 +48,8 @@ func (e *Explainer) turn(lane *lanes.Lane, settings *queues.Settings, line *read
 			lanes = append(lanes, beside[i].ID)
 		}
 	}
-	rate, known := e.rates.Line(time.Now(), lane.InQueue(), lanes)
-	return Turn{Ahead: ahead, PerSecond: rate, Known: known}
+	rate := e.rates.Line(time.Now(), lane.InQueue(), lanes)
+	return Turn{Ahead: ahead, PerSecond: rate, Known: rate > 0}
 }
 
 // sharing says whether the jobs of two lanes of a queue take turns: some worker takes both, and neither a cap nor a rate
@@ -74,16 +73,16 @@ func sharing(lane, other *lanes.Lane, settings *queues.Settings, active []worker
 // queueDrain gives how many jobs of a queue start in a second, and how long one that is submitted now would wait behind
 // so many others; nil where it is not known.
 func (e *Explainer) queueDrain(settings *queues.Settings, ahead int64) (perSecond *float64, waitMS *int64) {
-	rate, known, line, lineKnown := e.rates.Queue(time.Now(), settings.QueueKey)
-	if lineKnown {
-		rate = line
-	}
-	if !known {
+	rate, line := e.rates.Queue(time.Now(), settings.QueueKey)
+	if rate == 0 {
 		return nil, nil
 	}
-	turn := Turn{Ahead: ahead, PerSecond: rate, Known: lineKnown, New: true}
+	turn := Turn{Ahead: ahead, PerSecond: line, Known: line > 0, New: true}
 	if estimate := turn.Estimate(); estimate != nil && !e.cached.HeldBack(settings) {
 		waitMS = &estimate.StartsInMS
+	}
+	if line > 0 {
+		rate = line
 	}
 	return new(rounded(rate)), waitMS
 }

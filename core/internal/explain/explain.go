@@ -22,8 +22,8 @@ import (
 
 // Explain says why a job waits, by the settings that this core claims by; with details the job and its attempts are a part
 // of the answer. It takes four statements at most: the job, with its attempts; its parents; its place in line, or the
-// worker of a running one; the use of its caps. A core that starts no jobs reads what the others start besides, once in
-// five seconds for all callers.
+// worker of a running one; the use of its caps. Besides, how fast lines move in other cores is read once in two
+// seconds, for all callers.
 func (e *Explainer) Explain(ctx context.Context, owner tenant.ID, user string, id uuid.UUID, details bool) (made api.Explanation, err error) {
 	var facts Facts
 	var linked map[uuid.UUID]*api.JobSummary

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/queues"
@@ -18,7 +17,6 @@ import (
 // Queues lists a tenant's queues by name in one statement, however many they are. It shows settings and lanes as they are
 // in the tables now: those in the cache may be a refresh behind.
 func (e *Explainer) Queues(ctx context.Context, owner tenant.ID, page queues.Page) ([]api.Queue, error) {
-	e.asked.Store(time.Now().UnixNano())
 	e.hear(ctx)
 	found, err := e.store.Queues.List(ctx, owner, page)
 	queues := make([]api.Queue, len(found))

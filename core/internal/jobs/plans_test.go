@@ -17,12 +17,12 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
-	"github.com/forgequeue/forgequeue/core/internal/drain"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/queues"
+	"github.com/forgequeue/forgequeue/core/internal/stats"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -334,9 +334,8 @@ func hotPath(f *fixture, store *cell.Cell) {
 	must(err)
 	_, err = store.JobReads.AheadOf(ctx, read.QueuePosition{ID: id, Lane: known[3].Lane, Priority: 5, Beside: []lanes.ID{known[0].ID, known[1].ID}})
 	must(err)
-	_, err = store.Drain.ReportDrain(ctx, uuid.New(), drain.Report{Lanes: []drain.LaneRate{{Lane: known[3].ID, PerSecond: 1}}})
-	must(err)
-	_, err = store.Drain.DrainReports(ctx, id)
+	must(store.Stats.ReportRates(ctx, uuid.New(), []stats.LaneRate{{Lane: known[3].ID, Pace: stats.Pace{PerSecond: 1}}}))
+	_, err = store.Stats.OtherRates(ctx, id)
 	must(err)
 	_, err = store.JobReads.Snapshots(ctx, []uuid.UUID{id})
 	must(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/stats"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -115,7 +116,12 @@ func (p *Publisher) claimed(t *told, one *claim.Job) {
 	t.changed = append(t.changed, one.ID)
 	waited := one.StartedAt.Sub(one.ReadyAt)
 	p.metrics.QueueWait.Observe(waited.Seconds())
-	t.events = append(t.events, stats.Event{
+	event := stats.Event{
 		QueueKey: tenant.QueueKey{Tenant: one.TenantID, Name: one.Queue}, At: one.StartedAt, Counts: stats.Counts{Started: 1, Waiting: max(waited, 0)},
-	})
+		Lane: one.LaneID,
+	}
+	if user := store.OrElse(one.UserID, ""); user != "" && p.cached.Limits.For(one.TenantID, user).UserMaxActive != nil {
+		event.User = user
+	}
+	t.events = append(t.events, event)
 }

@@ -23,10 +23,13 @@ type Recorder struct {
 	lost  prometheus.Counter
 }
 
-// NewRecorder makes one. lost counts what could not be appended.
-func NewRecorder(store *cell.Cell, lost prometheus.Counter) *Recorder {
-	return &Recorder{store: store, jobs: stats.NewJobRecorder(), uses: stats.NewLimitRecorder(), lost: lost}
+// NewRecorder makes one. backlog says whether more jobs of a queue wait, lost counts what could not be appended.
+func NewRecorder(store *cell.Cell, backlog func(tenant.QueueKey) bool, lost prometheus.Counter) *Recorder {
+	return &Recorder{store: store, jobs: stats.NewJobRecorder(backlog), uses: stats.NewLimitRecorder(), lost: lost}
 }
+
+// Rates are how fast the jobs start that are published as claimed.
+func (r *Recorder) Rates() *stats.Rates { return r.jobs.Rates }
 
 // Record counts events.
 func (r *Recorder) Record(events []stats.Event) { r.jobs.Record(events...) }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -46,6 +47,9 @@ type Event struct {
 	// At is PostgreSQL's time.
 	At time.Time
 	Counts
+	// Lane is where a started attempt was claimed from. User is set where the starts of the job's user are counted.
+	Lane lanes.ID
+	User string
 }
 
 // maxKeys bounds the memory of a JobRecorder, about 200 bytes for each. Above it, queues that are not there yet are
@@ -59,17 +63,19 @@ type key struct {
 	minute int64
 }
 
-// JobRecorder counts what jobs do, until it is appended to job_stats.
+// JobRecorder counts what jobs do, until it is appended to job_stats, and knows how fast they start now.
 type JobRecorder struct {
 	recorder[key, Counts]
+
+	Rates *Rates
 }
 
 // Pending are counts that are not appended yet.
 type Pending = map[key]*Counts
 
-// NewJobRecorder makes one, without any counts.
-func NewJobRecorder() *JobRecorder {
-	return &JobRecorder{recorder[key, Counts]{
+// NewJobRecorder makes one, without any counts. backlog says whether more jobs of a queue wait.
+func NewJobRecorder(backlog func(tenant.QueueKey) bool) *JobRecorder {
+	return &JobRecorder{Rates: newRates(backlog), recorder: recorder[key, Counts]{
 		add:    func(_ key, to, more *Counts) { to.add(more) },
 		events: (*Counts).events,
 		room: func(held Pending, k key) (key, bool) {
@@ -83,6 +89,7 @@ func NewJobRecorder() *JobRecorder {
 
 // Record counts events.
 func (r *JobRecorder) Record(events ...Event) {
+	r.Rates.started(time.Now(), events)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range events {

@@ -72,7 +72,7 @@ func BenchmarkRecord(b *testing.B) {
 			events[i] = event(owner, fmt.Sprint("q", i%queues), 1)
 		}
 		b.Run(fmt.Sprint("queues-", queues), func(b *testing.B) {
-			r := stats.NewJobRecorder()
+			r := stats.NewJobRecorder(nothingWaits)
 			for b.Loop() {
 				r.Record(events...)
 			}

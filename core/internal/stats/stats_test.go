@@ -26,10 +26,12 @@ func newFixture(t *testing.T) *fixture {
 	return &fixture{celltest.NewFixture(t)}
 }
 
+func nothingWaits(tenant.QueueKey) bool { return false }
+
 // append appends n submits of a queue at a time.
 func (f *fixture) append(name string, at time.Time, n int64) {
 	f.Helper()
-	r := stats.NewJobRecorder()
+	r := stats.NewJobRecorder(nothingWaits)
 	r.Record(stats.Event{QueueKey: tenant.QueueKey{Tenant: f.Tenant, Name: name}, At: at, Counts: stats.Counts{Submitted: n}})
 	pending, _ := r.Take()
 	if err := f.Store.Stats.AppendStats(f.Context(), pending); err != nil {
@@ -65,7 +67,7 @@ func event(owner tenant.ID, name string, minute int) stats.Event {
 func TestRecorder(t *testing.T) {
 	t.Parallel()
 	owner := uuid.New()
-	r := stats.NewJobRecorder()
+	r := stats.NewJobRecorder(nothingWaits)
 	if pending, _ := r.Take(); len(pending) != 0 {
 		t.Errorf("%v", pending)
 	}

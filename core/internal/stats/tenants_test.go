@@ -19,7 +19,7 @@ import (
 // started appends n attempts that started at a time, each of which ran for a second.
 func (f *fixture) started(owner tenant.ID, at time.Time, n int64) {
 	f.Helper()
-	r := stats.NewJobRecorder()
+	r := stats.NewJobRecorder(nothingWaits)
 	r.Record(stats.Event{
 		QueueKey: tenant.QueueKey{Tenant: owner, Name: "mail"}, At: at,
 		Counts: stats.Counts{Started: n, Completed: 1, Running: time.Duration(n) * time.Second},

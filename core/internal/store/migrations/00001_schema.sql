@@ -647,12 +647,11 @@ CREATE INDEX limit_stats_by_age  ON limit_stats (grain, at);
 
 -- How many jobs each core starts per second, by lane: one row for each core, updated every 2 s. Rows older than 15 s are
 -- ignored, and deleted by other cores after a minute. A lane's rate is rates[i]; busy[i] is the part of the time in which
--- jobs waited in its queue.
-CREATE TABLE drain_reports (
+-- jobs waited in its queue, 0 where it is not known.
+CREATE TABLE start_rates (
   core_id     uuid PRIMARY KEY,
   reported_at timestamptz NOT NULL,
-  lanes bigint[] NOT NULL, rates real[] NOT NULL, busy real[] NOT NULL, busy_known boolean[] NOT NULL,
-  user_tenants uuid[] NOT NULL, user_names text[] NOT NULL, user_rates real[] NOT NULL
+  lanes bigint[] NOT NULL, rates real[] NOT NULL, busy real[] NOT NULL
 );
 
 -- The ledger: how many jobs were accepted and ended, by tenant and day, exactly (decision 38). Rows of days that are

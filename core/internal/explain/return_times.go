@@ -1,4 +1,4 @@
-package drain
+package explain
 
 import (
 	"sync"
@@ -18,16 +18,16 @@ const (
 	maxReturnTimes = 10_000
 )
 
-// ReturnTimes hands out times to come back to callers that were refused for a full cap: to each its own, at the pace at which
+// returnTimes hands out times to come back to callers that were refused for a full cap: to each its own, at the pace at which
 // places are freed.
-type ReturnTimes struct {
+type returnTimes struct {
 	mu   sync.Mutex
 	next map[caps.CountKey]time.Time
 }
 
-// Next gives how long the next caller waits for a place under a cap that frees so many in a second. random is from 0 to
+// after gives how long the next caller waits for a place under a cap that frees so many in a second. random is from 0 to
 // below 1.
-func (t *ReturnTimes) Next(now time.Time, key caps.CountKey, perSecond, random float64) time.Duration {
+func (t *returnTimes) after(now time.Time, key caps.CountKey, perSecond, random float64) time.Duration {
 	gap := time.Duration(float64(time.Second) / (surplus * perSecond))
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,4 +1,4 @@
-package drain
+package stats
 
 import (
 	"math"
@@ -10,7 +10,7 @@ import (
 )
 
 // drive lets n jobs start every so often, for a time, while jobs wait, and checks the rate at random moments.
-func drive(t *rapid.T, m *meter, now time.Time, n int, every, long time.Duration, check func(time.Time)) time.Time {
+func drive(t *rapid.T, m *meter, now time.Time, n int64, every, long time.Duration, check func(time.Time)) time.Time {
 	for end := now.Add(long); now.Before(end); {
 		m.started(now, n, time.Hour)
 		m.backlog = true
@@ -27,16 +27,16 @@ func TestSteadyAndBursts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		every := time.Duration(math.Exp(rapid.Float64Range(math.Log(float64(5*time.Millisecond)), math.Log(float64(90*time.Second))).Draw(t, "every")))
-		n := rapid.IntRange(1, 500).Draw(t, "jobs at once")
+		n := rapid.Int64Range(1, 500).Draw(t, "jobs at once")
 		m := &meter{}
 		now := drive(t, m, time.Unix(1e9, 0), n, every, max(5*time.Second, 2*every)+every/2, nil)
 		want := float64(n) / every.Seconds()
 		drive(t, m, now, n, every, max(20*time.Second, 5*every), func(at time.Time) {
-			got, known := m.pace(at)
-			if !known && every < quiet {
+			got := m.pace(at)
+			if got.PerSecond == 0 && every < quiet {
 				t.Fatalf("unknown with %d jobs every %v", n, every)
 			}
-			if line := got.perSecond / got.busy; known && (line < 0.7*want || line > 1.3*want) {
+			if line := got.PerSecond / got.Busy; got.PerSecond > 0 && (line < 0.7*want || line > 1.3*want) {
 				t.Fatalf("%v a second, want %v", line, want)
 			}
 		})
@@ -54,17 +54,17 @@ func TestChangeAndPause(t *testing.T) {
 		now = drive(t, m, now, 1, second, time.Minute, nil)
 		near := func(want, before float64) { // a fiftieth of what was a minute before is left
 			t.Helper()
-			if got, known := m.pace(now); !known || got.perSecond < 0.75*want || got.perSecond > 1.3*want+before/50 {
-				t.Fatalf("%v, known %v, want %v", got.perSecond, known, want)
+			if got := m.pace(now).PerSecond; got < 0.75*want || got > 1.3*want+before/50 {
+				t.Fatalf("%v a second, want %v", got, want)
 			}
 		}
 		near(1/second.Seconds(), 1/first.Seconds())
-		before, _ := m.pace(now)
-		if after, known := m.pace(now.Add(10 * time.Second)); known && after.perSecond >= before.perSecond {
-			t.Fatalf("%v a second, 10 s without a start after %v", after.perSecond, before.perSecond)
+		before := m.pace(now)
+		if after := m.pace(now.Add(10 * time.Second)); after.PerSecond >= before.PerSecond {
+			t.Fatalf("%v a second, 10 s without a start after %v", after.PerSecond, before.PerSecond)
 		}
-		if after, known := m.pace(now.Add(quiet + 2*second + time.Second)); known {
-			t.Fatalf("%v a second after a pause", after.perSecond)
+		if after := m.pace(now.Add(quiet + 2*second + time.Second)); after != (Pace{}) {
+			t.Fatalf("%v a second after a pause", after.PerSecond)
 		}
 		now = now.Add(time.Duration(rapid.Int64Range(int64(20*time.Second), int64(time.Hour)).Draw(t, "pause")))
 		if m.started(now, 1, time.Hour); m.spans[1].starts != 0 {
@@ -84,17 +84,16 @@ func TestNoBacklog(t *testing.T) {
 		now = now.Add(2 * time.Second)
 		m.started(now, 1, time.Millisecond)
 	}
-	got, known := m.pace(now)
-	if !known || got.busyKnown || math.Abs(got.perSecond-0.5) > 0.05 {
-		t.Errorf("%+v, known %v", got, known)
+	if got := m.pace(now); got.Busy != 0 || math.Abs(got.PerSecond-0.5) > 0.05 {
+		t.Errorf("%+v", got)
 	}
 	for range 100 {
 		now = now.Add(50 * time.Millisecond)
 		m.started(now, 1, time.Hour)
 		m.backlog = true
 	}
-	if got, known := m.pace(now); !known || !got.busyKnown || math.Abs(got.perSecond/got.busy-20) > 5 {
-		t.Errorf("%+v, known %v: the line moves 20 a second", got, known)
+	if got := m.pace(now); got.Busy == 0 || math.Abs(got.line()-20) > 5 {
+		t.Errorf("%+v: the line moves 20 a second", got)
 	}
 }
 
@@ -106,10 +105,10 @@ func FuzzMeter(f *testing.F) {
 		m, now := &meter{}, time.Unix(1e9, 0)
 		for range 200 {
 			now = now.Add(time.Duration(random.ExpFloat64() * float64(time.Second)))
-			m.started(now, random.IntN(5), time.Duration(random.ExpFloat64()*float64(time.Second)))
+			m.started(now, random.Int64N(5), time.Duration(random.ExpFloat64()*float64(time.Second)))
 			m.backlog = random.IntN(2) == 0
-			got, _ := m.pace(now.Add(time.Duration(random.ExpFloat64() * float64(time.Second))))
-			if !(got.perSecond >= 0) || math.IsInf(got.perSecond, 0) || !(got.busy >= 0 && got.busy <= 1) {
+			got := m.pace(now.Add(time.Duration(random.ExpFloat64() * float64(time.Second))))
+			if !(got.PerSecond >= 0) || math.IsInf(got.PerSecond, 0) || !(got.Busy >= 0 && got.Busy <= 1) {
 				t.Fatalf("%+v", got)
 			}
 		}

@@ -1,4 +1,4 @@
-package drain
+package stats
 
 import (
 	"math"
@@ -42,17 +42,17 @@ func (s *sums) decay(by float64) {
 	s.starts, s.intervals, s.wall, s.busy = s.starts*by, s.intervals*by, s.wall*by, s.busy*by
 }
 
-// decayed is what is left after some time of an average over a span.
-func decayed(span int, after time.Duration) float64 {
-	return math.Exp(-float64(max(after, 0)) / float64([...]time.Duration{shortSpan, longSpan}[span]))
+// decayed is what is left after some time of the short (0) or the long average.
+func decayed(which int, after time.Duration) float64 {
+	return math.Exp(-float64(max(after, 0)) / float64([...]time.Duration{shortSpan, longSpan}[which]))
 }
 
-// started adds n jobs that start now, of which the first had waited that long, and says whether an interval was closed.
-// The first call only begins the first interval.
-func (m *meter) started(now time.Time, n int, waited time.Duration) (closed bool) {
+// started adds n jobs that start now, of which the first had waited that long. The first call only begins the first
+// interval.
+func (m *meter) started(now time.Time, n int64, waited time.Duration) {
 	if !m.begun {
 		*m = meter{begun: true, last: now, closed: now}
-		return true
+		return
 	}
 	gap := now.Sub(m.last).Seconds()
 	busy := gap
@@ -61,7 +61,7 @@ func (m *meter) started(now time.Time, n int, waited time.Duration) (closed bool
 	}
 	if busy > m.limit() { // what was before a pause says nothing about now
 		*m = meter{begun: true, last: now, closed: now, longest: min(busy, longSpan.Seconds())}
-		return true
+		return
 	}
 	m.longest = max(m.longest*math.Exp(-gap/longSpan.Seconds()), busy)
 	m.last = now
@@ -69,7 +69,7 @@ func (m *meter) started(now time.Time, n int, waited time.Duration) (closed bool
 	m.open.busy += busy
 	length := now.Sub(m.closed)
 	if length < interval {
-		return false
+		return
 	}
 	for i := range m.spans {
 		s := &m.spans[i]
@@ -80,34 +80,31 @@ func (m *meter) started(now time.Time, n int, waited time.Duration) (closed bool
 		s.intervals++
 	}
 	m.open, m.closed = sums{}, now
-	return true
 }
 
 // limit is how long there may be no start, in seconds, before the rate is unknown.
 func (m *meter) limit() float64 { return max(quiet.Seconds(), 2*m.longest) }
 
-// span is the average to use.
-func (m *meter) span() int {
+// which is the average to use.
+func (m *meter) which() int {
 	if m.spans[0].intervals >= enough {
 		return 0
 	}
 	return 1
 }
 
-// pace is how fast jobs start.
-type pace struct {
-	// perSecond counts all time, busy is the part of it in which jobs waited.
-	perSecond, busy float64
-	// busyKnown says that there was a backlog for long enough.
-	busyKnown bool
+// Pace is how fast jobs start; the zero value where that is not known.
+type Pace struct {
+	// PerSecond counts all time. Busy is the part of it in which jobs waited; 0 where there was no backlog for long enough.
+	PerSecond, Busy float64
 }
 
-// pace gives the average; false where it is not known: too early, or nothing has started for too long.
-func (m *meter) pace(now time.Time) (pace, bool) {
-	used := m.spans[m.span()]
+// pace gives the average; the zero value where it is too early, or nothing has started for too long.
+func (m *meter) pace(now time.Time) Pace {
+	used := m.spans[m.which()]
 	gap := max(now.Sub(m.last).Seconds(), 0)
 	if used.intervals == 0 || gap > m.limit() {
-		return pace{}, false
+		return Pace{}
 	}
 	// the usual time between two starts is part of the average already
 	late := max(gap-used.wall/used.intervals, 0)
@@ -115,14 +112,25 @@ func (m *meter) pace(now time.Time) (pace, bool) {
 	if m.backlog {
 		busy += late
 	}
-	return pace{perSecond: used.starts / wall, busy: min(busy/wall, 1), busyKnown: busy >= leastBusy}, true
+	if busy < leastBusy {
+		busy = 0
+	}
+	return Pace{PerSecond: used.starts / wall, Busy: min(busy/wall, 1)}
 }
 
-// perSecond is the rate with all time counted; 0 where it is not known, and for nil.
-func (m *meter) perSecond(now time.Time) float64 {
-	if m == nil {
+// with is the pace of two cores, or of two lanes: both rates, and the mean of their busy parts by rate.
+func (p Pace) with(other Pace) Pace {
+	all := Pace{PerSecond: p.PerSecond + other.PerSecond}
+	if all.PerSecond > 0 {
+		all.Busy = (p.Busy*p.PerSecond + other.Busy*other.PerSecond) / all.PerSecond
+	}
+	return all
+}
+
+// line is the rate while jobs wait; 0 where it is not known.
+func (p Pace) line() float64 {
+	if p.Busy == 0 {
 		return 0
 	}
-	one, _ := m.pace(now)
-	return one.perSecond
+	return p.PerSecond / p.Busy
 }
