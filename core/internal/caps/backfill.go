@@ -27,7 +27,7 @@ const backfillStep = 5000
 // scanTenantSQL scans the jobs of an active count of a tenant or of a queue, and gives which of
 // them are not counted.
 const scanTenantSQL = `
-SELECT id, counted & @counter::smallint = 0 AND (@queue::text IS NULL OR queue = @queue) AND ` + countedSQL + ` AS missing FROM jobs
+SELECT id, counted & @counter::smallint = 0 AND (@queue::text IS NULL OR queue = @queue) AND ` + tenant.OwnQueueSQL + ` AS missing FROM jobs
 WHERE tenant_id = @tenant_id AND uuid_send(id) > uuid_send(@after::uuid)
 ORDER BY uuid_send(id)
 LIMIT @most`
@@ -48,7 +48,7 @@ LIMIT @most`
 // hold.
 const scanRunningSQL = `
 SELECT id, true AS missing FROM jobs
-WHERE state = 'running' AND counted & @counter::smallint = 0 AND ` + countedSQL + `
+WHERE state = 'running' AND counted & @counter::smallint = 0 AND ` + tenant.OwnQueueSQL + `
   AND (@tenant_id::uuid IS NULL OR tenant_id = @tenant_id) AND (@queue::text IS NULL OR queue = @queue)
   AND (@of_type::text IS NULL OR queue || '/' || type = @of_type)
 LIMIT @most`

@@ -36,6 +36,21 @@ const (
 	RunningCounters = RunningTenant | RunningUser | RunningQueue | RunningAll | RunningType
 )
 
+// The same in SQL, where they are smallint: a constant, so that statements stay constants.
+const (
+	ActiveCountersSQL  = `7`
+	runningCountersSQL = `248`
+	// RunningAllSQL is RunningAll.
+	RunningAllSQL = `64`
+)
+
+// countersSQL are the counts that a job may be in, in a LATERAL join of jobs.
+const countersSQL = `(
+  VALUES (tenant_id, 1, ''), (tenant_id, 2, user_id), (tenant_id, 4, queue),
+         (tenant_id, 8, ''), (tenant_id, 16, user_id), (tenant_id, 32, queue), (tenant_id, 128, queue || '/' || type),
+         ('00000000-0000-0000-0000-000000000000'::uuid, ` + RunningAllSQL + `, '')
+) AS c(owner, counter, name)`
+
 // String is the counter's name in refusals, as in "tenant-active".
 func (c Counter) String() string {
 	names := map[Counter]string{

@@ -35,15 +35,15 @@ FROM (` + readUsageSQL + `) AS stored CROSS JOIN (
 // jobsOf is the condition for the jobs that belong to a count.
 func jobsOf(counter Counter) string {
 	return map[Counter]string{
-		ActiveTenant:  `tenant_id = @tenant_id AND ` + countedSQL,
+		ActiveTenant:  `tenant_id = @tenant_id AND ` + tenant.OwnQueueSQL,
 		ActiveUser:    `tenant_id = @tenant_id AND user_id = @name`,
 		ActiveQueue:   `tenant_id = @tenant_id AND queue = @name`,
-		RunningTenant: `state = 'running' AND tenant_id = @tenant_id AND ` + countedSQL,
+		RunningTenant: `state = 'running' AND tenant_id = @tenant_id AND ` + tenant.OwnQueueSQL,
 		// By the index of the user's jobs, which are few, and not by that of all running jobs.
 		RunningUser:  `state || '' = 'running' AND tenant_id = @tenant_id AND user_id = @name`,
 		RunningQueue: `state = 'running' AND tenant_id = @tenant_id AND queue = @name`,
 		RunningType:  `state = 'running' AND tenant_id = @tenant_id AND queue || '/' || type = @name`,
-		RunningAll:   `state = 'running' AND ` + countedSQL,
+		RunningAll:   `state = 'running' AND ` + tenant.OwnQueueSQL,
 	}[counter]
 }
 

@@ -6,17 +6,15 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
 // A count is settled when every job that belongs to it is in it. Until then, for a minute after its
 // cap was set or changed, the counter may be too low, and the jobs themselves are counted: up to
 // the limit, so that the cost depends on the cap, not on the backlog.
 
-// countedSQL is false for the jobs of system queues: they are in no count.
-const countedSQL = `left(queue, 1) <> '_'`
-
 const trueActiveSQL = `
-SELECT count(*) FROM (SELECT FROM jobs WHERE tenant_id = @tenant_id AND ` + countedSQL + ` LIMIT @most) AS c`
+SELECT count(*) FROM (SELECT FROM jobs WHERE tenant_id = @tenant_id AND ` + tenant.OwnQueueSQL + ` LIMIT @most) AS c`
 
 const trueUserActiveSQL = `
 SELECT count(*) FROM (SELECT FROM jobs WHERE tenant_id = @tenant_id AND user_id = @name LIMIT @most) AS c`
@@ -37,7 +35,7 @@ SELECT count(*) FROM (
 // Running jobs are bounded by what workers can hold.
 const (
 	trueRunningSQL = `
-SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' AND tenant_id = @tenant_id AND ` + countedSQL + ` LIMIT @most) AS c`
+SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' AND tenant_id = @tenant_id AND ` + tenant.OwnQueueSQL + ` LIMIT @most) AS c`
 	trueUserRunningSQL = `
 SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' AND tenant_id = @tenant_id AND user_id = @name LIMIT @most) AS c`
 	trueQueueRunningSQL = `
@@ -45,7 +43,7 @@ SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' AND tenant_id = @
 	trueTypeRunningSQL = `
 SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' AND tenant_id = @tenant_id AND queue || '/' || type = @name LIMIT @most) AS c`
 	trueAllRunningSQL = `
-SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' AND ` + countedSQL + ` LIMIT @most) AS c`
+SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' AND ` + tenant.OwnQueueSQL + ` LIMIT @most) AS c`
 )
 
 // trueCount gives the statement that counts a key's jobs, and its arguments.

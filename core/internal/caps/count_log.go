@@ -258,15 +258,11 @@ func (t *Tally) append(batch *pgx.Batch, sql string, keys []CountKey) {
 }
 
 // LeaveCountsSQL is the part of a statement that removes jobs from their counts when it ends them;
-// ended is what the statement deleted. The numbers are the bits of Counter.
+// ended is what the statement deleted.
 const LeaveCountsSQL = `credited AS (
   INSERT INTO usage_credits (tenant_id, counter, name, n, xid)
   SELECT c.owner, c.counter, c.name, -count(*), pg_current_xact_id()
-  FROM ended CROSS JOIN LATERAL (
-    VALUES (tenant_id, 1, ''), (tenant_id, 2, user_id), (tenant_id, 4, queue),
-           (tenant_id, 8, ''), (tenant_id, 16, user_id), (tenant_id, 32, queue), (tenant_id, 128, queue || '/' || type),
-           ('00000000-0000-0000-0000-000000000000'::uuid, 64, '')
-  ) AS c(owner, counter, name)
+  FROM ended CROSS JOIN LATERAL ` + countersSQL + `
   WHERE ended.counted <> 0 AND ended.counted & c.counter <> 0
   GROUP BY c.owner, c.counter, c.name
 )`

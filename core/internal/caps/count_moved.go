@@ -13,11 +13,7 @@ import (
 // bitsSQL counts a tenant's jobs by the counts that they say they are in.
 const bitsSQL = `
 SELECT c.owner, c.counter::smallint, c.name, count(*) AS n
-FROM jobs CROSS JOIN LATERAL (
-  VALUES (tenant_id, 1, ''), (tenant_id, 2, user_id), (tenant_id, 4, queue),
-         (tenant_id, 8, ''), (tenant_id, 16, user_id), (tenant_id, 32, queue), (tenant_id, 128, queue || '/' || type),
-         ('00000000-0000-0000-0000-000000000000'::uuid, 64, '')
-) AS c(owner, counter, name)
+FROM jobs CROSS JOIN LATERAL ` + countersSQL + `
 WHERE jobs.tenant_id = @tenant_id AND jobs.counted <> 0 AND jobs.counted & c.counter <> 0
 GROUP BY 1, 2, 3`
 

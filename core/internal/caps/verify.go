@@ -40,11 +40,7 @@ WITH newest AS (
     WHERE c.tenant_id = n.tenant_id AND c.counter = n.counter AND c.name = n.name AND c.xid >= n.bound) AS credits
 ), found AS (
   SELECT c.owner AS tenant_id, c.counter::smallint, c.name, count(*) AS n
-  FROM jobs CROSS JOIN LATERAL (
-    VALUES (tenant_id, 1, ''), (tenant_id, 2, user_id), (tenant_id, 4, queue),
-           (tenant_id, 8, ''), (tenant_id, 16, user_id), (tenant_id, 32, queue), (tenant_id, 128, queue || '/' || type),
-           ('00000000-0000-0000-0000-000000000000'::uuid, 64, '')
-  ) AS c(owner, counter, name)
+  FROM jobs CROSS JOIN LATERAL ` + countersSQL + `
   WHERE jobs.counted <> 0 AND jobs.counted & c.counter <> 0
   GROUP BY c.owner, c.counter, c.name
 )
@@ -56,22 +52,17 @@ WHERE COALESCE(stored.n, 0) <> COALESCE(found.n, 0) OR COALESCE(stored.marked, 0
 // uncountedSQL finds jobs that are not in a settled count to which they belong.
 const uncountedSQL = `
 SELECT 'uncounted' AS check, k.tenant_id, k.counter, k.name, 0::bigint AS stored, count(*) AS found
-FROM jobs CROSS JOIN LATERAL (
-  VALUES (tenant_id, 1, '', true), (tenant_id, 2, user_id, true), (tenant_id, 4, queue, true),
-         (tenant_id, 8, '', state = 'running'), (tenant_id, 16, user_id, state = 'running'), (tenant_id, 32, queue, state = 'running'),
-         (tenant_id, 128, queue || '/' || type, state = 'running'),
-         ('00000000-0000-0000-0000-000000000000'::uuid, 64, '', state = 'running')
-) AS c(owner, counter, name, belongs)
+FROM jobs CROSS JOIN LATERAL ` + countersSQL + `
 -- by equality, for a hash join: ten thousand users' counts meet a million jobs
 JOIN usage_counts k ON k.tenant_id = c.owner AND k.counter = c.counter AND k.name = c.name
-WHERE k.settled AND c.belongs AND jobs.counted & c.counter = 0 AND ` + countedSQL + `
+WHERE k.settled AND (c.counter & ` + runningCountersSQL + ` = 0 OR jobs.state = 'running') AND jobs.counted & c.counter = 0 AND ` + tenant.OwnQueueSQL + `
 GROUP BY k.tenant_id, k.counter, k.name`
 
 // staleBitsSQL finds waiting jobs that are still in a count of running ones.
 const staleBitsSQL = `
-SELECT 'not running' AS check, tenant_id, (counted & 248)::smallint AS counter, '' AS name, count(*) AS stored, 0::bigint AS found
-FROM jobs WHERE state <> 'running' AND counted & 248 <> 0
-GROUP BY tenant_id, counted & 248`
+SELECT 'not running' AS check, tenant_id, (counted & ` + runningCountersSQL + `)::smallint AS counter, '' AS name, count(*) AS stored, 0::bigint AS found
+FROM jobs WHERE state <> 'running' AND counted & ` + runningCountersSQL + ` <> 0
+GROUP BY tenant_id, counted & ` + runningCountersSQL
 
 // wrongLaneSQL finds jobs in a lane of another tenant, queue or type: no claim would find them.
 const wrongLaneSQL = `

@@ -199,7 +199,7 @@ SET (state, attempt, run_at, ready_at, waiting_since, last_error, deferred_since
       FROM ` + inputSQL + `),
     lease_id = NULL, lease_expires_at = NULL, visibility_timeout_ms = NULL, worker_id = NULL, worker_owner = NULL,
     -- still active, no longer running
-    counted = counted & 7
+    counted = counted & ` + caps.ActiveCountersSQL + `
 WHERE id = ANY(@ids::uuid[])`
 
 // removeSQL moves jobs out of the live table, with the values of their end; deadLetterSQL and

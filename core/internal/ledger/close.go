@@ -60,20 +60,20 @@ WITH flows AS (
   SELECT tenant_id, type, COALESCE(user_id, '') AS user_id, 0::bigint AS accepted, count(*) FILTER (WHERE state = 'completed') AS completed,
          0::bigint AS dead_letter, 0::bigint AS redriven, count(*) FILTER (WHERE state = 'cancelled') AS cancelled, 0::bigint AS discarded,
          COALESCE(sum(` + ranSQL + `), 0) AS running_ms, 0::bigint AS failed_running_ms
-  FROM finished_jobs WHERE finished_at >= @from AND finished_at < @to AND ` + countedSQL + `
+  FROM finished_jobs WHERE finished_at >= @from AND finished_at < @to AND ` + tenant.OwnQueueSQL + `
   GROUP BY 1, 2, 3
   UNION ALL
   SELECT tenant_id, type, COALESCE(user_id, ''), count(*), 0, 0, 0, 0, 0, 0, 0
-  FROM finished_jobs WHERE finished_at >= @from AND created_at >= @from AND created_at < @to AND ` + countedSQL + `
+  FROM finished_jobs WHERE finished_at >= @from AND created_at >= @from AND created_at < @to AND ` + tenant.OwnQueueSQL + `
   GROUP BY 1, 2, 3
   UNION ALL
   SELECT tenant_id, type, COALESCE(user_id, ''), count(*), 0, 0, 0, 0, 0, 0, 0
-  FROM jobs WHERE created_at >= @from AND created_at < @to AND ` + countedSQL + `
+  FROM jobs WHERE created_at >= @from AND created_at < @to AND ` + tenant.OwnQueueSQL + `
   GROUP BY 1, 2, 3
   UNION ALL
   SELECT tenant_id, type, COALESCE(user_id, ''), count(*) FILTER (WHERE created_at >= @from AND created_at < @to), 0,
          count(*) FILTER (WHERE died_at >= @from AND died_at < @to), 0, 0, 0, 0, 0
-  FROM dead_letters WHERE (created_at >= @from AND created_at < @to OR died_at >= @from AND died_at < @to) AND ` + countedSQL + `
+  FROM dead_letters WHERE (created_at >= @from AND created_at < @to OR died_at >= @from AND died_at < @to) AND ` + tenant.OwnQueueSQL + `
   GROUP BY 1, 2, 3
   UNION ALL
   SELECT tenant_id, type, user_id, accepted, completed, dead_letter, redriven, cancelled, discarded, running_ms, failed_running_ms

@@ -11,9 +11,6 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// countedSQL is false for the jobs of system queues, such as the deliveries of webhooks: they are the system's own.
-const countedSQL = `left(queue, 1) <> '_'`
-
 const entryColumns = `tenant_id, day, type, user_id, accepted, completed, dead_letter, redriven, cancelled, discarded, running_ms, failed_running_ms`
 
 // LeftColumns are what the statements of this file take from the rows that were deleted, besides tenant_id.
@@ -25,7 +22,7 @@ const DiscardedSQL = `, booked AS (
   INSERT INTO ledger_entries (` + entryColumns + `)
   SELECT tenant_id, (at AT TIME ZONE 'UTC')::date, type, COALESCE(user_id, ''), sum(accepted), 0, sum(dead), 0, 0, sum(discarded), 0, 0
   FROM gone CROSS JOIN LATERAL (VALUES (created_at, 1, 0, 0), (died_at, 0, 1, 0), (statement_timestamp(), 0, 0, 1)) AS entry(at, accepted, dead, discarded)
-  WHERE ` + countedSQL + `
+  WHERE ` + tenant.OwnQueueSQL + `
   GROUP BY 1, 2, 3, 4
 )`
 
@@ -34,7 +31,7 @@ const RedrivenSQL = `, booked AS (
   INSERT INTO ledger_entries (` + entryColumns + `)
   SELECT tenant_id, (at AT TIME ZONE 'UTC')::date, type, COALESCE(user_id, ''), 0, 0, sum(dead), sum(again), 0, 0, 0, 0
   FROM redriven CROSS JOIN LATERAL (VALUES (died_at, 1, 0), (statement_timestamp(), 0, 1)) AS entry(at, dead, again)
-  WHERE ` + countedSQL + `
+  WHERE ` + tenant.OwnQueueSQL + `
   GROUP BY 1, 2, 3, 4
 )`
 
@@ -46,7 +43,7 @@ const DeletedSQL = `, booked AS (
     VALUES (created_at, 1, 0, 0, 0),
            (finished_at, 0, (state = 'completed')::integer, (state = 'cancelled')::integer, ` + ranSQL + `)
   ) AS entry(at, accepted, completed, cancelled, ran)
-  WHERE ` + countedSQL + `
+  WHERE ` + tenant.OwnQueueSQL + `
   GROUP BY 1, 2, 3, 4
 )`
 
@@ -70,7 +67,7 @@ type failedKey struct {
 
 // Add adds an attempt of a tenant's type and user.
 func (f Failed) Add(owner tenant.ID, queue, jobType string, user *string, ran time.Duration) {
-	if !api.SystemQueue(queue) { // as countedSQL
+	if !api.SystemQueue(queue) { // as tenant.OwnQueueSQL
 		f[failedKey{owner, jobType, store.OrElse(user, "")}] += ran.Round(time.Millisecond).Milliseconds()
 	}
 }

@@ -22,16 +22,16 @@ WITH bound AS MATERIALIZED (
   SELECT max(day) AS closed, min(day) + 1 AS begins, (max(day) + 1)::timestamp AT TIME ZONE 'UTC' AS since FROM ledger_days
 ), ended AS MATERIALIZED (
   SELECT type, user_id, state, created_at, started_at, finished_at FROM finished_jobs
-  WHERE (SELECT closed FROM bound) < @to::date AND tenant_id = @tenant_id AND finished_at >= (SELECT since FROM bound) AND ` + countedSQL + `
+  WHERE (SELECT closed FROM bound) < @to::date AND tenant_id = @tenant_id AND finished_at >= (SELECT since FROM bound) AND ` + tenant.OwnQueueSQL + `
   LIMIT @most + 1
 ), live AS MATERIALIZED (
   SELECT type, user_id, created_at FROM jobs
-  WHERE (SELECT closed FROM bound) < @to::date AND tenant_id = @tenant_id AND ` + countedSQL + `
+  WHERE (SELECT closed FROM bound) < @to::date AND tenant_id = @tenant_id AND ` + tenant.OwnQueueSQL + `
     AND uuid_send(id) >= (SELECT decode(lpad(to_hex((extract(epoch FROM since - interval '1 day') * 1000)::bigint), 12, '0') || repeat('00', 10), 'hex') FROM bound)
   LIMIT @most + 1
 ), dead AS MATERIALIZED (
   SELECT type, user_id, created_at, died_at FROM dead_letters
-  WHERE (SELECT closed FROM bound) < @to::date AND tenant_id = @tenant_id AND ` + countedSQL + `
+  WHERE (SELECT closed FROM bound) < @to::date AND tenant_id = @tenant_id AND ` + tenant.OwnQueueSQL + `
   ORDER BY uuid_send(id) DESC
   LIMIT @most + 1
 ), entries AS MATERIALIZED (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
@@ -81,9 +82,9 @@ func (m *Mover) copyLive(ctx context.Context, b between) error {
 		return err
 	}
 	// the count of all tenants' running jobs is the cell's
-	all := "t.counted & ~64::smallint"
+	all := "t.counted & ~" + caps.RunningAllSQL + "::smallint"
 	if countsAll {
-		all = "CASE WHEN t.state = 'running' AND left(t.queue, 1) <> '_' THEN t.counted | 64::smallint ELSE t.counted & ~64::smallint END"
+		all = "CASE WHEN t.state = 'running' AND left(t.queue, 1) <> '_' THEN t.counted | " + caps.RunningAllSQL + "::smallint ELSE " + all + " END"
 	}
 	some := ofWay(behindFence)
 	filled, err := b.filled(ctx, some, m.tenant)

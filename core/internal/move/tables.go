@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -49,13 +50,13 @@ const (
 	// do. A job under the installation's own cap is refused instead: its count is of all tenants.
 	jobRules = `
     IF TG_OP = 'UPDATE' THEN
-      IF (OLD.counted | NEW.counted) & 64 = 0 AND (
+      IF (OLD.counted | NEW.counted) & ` + caps.RunningAllSQL + ` = 0 AND (
            OLD.state <> 'running' AND (NEW.state <> OLD.state OR NEW.lane_id <> OLD.lane_id OR NEW.counted <> OLD.counted)
         OR OLD.state = 'running' AND NEW.state <> 'running' AND OLD.lease_expires_at <= clock_timestamp()) THEN
         RETURN NULL;
       END IF;
     ELSIF TG_OP = 'DELETE' THEN
-      IF OLD.counted & 64 = 0 AND (OLD.deadline <= clock_timestamp() OR OLD.state = 'running' AND OLD.lease_expires_at <= clock_timestamp()) THEN
+      IF OLD.counted & ` + caps.RunningAllSQL + ` = 0 AND (OLD.deadline <= clock_timestamp() OR OLD.state = 'running' AND OLD.lease_expires_at <= clock_timestamp()) THEN
         RETURN NULL;
       END IF;
     END IF;`

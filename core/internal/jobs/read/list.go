@@ -20,7 +20,7 @@ const (
 	BriefColumns = ListColumns + `, state, lease_id, lease_expires_at, NULL::json AS result, NULL::text AS reason, NULL::timestamptz AS finished_at`
 	ListBefore   = `tenant_id = @tenant_id AND uuid_send(id) < uuid_send(@before::uuid) ORDER BY uuid_send(id) DESC LIMIT @chunk`
 	// QueueMatches finds the jobs of system queues only if one is named.
-	QueueMatches = `(@queue::text IS NULL AND left(queue, 1) <> '_' OR queue = @queue)`
+	QueueMatches = `(@queue::text IS NULL AND ` + tenant.OwnQueueSQL + ` OR queue = @queue)`
 	listMatches  = QueueMatches + `
     AND (@type::text IS NULL OR type = @type)
     AND (@user::text IS NULL OR user_id = @user)
