@@ -11,8 +11,7 @@ import (
 
 const deadLettersSQL = `
 WITH chunk AS MATERIALIZED (
-  SELECT ` + read.ListColumns + `, 'dead_letter'::text AS state, NULL::uuid AS lease_id, NULL::timestamptz AS lease_expires_at,
-         NULL::json AS result, reason, died_at AS finished_at, fingerprint
+  SELECT ` + read.BriefDeadColumns + `, fingerprint
   FROM dead_letters
   WHERE ` + read.ListBefore + `
 )

@@ -21,6 +21,11 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
+// redrivenColumns are those that a redrive leaves as they are. The last holder's repeat gets the same answer until the next
+// claim (D5).
+const redrivenColumns = read.IdentityColumns + `, priority, payload, tags, metadata, ` + read.OptionColumns + `, ` + read.LinkColumns + `,
+  created_at, started_at, progress, checkpoint, ` + read.AnswerColumns
+
 // redriveSQL makes dead letters live jobs again: same id, attempts from 0, the epoch continues. A
 // deadline in the past is cleared, otherwise the job would expire again. There is no ON CONFLICT: a
 // dedupe_key that a live job holds must undo the DELETE.
@@ -28,20 +33,15 @@ const redriveSQL = `
 WITH redriven AS (
   DELETE FROM dead_letters
   WHERE ` + deadByID + `
-  RETURNING ` + read.StableColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer, died_at
+  RETURNING ` + read.StableColumns + `, ` + read.AnswerColumns + `, died_at
 )` + ledger.RedrivenSQL + `, links AS MATERIALIZED ( -- Citus takes no INSERT whose SELECT reads tables in a subquery
   SELECT child_id AS id, count(*)::integer AS n FROM dependencies WHERE child_id = ANY(@ids::uuid[]) GROUP BY child_id
 ), queued AS (
-INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, attempt, max_attempts,
-                  epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id,
-                  traceparent, created_at, run_at, deadline, ready_at, started_at, last_error,
-                  outcome_lease_id, outcome_hash, outcome_answer, has_dependents, linked, rerun_of, progress, checkpoint, counted, size)
-SELECT id, tenant_id, lane_id, queue, type, user_id, 'queued', priority, payload, tags, metadata, 0, max_attempts,
-       ` + redrivenEpoch + `, redrives + 1, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id,
-       traceparent, created_at, statement_timestamp(),
-       CASE WHEN deadline > statement_timestamp() THEN deadline END, statement_timestamp(), started_at, last_error,
-       -- the last holder's repeat gets the same answer until the next claim (D5)
-       outcome_lease_id, outcome_hash, outcome_answer, has_dependents, linked, rerun_of, progress, checkpoint, named.counted,
+INSERT INTO jobs (` + redrivenColumns + `,
+                  state, attempt, epoch, redrives, run_at, deadline, ready_at, counted, size)
+SELECT ` + redrivenColumns + `,
+       'queued', 0, ` + redrivenEpoch + `, redrives + 1, statement_timestamp(),
+       CASE WHEN deadline > statement_timestamp() THEN deadline END, statement_timestamp(), named.counted,
        octet_length(payload::text) + COALESCE(octet_length(checkpoint::text), 0) + octet_length(metadata::text) + octet_length(tags::text)
          + CASE WHEN linked THEN @parent_size::integer * COALESCE(links.n, 0) ELSE 0 END
 FROM redriven JOIN unnest(@ids::uuid[], @counted::smallint[]) AS named(id, counted) USING (id) LEFT JOIN links USING (id)

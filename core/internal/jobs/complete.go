@@ -45,7 +45,7 @@ WITH ended AS (
 ), ` + caps.LeaveCountsSQL + completedSQL
 
 const completedSQL = `, told AS (
-  SELECT 'job.completed'::text AS kind, ` + read.BriefStableColumns + `, attempt, last_error, 'completed'::text AS state,
+  SELECT 'job.completed'::text AS kind, ` + read.EventColumns + `, 'completed'::text AS state,
          (@results::text[])[place]::json AS result, NULL::text AS reason, statement_timestamp() AS finished_at
   FROM ended CROSS JOIN LATERAL ` + inputSQL + `
 ), events AS (` + events.AppendSQL + `

@@ -207,7 +207,7 @@ WHERE id = ANY(@ids::uuid[])`
 const removeSQL = `
 WITH gone AS (
   DELETE FROM jobs WHERE id = ANY(@ids::uuid[])
-  RETURNING ` + read.StableColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer
+  RETURNING ` + read.StableColumns + `, ` + read.AnswerColumns + `
 )`
 
 // endColumnsSQL are the values of JobColumns after StableColumns. A job that waited keeps its last
@@ -220,14 +220,14 @@ const deadLetterSQL = `, told AS (
   INSERT INTO dead_letters (` + read.JobColumns + `, reason, fingerprint, died_at)
   SELECT ` + read.StableColumns + `, ` + endColumnsSQL + `, (@reasons::text[])[place], (@fingerprints::text[])[place], statement_timestamp()
   FROM gone CROSS JOIN LATERAL ` + inputSQL + `
-  RETURNING 'job.dead_letter'::text AS kind, ` + read.BriefStableColumns + `, attempt, last_error, 'dead_letter'::text AS state, NULL::json AS result, reason, died_at AS finished_at
+  RETURNING 'job.dead_letter'::text AS kind, ` + read.EventColumns + `, 'dead_letter'::text AS state, NULL::json AS result, reason, died_at AS finished_at
 )` + eventsSQL
 
 const cancelledSQL = `, told AS (
   INSERT INTO finished_jobs (` + read.JobColumns + `, state, result, finished_at)
   SELECT ` + read.StableColumns + `, ` + endColumnsSQL + `, 'cancelled', NULL, statement_timestamp()
   FROM gone CROSS JOIN LATERAL ` + inputSQL + `
-  RETURNING 'job.cancelled'::text AS kind, ` + read.BriefStableColumns + `, attempt, last_error, state, result, NULL::text AS reason, finished_at
+  RETURNING 'job.cancelled'::text AS kind, ` + read.EventColumns + `, state, result, NULL::text AS reason, finished_at
 )` + eventsSQL
 
 // eventsSQL gives a row for each event.

@@ -126,8 +126,7 @@ WHERE unit NOT IN (SELECT unit FROM late)
 ORDER BY tenant_id, COALESCE(user_id, '') COLLATE "C", dedupe_key COLLATE "C" NULLS FIRST, id
 ON CONFLICT DO NOTHING` + insertedSQL
 
-const newColumns = `id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, max_attempts,
-                  retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent,
+const newColumns = read.IdentityColumns + `, state, priority, payload, tags, metadata, ` + read.OptionColumns + `,
                   created_at, run_at, deadline, ready_at, counted, size`
 
 const newValuesSQL = newValuesHead + `
@@ -136,10 +135,9 @@ const newValuesSQL = newValuesHead + `
 
 // The values before the state, between the state and ready_at, and after that.
 const (
-	newValuesHead   = `id, tenant_id, lane_id, queue, type, user_id,`
+	newValuesHead   = read.IdentityColumns + `,`
 	newValuesMiddle = `
-       priority, payload::json, tags, metadata::json, max_attempts,
-       retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent,
+       priority, payload::json, tags, metadata::json, ` + read.OptionColumns + `,
        statement_timestamp(), start_at, deadline,`
 	newValuesTail = `
        counted,
@@ -177,8 +175,7 @@ const inputSQL = `
               @max_attempts::integer[], @bases::bigint[], @caps::bigint[], @jitters::float8[], @curves::text[], @timeouts::bigint[],
               @dedupe_keys::text[], @correlation_ids::text[], @traceparents::text[],
               @run_ats::timestamptz[], @delays::bigint[], @deadlines::timestamptz[], @expiries::bigint[], @counted::smallint[])
-       WITH ORDINALITY AS i(id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata, max_attempts,
-            retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent,
+       WITH ORDINALITY AS i(` + read.IdentityColumns + `, priority, payload, tags, metadata, ` + read.OptionColumns + `,
             asked_at, delay_ms, deadline, expires_after_ms, counted, place)`
 
 const insertedSQL = `

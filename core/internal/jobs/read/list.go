@@ -13,12 +13,9 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// ListColumns are JobColumns without payloads and checkpoints, which may be 256 KiB and 64 KiB each. BriefColumns are liveColumns
-// without them.
 const (
-	ListColumns  = `id, tenant_id, lane_id, queue, type, user_id, priority, NULL::json AS payload, tags, metadata, max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested, has_dependents, linked, rerun_of, progress, NULL::json AS checkpoint, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
-	BriefColumns = ListColumns + `, state, lease_id, lease_expires_at, NULL::json AS result, NULL::text AS reason, NULL::timestamptz AS finished_at`
-	ListBefore   = `tenant_id = @tenant_id AND uuid_send(id) < uuid_send(@before::uuid) ORDER BY uuid_send(id) DESC LIMIT @chunk`
+	// ListBefore reads the next chunk of one table, newest id first.
+	ListBefore = `tenant_id = @tenant_id AND uuid_send(id) < uuid_send(@before::uuid) ORDER BY uuid_send(id) DESC LIMIT @chunk`
 	// QueueMatches finds the jobs of system queues only if one is named.
 	QueueMatches = `(@queue::text IS NULL AND ` + tenant.OwnQueueSQL + ` OR queue = @queue)`
 	listMatches  = QueueMatches + `
@@ -38,12 +35,11 @@ const (
 const listSQL = `
 WITH chunk AS MATERIALIZED (
   SELECT * FROM (
-    (SELECT ` + BriefColumns + `
-     FROM jobs WHERE ` + ListBefore + `)
+    (SELECT ` + BriefColumns + ` FROM jobs WHERE ` + ListBefore + `)
     UNION ALL
-    (SELECT ` + ListColumns + `, state, NULL, NULL, NULL, NULL, finished_at FROM finished_jobs WHERE ` + ListBefore + `)
+    (SELECT ` + briefFinishedColumns + ` FROM finished_jobs WHERE ` + ListBefore + `)
     UNION ALL
-    (SELECT ` + ListColumns + `, 'dead_letter', NULL, NULL, NULL, reason, died_at FROM dead_letters WHERE ` + ListBefore + `)
+    (SELECT ` + BriefDeadColumns + ` FROM dead_letters WHERE ` + ListBefore + `)
   ) AS everywhere
   ORDER BY uuid_send(id) DESC
   LIMIT @chunk

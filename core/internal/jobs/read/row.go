@@ -13,17 +13,6 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// StableColumns do not change when a job moves to another table, BriefStableColumns are those without the payload.
-// JobColumns are all columns of a job in any table: live, finished or dead.
-const (
-	BriefStableColumns = `id, tenant_id, lane_id, queue, type, user_id, priority, tags, metadata,
-  max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms,
-  dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested,
-  has_dependents, linked, rerun_of, progress, checkpoint`
-	StableColumns = BriefStableColumns + `, payload`
-	JobColumns    = StableColumns + `, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
-)
-
 // Row is a job from any of the three tables. Its JSON is a row of PostgreSQL's, see FromJSON.
 type Row struct {
 	ID              uuid.UUID
@@ -80,13 +69,6 @@ type Row struct {
 	Workflow  *api.JobWorkflow    `db:"-" json:"-"`
 	BlockedBy *int                `db:"-" json:"-"`
 }
-
-// liveColumns, finishedColumns and deadColumns give rows of the three tables one shape.
-const (
-	liveColumns     = JobColumns + `, state, lease_id, lease_expires_at, NULL::json AS result, NULL::text AS reason, NULL::timestamptz AS finished_at`
-	finishedColumns = JobColumns + `, state, NULL::uuid, NULL::timestamptz, result, NULL::text, finished_at`
-	deadColumns     = JobColumns + `, 'dead_letter', NULL::uuid, NULL::timestamptz, NULL::json, reason, died_at`
-)
 
 // FromJSON gives the job that row_to_json has written, of any of a job's columns.
 func FromJSON(text []byte) (*Row, error) {
