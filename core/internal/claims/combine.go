@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/claim"
+	"github.com/forgequeue/forgequeue/core/internal/pace"
 	"github.com/forgequeue/forgequeue/core/internal/publish"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -117,7 +118,7 @@ func (c *combiner) enter(key string) (group *claimGroup, unuse func()) {
 		}
 		group = &claimGroup{}
 		group.Batcher = batch.New(batch.Options[*claimRequest, []claim.Job]{
-			MaxWeight: maxJobs, Capacity: maxWaiting, Timeout: flushTimeout,
+			MaxWeight: pace.FlushJobs, Capacity: pace.FlushWaiting, Timeout: pace.FlushTimeout,
 			Weight: func(r *claimRequest) int { return r.worker.Max },
 			Flush: func(ctx context.Context, requests []*claimRequest) []batch.Result[[]claim.Job] {
 				return c.flush(ctx, group, requests)

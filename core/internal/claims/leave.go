@@ -9,6 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cache"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/pace"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/workers"
@@ -19,7 +20,7 @@ const (
 	// leaveTime bounds a goodbye: it goes on when its caller has gone, who may be ending.
 	leaveTime = 20 * time.Second
 	// leaveBatch is how many leases one statement lists, and one flush ends.
-	leaveBatch = maxJobs
+	leaveBatch = pace.FlushJobs
 )
 
 // Leave removes a worker and gives its leases back at once, attempt included. A repeat, and an

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"time"
 
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/trace"
@@ -15,23 +14,11 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/pace"
 	"github.com/forgequeue/forgequeue/core/internal/publish"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/batch"
-)
-
-const (
-	// maxJobs bounds one commit: the best of the measured sizes, and the first request in it does
-	// not wait long for the last.
-	maxJobs = 1000
-	// bytesPerJob is the result size from which one job counts as more: a flush is then
-	// at most about 8 MB.
-	bytesPerJob = 8 << 10
-	// maxWaiting is how many requests may wait for a flush; more are refused at once (D8).
-	maxWaiting = 20_000
-	// flushTimeout bounds a flush whose callers have all left.
-	flushTimeout = 10 * time.Second
 )
 
 type (
@@ -52,14 +39,14 @@ type Outcomes struct {
 func newOutcomes(store *cell.Cell, publisher *publish.Publisher, traces publish.Traces, log *slog.Logger) *Outcomes {
 	o := &Outcomes{store: store, publisher: publisher, traces: traces, log: log}
 	o.ends = batch.New(batch.Options[jobs.Ending, jobs.Ended]{
-		MaxWeight: maxJobs, Capacity: maxWaiting, Timeout: flushTimeout, Flush: o.end,
+		MaxWeight: pace.FlushJobs, Capacity: pace.FlushWaiting, Timeout: pace.FlushTimeout, Flush: o.end,
 		Owner:  func(e jobs.Ending) any { return e.Lease.Tenant },
-		Weight: func(e jobs.Ending) int { return 1 + len(e.Result)/bytesPerJob },
+		Weight: func(e jobs.Ending) int { return 1 + len(e.Result)/pace.FlushBytesPerJob },
 	})
 	o.beats = batch.New(batch.Options[jobs.Report, *jobs.Beat]{
-		MaxWeight: maxJobs, Capacity: maxWaiting, Timeout: flushTimeout, Flush: o.beat,
+		MaxWeight: pace.FlushJobs, Capacity: pace.FlushWaiting, Timeout: pace.FlushTimeout, Flush: o.beat,
 		Owner:  func(r jobs.Report) any { return r.Tenant },
-		Weight: func(r jobs.Report) int { return 1 + len(r.Checkpoint)/bytesPerJob },
+		Weight: func(r jobs.Report) int { return 1 + len(r.Checkpoint)/pace.FlushBytesPerJob },
 	})
 	return o
 }

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/pace"
 	"github.com/forgequeue/forgequeue/core/internal/publish"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
@@ -19,19 +19,9 @@ import (
 )
 
 const (
-	// maxJobs bounds one commit: the best of the measured sizes, and the first request in it does
-	// not wait long for the last.
-	maxJobs = 1000
-	// bytesPerJob is the payload size from which one job counts as more: a flush is then
-	// at most about 8 MB.
-	bytesPerJob = 8 << 10
 	// largeSubmission is the weight from which a submission is in the group of large ones: one of 8
 	// MB takes as long as many small flushes.
-	largeSubmission = maxJobs / 4
-	// maxWaiting is how many requests may wait for a flush; more are refused at once (D8).
-	maxWaiting = 20_000
-	// flushTimeout bounds a flush whose callers have all left.
-	flushTimeout = 10 * time.Second
+	largeSubmission = pace.FlushJobs / 4
 	// guardedFlushes is how many tenants' guarded submits may run at once: each holds a connection,
 	// maybe while it waits for another core's lock.
 	guardedFlushes = 6
@@ -73,7 +63,7 @@ func newFlushes(store *cell.Cell, publisher *publish.Publisher, traces publish.T
 
 func newSubmitGroup(flush func(context.Context, []*submit.Submission) []submitResult) *submitGroup {
 	return batch.New(batch.Options[*submit.Submission, submit.Answer]{
-		Flush: flush, MaxWeight: maxJobs, Capacity: maxWaiting, Timeout: flushTimeout,
+		Flush: flush, MaxWeight: pace.FlushJobs, Capacity: pace.FlushWaiting, Timeout: pace.FlushTimeout,
 		Weight: submissionWeight,
 		Owner:  func(s *submit.Submission) any { return s.Tenant },
 	})
@@ -82,7 +72,7 @@ func newSubmitGroup(flush func(context.Context, []*submit.Submission) []submitRe
 func submissionWeight(s *submit.Submission) int {
 	weight := len(s.Jobs)
 	for i := range s.Jobs {
-		weight += len(s.Jobs[i].Payload) / bytesPerJob
+		weight += len(s.Jobs[i].Payload) / pace.FlushBytesPerJob
 	}
 	return weight
 }
