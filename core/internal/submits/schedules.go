@@ -117,6 +117,7 @@ func (s *Submits) trigger(ctx context.Context, call *TriggerCall) (submit.Answer
 		return submit.Answer{}, failed[0].Err
 	}
 	candidate.Template = s.submission(&asked, lanes[0])
+	candidate.Template.Warnings = s.warnings(&candidate.Template)
 	answer, err := s.store.Schedules.TriggerSchedule(ctx, candidate)
 	if err == nil {
 		s.publisher.Publish(ctx, publish.Changes{Stored: []submit.Answer{answer}})

@@ -115,6 +115,7 @@ func (s *Submits) Submit(ctx context.Context, calls []Call) []Answer {
 			continue
 		}
 		submission := s.submission(&calls[i], lanes[i])
+		submission.Warnings = s.warnings(&submission)
 		if calls[i].Shared && submission.Guarded() { // it waits for its tenant's lock
 			answers[i].RetryUnbatched = true
 			continue
@@ -154,15 +155,16 @@ func (s *Submits) submission(call *Call, lanes []lanes.Made) submit.Submission {
 				made.Refused = refuse(made.Refused, len(call.Jobs), i, call.late[i])
 			}
 		}
-		if !call.Batch {
-			made.Warnings = s.warnings(call.Tenant, made.Jobs[i].Queue, made.Jobs[i].Type)
-		}
 	}
 	return made
 }
 
-// warnings say why a job of the queue and type would not run.
-func (s *Submits) warnings(owner tenant.ID, name, jobType string) []string {
+// warnings say why a single job, which is not refused, would not run.
+func (s *Submits) warnings(of *submit.Submission) []string {
+	if of.Batch || of.Jobs[0].Queue == "" {
+		return nil
+	}
+	owner, name, jobType := of.Tenant, of.Jobs[0].Queue, of.Jobs[0].Type
 	settings := s.cached.Lanes.Settings(owner, name)
 	var warnings []string
 	if settings.Paused {
