@@ -10,17 +10,15 @@ import (
 )
 
 // Ready says that a job can be claimed: at (At, ID), or, with a zero ID, at At or later. A zero At
-// says only that the lane is to be scanned again, and with CapacityReleased as the priority that
-// another job may run under the caps of the lane.
+// says only that the lane is to be scanned again.
 type Ready struct {
 	Lane     lanes.ID  `json:"l"`
 	Priority int16     `json:"p"`
 	At       time.Time `json:"t"`
 	ID       uuid.UUID `json:"i"`
+	// CapacityReleased says, without a job, that another one may run under the caps of the lane.
+	CapacityReleased bool `db:"-" json:"c,omitempty"`
 }
-
-// CapacityReleased stands in place of a priority.
-const CapacityReleased = -1
 
 // Cursor is the position from which a scan finds the job.
 func (r Ready) Cursor() Cursor { return Cursor{r.At, r.ID}.Before() }

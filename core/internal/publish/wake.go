@@ -50,8 +50,11 @@ func gather(ready []jobs.Ready) []jobs.Waiting {
 	var waiting []jobs.Waiting
 	for _, one := range ready {
 		key := scheduler.ListKey{Lane: one.Lane, Priority: one.Priority}
-		if one.At.IsZero() {
-			key.Priority = min(one.Priority, 0) - 1
+		switch { // no list's priority
+		case one.CapacityReleased:
+			key.Priority = -2
+		case one.At.IsZero():
+			key.Priority = -1
 		}
 		place, known := places[key]
 		if !known {
@@ -92,7 +95,7 @@ func (w *Waker) WakeHere(waiting []jobs.Waiting) {
 // unthrottle gives throttled lanes that may have capacity now that a job of lane has ended: those
 // under the same caps, and not only lane, which would keep the capacity for as long as it has jobs.
 func (w *Waker) unthrottle(released jobs.Ready, lane lanes.Lane) []lanes.Lane {
-	if !released.At.IsZero() || released.Priority != jobs.CapacityReleased {
+	if !released.CapacityReleased {
 		return nil
 	}
 	// the remaining lanes are unthrottled when the next job ends
@@ -119,7 +122,7 @@ func (w *Waker) wakeCreated(lanes []lanes.Lane) {
 // released appends that a job of a lane no longer runs, if it was under a cap.
 func (w *Waker) released(ready []jobs.Ready, id lanes.ID) []jobs.Ready {
 	if lane, known := w.cached.Lanes.ByID(id); known && w.cached.IsCapped(lane) {
-		ready = append(ready, jobs.Ready{Lane: lane.ID, Priority: jobs.CapacityReleased})
+		ready = append(ready, jobs.Ready{Lane: lane.ID, CapacityReleased: true})
 	}
 	return ready
 }

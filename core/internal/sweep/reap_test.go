@@ -69,7 +69,7 @@ func TestReapReleasesCapacity(t *testing.T) {
 	released := 0
 	f.d = f.newCore(func(lists []jobs.Waiting) {
 		for _, list := range lists {
-			if list.Priority == jobs.CapacityReleased {
+			if list.CapacityReleased {
 				released++
 			}
 		}
