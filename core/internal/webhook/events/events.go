@@ -18,7 +18,6 @@ FROM told CROSS JOIN LATERAL (
     AND (webhooks.queue IS NULL OR webhooks.queue = told.queue)
     AND (webhooks.type IS NULL OR webhooks.type = told.type)
     AND (webhooks.tag IS NULL OR webhooks.tag = ANY(told.tags))
-  OFFSET 0
 ) AS hook
 WHERE ` + anyHookSQL + ` AND left(told.queue, 1) <> '_'
 UNION ALL
