@@ -40,15 +40,14 @@ type Step struct {
 }
 
 // lockDueSQL locks the candidates that are still due and as they were. Those that another core works
-// off are left to it. The LIMIT makes each a probe of its own; the interval keeps it off the indexes
-// of what is due, in which a probe would read all that is.
+// off are left to it. The LIMIT makes each a probe of its own.
 const lockDueSQL = `
 SELECT candidate.place::integer - 1 AS place, statement_timestamp() AS now, due.*
 FROM unnest(@tenants::uuid[], @names::text[], @revisions::bigint[]) WITH ORDINALITY AS candidate(tenant_id, name, revision, place)
 CROSS JOIN LATERAL (
   SELECT ` + scheduleColumns + ` FROM schedules s
   WHERE s.tenant_id = candidate.tenant_id AND s.name = candidate.name AND s.revision = candidate.revision
-    AND s.due_at + interval '0' <= statement_timestamp()
+    AND s.due_at <= statement_timestamp()
   LIMIT 1
   FOR UPDATE SKIP LOCKED
 ) AS due`
