@@ -21,7 +21,7 @@ SELECT count(*) FROM (SELECT FROM jobs WHERE tenant_id = @tenant_id AND user_id 
 
 // By lane, because no index has the queue.
 const trueQueueActiveSQL = `
-WITH l AS MATERIALIZED (
+WITH l AS (
   SELECT id FROM lanes WHERE tenant_id = @tenant_id AND queue = @name
 )
 SELECT count(*) FROM (

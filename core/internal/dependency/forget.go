@@ -15,7 +15,7 @@ import (
 // ones, and deletes those of jobs that no longer exist. An id is a UUID v7: the order is that of
 // time.
 const forgetEdgesSQL = `
-WITH chunk AS MATERIALIZED (
+WITH chunk AS (
   SELECT child_id, parent_id FROM dependencies
   WHERE (child_id, parent_id) > (@child::uuid, @parent::uuid)
     AND child_id < (lpad(to_hex((extract(epoch FROM statement_timestamp() - @retention::interval) * 1000)::bigint), 12, '0')

@@ -13,7 +13,7 @@ import (
 // promoteSQL queues due jobs. Their ready_at is now and not their run_at: they are at the end of
 // their list, after every cursor.
 const promoteSQL = `
-WITH due AS MATERIALIZED (
+WITH due AS (
   SELECT id FROM jobs
   WHERE state = 'scheduled' AND run_at <= statement_timestamp() AND run_at >= statement_timestamp() - @lookback::interval
   ORDER BY run_at, id

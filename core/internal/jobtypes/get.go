@@ -131,7 +131,7 @@ func (t *Types) RunningJobs(ctx context.Context, owner tenant.ID, ids []uuid.UUI
 
 // liveSQL reads some of each state, in the lanes of the type.
 const liveSQL = `
-WITH l AS MATERIALIZED (
+WITH l AS (
   SELECT ARRAY(SELECT id FROM lanes WHERE tenant_id = @tenant_id AND type = @type) AS lanes
 ), sampled AS MATERIALIZED (
   SELECT id, size FROM (

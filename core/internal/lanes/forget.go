@@ -42,7 +42,7 @@ const busyLanes = `running AS MATERIALIZED (
 // retireLanesSQL retires lanes without jobs that were not used for @idle; those with jobs count as
 // used now. It skips locked rows.
 const retireLanesSQL = `
-WITH picked AS MATERIALIZED (
+WITH picked AS (
   SELECT id FROM lanes
   WHERE retired_at IS NULL AND used_at < statement_timestamp() - @idle::interval
   ORDER BY used_at
@@ -72,7 +72,7 @@ func (s *Lanes) Retire(ctx context.Context, most int) (seen, retired int, err er
 // deleteLanesSQL deletes lanes that were retired @retired ago; one that got jobs since is in use
 // again. A concurrent revival waits for the row, and then finds it deleted.
 const deleteLanesSQL = `
-WITH picked AS MATERIALIZED (
+WITH picked AS (
   SELECT id FROM lanes
   WHERE retired_at < statement_timestamp() - @retired::interval
   ORDER BY retired_at

@@ -18,23 +18,23 @@ import (
 //
 // Live jobs are found by their ids, which have the gateway's time: a day before the first open one is enough.
 const openSQL = `
-WITH bound AS MATERIALIZED (
+WITH bound AS (
   SELECT max(day) AS closed, min(day) + 1 AS begins, (max(day) + 1)::timestamp AT TIME ZONE 'UTC' AS since FROM ledger_days
-), ended AS MATERIALIZED (
+), ended AS (
   SELECT type, user_id, state, created_at, started_at, finished_at FROM finished_jobs
   WHERE (SELECT closed FROM bound) < @to::date AND tenant_id = @tenant_id AND finished_at >= (SELECT since FROM bound) AND ` + tenant.OwnQueueSQL + `
   LIMIT @most + 1
-), live AS MATERIALIZED (
+), live AS (
   SELECT type, user_id, created_at FROM jobs
   WHERE (SELECT closed FROM bound) < @to::date AND tenant_id = @tenant_id AND ` + tenant.OwnQueueSQL + `
     AND uuid_send(id) >= (SELECT decode(lpad(to_hex((extract(epoch FROM since - interval '1 day') * 1000)::bigint), 12, '0') || repeat('00', 10), 'hex') FROM bound)
   LIMIT @most + 1
-), dead AS MATERIALIZED (
+), dead AS (
   SELECT type, user_id, created_at, died_at FROM dead_letters
   WHERE (SELECT closed FROM bound) < @to::date AND tenant_id = @tenant_id AND ` + tenant.OwnQueueSQL + `
   ORDER BY uuid_send(id) DESC
   LIMIT @most + 1
-), entries AS MATERIALIZED (
+), entries AS (
   SELECT day, type, user_id, accepted, completed, dead_letter, redriven, cancelled, discarded, running_ms, failed_running_ms FROM ledger_entries
   WHERE (SELECT closed FROM bound) < @to::date AND tenant_id = @tenant_id AND day > (SELECT closed FROM bound)
   LIMIT @most + 1

@@ -109,7 +109,7 @@ func (d *Depths) notEmpty(name string) *problem.Problem {
 // settleQueuesSQL looks at rows of deleted queues, in the order of their deletion. One that has jobs all the
 // same is there again; one that was changed since is no deleted queue; the others go when they are old.
 const settleQueuesSQL = `
-WITH picked AS MATERIALIZED (
+WITH picked AS (
   SELECT tenant_id, name, deleted_at, updated_at FROM queues
   WHERE deleted_at IS NOT NULL AND (deleted_at, tenant_id, name) > (@after::timestamptz, @tenant_id::uuid, @name::text)
   ORDER BY deleted_at, tenant_id, name
@@ -117,7 +117,7 @@ WITH picked AS MATERIALIZED (
   FOR UPDATE SKIP LOCKED
 ), running AS MATERIALIZED (
   SELECT lane_id FROM jobs WHERE state = 'running'
-), used AS MATERIALIZED (
+), used AS (
   SELECT tenant_id, name FROM picked
   WHERE EXISTS (SELECT FROM dead_letters d WHERE d.tenant_id = picked.tenant_id AND d.queue = picked.name)
      OR EXISTS (

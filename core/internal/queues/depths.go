@@ -20,7 +20,7 @@ const countedSQL = `,
 counting AS MATERIALIZED (
   -- the queues share what may be counted together, where that is bounded
   SELECT GREATEST(LEAST(@most::bigint, NULLIF(@together::bigint, 0) / NULLIF(count(*), 0)), 1) AS most FROM asked),
-lane_of AS MATERIALIZED (
+lane_of AS (
   SELECT queue, id FROM lanes WHERE tenant_id = @tenant_id AND queue = ANY(ARRAY(SELECT name FROM asked))),
 lanes_of AS MATERIALIZED (
   SELECT queue, array_agg(id) AS ids FROM lane_of GROUP BY queue),

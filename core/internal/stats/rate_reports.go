@@ -19,7 +19,7 @@ type LaneRate struct {
 
 // reportSQL stores a core's rates in the place of its last ones, and removes those of cores that are gone.
 const reportSQL = `
-WITH gone AS MATERIALIZED (
+WITH gone AS (
   SELECT core_id FROM start_rates
   WHERE core_id <> @core AND reported_at < statement_timestamp() - interval '1 minute'
   ORDER BY core_id

@@ -25,7 +25,7 @@ WITH placed AS MATERIALIZED (
   WHERE queue = '' AND at >= @from AND at < @to
   GROUP BY 1
   HAVING sum(started) > 0
-), named AS MATERIALIZED (
+), named AS (
   SELECT CASE WHEN place <= @most THEN tenant_id ELSE '00000000-0000-0000-0000-000000000000' END AS tenant_id,
          min(place) AS place, min(name) AS name, sum(weight)::bigint AS weight, count(*) AS tenants
   FROM placed

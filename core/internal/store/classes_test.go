@@ -110,7 +110,7 @@ func TestTheMostUrgentGoesFirst(t *testing.T) {
 			_, err := store.Submits.Submit(background(t), []submit.Submission{{Tenant: f.Tenant, Jobs: f.Jobs(1)}})
 			return err
 		}},
-		{"due AS MATERIALIZED", func() error { _, err := store.Jobs.Promote(background(t), jobs.AllTime, 1); return err }},
+		{"WITH due AS (", func() error { _, err := store.Jobs.Promote(background(t), jobs.AllTime, 1); return err }},
 		{"jobs", func() error { _, err := store.Jobs.Heartbeat(background(t), []job.Lease{lease}); return err }},
 	}
 	for i, one := range calls {

@@ -19,7 +19,7 @@ const (
 // forgetKeysSQL reads the next keys by age, and deletes those whose jobs are neither live nor just
 // finished. It gives where the next batch begins.
 const forgetKeysSQL = `
-WITH old AS MATERIALIZED (
+WITH old AS (
   SELECT tenant_id, user_id, operation, key, job_ids, created_at
   FROM idempotency_keys
   WHERE created_at > @after AND created_at < statement_timestamp() - @age::interval

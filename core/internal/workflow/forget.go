@@ -14,14 +14,14 @@ import (
 // forgetSQL reads the next workflows that were made longer ago than the retention of finished jobs, and
 // deletes those of which no job is left. An id is a UUID v7: the order is that of time.
 const forgetSQL = `
-WITH chunk AS MATERIALIZED (
+WITH chunk AS (
   SELECT id FROM workflows
   WHERE id > @after::uuid
     AND id < (lpad(to_hex((extract(epoch FROM statement_timestamp() - @retention::interval) * 1000)::bigint), 12, '0')
               || '70008000000000000000')::uuid
   ORDER BY id
   LIMIT @batch
-), over AS MATERIALIZED (
+), over AS (
   SELECT id FROM chunk AS w
   WHERE NOT EXISTS (SELECT FROM workflow_jobs CROSS JOIN LATERAL ` + oneSQL + ` WHERE workflow_id = w.id)
 ), without AS (

@@ -22,13 +22,13 @@ import (
 // job that is not queued is as one that is queued now. Of another lane's jobs of the same priority as many count as of
 // the job's own, and one more: lanes take turns.
 const aheadSQL = `
-WITH found AS MATERIALIZED (
+WITH found AS (
   SELECT lane_id, priority, ready_at, id FROM jobs WHERE id = @id AND state = 'queued'
-), job AS MATERIALIZED (
+), job AS (
   SELECT lane_id, priority, ready_at, id FROM found
   UNION ALL
   SELECT @lane::bigint, @priority::smallint, 'infinity'::timestamptz, @id WHERE NOT EXISTS (SELECT FROM found)
-), same AS MATERIALIZED (
+), same AS (
   SELECT count(*) AS jobs FROM job j CROSS JOIN LATERAL
     (SELECT FROM jobs a WHERE a.state = 'queued' AND a.lane_id = j.lane_id AND a.priority = j.priority AND (a.ready_at, a.id) < (j.ready_at, j.id) LIMIT @most) AS counted
 )

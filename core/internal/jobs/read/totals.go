@@ -33,7 +33,7 @@ const estimatesSQL = `
 // totalsSQL counts the jobs of all tenants by state: each count scans the state's own index from
 // its head, and stops at the limit.
 const totalsSQL = `
-WITH waiting AS MATERIALIZED (
+WITH waiting AS (
   SELECT state FROM jobs WHERE state IN ('blocked', 'scheduled') ORDER BY lane_id, state LIMIT @most
 )
 SELECT statement_timestamp() AS now,
