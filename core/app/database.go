@@ -2,9 +2,7 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
@@ -127,8 +125,8 @@ func openMigrated(ctx context.Context, options cell.Options) (*cell.Cell, error)
 		return nil, err
 	}
 	pending, err := opened.SchemaPending(ctx)
-	if errors.Is(err, store.ErrOtherSchema) {
-		err = unfitError("core: " + strings.TrimPrefix(store.ErrOtherSchema.Error(), "store: "))
+	if store.IsOtherSchema(err) {
+		err = unfitError("core: " + err.Error())
 	}
 	if err == nil && pending > 0 {
 		err = unfitError(fmt.Sprintf("core: the database lacks %d migrations; run `core migrate` with the same DATABASE_URL first", pending))

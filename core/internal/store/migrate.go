@@ -56,7 +56,7 @@ func (s *Store) Migrate(ctx context.Context) ([]int64, error) {
 	return applied, nil
 }
 
-// SchemaPending returns how many migrations the database lacks, or ErrOtherSchema. A newer database lacks none: a
+// SchemaPending returns how many migrations the database lacks, or an error of IsOtherSchema. A newer database lacks none: a
 // migration never breaks the binary that is running. It takes no lock, so that cores that start at
 // the same time, or during a `core migrate`, do not wait.
 func (s *Store) SchemaPending(ctx context.Context) (int, error) {

@@ -55,10 +55,10 @@ func TestASchemaOfAnotherBuildIsRefused(t *testing.T) {
 		if _, err := celltest.Connect(t, url).Exec(t.Context(), `COMMENT ON TABLE goose_db_version IS `+comment); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := db.Migrate(t.Context()); !errors.Is(err, store.ErrOtherSchema) {
+		if _, err := db.Migrate(t.Context()); !store.IsOtherSchema(err) {
 			t.Errorf("migrate with the comment %s: %v", comment, err)
 		}
-		if _, err := db.SchemaPending(t.Context()); !errors.Is(err, store.ErrOtherSchema) {
+		if _, err := db.SchemaPending(t.Context()); !store.IsOtherSchema(err) {
 			t.Errorf("open with the comment %s: %v", comment, err)
 		}
 	}

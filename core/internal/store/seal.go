@@ -10,17 +10,20 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// ErrOtherSchema: the database ran migrations of the same numbers with other contents, such as those of a commit
-// between two releases.
-var ErrOtherSchema = errors.New("store: the tables of this database were created by another build of core, whose migrations differ from this one's: " +
+// errOtherSchema: the database ran migrations of the same numbers with other contents, such as those of a commit
+// between two releases. No request meets it: core does not start.
+var errOtherSchema = errors.New("the tables of this database were created by another build of core, whose migrations differ from this one's: " +
 	"use the build that created them, or an empty database")
+
+// IsOtherSchema reports whether core cannot use a database because another build created its tables.
+func IsOtherSchema(err error) bool { return errors.Is(err, errOtherSchema) }
 
 // The seal of a schema is a comment on goose's table: the checksum of the migrations that the database ran.
 const readSealSQL = `
 SELECT (SELECT max(version_id) FROM goose_db_version)             AS version,
        COALESCE(obj_description('goose_db_version'::regclass), '') AS sum`
 
-// checkSeal returns ErrOtherSchema if the database ran other migrations than this binary has up to the same version.
+// checkSeal returns errOtherSchema if the database ran other migrations than this binary has up to the same version.
 // A database that a newer core migrated is not checked.
 func (s *Store) checkSeal(ctx context.Context) error {
 	version, sum, err := s.readSeal(ctx)
@@ -32,7 +35,7 @@ func (s *Store) checkSeal(ctx context.Context) error {
 		return err
 	}
 	if sum != own {
-		return ErrOtherSchema
+		return errOtherSchema
 	}
 	return nil
 }
