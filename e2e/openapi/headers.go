@@ -61,7 +61,7 @@ func (c *completer) parameters(path string, op *openapi3.Operation) {
 				p.Value.Example = exampleRedrive
 			}
 		case "name":
-			s.Pattern, p.Value.Example = namePattern, "default"
+			s.Pattern, p.Value.Example = patternOf("SubmitRequest", "type"), "default"
 			if op.Tags[0] == "Admin" {
 				p.Value.Example = "standard"
 			}
@@ -73,7 +73,7 @@ func (c *completer) parameters(path string, op *openapi3.Operation) {
 			}
 		case "type":
 			if p.Value.In == "path" {
-				s.Pattern, p.Value.Example = namePattern, "mail.send"
+				s.Pattern, p.Value.Example = patternOf("SubmitRequest", "type"), "mail.send"
 			}
 		case "version":
 			s.Min = new(1.0)
@@ -82,7 +82,7 @@ func (c *completer) parameters(path string, op *openapi3.Operation) {
 		case "code":
 			p.Value.Example = "lease_lost"
 		case "worker_id":
-			s.Pattern, p.Value.Example = labelPattern, "worker-1"
+			s.Pattern, p.Value.Example = patternOf("ClaimRequest", "worker_id"), "worker-1"
 		case "action":
 			words(api.AuditActions()...)(s)
 		case "key_id":

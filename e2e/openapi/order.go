@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // orderExtension is an operation's place on the page.
@@ -45,13 +47,7 @@ func (c *completer) place(op *openapi3.Operation) error {
 	return nil
 }
 
-// firstFields are written first, in this order, in examples and in the properties of schemas: what a reader looks
-// for. The others come after them, by name.
-func firstFields() []string {
-	return []string{"id", "job_id", "name", "type", "queue", "state", "status", "worker_id", "tenant", "code", "title", "detail", "payload", "result", "items"}
-}
-
-// ordered writes JSON, the fields of each object in the order of firstFields.
+// ordered writes JSON, the fields of each object in the order of problem.FirstFields.
 func ordered(value any) (json.RawMessage, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -124,8 +120,8 @@ func write(out *bytes.Buffer, value any, shown bool, key string) error {
 }
 
 func rank(field string) int {
-	if at := slices.Index(firstFields(), field); at >= 0 {
+	if at := slices.Index(problem.FirstFields(), field); at >= 0 {
 		return at
 	}
-	return len(firstFields())
+	return len(problem.FirstFields())
 }

@@ -2,16 +2,10 @@ package main
 
 import (
 	"strings"
-	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-)
-
-const (
-	namePattern  = `^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`
-	labelPattern = `^[ -~]{1,128}$`
 )
 
 // mustSend names request fields that are needed though Go has a pointer for them.
@@ -84,33 +78,45 @@ func descriptions() map[string]string {
 	}
 }
 
-// limit bounds a request's field.
+// limit says what a field may hold.
 type limit func(*openapi3.Schema)
 
-func between(low, high float64) limit {
-	return func(s *openapi3.Schema) { s.Min, s.Max = &low, &high }
-}
-
-func ms(low float64, high time.Duration) limit { return between(low, float64(high.Milliseconds())) }
-
-func pattern(p string) limit { return func(s *openapi3.Schema) { s.Pattern = p } }
-
-func items(low, high uint64, each ...limit) limit {
+// ruled is a limit by a rule of shared/api.
+func ruled(r api.Rule) limit {
 	return func(s *openapi3.Schema) {
-		s.MinItems, s.MaxItems = low, &high
-		for _, l := range each {
-			l(s.Items.Value)
+		if r.Max > 0 {
+			s.Min, s.Max = &r.Min, &r.Max
+			if r.Above {
+				s.WithExclusiveMin(true)
+			}
+		}
+		if r.Pattern != "" {
+			s.Pattern = r.Pattern
+		}
+		s.MinLength, s.MaxLength = uint64(r.MinLength), atMost(r.MaxLength) //nolint:gosec // not negative
+		if r.Words != nil {
+			words(r.Words...)(s)
+		}
+		each := s.Items
+		if s.Type.Is("object") {
+			s.MaxProps, each = atMost(r.MaxItems), s.AdditionalProperties.Schema
+		} else {
+			s.MinItems, s.MaxItems = uint64(r.MinItems), atMost(r.MaxItems) //nolint:gosec // not negative
+		}
+		if r.Each != nil && each != nil {
+			ruled(*r.Each)(each.Value)
 		}
 	}
 }
 
-func otherwise(value any, also ...limit) limit {
-	return func(s *openapi3.Schema) {
-		s.Default = value
-		for _, l := range also {
-			l(s)
-		}
+func patternOf(schema, member string) string { return api.Rules()[schema][member].Pattern }
+
+// atMost is nil where there is no bound.
+func atMost(n int) *uint64 {
+	if n == 0 {
+		return nil
 	}
+	return new(uint64(n)) //nolint:gosec // not negative
 }
 
 func words(given ...string) limit {
@@ -125,130 +131,58 @@ func words(given ...string) limit {
 	}
 }
 
-// requestLimits are by field, or by schema and field.
-func requestLimits() map[string]limit {
+// hopLimits bound what only core's requests have.
+func hopLimits() map[string]limit {
+	rules := api.Rules()
+	submit := rules["SubmitRequest"]
 	return map[string]limit{
-		"type": pattern(namePattern), "queue": otherwise(api.DefaultQueue, pattern(namePattern)),
-		"user": pattern(labelPattern), "worker_id": pattern(labelPattern), "dedupe_key": pattern(labelPattern),
-		"priority":            otherwise(api.DefaultPriority, between(0, api.MaxPriority)),
-		"delay_ms":            ms(0, api.MaxDelay),
-		"expires_after_ms":    ms(1000, api.MaxAhead),
-		"timeout_ms":          ms(1, api.MaxTimeout),
-		"max_attempts":        otherwise(api.DefaultMaxAttempts, between(1, api.MaxAttempts)),
-		"base_ms":             otherwise(api.DefaultRetryBase.Milliseconds(), ms(1, api.MaxBackoff)),
-		"cap_ms":              otherwise(api.DefaultRetryCap.Milliseconds(), ms(1, api.MaxBackoff)),
-		"jitter":              otherwise(api.DefaultRetryJitter, between(0, 1)),
-		"curve":               otherwise(api.DefaultRetryCurve, curves),
-		"retry_after_ms":      ms(0, api.MaxBackoff),
-		"tags":                items(0, api.MaxTags, pattern(namePattern)),
-		"metadata":            metadata,
-		"jobs":                items(1, api.MaxBatchJobs),
-		"SubmitRequest.after": items(0, api.MaxAfter),
-		"RerunRequest.after":  items(0, api.MaxAfter), "RerunRequest.queue": pattern(namePattern),
-		"RerunRequest.priority": between(0, api.MaxPriority), "RerunRequest.max_attempts": between(1, api.MaxAttempts),
-		"ref":                  pattern(namePattern),
-		"WorkflowRequest.name": otherwise("workflow", pattern(namePattern)), "WorkflowJobRequest.after": items(0, api.MaxWorkflowAfter),
-		"on_failed":             otherwise(api.OnFailedCancel, policies),
-		"outcomes":              items(0, api.MaxOutcomes),
-		"leases":                items(0, api.MaxLeases),
-		"ids":                   items(1, api.MaxBatchJobs),
-		"max":                   otherwise(1, between(1, api.MaxClaim)),
-		"wait_ms":               otherwise(0, ms(0, api.MaxWait)),
-		"concurrency":           otherwise(1, between(1, api.MaxConcurrency)),
-		"visibility_timeout_ms": otherwise(api.DefaultVisibilityTimeout.Milliseconds(), ms(1000, api.MaxVisibilityTimeout)),
-		"weight":                between(1, 1000),
-		"scopes":                items(1, uint64(len(api.Scopes())), words(api.Scopes()...)),
-		"kind":                  words(api.KindComplete, api.KindFail, api.KindSnooze, api.KindRelease),
-
-		"rate_per_second": between(0.001, api.MaxRedriveRate),
-		"mode":            otherwise(api.ModePull, words(api.ModePull, api.ModePush)),
-		"reason":          reasons,
-		"fingerprint":     pattern(`^[0-9A-Fa-f]{1,64}$`),
-
-		"cron":         length(256),
-		"every_ms":     ms(1000, api.MaxAhead),
-		"timezone":     otherwise(api.DefaultTimezone, length(64)),
-		"overlap":      otherwise(api.OverlapAllow, words(api.OverlapAllow, api.OverlapSkip, api.OverlapCancel)),
-		"catch_up":     otherwise(api.CatchUpNone, words(api.CatchUpNone, api.CatchUpLatest, api.CatchUpAll)),
-		"catch_up_max": otherwise(api.DefaultCatchUpMax, between(1, api.MaxCatchUp)),
-
-		"ScheduleJob.max_attempts": between(1, api.MaxAttempts),
-
-		"CanaryRequest.count": between(1, api.MaxCanaryCount), "CanaryRequest.success": aboveZero(1),
-		"CanaryRequest.timeout_seconds": otherwise(api.DefaultCanaryTimeout, between(1, api.MaxCanaryTimeout)),
-		"QueueRequest.rate_per_second":  aboveZero(1e6), "HopQueuePutRequest.rate_per_second": aboveZero(1e6),
-		"QueueRequest.max_active": between(0, 1e9), "HopQueuePutRequest.max_active": between(0, 1e9),
-		"QueueRequest.max_running": between(0, 1e9), "HopQueuePutRequest.max_running": between(0, 1e9),
-		"PushRequest.url": length(api.MaxPushURL), "PushRequest.secret": pattern(`^whsec_[A-Za-z0-9+/]+={0,2}$`),
-		"WebhookRequest.url": length(api.MaxPushURL), "WebhookRequest.events": items(1, 4), "HopWebhookPutRequest.url": length(api.MaxPushURL), "HopWebhookPutRequest.events": items(1, 4),
-		"PushRequest.timeout_ms":           otherwise(api.DefaultPushTimeout.Milliseconds(), ms(100, api.MaxPushTimeout)),
-		"BreakerSettingsRequest.calls":     otherwise(api.DefaultBreakerCalls, between(1, 1000)),
-		"BreakerSettingsRequest.half_open": otherwise(api.DefaultBreakerHalfOpen, between(1, 1000)),
-		"BreakerSettingsRequest.open_ms":   otherwise(api.DefaultBreakerOpen.Milliseconds(), ms(100, time.Hour)),
-
-		"BreakerSettingsRequest.failure_ratio": otherwise(api.DefaultBreakerFailureRatio, aboveZero(1)),
-
-		"WorkerRequest.tags": items(0, 4*api.MaxTags, pattern(namePattern)), "ClaimRequest.tags": items(0, 4*api.MaxTags, pattern(namePattern)),
-		"WorkerRequest.types": items(1, api.MaxTypesPerCall, pattern(namePattern)), "ClaimRequest.types": items(1, api.MaxTypesPerCall, pattern(namePattern)),
-		"WorkerRequest.queues": items(0, api.MaxQueuesPerCall, pattern(namePattern)), "ClaimRequest.queues": items(1, api.MaxQueuesPerCall, pattern(namePattern)),
-		"TenantRequest.name": length(128), "TenantPatch.name": length(128),
-		"TenantRequest.weight": otherwise(1, between(1, 1000)), "TenantRequest.plan": otherwise("standard"),
-		"Envelope.items": items(1, api.MaxHopItems),
+		"type": ruled(submit["type"]), "queue": ruled(submit["queue"]), "user": ruled(submit["user"]), "dedupe_key": ruled(submit["dedupe_key"]),
+		"metadata": ruled(submit["metadata"]), "worker_id": ruled(rules["WorkerRequest"]["worker_id"]), "leases": ruled(rules["HeartbeatRequest"]["leases"]),
+		"scopes": ruled(rules["KeyRequest"]["scopes"]), "reason": ruled(rules["DeadLetterFilterBody"]["reason"]),
+		"fingerprint":    ruled(rules["DeadLetterFilterBody"]["fingerprint"]),
+		"Envelope.items": ruled(api.Rule{MinItems: 1, MaxItems: api.MaxHopItems}),
 		"Principal.kind": principals, "Principal.scopes": nothing, "HopKeyCreateRequest.kind": principals,
-		"HopSubmitRequest.jobs": items(1, api.MaxBatchJobs), "HopWaitRequest.wait_ms": ms(0, api.MaxWait),
-		"JobFilter.queue": pattern(namePattern), "DeadLetterFilter.queue": pattern(namePattern),
-		"DeadLetterFilterBody.queue": pattern(namePattern), "AuditFilter.action": words(api.AuditActions()...),
-		"Policy.kind": nothing, "Problem.type": nothing, "JobError.type": nothing,
+		"HopSubmitRequest.jobs": ruled(rules["BatchRequest"]["jobs"]), "HopSubmitRequest.ids": ruled(rules["BatchRequest"]["jobs"]), "HopWaitRequest.wait_ms": ruled(rules["ClaimRequest"]["wait_ms"]),
+		"JobFilter.queue": ruled(rules["DeadLetterFilterBody"]["queue"]), "DeadLetterFilter.queue": ruled(rules["DeadLetterFilterBody"]["queue"]),
+		"AuditFilter.action": words(api.AuditActions()...),
+		"Policy.kind":        nothing, "Problem.type": nothing, "JobError.type": nothing,
 		"Principal.user": nothing, "HopCapsRequest.user": nothing,
 	}
 }
 
 func nothing(*openapi3.Schema) {}
 
-func policies(s *openapi3.Schema) {
-	words(api.OnFailedCancel, api.OnFailedRun, api.OnFailedHold)(s)
-}
-
-// aboveZero is for what may come near to zero, and not be it.
-func aboveZero(high float64) limit {
-	return func(s *openapi3.Schema) {
-		between(0, high)(s)
-		s.WithExclusiveMin(true)
-	}
-}
-
-func curves(s *openapi3.Schema) {
-	words(api.CurveExponential, api.CurveLinear, api.CurveConstant)(s)
-}
-
-func reasons(s *openapi3.Schema) {
-	words(api.ReasonExhausted, api.ReasonPermanent, api.ReasonWorkerLost, api.ReasonDeadline)(s)
-}
-
 func principals(s *openapi3.Schema) {
 	words(api.PrincipalTenant, api.PrincipalPlatform, api.PrincipalOperator)(s)
 }
 
-// length is for a text that may not be empty.
-func length(most uint64) limit {
-	return func(s *openapi3.Schema) { s.MinLength, s.MaxLength = 1, &most }
-}
-
-func metadata(s *openapi3.Schema) {
-	most := uint64(api.MaxMetadata)
-	s.MaxProps = &most
-	if values := s.AdditionalProperties.Schema; values != nil {
-		longest := uint64(api.MaxMetadataValue)
-		values.Value.MaxLength = &longest
+// defaults are what stands in for an absent field of a request, by field, or by schema and field; nil is none.
+func defaults() map[string]any {
+	return map[string]any{
+		"queue": api.DefaultQueue, "RerunRequest.queue": nil, "DeadLetterFilterBody.queue": nil, "JobFilter.queue": nil, "DeadLetterFilter.queue": nil, "WebhookFilter.queue": nil, "JobTypeDefaults.queue": nil,
+		"priority": api.DefaultPriority, "RerunRequest.priority": nil, "JobTypeDefaults.priority": nil,
+		"max_attempts": api.DefaultMaxAttempts, "RerunRequest.max_attempts": nil, "ScheduleJob.max_attempts": nil, "JobTypeDefaults.max_attempts": nil,
+		"base_ms": api.DefaultRetryBase.Milliseconds(), "cap_ms": api.DefaultRetryCap.Milliseconds(),
+		"jitter": api.DefaultRetryJitter, "curve": api.DefaultRetryCurve,
+		"WorkflowRequest.name": "workflow", "on_failed": api.OnFailedCancel,
+		"max": 1, "ClaimRequest.wait_ms": 0, "concurrency": 1,
+		"visibility_timeout_ms": api.DefaultVisibilityTimeout.Milliseconds(), "mode": api.ModePull,
+		"timezone": api.DefaultTimezone, "overlap": api.OverlapAllow, "catch_up": api.CatchUpNone, "catch_up_max": api.DefaultCatchUpMax,
+		"CanaryRequest.timeout_seconds": api.DefaultCanaryTimeout, "PushRequest.timeout_ms": api.DefaultPushTimeout.Milliseconds(),
+		"BreakerSettingsRequest.calls": api.DefaultBreakerCalls, "BreakerSettingsRequest.half_open": api.DefaultBreakerHalfOpen,
+		"BreakerSettingsRequest.open_ms": api.DefaultBreakerOpen.Milliseconds(), "BreakerSettingsRequest.failure_ratio": api.DefaultBreakerFailureRatio,
+		"TenantRequest.weight": 1, "TenantRequest.plan": "standard",
 	}
 }
 
 // answerWords are the closed sets of answers.
 func answerWords() map[string]limit {
 	state := words(api.StateBlocked, api.StateScheduled, api.StateQueued, api.StateRunning, api.StateCompleted, api.StateDeadLetter, api.StateCancelled)
+	rules := api.Rules()
+	reasons := words(rules["DeadLetterFilterBody"]["reason"].Words...)
 	return map[string]limit{
-		"JobDependency.on_failed": policies, "Workflow.state": words(api.WorkflowStates()...), "WorkflowDetail.state": words(api.WorkflowStates()...), "WorkflowFilter.state": words(api.WorkflowStates()...),
-		"state": state, "reason": reasons, "dead_reason": reasons, "curve": curves,
+		"JobDependency.on_failed": words(rules["Dependency"]["on_failed"].Words...), "Workflow.state": words(api.WorkflowStates()...), "WorkflowDetail.state": words(api.WorkflowStates()...), "WorkflowFilter.state": words(api.WorkflowStates()...),
+		"state": state, "reason": reasons, "dead_reason": reasons, "curve": words(rules["RetryRequest"]["curve"].Words...),
 		"scopes":                   words(api.Scopes()...),
 		"mode":                     words(api.ModePull, api.ModePush),
 		"depth_capped":             words(api.StateBlocked, api.StateScheduled, api.StateQueued, api.StateRunning, api.StateDeadLetter),
@@ -264,7 +198,7 @@ func answerWords() map[string]limit {
 		"Readiness.status":         words("ok", "degraded", "starting", "draining"),
 		"Breaker.state":            words(api.BreakerClosed, api.BreakerOpen, api.BreakerHalfOpen),
 		"Redrive.state":            words(api.RedriveRunning, api.RedriveDone, api.RedriveStopped, api.RedriveCancelled, api.RedriveFailed),
-		"Canary.reason":            length(1000),
+		"Canary.reason":            ruled(api.Rule{MinLength: 1, MaxLength: 1000}),
 		"Canary.state":             words(api.CanarySampling, api.CanaryWaiting, api.CanaryPassed, api.CanaryFailed),
 		"Redrive.action":           words(api.ActionRedrive, api.ActionDiscard),
 		"Redrive.waiting":          words(api.WaitingActiveCap),
@@ -278,16 +212,28 @@ func answerWords() map[string]limit {
 	}
 }
 
-// restrict says what a field may hold, and shows one.
-func restrict(s *openapi3.Schema, base, member string, request bool) {
-	rules := answerWords()
-	if request {
-		rules = requestLimits()
+// by finds what is said of a schema's field, or else of every field of its name.
+func by[T any](all map[string]T, base, member string) (T, bool) {
+	if one, ok := all[base+"."+member]; ok {
+		return one, true
 	}
-	if rule, ok := rules[base+"."+member]; ok {
+	one, ok := all[member]
+	return one, ok
+}
+
+// restrict says what a field may hold, and shows one. The field is of the struct of this name.
+func restrict(s *openapi3.Schema, base, member, of string, request bool) {
+	if !request {
+		if rule, ok := by(answerWords(), base, member); ok {
+			rule(s)
+		}
+	} else if rule, ok := api.Rules()[of][member]; ok {
+		ruled(rule)(s)
+	} else if rule, ok := by(hopLimits(), base, member); ok {
 		rule(s)
-	} else if rule, ok := rules[member]; ok {
-		rule(s)
+	}
+	if value, ok := by(defaults(), base, member); ok && request {
+		s.Default = value
 	}
 	if s.Example == nil && len(s.Enum) == 0 {
 		s.Example = shown(s, base, member)

@@ -175,7 +175,7 @@ func (c *completer) property(s *openapi3.Schema, base, member string, ref *opena
 			p.Format = "date-time"
 		}
 		p.Description = c.plain(base, p.Description)
-		restrict(p, base, member, request)
+		restrict(p, base, member, f.of, request)
 	}
 	needed := !f.omitted
 	if request {
@@ -262,7 +262,7 @@ func (c *completer) plain(base, comment string) string {
 func (c *completer) alternatives() {
 	for name, text := range map[string]*openapi3.Schema{
 		"Dependency":         openapi3.NewStringSchema().WithFormat("uuid"),
-		"WorkflowDependency": openapi3.NewStringSchema().WithPattern(namePattern),
+		"WorkflowDependency": openapi3.NewStringSchema().WithPattern(patternOf("SubmitRequest", "type")),
 	} {
 		if whole := c.doc.Components.Schemas[name]; whole != nil {
 			object := clone(whole)

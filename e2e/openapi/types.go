@@ -15,6 +15,8 @@ import (
 // tells of it.
 type field struct {
 	goName string
+	// of is the struct that has it, which may be embedded in the one that it is read from.
+	of string
 	// pointer, or raw JSON: null where there is none.
 	nullable bool
 	// raw is any JSON.
@@ -57,19 +59,19 @@ func readTypes(root string, folders ...string) (types, error) {
 		}
 	}
 	all := types{}
-	for name, s := range structs {
-		all[name] = fieldsOf(s, structs)
+	for name := range structs {
+		all[name] = fieldsOf(name, structs)
 	}
 	return all, nil
 }
 
 // fieldsOf lists a struct's fields, those of embedded structs first.
-func fieldsOf(s *ast.StructType, structs map[string]*ast.StructType) map[string]field {
+func fieldsOf(of string, structs map[string]*ast.StructType) map[string]field {
 	fields := map[string]field{}
-	for _, f := range s.Fields.List {
+	for _, f := range structs[of].Fields.List {
 		if len(f.Names) == 0 {
-			if embedded, ok := f.Type.(*ast.Ident); ok && structs[embedded.Name] != nil {
-				maps.Copy(fields, fieldsOf(structs[embedded.Name], structs))
+			if embedded := typeName(f.Type); structs[embedded] != nil && embedded != of { // api.Time is a time.Time
+				maps.Copy(fields, fieldsOf(embedded, structs))
 			}
 			continue
 		}
@@ -81,6 +83,7 @@ func fieldsOf(s *ast.StructType, structs map[string]*ast.StructType) map[string]
 		kind := typeName(f.Type)
 		fields[name] = field{
 			goName:   f.Names[0].Name,
+			of:       of,
 			nullable: strings.HasPrefix(kind, "*") || kind == "RawMessage",
 			raw:      kind == "RawMessage",
 			bytes:    kind == "[]byte",

@@ -196,22 +196,19 @@ func (b *Broker) kafka(parts []string, query url.Values) (wrong string) {
 	return ""
 }
 
-// pushURL checks where to, and what goes with it.
-func (r *refusals) pushURL(push *PushRequest) {
-	isBroker := IsBrokerURL(push.URL)
+// where checks the URL, and what goes with it.
+func (p *PushRequest) where(r refusals) {
+	isBroker := IsBrokerURL(p.URL)
 	var wrong string
 	if isBroker {
-		_, wrong = BrokerURL(push.URL)
+		_, wrong = BrokerURL(p.URL)
 	} else {
-		_, wrong = PushURL(push.URL)
+		_, wrong = PushURL(p.URL)
 	}
 	if wrong == wrongScheme {
 		wrong += ", or name a broker: amqps://, tls:// (NATS) or kafka+tls://"
 	}
-	if wrong != "" {
-		r.add("push.url", "%s", wrong)
-	}
-	settle := push.Settle
-	r.check(settle == nil || isBroker, "push.settle", "is for brokers only: the answer to a call settles the job")
-	r.check(settle == nil || *settle == SettleConfirm || *settle == SettleWorker, "push.settle", "must be %s or %s", SettleConfirm, SettleWorker)
+	r.check(wrong == "", "url", "%s", wrong)
+	r.check(p.Settle == nil || isBroker, "settle", "is for brokers only: the answer to a call settles the job")
+	r.words("settle", p.Settle, settleWords)
 }

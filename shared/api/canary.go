@@ -58,21 +58,21 @@ func (c *CanaryRequest) WithDefaults() CanaryRequest {
 
 // RefuseCanary tells that a discard has no canary.
 func (d *DeadLetterRequest) RefuseCanary() []problem.FieldError {
-	r := &refusals{}
+	r := refusals{report: &report{}}
 	r.check(d.Canary == nil, "canary", "can only be used for a redrive")
 	return r.fields
 }
 
-func (c *CanaryRequest) validate(r *refusals, rate *float64) {
-	if c == nil {
-		return
-	}
-	timeout := *c.WithDefaults().TimeoutSeconds
-	r.check(c.Count >= 1 && c.Count <= MaxCanaryCount, "canary.count", "must be between 1 and %d", MaxCanaryCount)
-	r.check(c.Success > 0 && c.Success <= 1, "canary.success", "must be above 0 and at most 1, such as 0.9")
-	r.check(timeout >= 1 && timeout <= MaxCanaryTimeout, "canary.timeout_seconds", "must be between 1 and %d", MaxCanaryTimeout)
+func (c *CanaryRequest) rules(r refusals) {
+	whole(r, "count", &c.Count, 1, MaxCanaryCount)
+	r.above("success", &c.Success, 1, ", such as 0.9")
+	whole(r, "timeout_seconds", c.TimeoutSeconds, 1, MaxCanaryTimeout)
+}
+
+// inTime refuses a sample that cannot be queued in its time.
+func (c *CanaryRequest) inTime(r refusals, rate *float64) {
 	if rate != nil && *rate > 0 {
-		takes := float64(c.Count) / *rate
+		timeout, takes := *c.WithDefaults().TimeoutSeconds, float64(c.Count) / *rate
 		r.check(takes < float64(timeout), "canary.timeout_seconds",
 			"%d seconds are too few: at rate_per_second %g the sample of %d takes %.0f seconds to be queued; raise one, or lower canary.count",
 			timeout, *rate, c.Count, takes)

@@ -74,21 +74,27 @@ type JobDependency struct {
 
 var uuidPattern = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
-func (r *refusals) after(after []Dependency) {
-	r.check(len(after) <= MaxAfter, "after", "must have at most %d entries", MaxAfter)
+func (d *Dependency) rules(r refusals) { r.words("on_failed", orNil(d.OnFailed), policyWords) }
+
+func (r refusals) after(after []Dependency) {
+	r.items("after", len(after), 0, MaxAfter, "")
+	if len(after) == 0 {
+		return
+	}
 	seen := map[string]int{}
 	for i := range after {
 		one := &after[i]
-		field := fmt.Sprintf("after[%d]", i)
 		if !uuidPattern.MatchString(one.JobID) {
-			r.add(field, "must be the id of a job, or an object with its job_id")
+			r.add(fmt.Sprintf("after[%d]", i), "must be the id of a job, or an object with its job_id")
 			continue
 		}
 		id := strings.ToLower(one.JobID)
 		if first, twice := seen[id]; twice {
-			r.add(field, "is the same job as after[%d]", first)
+			r.add(fmt.Sprintf("after[%d]", i), "is the same job as after[%d]", first)
 		}
 		seen[id] = i
-		r.check(validPolicy(one.OnFailed), field+".on_failed", "must be %s, %s or %s", OnFailedCancel, OnFailedRun, OnFailedHold)
+		if one.OnFailed != "" {
+			one.rules(r.in(fmt.Sprintf("after[%d].", i)))
+		}
 	}
 }

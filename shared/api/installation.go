@@ -167,7 +167,7 @@ type HopProcessRequest struct {
 
 // Validate tells which fields cannot be accepted.
 func (p *HopProcessRequest) Validate() []problem.FieldError {
-	r := &refusals{}
+	r := refusals{report: &report{}}
 	r.check(ValidLabel(p.ID), "id", labelRule)
 	r.check(ValidLabel(p.Address), "address", labelRule)
 	r.check(ValidLabel(p.Version), "version", labelRule)

@@ -3,7 +3,7 @@ package api
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
+	"time"
 
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -74,26 +74,30 @@ type JobTypeSummary struct {
 }
 
 // Validate tells which fields cannot be accepted, the schemas themselves aside.
-func (t *JobTypeRequest) Validate() []problem.FieldError {
-	r := &refusals{}
-	r.check(len(t.Description) <= MaxTypeDescription && !strings.ContainsRune(t.Description, 0), "description", "must be at most %d bytes, without NUL characters", MaxTypeDescription)
-	r.check(len(t.PayloadSchema) <= MaxSchema, "payload_schema", "must be at most %d bytes", MaxSchema)
-	r.check(len(t.ResultSchema) <= MaxSchema, "result_schema", "must be at most %d bytes", MaxSchema)
+func (t *JobTypeRequest) Validate() []problem.FieldError { return validate(t, "", time.Time{}) }
+
+func (t *JobTypeRequest) rules(r refusals) {
+	r.text("description", &t.Description, &descriptionText)
+	r.size("payload_schema", t.PayloadSchema, MaxSchema)
+	r.size("result_schema", t.ResultSchema, MaxSchema)
 	r.check(!t.CheckResults || HasSchema(t.ResultSchema), "check_results", "needs a result_schema")
-	r.check(len(t.Examples) <= MaxTypeExamples, "examples", "must have at most %d entries", MaxTypeExamples)
+	r.items("examples", len(t.Examples), 0, MaxTypeExamples, "")
 	for i := range t.Examples {
-		r.check(len(t.Examples[i]) <= MaxTypeExample, fmt.Sprintf("examples[%d]", i), "must be at most %d bytes", MaxTypeExample)
+		r.size(fmt.Sprintf("examples[%d]", i), t.Examples[i], MaxTypeExample)
 	}
-	if d := t.Defaults; d != nil {
-		nested := &refusals{prefix: "defaults."}
-		nested.check(d.Queue == nil || ValidName(*d.Queue), "queue", "%s", nameRule)
-		nested.check(d.Priority == nil || (*d.Priority >= 0 && *d.Priority <= MaxPriority), "priority", "must be between 0 and %d", MaxPriority)
-		nested.check(d.MaxAttempts == nil || (*d.MaxAttempts >= 1 && *d.MaxAttempts <= MaxAttempts), "max_attempts", "must be between 1 and %d", MaxAttempts)
-		nested.between(d.TimeoutMS, 1, MaxTimeout.Milliseconds(), "timeout_ms")
-		nested.retry(d.Retry)
-		r.fields = append(r.fields, nested.fields...)
+	if t.Defaults != nil {
+		t.Defaults.rules(r.in("defaults."))
 	}
-	return r.fields
+}
+
+func (d *JobTypeDefaults) rules(r refusals) {
+	r.text("queue", d.Queue, &nameText)
+	whole(r, "priority", d.Priority, 0, MaxPriority)
+	whole(r, "max_attempts", d.MaxAttempts, 1, MaxAttempts)
+	r.millis("timeout_ms", d.TimeoutMS, time.Millisecond, MaxTimeout)
+	if d.Retry != nil {
+		d.Retry.rules(r.in("retry."))
+	}
 }
 
 // HasSchema says whether a schema is given: null is none.

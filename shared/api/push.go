@@ -3,7 +3,6 @@ package api
 import (
 	"encoding/base64"
 	"encoding/json"
-	"math"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -140,6 +139,8 @@ const (
 	DefaultBreakerOpen         = 30 * time.Second
 	DefaultBreakerHalfOpen     = 5
 	maxBreakerOpen             = time.Hour
+	maxBreakerCalls            = 1000
+	minPushTimeout             = 100 * time.Millisecond
 )
 
 // PushSecretPrefix begins every secret, by Standard Webhooks.
@@ -158,32 +159,22 @@ func ValidPushSecret(s string) bool {
 	return ok && err == nil && len(key) >= minPushSecret && len(key) <= maxPushSecret
 }
 
-func (r *refusals) push(mode *string, push *PushRequest) {
-	pushes := mode != nil && *mode == ModePush
-	r.check(mode == nil || pushes || *mode == ModePull, "mode", "must be %s or %s", ModePull, ModePush)
-	if push == nil {
-		r.check(!pushes, "push", "is required for a queue in push mode, with its url")
-		return
-	}
-	r.check(pushes, "push", "can only be used with mode %q", ModePush)
-	r.pushURL(push)
-	r.between(push.TimeoutMS, 100, MaxPushTimeout.Milliseconds(), "push.timeout_ms")
-	r.check(push.Secret == nil || ValidPushSecret(*push.Secret), "push.secret", "must be %s and 24 to 64 bytes in base64", PushSecretPrefix)
-	r.check(push.Secret == nil || !push.NewSecret, "push.new_secret", "cannot be combined with secret; use one of them")
-	breaker := push.Breaker
-	if breaker == nil {
-		return
-	}
-	r.count(breaker.Calls, "push.breaker.calls")
-	r.count(breaker.HalfOpen, "push.breaker.half_open")
-	r.between(breaker.OpenMS, 100, maxBreakerOpen.Milliseconds(), "push.breaker.open_ms")
-	if f := breaker.FailureRatio; f != nil && (math.IsNaN(*f) || *f <= 0 || *f > 1) {
-		r.add("push.breaker.failure_ratio", "must be above 0 and at most 1")
+func (p *PushRequest) rules(r refusals) {
+	r.rule("url", urlRule)
+	p.where(r)
+	r.millis("timeout_ms", p.TimeoutMS, minPushTimeout, MaxPushTimeout)
+	r.text("secret", p.Secret, &secretText)
+	r.check(p.Secret == nil || !p.NewSecret, "new_secret", "cannot be combined with secret; use one of them")
+	if p.Breaker != nil {
+		p.Breaker.rules(r.in("breaker."))
 	}
 }
 
-func (r *refusals) count(n *int, field string) {
-	r.check(n == nil || (*n >= 1 && *n <= 1000), field, "must be between 1 and 1000")
+func (b *BreakerSettingsRequest) rules(r refusals) {
+	whole(r, "calls", b.Calls, 1, maxBreakerCalls)
+	whole(r, "half_open", b.HalfOpen, 1, maxBreakerCalls)
+	r.millis("open_ms", b.OpenMS, minPushTimeout, maxBreakerOpen)
+	r.above("failure_ratio", b.FailureRatio, 1, "")
 }
 
 const (

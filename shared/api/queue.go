@@ -3,6 +3,7 @@ package api
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -251,25 +252,34 @@ type HopQueuePauseRequest struct {
 }
 
 // Validate tells which fields cannot be accepted.
-func (q *QueueRequest) Validate() []problem.FieldError {
-	r := &refusals{}
-	r.push(q.Mode, q.Push)
-	r.between(q.VisibilityTimeoutMS, 1000, MaxVisibilityTimeout.Milliseconds(), "visibility_timeout_ms")
-	r.check(q.MaxAttempts == nil || (*q.MaxAttempts >= 1 && *q.MaxAttempts <= MaxAttempts), "max_attempts", "must be between 1 and %d", MaxAttempts)
-	r.retry(q.Retry)
-	r.between(q.MaxActive, 0, 1e9, "max_active")
-	r.between(q.MaxRunning, 0, 1e9, "max_running")
-	r.rate(q.RatePerSecond, "rate_per_second")
-	r.check(len(q.Types) <= MaxTypesPerCall, "types", "must have at most %d entries", MaxTypesPerCall)
+func (q *QueueRequest) Validate() []problem.FieldError { return validate(q, "", time.Time{}) }
+
+func (q *QueueRequest) rules(r refusals) {
+	pushes := q.Mode != nil && *q.Mode == ModePush
+	r.words("mode", q.Mode, modeWords)
+	if q.Push != nil {
+		r.check(pushes, "push", "can only be used with mode %q", ModePush)
+		q.Push.rules(r.in("push."))
+	} else {
+		r.check(!pushes, "push", "is required for a queue in push mode, with its url")
+	}
+	r.millis("visibility_timeout_ms", q.VisibilityTimeoutMS, time.Second, MaxVisibilityTimeout)
+	whole(r, "max_attempts", q.MaxAttempts, 1, MaxAttempts)
+	if q.Retry != nil {
+		q.Retry.rules(r.in("retry."))
+	}
+	whole(r, "max_active", q.MaxActive, 0, maxCount)
+	whole(r, "max_running", q.MaxRunning, 0, maxCount)
+	r.above("rate_per_second", q.RatePerSecond, maxRate, "")
+	r.items("types", len(q.Types), 0, MaxTypesPerCall, "")
 	for _, jobType := range slices.Sorted(maps.Keys(q.Types)) {
 		limits, field := q.Types[jobType], "types."+jobType
 		r.check(ValidName(jobType), field, "is not a valid type: %s", nameRule)
-		r.between(limits.MaxRunning, 0, 1e9, field+".max_running")
-		r.rate(limits.RatePerSecond, field+".rate_per_second")
+		limits.rules(r.in(field + "."))
 	}
-	return r.fields
 }
 
-func (r *refusals) rate(perSecond *float64, field string) {
-	r.check(perSecond == nil || (*perSecond > 0 && *perSecond <= 1e6), field, "must be above 0 and at most 1000000")
+func (t *TypeLimit) rules(r refusals) {
+	whole(r, "max_running", t.MaxRunning, 0, maxCount)
+	r.above("rate_per_second", t.RatePerSecond, maxRate, "")
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"strings"
+	"time"
 
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -181,35 +182,33 @@ func ValidFingerprint(s string) bool {
 }
 
 // Validate tells which fields cannot be accepted.
-func (d *DeadLetterRequest) Validate() []problem.FieldError {
-	r := &refusals{}
-	if d.Filter == nil {
-		r.check(len(d.IDs) >= 1 && len(d.IDs) <= MaxBatchJobs, "ids", "must have 1 to %d entries, unless a filter is given", MaxBatchJobs)
-		r.check(d.RatePerSecond == nil, "rate_per_second", "can only be used with a filter")
-		r.check(d.Canary == nil, "canary", "can only be used with a filter")
-		return r.fields
-	}
-	d.Canary.validate(r, d.RatePerSecond)
-	r.check(d.IDs == nil, "ids", "cannot be combined with filter; use one of them")
+func (d *DeadLetterRequest) Validate() []problem.FieldError { return validate(d, "", time.Time{}) }
+
+func (d *DeadLetterRequest) rules(r refusals) {
 	rate := d.RatePerSecond
-	r.check(rate == nil || (*rate >= 0.001 && *rate <= MaxRedriveRate), "rate_per_second", "must be between 0.001 and %d", MaxRedriveRate)
-	d.Filter.validate(r)
-	return r.fields
-}
-
-func (b *DeadLetterFilterBody) validate(r *refusals) {
-	r.check(b.Queue == nil || ValidQueueToRead(*b.Queue), "filter.queue", "%s", nameRule)
-	r.check(b.Type == nil || ValidName(*b.Type), "filter.type", "%s", nameRule)
-	r.check(b.Reason == nil || validReason(*b.Reason), "filter.reason", "must be one of exhausted, permanent, worker_lost, deadline")
-	r.check(b.Fingerprint == nil || ValidFingerprint(*b.Fingerprint), "filter.fingerprint", "must be 1 to 64 hexadecimal digits")
-	r.year(b.After, "filter.after")
-	r.year(b.Before, "filter.before")
-}
-
-func validReason(reason string) bool {
-	switch reason {
-	case ReasonExhausted, ReasonPermanent, ReasonWorkerLost, ReasonDeadline:
-		return true
+	if d.Filter == nil {
+		r.items("ids", len(d.IDs), 1, MaxBatchJobs, ", unless a filter is given")
+		r.check(rate == nil, "rate_per_second", "can only be used with a filter")
+		r.check(d.Canary == nil, "canary", "can only be used with a filter")
+		rate = nil
 	}
-	return false
+	r.number("rate_per_second", rate, 0.001, MaxRedriveRate)
+	if d.Filter == nil {
+		return
+	}
+	r.check(d.IDs == nil, "ids", "cannot be combined with filter; use one of them")
+	d.Filter.rules(r.in("filter."))
+	if d.Canary != nil {
+		d.Canary.rules(r.in("canary."))
+		d.Canary.inTime(r, rate)
+	}
+}
+
+func (b *DeadLetterFilterBody) rules(r refusals) {
+	r.text("queue", b.Queue, &queueText)
+	r.text("type", b.Type, &nameText)
+	r.text("reason", b.Reason, &reasonText)
+	r.text("fingerprint", b.Fingerprint, &fingerprintText)
+	r.year("after", b.After)
+	r.year("before", b.Before)
 }

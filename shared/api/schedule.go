@@ -206,25 +206,27 @@ type HopScheduleRunsRequest struct {
 
 // Validate tells which fields cannot be accepted. Whether the cron expression and the time zone can
 // be read is for core to say, which has the parser and the zones.
-func (s *ScheduleRequest) Validate(now time.Time) []problem.FieldError {
-	r := &refusals{}
+func (s *ScheduleRequest) Validate(now time.Time) []problem.FieldError { return validate(s, "", now) }
+
+func (s *ScheduleRequest) rules(r refusals) {
 	r.check(s.Cron != nil || s.EveryMS != nil, "cron", "is required, unless every_ms is given")
 	r.check(s.Cron == nil || s.EveryMS == nil, "cron", "cannot be combined with every_ms; use one of them")
-	r.check(s.Cron == nil || printable(*s.Cron, maxCron), "cron", "must be 1 to %d printable ASCII characters", maxCron)
-	r.between(s.EveryMS, MinInterval.Milliseconds(), MaxAhead.Milliseconds(), "every_ms")
-	r.check(s.Timezone == "" || printable(s.Timezone, maxTimezone), "timezone", "must be a name such as Europe/Berlin")
-	r.check(s.Overlap == "" || s.Overlap == OverlapAllow || s.Overlap == OverlapSkip || s.Overlap == OverlapCancel, "overlap",
-		"must be %s, %s or %s", OverlapAllow, OverlapSkip, OverlapCancel)
-	r.check(s.CatchUp == "" || s.CatchUp == CatchUpNone || s.CatchUp == CatchUpLatest || s.CatchUp == CatchUpAll, "catch_up",
-		"must be %s, %s or %s", CatchUpNone, CatchUpLatest, CatchUpAll)
-	r.check(s.CatchUpMax == nil || (*s.CatchUpMax >= 1 && *s.CatchUpMax <= MaxCatchUp), "catch_up_max", "must be between 1 and %d", MaxCatchUp)
-	r.ahead(s.StartsAt, now, "starts_at")
-	r.year(s.EndsAt, "ends_at")
+	r.text("cron", s.Cron, &cronText)
+	r.millis("every_ms", s.EveryMS, MinInterval, MaxAhead)
+	r.text("timezone", orNil(s.Timezone), &timezoneText)
+	s.Job.rules(r.in("job."))
+	r.words("overlap", orNil(s.Overlap), overlapWords)
+	r.words("catch_up", orNil(s.CatchUp), catchUpWords)
+	whole(r, "catch_up_max", s.CatchUpMax, 1, MaxCatchUp)
+	r.ahead("starts_at", s.StartsAt)
+	r.year("ends_at", s.EndsAt)
 	r.check(s.StartsAt == nil || s.EndsAt == nil || !s.EndsAt.Before(s.StartsAt.Time), "ends_at", "must not be before starts_at")
-	job := s.Job.Submit()
-	r.fields = append(r.fields, job.Validate("job.", now)...)
-	r.between(s.Job.ExpiresAfterMS, MinInterval.Milliseconds(), MaxAhead.Milliseconds(), "job.expires_after_ms")
-	return r.fields
+}
+
+func (j *ScheduleJob) rules(r refusals) {
+	job := j.Submit()
+	job.rules(r)
+	r.millis("expires_after_ms", j.ExpiresAfterMS, MinInterval, MaxAhead)
 }
 
 // printable says whether s has 1 to most characters of printable ASCII.

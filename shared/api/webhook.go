@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -163,23 +164,27 @@ type HopWebhookTestRequest struct {
 }
 
 // Validate tells which fields cannot be accepted.
-func (r *WebhookRequest) Validate() []problem.FieldError {
-	w := &refusals{}
-	if _, wrong := PushURL(r.URL); wrong != "" {
-		w.add("url", "%s", wrong)
-	}
-	kinds := []string{EventJobCompleted, EventJobDeadLetter, EventJobCancelled, EventWorkflowEnded}
-	w.check(len(r.Events) > 0, "events", "is required: one or more of %s", strings.Join(kinds, ", "))
-	for i, kind := range r.Events {
-		if !slices.Contains(kinds, kind) || slices.Contains(r.Events[:i], kind) {
-			w.add("events", "must be one or more of %s, each once", strings.Join(kinds, ", "))
+func (w *WebhookRequest) Validate() []problem.FieldError { return validate(w, "", time.Time{}) }
+
+func (w *WebhookRequest) rules(r refusals) {
+	r.rule("url", urlRule)
+	r.rule("events", Rule{MinItems: 1, MaxItems: len(eventWords), Each: &Rule{Words: eventWords}})
+	_, wrong := PushURL(w.URL)
+	r.check(wrong == "", "url", "%s", wrong)
+	r.check(len(w.Events) > 0, "events", "is required: one or more of %s", strings.Join(eventWords, ", "))
+	for i, kind := range w.Events {
+		if !slices.Contains(eventWords, kind) || slices.Contains(w.Events[:i], kind) {
+			r.add("events", "must be one or more of %s, each once", strings.Join(eventWords, ", "))
 			break
 		}
 	}
-	if f := r.Filter; f != nil {
-		w.check(f.Queue == nil || ValidName(*f.Queue), "filter.queue", "%s", nameRule)
-		w.check(f.Type == nil || ValidName(*f.Type), "filter.type", "%s", nameRule)
-		w.check(f.Tag == nil || ValidName(*f.Tag), "filter.tag", "%s", nameRule)
+	if w.Filter != nil {
+		w.Filter.rules(r.in("filter."))
 	}
-	return w.fields
+}
+
+func (f *WebhookFilter) rules(r refusals) {
+	r.text("queue", f.Queue, &nameText)
+	r.text("type", f.Type, &nameText)
+	r.text("tag", f.Tag, &nameText)
 }

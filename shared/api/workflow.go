@@ -153,26 +153,26 @@ type WorkflowFilter struct {
 }
 
 // Validate tells which fields cannot be accepted, those of single jobs included.
-func (w *WorkflowRequest) Validate(now time.Time) []problem.FieldError {
-	r := &refusals{}
-	r.check(w.Name == "" || ValidName(w.Name), "name", "%s", nameRule)
+func (w *WorkflowRequest) Validate(now time.Time) []problem.FieldError { return validate(w, "", now) }
+
+func (w *WorkflowRequest) rules(r refusals) {
+	r.text("name", orNil(w.Name), &nameText)
 	r.metadata(w.Metadata)
-	r.workflowJobs(w.Jobs, now, false)
-	return r.fields
+	r.workflowJobs(w.Jobs, false)
 }
 
 // Validate tells which fields cannot be accepted. Whether a ref that is not in the request is one of
 // the workflow is for core to say.
 func (w *WorkflowJobsRequest) Validate(now time.Time) []problem.FieldError {
-	r := &refusals{}
-	r.workflowJobs(w.Jobs, now, true)
-	return r.fields
+	return validate(w, "", now)
 }
+
+func (w *WorkflowJobsRequest) rules(r refusals) { r.workflowJobs(w.Jobs, true) }
 
 // workflowJobs checks jobs and how they come after each other. adding says that refs may also be of
 // jobs that are there already.
-func (r *refusals) workflowJobs(jobs []WorkflowJobRequest, now time.Time, adding bool) {
-	r.check(len(jobs) >= 1 && len(jobs) <= MaxBatchJobs, "jobs", "must have 1 to %d entries", MaxBatchJobs)
+func (r refusals) workflowJobs(jobs []WorkflowJobRequest, adding bool) {
+	r.items("jobs", len(jobs), 1, MaxBatchJobs, "")
 	places, edges := map[string]int{}, 0
 	for i := range jobs {
 		if first, twice := places[jobs[i].Ref]; twice {
@@ -182,31 +182,41 @@ func (r *refusals) workflowJobs(jobs []WorkflowJobRequest, now time.Time, adding
 		places[jobs[i].Ref] = i
 	}
 	for i := range jobs {
-		one, prefix := &jobs[i], fmt.Sprintf("jobs[%d].", i)
-		r.check(ValidName(one.Ref), prefix+"ref", "%s", nameRule)
-		r.check(one.DedupeKey == nil, prefix+"dedupe_key", "is not allowed in a workflow: the live job with this key may belong to another workflow")
-		r.fields = append(r.fields, one.Validate(prefix, now)...)
+		one, in := &jobs[i], r.in(fmt.Sprintf("jobs[%d].", i))
+		one.rules(in)
 		edges += len(one.After)
-		r.refs(one.After, prefix, one.Ref, places, adding)
+		in.refs(one, places, adding)
 	}
-	r.check(edges <= MaxEdges, "jobs", "must come after at most %d jobs in total", MaxEdges)
+	r.edges(edges)
 	if len(r.fields) == 0 {
 		r.cycle(jobs, places)
 	}
 }
 
-func (r *refusals) refs(after []WorkflowDependency, prefix, own string, places map[string]int, adding bool) {
-	r.check(len(after) <= MaxWorkflowAfter, prefix+"after", "must have at most %d entries", MaxWorkflowAfter)
+func (w *WorkflowJobRequest) rules(r refusals) {
+	w.SubmitRequest.rules(r)
+	r.text("ref", &w.Ref, &nameText)
+	r.check(w.DedupeKey == nil, "dedupe_key", "is not allowed in a workflow: the live job with this key may belong to another workflow")
+	r.items("after", len(w.After), 0, MaxWorkflowAfter, "")
+}
+
+func (d *WorkflowDependency) rules(r refusals) {
+	r.rule("ref", nameText.Rule)
+	r.words("on_failed", orNil(d.OnFailed), policyWords)
+}
+
+// refs checks what a job of a workflow comes after.
+func (r refusals) refs(of *WorkflowJobRequest, places map[string]int, adding bool) {
 	seen := map[string]int{}
-	for i := range after {
-		field := fmt.Sprintf("%safter[%d]", prefix, i)
-		ref := after[i].Ref
+	for i := range of.After {
+		field := fmt.Sprintf("after[%d]", i)
+		ref := of.After[i].Ref
 		first, twice := seen[ref]
 		_, known := places[ref]
 		switch {
 		case !ValidName(ref):
 			r.add(field, "must be the ref of a job, or an object with its ref")
-		case ref == own:
+		case ref == of.Ref:
 			r.add(field, "is the job itself")
 		case twice:
 			r.add(field, "is the same job as after[%d]", first)
@@ -214,13 +224,15 @@ func (r *refusals) refs(after []WorkflowDependency, prefix, own string, places m
 			r.add(field, "there is no job with the ref %q", ref)
 		}
 		seen[ref] = i
-		r.check(validPolicy(after[i].OnFailed), field+".on_failed", "must be %s, %s or %s", OnFailedCancel, OnFailedRun, OnFailedHold)
+		if of.After[i].OnFailed != "" {
+			of.After[i].rules(r.in(field + "."))
+		}
 	}
 }
 
 // cycle refuses jobs that come after each other in a circle, and names them in order. It does not
 // recurse: a chain may be as long as a request.
-func (r *refusals) cycle(jobs []WorkflowJobRequest, places map[string]int) {
+func (r refusals) cycle(jobs []WorkflowJobRequest, places map[string]int) {
 	const fresh, open, done = 0, 1, 2
 	state := make([]int, len(jobs))
 	next := make([]int, len(jobs)) // which parent of an open job is looked at
@@ -266,8 +278,4 @@ func circle(jobs []WorkflowJobRequest, path []int, from int) string {
 		refs = append(append(refs[:most/2:most/2], "…"), refs[len(refs)-most/2:]...)
 	}
 	return strings.Join(refs, " → ")
-}
-
-func validPolicy(policy string) bool {
-	return policy == "" || policy == OnFailedCancel || policy == OnFailedRun || policy == OnFailedHold
 }

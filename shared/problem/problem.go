@@ -70,13 +70,14 @@ func New(code Code, detail string) *Problem {
 	}
 }
 
-// Invalid is an invalid_request that names its fields.
+// Invalid is an invalid_request that names its fields, in the order that the API's document has them.
 func Invalid(fields ...FieldError) *Problem {
 	p := New(InvalidRequest, "The request has fields that cannot be accepted; see errors.")
 	if len(fields) == 1 {
 		p.Detail = fields[0].Field + ": " + fields[0].Message
 	}
 	p.Errors = append(p.Errors, fields...)
+	inOrder(p.Errors)
 	return p
 }
 

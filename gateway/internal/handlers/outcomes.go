@@ -124,10 +124,8 @@ func (h *Handlers) finish(ctx context.Context, c *Call, outcome api.OutcomeReque
 //	@x-example-fail     {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "fail", "lease_token": "LEASE_TOKEN", "error": {"type": "timeout", "message": "no answer"}}]}
 //	@Router      /v1/outcomes [post]
 func (h *Handlers) ReportOutcomes(ctx context.Context, c *Call, r api.OutcomesRequest) (Response[api.OutcomesResponse], error) {
-	if len(r.Outcomes) > api.MaxOutcomes {
-		return Response[api.OutcomesResponse]{}, problem.Invalid(problem.FieldError{
-			Field: "outcomes", Message: fmt.Sprintf("must have at most %d entries", api.MaxOutcomes),
-		})
+	if fields := r.Validate(); len(fields) > 0 {
+		return Response[api.OutcomesResponse]{}, problem.Invalid(fields...)
 	}
 	if err := h.limiter.Charge(ctx, &c.Account, admission.Reports(len(r.Outcomes))); err != nil {
 		return Response[api.OutcomesResponse]{}, err
