@@ -168,9 +168,9 @@ type HopProcessRequest struct {
 // Validate tells which fields cannot be accepted.
 func (p *HopProcessRequest) Validate() []problem.FieldError {
 	r := refusals{report: &report{}}
-	r.check(ValidLabel(p.ID), "id", labelRule)
-	r.check(ValidLabel(p.Address), "address", labelRule)
-	r.check(ValidLabel(p.Version), "version", labelRule)
+	r.check(ValidLabel(p.ID), "id", LabelRule)
+	r.check(ValidLabel(p.Address), "address", LabelRule)
+	r.check(ValidLabel(p.Version), "version", LabelRule)
 	r.check(p.AgeMS >= 0 && p.AgeMS < maxProcessAgeMS, "age_ms", "must be at least 0, and below 100 years")
 	return r.fields
 }

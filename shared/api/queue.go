@@ -274,7 +274,7 @@ func (q *QueueRequest) rules(r refusals) {
 	r.items("types", len(q.Types), 0, MaxTypesPerCall, "")
 	for _, jobType := range slices.Sorted(maps.Keys(q.Types)) {
 		limits, field := q.Types[jobType], "types."+jobType
-		r.check(ValidName(jobType), field, "is not a valid type: %s", nameRule)
+		r.check(ValidName(jobType), field, "is not a valid type: %s", NameRule)
 		limits.rules(r.in(field + "."))
 	}
 }

@@ -150,7 +150,7 @@ func (r refusals) names(field string, names []string, low, high int, hint string
 	r.rule(field, Rule{MinItems: low, MaxItems: high, Each: &nameText.Rule})
 	for i, name := range names {
 		if !ValidName(name) {
-			r.add(fmt.Sprintf("%s[%d]", field, i), nameRule)
+			r.add(fmt.Sprintf("%s[%d]", field, i), NameRule)
 		}
 	}
 }
@@ -166,7 +166,7 @@ func (r refusals) metadata(metadata map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(metadata)) {
 		value := metadata[key]
 		if !ValidName(key) {
-			r.add("metadata", "the key %q %s", key, nameRule)
+			r.add("metadata", "the key %q %s", key, NameRule)
 		}
 		if len(value) > MaxMetadataValue {
 			r.add("metadata."+key, "must be at most %d bytes", MaxMetadataValue)
@@ -219,17 +219,18 @@ type textRule struct {
 	says  string
 }
 
+// What is said of a text that is no name, or no label.
 const (
-	nameRule  = "must be 1 to 128 of A-Z a-z 0-9 . _ : - and start with a letter or digit"
-	labelRule = "must be 1 to 128 printable ASCII characters"
+	NameRule  = "must be 1 to 128 of A-Z a-z 0-9 . _ : - and start with a letter or digit"
+	LabelRule = "must be 1 to 128 printable ASCII characters"
 )
 
 // The rules of strings.
 var (
-	nameText  = textRule{Rule{Pattern: `^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`}, ValidName, nameRule}
-	labelText = textRule{Rule{Pattern: `^[ -~]{1,128}$`}, ValidLabel, labelRule}
+	nameText  = textRule{Rule{Pattern: `^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`}, ValidName, NameRule}
+	labelText = textRule{Rule{Pattern: `^[ -~]{1,128}$`}, ValidLabel, LabelRule}
 	// queueText is for a queue to read, which may be one of the system.
-	queueText       = textRule{Rule{Pattern: `^(_webhook\.)?[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`}, ValidQueueToRead, nameRule}
+	queueText       = textRule{Rule{Pattern: `^(_webhook\.)?[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`}, ValidQueueToRead, NameRule}
 	titleText       = textRule{Rule{Pattern: `^[^\x00-\x1f\x7f]*$`, MinLength: 1, MaxLength: 128}, validTitle, "must be 1 to 128 characters without control characters"}
 	givenText       = textRule{Rule{MinLength: 1}, func(s string) bool { return s != "" }, "is required"}
 	descriptionText = textRule{

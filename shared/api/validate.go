@@ -256,7 +256,7 @@ func (t *TenantPatch) rules(r refusals) {
 		t.Overrides.rules(r.in("overrides."))
 		for _, user := range slices.Sorted(maps.Keys(t.Overrides.Users)) {
 			limits := t.Overrides.Users[user]
-			r.check(ValidLabel(user), "overrides.users", "the user %q %s", user, labelRule)
+			r.check(ValidLabel(user), "overrides.users", "the user %q %s", user, LabelRule)
 			limits.rules(r.in("overrides.users." + user + "."))
 		}
 	}

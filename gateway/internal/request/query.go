@@ -48,8 +48,8 @@ func ParseQuery(raw string, names []string) (url.Values, error) {
 
 // What names and labels have to be.
 const (
-	NameRule  = "must be 1 to 128 of A-Z a-z 0-9 . _ : - and start with a letter or digit"
-	LabelRule = "must be 1 to 128 printable ASCII characters"
+	NameRule  = api.NameRule
+	LabelRule = api.LabelRule
 )
 
 const (
