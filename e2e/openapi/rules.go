@@ -93,7 +93,7 @@ func ruled(r api.Rule) limit {
 		if r.Pattern != "" {
 			s.Pattern = r.Pattern
 		}
-		s.MinLength, s.MaxLength = uint64(r.MinLength), atMost(r.MaxLength) //nolint:gosec // not negative
+		s.MinLength, s.MaxLength = uint64(r.MinLength), atMost(r.MaxLength)
 		if r.Words != nil {
 			words(r.Words...)(s)
 		}
@@ -101,7 +101,7 @@ func ruled(r api.Rule) limit {
 		if s.Type.Is("object") {
 			s.MaxProps, each = atMost(r.MaxItems), s.AdditionalProperties.Schema
 		} else {
-			s.MinItems, s.MaxItems = uint64(r.MinItems), atMost(r.MaxItems) //nolint:gosec // not negative
+			s.MinItems, s.MaxItems = uint64(r.MinItems), atMost(r.MaxItems)
 		}
 		if r.Each != nil && each != nil {
 			ruled(*r.Each)(each.Value)
@@ -116,7 +116,7 @@ func atMost(n int) *uint64 {
 	if n == 0 {
 		return nil
 	}
-	return new(uint64(n)) //nolint:gosec // not negative
+	return new(uint64(n))
 }
 
 func words(given ...string) limit {
