@@ -14,6 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/e2e/invariants"
 	"github.com/forgequeue/forgequeue/e2e/stack"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // Redis with TLS, whose clients need a certificate, and with the users of api-docs/operations.md: limits are Redis', hints
@@ -68,9 +69,9 @@ func TestRedisUsersWithLeastRights(t *testing.T) {
 			}
 		}
 		// the cores' own channel has their database in its name
-		cores := ask("PUBSUB", "CHANNELS", api.ChannelReady+":*")
-		said := ask("PUBSUB", "NUMSUB", cores, api.ChannelKeyRevoked)
-		return limited == 2 && said == cores+"\n2\n"+api.ChannelKeyRevoked+"\n2"
+		cores := ask("PUBSUB", "CHANNELS", hop.ChannelReady+":*")
+		said := ask("PUBSUB", "NUMSUB", cores, hop.ChannelKeyRevoked)
+		return limited == 2 && said == cores+"\n2\n"+hop.ChannelKeyRevoked+"\n2"
 	})
 	for _, gateway := range c.Gateways {
 		if alone := gateway.Metric("forgequeue_admission_local"); alone != 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // settings are the flags of a run. A scenario's entry in scenarios has the flags it
@@ -135,7 +136,7 @@ func (s *settings) check() error {
 	between("batch", s.batch, 1, api.MaxBatchJobs)
 	between("claim-batch", s.claimBatch, 1, api.MaxClaim)
 	between("types", s.types, 1, maxTypes)
-	between("items", s.items, 1, api.MaxHopItems)
+	between("items", s.items, 1, hop.MaxItems)
 	between("jobs", s.jobs, 0, maxJobs)
 	between("tenants", s.tenants, 0, maxTenants)
 	between("payload-bytes", s.payload, 0, maxPayload)

@@ -12,6 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/app"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/diagnosis"
 	"github.com/forgequeue/forgequeue/shared/server/secret"
@@ -65,7 +66,7 @@ func TestACoreWithoutTheFile(t *testing.T) {
 	tenants := in.tenantsIn(start(t, in.config()))
 	for cell, owner := range tenants {
 		request, id := jobOf()
-		answer := ask[json.RawMessage](alone, api.HopSubmit, owner, request)
+		answer := ask[json.RawMessage](alone, hop.SubmitJobs, owner, request)
 		if refused := answer.Status == http.StatusServiceUnavailable; refused != (cell != 0) {
 			t.Errorf("cell %d: %+v", cell, answer)
 		}
@@ -81,7 +82,7 @@ func TestCellsAreListed(t *testing.T) {
 	core := start(t, in.config())
 	tenants := in.tenantsIn(core)
 	request, _ := jobOf()
-	must[api.SubmitResponse](core, api.HopSubmit, tenants[1], request)
+	must[api.SubmitResponse](core, hop.SubmitJobs, tenants[1], request)
 	listed, err := app.Cells(t.Context(), in.cfg)
 	if err != nil || len(listed) != 2 {
 		t.Fatalf("%+v, %v", listed, err)
@@ -91,7 +92,7 @@ func TestCellsAreListed(t *testing.T) {
 			t.Errorf("%+v", one)
 		}
 	}
-	ended := must[api.ClaimResponse](core, api.HopClaim, tenants[1], claimOf("w", 20*time.Second))
+	ended := must[api.ClaimResponse](core, hop.ClaimJobs, tenants[1], claimOf("w", 20*time.Second))
 	if len(ended.Jobs) != 1 {
 		t.Fatalf("%+v", ended)
 	}
@@ -156,9 +157,9 @@ func TestTheCellOfANewTenant(t *testing.T) {
 	in := newInstallation(t, "first", "second")
 	in.write(func(entries []map[string]any) { entries[1]["accepts_new"] = false })
 	core := start(t, in.config())
-	create := func(cell *string) api.Result[api.Tenant] {
-		return ask[api.Tenant](core, api.HopTenantCreate, operator, api.HopTenantCreateRequest{
-			ID: uuid.Must(uuid.NewV7()).String(), TenantRequest: api.TenantRequest{Name: "t", Cell: cell},
+	create := func(cell *string) hop.Result[api.Tenant] {
+		return ask[api.Tenant](core, hop.CreateTenant, operator, hop.WithID[api.TenantRequest]{
+			ID: uuid.Must(uuid.NewV7()).String(), Value: api.TenantRequest{Name: "t", Cell: cell},
 		})
 	}
 	for range 3 {
@@ -170,18 +171,18 @@ func TestTheCellOfANewTenant(t *testing.T) {
 	if named.Value == nil || named.Value.Cell != "second" {
 		t.Fatalf("%+v", named)
 	}
-	if got := must[api.Tenant](core, api.HopTenantGet, operator, api.HopTenantRequest{ID: named.Value.ID}); got.Cell != "second" {
+	if got := must[api.Tenant](core, hop.GetTenant, operator, hop.ID{ID: named.Value.ID}); got.Cell != "second" {
 		t.Errorf("%+v", got)
 	}
 	if got := create(new("absent")); got.Problem == nil || got.Problem.Code != problem.InvalidRequest {
 		t.Errorf("%+v", got)
 	}
-	if listed := must[api.Page[api.Tenant]](core, api.HopTenantList, operator, api.HopPageRequest{PageSize: 10}); len(listed.Items) != 4 || listed.Items[3].Cell != "first" {
+	if listed := must[api.Page[api.Tenant]](core, hop.ListTenants, operator, hop.PageRequest{PageSize: 10}); len(listed.Items) != 4 || listed.Items[3].Cell != "first" {
 		t.Errorf("%+v", listed)
 	}
 	alone := start(t, config(t, celltest.URL(t)))
-	if got := ask[api.Tenant](alone, api.HopTenantCreate, operator, api.HopTenantCreateRequest{
-		ID: uuid.Must(uuid.NewV7()).String(), TenantRequest: api.TenantRequest{Name: "t", Cell: new("first")},
+	if got := ask[api.Tenant](alone, hop.CreateTenant, operator, hop.WithID[api.TenantRequest]{
+		ID: uuid.Must(uuid.NewV7()).String(), Value: api.TenantRequest{Name: "t", Cell: new("first")},
 	}); got.Problem == nil || got.Problem.Code != problem.InvalidRequest {
 		t.Errorf("one database: %+v", got)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/app"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/secret"
 )
@@ -153,13 +154,13 @@ func (in *installation) config() app.Config {
 	return cfg
 }
 
-var operator = api.Principal{Kind: api.PrincipalOperator, KeyID: "operator"} //nolint:gochecknoglobals // a constant
+var operator = hop.Principal{Kind: hop.PrincipalOperator, KeyID: "operator"} //nolint:gochecknoglobals // a constant
 
-var platform = api.Principal{Kind: api.PrincipalPlatform, KeyID: "platform"} //nolint:gochecknoglobals // a constant
+var platform = hop.Principal{Kind: hop.PrincipalPlatform, KeyID: "platform"} //nolint:gochecknoglobals // a constant
 
-func must[Resp, Req any](r *running, path string, p api.Principal, request Req) Resp {
+func must[Resp, Req any](r *running, path string, p hop.Principal, request Req) Resp {
 	r.Helper()
-	var answer api.Result[Resp]
+	var answer hop.Result[Resp]
 	celltest.EventuallyWithin(r, time.Minute, path+" to be served", func() bool { // a busy machine may be late with the looks at cells
 		answer = ask[Resp](r, path, p, request)
 		return answer.Problem == nil || answer.Problem.Code != problem.CoreUnavailable
@@ -170,18 +171,18 @@ func must[Resp, Req any](r *running, path string, p api.Principal, request Req) 
 	return *answer.Value
 }
 
-func jobOf() (api.HopSubmitRequest, string) {
+func jobOf() (hop.SubmitJobsRequest, string) {
 	id := uuid.Must(uuid.NewV7()).String()
-	return api.HopSubmitRequest{IDs: []string{id}, Jobs: []api.SubmitRequest{{Type: "test"}}}, id
+	return hop.SubmitJobsRequest{IDs: []string{id}, Jobs: []api.SubmitRequest{{Type: "test"}}}, id
 }
 
 // tenantIn makes tenants until one is in each cell, and gives one of each, by cell.
-func (in *installation) tenantsIn(r *running) []api.Principal {
+func (in *installation) tenantsIn(r *running) []hop.Principal {
 	in.Helper()
-	found := make([]api.Principal, len(in.names))
+	found := make([]hop.Principal, len(in.names))
 	for range in.names {
-		made := must[api.Tenant](r, api.HopTenantCreate, operator, api.HopTenantCreateRequest{
-			ID: uuid.Must(uuid.NewV7()).String(), TenantRequest: api.TenantRequest{Name: "t"},
+		made := must[api.Tenant](r, hop.CreateTenant, operator, hop.WithID[api.TenantRequest]{
+			ID: uuid.Must(uuid.NewV7()).String(), Value: api.TenantRequest{Name: "t"},
 		})
 		var name *string
 		if err := in.behind[0].QueryRow(in.Context(), `SELECT cell FROM tenants WHERE id = $1`, made.ID).Scan(&name); err != nil {
@@ -196,7 +197,7 @@ func (in *installation) tenantsIn(r *running) []api.Principal {
 		if found[cell].Tenant != "" {
 			in.Fatalf("two new tenants in cell %d while another is empty", cell)
 		}
-		found[cell] = api.Principal{Kind: api.PrincipalTenant, Tenant: made.ID, Scopes: []string{api.ScopeRead}}
+		found[cell] = hop.Principal{Kind: hop.PrincipalTenant, Tenant: made.ID, Scopes: []string{api.ScopeRead}}
 	}
 	return found
 }
@@ -210,14 +211,14 @@ func (in *installation) count(cell int, sql string, args ...any) (n int) {
 }
 
 // batch sends one call with items of many tenants.
-func batch[Resp, Req any](r *running, path string, items ...api.Item[Req]) []api.Result[Resp] {
+func batch[Resp, Req any](r *running, path string, items ...hop.Item[Req]) []hop.Result[Resp] {
 	r.Helper()
-	body, err := json.Marshal(api.Envelope[Req]{Items: items})
+	body, err := json.Marshal(hop.Envelope[Req]{Items: items})
 	if err != nil {
 		r.Fatal(err)
 	}
 	status, answer := r.fetch("POST", r.url+path, body)
-	var results api.Results[Resp]
+	var results hop.Results[Resp]
 	if err := json.Unmarshal(answer, &results); err != nil || len(results.Results) != len(items) {
 		r.Fatalf("%s: %d %s", path, status, answer)
 	}

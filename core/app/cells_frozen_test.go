@@ -12,6 +12,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -27,15 +28,15 @@ func TestAFrozenCell(t *testing.T) {
 	}
 }
 
-func (in *installation) frozen(core *running, tenants []api.Principal, frozen int) {
+func (in *installation) frozen(core *running, tenants []hop.Principal, frozen int) {
 	in.Helper()
 	owner := tenants[frozen]
 	request, before := jobOf()
-	must[api.SubmitResponse](core, api.HopSubmit, owner, request)
+	must[api.SubmitResponse](core, hop.SubmitJobs, owner, request)
 	key := fmt.Sprintf("keyofcell%03d", frozen)
 	other := tenants[2]
-	must[api.Key](core, api.HopKeyCreate, operator, api.HopKeyCreateRequest{
-		KeyID: key, Kind: api.PrincipalTenant, Tenant: other.Tenant, SecretHMAC: make([]byte, 32), Scopes: []string{api.ScopeRead},
+	must[api.Key](core, hop.CreateKey, operator, hop.CreateKeyRequest{
+		KeyID: key, Kind: hop.PrincipalTenant, Tenant: other.Tenant, SecretHMAC: make([]byte, 32), Scopes: []string{api.ScopeRead},
 	})
 	celltest.Eventually(in, "the key to be copied", func() bool {
 		return in.count(2, `SELECT count(*) FROM api_keys WHERE key_id = $1`, key) == 1
@@ -45,71 +46,71 @@ func (in *installation) frozen(core *running, tenants []api.Principal, frozen in
 	defer thaw()
 	celltest.Eventually(in, "the cell's tenant to be refused without being asked", func() bool {
 		request, _ := jobOf()
-		answer := ask[json.RawMessage](core, api.HopSubmit, owner, request)
+		answer := ask[json.RawMessage](core, hop.SubmitJobs, owner, request)
 		return answer.Problem != nil && answer.Problem.Code == problem.CoreUnavailable
 	})
 	for range 20 { // while it is frozen, in one call with the others' items
-		var items []api.Item[api.HopSubmitRequest]
+		var items []hop.Item[hop.SubmitJobsRequest]
 		for _, p := range tenants {
 			request, _ := jobOf()
-			items = append(items, api.Item[api.HopSubmitRequest]{Principal: p, Request: request})
+			items = append(items, hop.Item[hop.SubmitJobsRequest]{Principal: p, Request: request})
 		}
-		for cell, answer := range batch[json.RawMessage](core, api.HopSubmit, items...) {
+		for cell, answer := range batch[json.RawMessage](core, hop.SubmitJobs, items...) {
 			if refused := answer.Status == http.StatusServiceUnavailable; refused != (cell == frozen) || answer.Status >= 500 && answer.Problem.RetryAfterMS == nil {
 				in.Errorf("cell %d frozen, submit in cell %d: %+v", frozen, cell, answer)
 			}
 		}
 	}
 	// a platform's worker keeps its other jobs, and none is told to be lost
-	beat := api.HopHeartbeatRequest{WorkerID: "p"}
+	beat := hop.WorkerHeartbeat{WorkerID: "p"}
 	for _, j := range held {
 		beat.Leases = append(beat.Leases, api.Lease{JobID: j.ID, LeaseToken: j.LeaseToken})
 	}
-	leases := must[api.HeartbeatResponse](core, api.HopHeartbeat, platform, beat).Leases
+	leases := must[api.HeartbeatResponse](core, hop.Heartbeat, platform, beat).Leases
 	if len(leases) != 2 || leases[0].Status != api.LeaseOK || leases[0].LeaseExpiresAt != nil || leases[1].Status != api.LeaseOK || leases[1].LeaseExpiresAt == nil {
 		in.Errorf("leases while cell %d is frozen: %+v", frozen, leases)
 	}
-	ended := must[api.OutcomesResponse](core, api.HopOutcome, platform, api.OutcomesRequest{Outcomes: []api.OutcomeRequest{complete(held[0]), complete(held[1])}}).Results
+	ended := must[api.OutcomesResponse](core, hop.ReportOutcomes, platform, api.OutcomesRequest{Outcomes: []api.OutcomeRequest{complete(held[0]), complete(held[1])}}).Results
 	if len(ended) != 2 || ended[0].Status != http.StatusServiceUnavailable || ended[0].Index != 0 || ended[1].Status != http.StatusOK || ended[1].Index != 1 {
 		in.Errorf("outcomes while cell %d is frozen: %+v", frozen, ended)
 	}
-	got := must[api.ClaimResponse](core, api.HopClaim, platform, claimOf("p", time.Second))
+	got := must[api.ClaimResponse](core, hop.ClaimJobs, platform, claimOf("p", time.Second))
 	if len(got.Jobs) != 1 || got.Jobs[0].Tenant == owner.Tenant {
 		in.Errorf("claim of the platform while cell %d is frozen: %+v", frozen, got)
 	}
-	if found := must[api.HopKey](core, api.HopKeyLookup, api.Principal{}, api.HopKeyLookupRequest{KeyID: key}); found.Tenant != other.Tenant {
+	if found := must[hop.KeyRecord](core, hop.LookUpKey, hop.Principal{}, hop.ID{ID: key}); found.Tenant != other.Tenant {
 		in.Errorf("key look-up while cell %d is frozen: %+v", frozen, found)
 	}
 	status, ready := core.fetch("GET", core.url+"/readyz", nil)
 	if status != http.StatusOK || !strings.Contains(string(ready), `"degraded"`) || !strings.Contains(string(ready), `"cell `+in.names[frozen]+`":"down"`) {
 		in.Errorf("readyz: %d %s", status, ready)
 	}
-	made := ask[api.Tenant](core, api.HopTenantCreate, operator, api.HopTenantCreateRequest{
-		ID: uuid.Must(uuid.NewV7()).String(), TenantRequest: api.TenantRequest{Name: "t"},
+	made := ask[api.Tenant](core, hop.CreateTenant, operator, hop.WithID[api.TenantRequest]{
+		ID: uuid.Must(uuid.NewV7()).String(), Value: api.TenantRequest{Name: "t"},
 	})
 	if (made.Problem != nil) != (frozen == 0) {
 		in.Errorf("a new tenant while cell %d is frozen: %+v", frozen, made)
 	}
 	thaw()
 	celltest.Eventually(in, "the cell to answer again", func() bool {
-		return ask[api.Job](core, api.HopGet, owner, api.HopGetRequest{JobID: before}).Problem == nil
+		return ask[api.Job](core, hop.GetJob, owner, hop.ID{ID: before}).Problem == nil
 	})
 }
 
 // hold gives a job of each tenant, leased to the platform's worker p for long.
-func (in *installation) hold(core *running, owners ...api.Principal) []api.ClaimedJob {
+func (in *installation) hold(core *running, owners ...hop.Principal) []api.ClaimedJob {
 	in.Helper()
 	held := make([]api.ClaimedJob, len(owners))
 	for i, owner := range owners {
-		must[api.Queue](core, api.HopQueuePut, owner, api.HopQueuePutRequest{
-			Name: "held", QueueRequest: api.QueueRequest{VisibilityTimeoutMS: new(int64(600_000))},
+		must[api.Queue](core, hop.PutQueue, owner, hop.Put[api.QueueRequest]{
+			Name: "held", Value: api.QueueRequest{VisibilityTimeoutMS: new(int64(600_000))},
 		})
 		request, id := jobOf()
 		request.Jobs[0].Queue = "held"
-		must[api.SubmitResponse](core, api.HopSubmit, owner, request)
+		must[api.SubmitResponse](core, hop.SubmitJobs, owner, request)
 		claim := claimOf("p", 20*time.Second)
 		claim.Queues = []string{"held"}
-		claimed := must[api.ClaimResponse](core, api.HopClaim, platform, claim)
+		claimed := must[api.ClaimResponse](core, hop.ClaimJobs, platform, claim)
 		if len(claimed.Jobs) != 1 || claimed.Jobs[0].ID != id {
 			in.Fatalf("held: %+v", claimed)
 		}
@@ -125,10 +126,10 @@ func TestACellThatIsAwayAtTheStart(t *testing.T) {
 	first := start(t, in.config())
 	tenants := in.tenantsIn(first)
 	for cell, owner := range tenants {
-		must[api.Key](first, api.HopKeyCreate, operator, api.HopKeyCreateRequest{
-			KeyID: fmt.Sprintf("keyofcell%03d", cell), Kind: api.PrincipalTenant, Tenant: owner.Tenant, SecretHMAC: make([]byte, 32), Scopes: []string{api.ScopeRead},
+		must[api.Key](first, hop.CreateKey, operator, hop.CreateKeyRequest{
+			KeyID: fmt.Sprintf("keyofcell%03d", cell), Kind: hop.PrincipalTenant, Tenant: owner.Tenant, SecretHMAC: make([]byte, 32), Scopes: []string{api.ScopeRead},
 		})
-		must[api.HopTypeVersion](first, api.HopTypePut, owner, api.HopTypePutRequest{Type: "mail"})
+		must[hop.TypeVersion](first, hop.PutType, owner, hop.PutTypeRequest{Name: "mail"})
 	}
 	if err := first.end(); err != nil {
 		t.Fatal(err)
@@ -136,8 +137,8 @@ func TestACellThatIsAwayAtTheStart(t *testing.T) {
 	thaw := in.stalls[1].freeze()
 	defer thaw()
 	core := start(t, in.config())
-	keyOf := func(cell int) api.Result[api.HopKey] {
-		return ask[api.HopKey](core, api.HopKeyLookup, api.Principal{}, api.HopKeyLookupRequest{KeyID: fmt.Sprintf("keyofcell%03d", cell)})
+	keyOf := func(cell int) hop.Result[hop.KeyRecord] {
+		return ask[hop.KeyRecord](core, hop.LookUpKey, hop.Principal{}, hop.ID{ID: fmt.Sprintf("keyofcell%03d", cell)})
 	}
 	// without the cell nobody knows whether the tenant has types
 	if answer := keyOf(1); answer.Status != http.StatusServiceUnavailable {
@@ -146,11 +147,11 @@ func TestACellThatIsAwayAtTheStart(t *testing.T) {
 	if answer := keyOf(0); answer.Problem != nil || answer.Value.TypesVersion != 1 || answer.Value.Cell != "" {
 		t.Errorf("a key of the other cell: %+v", answer)
 	}
-	if answer := ask[json.RawMessage](core, api.HopSubmit, tenants[1], func() api.HopSubmitRequest { r, _ := jobOf(); return r }()); answer.Status != http.StatusServiceUnavailable {
+	if answer := ask[json.RawMessage](core, hop.SubmitJobs, tenants[1], func() hop.SubmitJobsRequest { r, _ := jobOf(); return r }()); answer.Status != http.StatusServiceUnavailable {
 		t.Errorf("a submit to the cell that is away: %+v", answer)
 	}
 	request, _ := jobOf()
-	must[api.SubmitResponse](core, api.HopSubmit, tenants[0], request)
+	must[api.SubmitResponse](core, hop.SubmitJobs, tenants[0], request)
 	thaw()
 	celltest.Eventually(t, "the cell's tenants to be served", func() bool {
 		answer := keyOf(1)
@@ -158,7 +159,7 @@ func TestACellThatIsAwayAtTheStart(t *testing.T) {
 			t.Errorf("the key of the cell that is back: %+v", answer.Value)
 		}
 		request, _ := jobOf()
-		return ask[json.RawMessage](core, api.HopSubmit, tenants[1], request).Problem == nil
+		return ask[json.RawMessage](core, hop.SubmitJobs, tenants[1], request).Problem == nil
 	})
 	_, text := core.fetch("GET", core.metrics+"/metrics", nil)
 	for _, name := range in.names {

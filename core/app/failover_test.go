@@ -8,6 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/app"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/server/secret"
 )
 
@@ -18,7 +19,7 @@ func TestAnOldPrimaryIsACell(t *testing.T) {
 	core := start(t, in.config())
 	for _, owner := range in.tenantsIn(core) {
 		request, _ := jobOf()
-		must[api.SubmitResponse](core, api.HopSubmit, owner, request)
+		must[api.SubmitResponse](core, hop.SubmitJobs, owner, request)
 	}
 	alone := celltest.URL(t)
 	for name, one := range map[string]struct {

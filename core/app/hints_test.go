@@ -15,6 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // A core tells others of jobs that are ready or have ended, of changed settings, and of workers that left; and it ends the
@@ -49,26 +50,26 @@ func TestCoresGetHintsOfEachOther(t *testing.T) {
 
 	// A hint that is sent before the other one listens is lost, by design.
 	celltest.Eventually(t, "changed settings", func() bool {
-		ask[api.Queue](core, api.HopQueuePut, owner, api.HopQueuePutRequest{Name: "q"})
+		ask[api.Queue](core, hop.PutQueue, owner, hop.Put[api.QueueRequest]{Name: "q"})
 		return settings.Load() > 0
 	})
 	celltest.Eventually(t, "jobs that are ready and have ended", func() bool {
 		job := uuid.Must(uuid.NewV7()).String()
-		submit := api.HopSubmitRequest{IDs: []string{job}, Jobs: []api.SubmitRequest{{Type: "test", Queue: "q"}}}
-		if got := ask[json.RawMessage](core, api.HopSubmit, owner, submit); got.Status != http.StatusAccepted {
+		submit := hop.SubmitJobsRequest{IDs: []string{job}, Jobs: []api.SubmitRequest{{Type: "test", Queue: "q"}}}
+		if got := ask[json.RawMessage](core, hop.SubmitJobs, owner, submit); got.Status != http.StatusAccepted {
 			t.Fatalf("submit: %+v", got)
 		}
-		ask[api.HopCancelResponse](core, api.HopCancel, owner, api.HopJobRequest{JobID: job})
+		ask[hop.CancelResponse](core, hop.CancelJob, owner, hop.ID{ID: job})
 		return ready.Load() > 0 && over.Load() > 0
 	})
 	celltest.Eventually(t, "a worker that left", func() bool {
-		ask[struct{}](core, api.HopLeave, owner, api.HopLeaveRequest{WorkerID: "w1"})
+		ask[struct{}](core, hop.Leave, owner, hop.ID{ID: "w1"})
 		return left.Load() > 0
 	})
 
 	begun, waited := time.Now(), make(chan time.Duration, 1)
 	go func() {
-		ask[api.ClaimResponse](core, api.HopClaim, owner, claimOf("w2", 25*time.Second))
+		ask[api.ClaimResponse](core, hop.ClaimJobs, owner, claimOf("w2", 25*time.Second))
 		waited <- time.Since(begun)
 	}()
 	celltest.Eventually(t, "the end of the claim", func() bool {

@@ -18,7 +18,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/core/internal/store"
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/server/build"
 	"github.com/forgequeue/forgequeue/shared/server/clock"
 	"github.com/forgequeue/forgequeue/shared/server/httpserver"
@@ -177,7 +177,7 @@ func (cfg Config) storeOptions() cell.Options {
 
 func (cfg Config) verifier() identity.Verifier {
 	verifier := identity.Verifier{
-		Secrets: [][]byte{[]byte(cfg.HopSecret.Reveal())}, Window: api.HopAssertionWindow * time.Second,
+		Secrets: [][]byte{[]byte(cfg.HopSecret.Reveal())}, Window: hop.AssertionWindow * time.Second,
 		Seen: identity.NewSeen(clock.Now()),
 	}
 	if cfg.HopSecretPrevious != "" {

@@ -20,6 +20,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/app"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/server/identity"
 	"github.com/forgequeue/forgequeue/shared/server/secret"
 )
@@ -118,23 +119,23 @@ func (r *running) fetch(method, target string, body []byte) (status int, answer 
 }
 
 // ask sends one item as a gateway does.
-func ask[Resp, Req any](r *running, path string, p api.Principal, request Req) api.Result[Resp] {
+func ask[Resp, Req any](r *running, path string, p hop.Principal, request Req) hop.Result[Resp] {
 	r.Helper()
-	body, err := json.Marshal(api.Envelope[Req]{Items: []api.Item[Req]{{Principal: p, Request: request}}})
+	body, err := json.Marshal(hop.Envelope[Req]{Items: []hop.Item[Req]{{Principal: p, Request: request}}})
 	if err != nil {
 		r.Fatal(err)
 	}
 	status, answer := r.fetch("POST", r.url+path, body)
-	var results api.Results[Resp]
+	var results hop.Results[Resp]
 	if err := json.Unmarshal(answer, &results); err != nil || len(results.Results) != 1 {
 		r.Errorf("%s: %d %s", path, status, answer)
-		return api.Result[Resp]{}
+		return hop.Result[Resp]{}
 	}
 	return results.Results[0]
 }
 
-func someTenant() api.Principal {
-	return api.Principal{Kind: api.PrincipalTenant, Tenant: uuid.Must(uuid.NewV7()).String()}
+func someTenant() hop.Principal {
+	return hop.Principal{Kind: hop.PrincipalTenant, Tenant: uuid.Must(uuid.NewV7()).String()}
 }
 
 func claimOf(worker string, wait time.Duration) api.ClaimRequest {
@@ -158,12 +159,12 @@ func TestMigrateServeAndDrain(t *testing.T) {
 	cfg.Listener, cfg.MetricsListener = listen(t), listen(t) // the first two are closed
 	core := start(t, cfg)
 	owner := someTenant()
-	submit := api.HopSubmitRequest{IDs: []string{uuid.Must(uuid.NewV7()).String()}, Jobs: []api.SubmitRequest{{Type: "test", DelayMS: new(int64(50))}}}
-	if got := ask[json.RawMessage](core, api.HopSubmit, owner, submit); got.Status != http.StatusAccepted {
+	submit := hop.SubmitJobsRequest{IDs: []string{uuid.Must(uuid.NewV7()).String()}, Jobs: []api.SubmitRequest{{Type: "test", DelayMS: new(int64(50))}}}
+	if got := ask[json.RawMessage](core, hop.SubmitJobs, owner, submit); got.Status != http.StatusAccepted {
 		t.Fatalf("submit: %+v", got)
 	}
 	// it is due in a moment: that takes the promoter and the wake-up
-	claimed := ask[api.ClaimResponse](core, api.HopClaim, owner, claimOf("w1", 20*time.Second))
+	claimed := ask[api.ClaimResponse](core, hop.ClaimJobs, owner, claimOf("w1", 20*time.Second))
 	if claimed.Value == nil || len(claimed.Value.Jobs) != 1 {
 		t.Fatalf("claim: %+v", claimed)
 	}
@@ -190,10 +191,10 @@ func TestParkedClaimsEndAtTheDrain(t *testing.T) {
 	behind := celltest.Connect(t, cfg.DatabaseURL.Reveal())
 	owner := someTenant()
 	const claims = 3
-	answers := make(chan api.Result[api.ClaimResponse], claims)
+	answers := make(chan hop.Result[api.ClaimResponse], claims)
 	for i := range claims {
 		go func() {
-			answers <- ask[api.ClaimResponse](core, api.HopClaim, owner, claimOf(fmt.Sprintf("w%d", i), 25*time.Second))
+			answers <- ask[api.ClaimResponse](core, hop.ClaimJobs, owner, claimOf(fmt.Sprintf("w%d", i), 25*time.Second))
 		}()
 	}
 	celltest.Eventually(t, "the claims to come", func() bool {
@@ -220,8 +221,8 @@ func TestRedisMayBeAway(t *testing.T) {
 	cfg := config(t, celltest.URL(t))
 	cfg.RedisURL = "redis://127.0.0.1:1"
 	core := start(t, cfg)
-	submit := api.HopSubmitRequest{IDs: []string{uuid.Must(uuid.NewV7()).String()}, Jobs: []api.SubmitRequest{{Type: "test"}}}
-	if got := ask[json.RawMessage](core, api.HopSubmit, someTenant(), submit); got.Status != http.StatusAccepted {
+	submit := hop.SubmitJobsRequest{IDs: []string{uuid.Must(uuid.NewV7()).String()}, Jobs: []api.SubmitRequest{{Type: "test"}}}
+	if got := ask[json.RawMessage](core, hop.SubmitJobs, someTenant(), submit); got.Status != http.StatusAccepted {
 		t.Errorf("submit: %+v", got)
 	}
 	if err := core.end(); err != nil {
@@ -234,10 +235,10 @@ func TestAJobIsClaimedThroughAnotherCore(t *testing.T) {
 	databaseURL := celltest.URL(t)
 	one, two := start(t, config(t, databaseURL)), start(t, config(t, databaseURL))
 	owner := someTenant()
-	answers := make(chan api.Result[api.ClaimResponse], 1)
-	go func() { answers <- ask[api.ClaimResponse](one, api.HopClaim, owner, claimOf("w1", 25*time.Second)) }()
-	submit := api.HopSubmitRequest{IDs: []string{uuid.Must(uuid.NewV7()).String()}, Jobs: []api.SubmitRequest{{Type: "test"}}}
-	if got := ask[json.RawMessage](two, api.HopSubmit, owner, submit); got.Status != http.StatusAccepted {
+	answers := make(chan hop.Result[api.ClaimResponse], 1)
+	go func() { answers <- ask[api.ClaimResponse](one, hop.ClaimJobs, owner, claimOf("w1", 25*time.Second)) }()
+	submit := hop.SubmitJobsRequest{IDs: []string{uuid.Must(uuid.NewV7()).String()}, Jobs: []api.SubmitRequest{{Type: "test"}}}
+	if got := ask[json.RawMessage](two, hop.SubmitJobs, owner, submit); got.Status != http.StatusAccepted {
 		t.Fatalf("submit: %+v", got)
 	}
 	if got := <-answers; got.Value == nil || len(got.Value.Jobs) != 1 {

@@ -13,6 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/app"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -41,10 +42,10 @@ func TestMovesThatAreRefused(t *testing.T) {
 	in := newInstallation(t, "first", "second", "third")
 	core := start(t, in.config())
 	tenants := in.tenantsIn(core)
-	gone := must[api.Tenant](core, api.HopTenantCreate, operator, api.HopTenantCreateRequest{
-		ID: uuid.Must(uuid.NewV7()).String(), TenantRequest: api.TenantRequest{Name: "gone"},
+	gone := must[api.Tenant](core, hop.CreateTenant, operator, hop.WithID[api.TenantRequest]{
+		ID: uuid.Must(uuid.NewV7()).String(), Value: api.TenantRequest{Name: "gone"},
 	})
-	must[api.Tenant](core, api.HopTenantDelete, operator, api.HopTenantRequest{ID: gone.ID})
+	must[api.Tenant](core, hop.DeleteTenant, operator, hop.ID{ID: gone.ID})
 	one := config(t, in.urls[0])
 	away := in.config()
 	in.write(func(entries []map[string]any) {
@@ -83,9 +84,9 @@ func TestAMoveWhileCoresRun(t *testing.T) {
 	cores := []*running{start(t, in.config()), start(t, in.config())}
 	tenants := in.tenantsIn(cores[0])
 	moved, stays := tenants[0], tenants[1]
-	submit := func(core *running, owner api.Principal) *problem.Problem {
+	submit := func(core *running, owner hop.Principal) *problem.Problem {
 		request, _ := jobOf()
-		return ask[api.SubmitResponse](core, api.HopSubmit, owner, request).Problem
+		return ask[api.SubmitResponse](core, hop.SubmitJobs, owner, request).Problem
 	}
 	request := app.TenantMove{Tenant: moved.Tenant, Cell: "second"}
 	upTo := func(phase string) {
@@ -121,10 +122,10 @@ func TestAMoveWhileCoresRun(t *testing.T) {
 			t.Errorf("after the abort: %+v", refused)
 		}
 	}
-	parked := make(chan api.Result[api.ClaimResponse], 1)
+	parked := make(chan hop.Result[api.ClaimResponse], 1)
 	waiting := claimOf("w", api.MaxWait)
 	waiting.Queues = []string{"later"}
-	go func() { parked <- ask[api.ClaimResponse](cores[1], api.HopClaim, moved, waiting) }()
+	go func() { parked <- ask[api.ClaimResponse](cores[1], hop.ClaimJobs, moved, waiting) }()
 	celltest.Eventually(t, "the claim to wait in the old cell", func() bool { return in.count(0, `SELECT count(*) FROM workers WHERE worker_id = 'w'`) == 1 })
 	upTo("switched")
 	for _, core := range cores { // the old cell refuses until the core knows of the switch
@@ -140,7 +141,7 @@ func TestAMoveWhileCoresRun(t *testing.T) {
 	if late := app.MoveTenant(t.Context(), in.config(), app.TenantMove{Tenant: moved.Tenant, Abort: true}); late == nil || !strings.Contains(late.Error(), "cannot be aborted") {
 		t.Errorf("an abort after the switch: %v", late)
 	}
-	if got := must[api.Tenant](cores[1], api.HopTenantGet, operator, api.HopTenantRequest{ID: moved.Tenant}); got.Cell != "second" {
+	if got := must[api.Tenant](cores[1], hop.GetTenant, operator, hop.ID{ID: moved.Tenant}); got.Cell != "second" {
 		t.Errorf("the tenant is in %q", got.Cell)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/app"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/secret"
 )
@@ -141,7 +142,7 @@ func TestCoreWaitsForPostgreSQL(t *testing.T) {
 	if status, text := core.fetch("GET", core.url+"/livez", nil); status != http.StatusOK {
 		t.Errorf("livez: %d %s", status, text)
 	}
-	status, text := core.fetch("POST", core.url+api.HopSubmit, []byte(`{"items":[]}`))
+	status, text := core.fetch("POST", core.url+hop.SubmitJobs, []byte(`{"items":[]}`))
 	if refused := (problem.Problem{}); json.Unmarshal(text, &refused) != nil || status != http.StatusServiceUnavailable || refused.Code != problem.CoreUnavailable {
 		t.Errorf("a submit meanwhile: %d %s", status, text)
 	}
@@ -150,8 +151,8 @@ func TestCoreWaitsForPostgreSQL(t *testing.T) {
 		status, _ := core.fetch("GET", core.url+"/readyz", nil)
 		return status == http.StatusOK
 	})
-	submit := api.HopSubmitRequest{IDs: []string{uuid.Must(uuid.NewV7()).String()}, Jobs: []api.SubmitRequest{{Type: "test"}}}
-	if got := ask[json.RawMessage](core, api.HopSubmit, someTenant(), submit); got.Status != http.StatusAccepted {
+	submit := hop.SubmitJobsRequest{IDs: []string{uuid.Must(uuid.NewV7()).String()}, Jobs: []api.SubmitRequest{{Type: "test"}}}
+	if got := ask[json.RawMessage](core, hop.SubmitJobs, someTenant(), submit); got.Status != http.StatusAccepted {
 		t.Errorf("submit: %+v", got)
 	}
 	if err := core.end(); err != nil {

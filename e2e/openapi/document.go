@@ -101,7 +101,7 @@ func encode(ctx context.Context, doc *openapi3.T) ([]byte, error) {
 }
 
 // goName is a schema's name as swag makes it: api.Page-api_JobSummary.
-var goName = regexp.MustCompile(`"(#/definitions/)?((?:api|problem|httpapi)\.[A-Za-z0-9_.-]+)"`)
+var goName = regexp.MustCompile(`"(#/definitions/)?((?:api|hop|problem|httpapi)\.[A-Za-z0-9_.-]+)"`)
 
 // rename gives schemas names without packages: PageOfJobSummary.
 func rename(raw []byte) []byte {

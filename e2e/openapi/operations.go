@@ -10,6 +10,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/identity"
 )
@@ -129,7 +130,7 @@ func (c *completer) internalOperation(access, path string, op *openapi3.Operatio
 
 // principalOf gives the principal that examples are sent as.
 func principalOf(access string) (principal map[string]any, sentence string, ok bool) {
-	tenant := map[string]any{"kind": api.PrincipalTenant, "tenant": exampleTenant, "scopes": api.Scopes(), "key_id": "8y2k4m6n8p0q"}
+	tenant := map[string]any{"kind": hop.PrincipalTenant, "tenant": exampleTenant, "scopes": api.Scopes(), "key_id": "8y2k4m6n8p0q"}
 	switch access {
 	case "tenant":
 		return tenant, "For principals of a tenant.", true
@@ -142,11 +143,11 @@ func principalOf(access string) (principal map[string]any, sentence string, ok b
 	case "manager or operator":
 		return tenant, "For principals of a tenant, bound to no user, and for the operator.", true
 	case "admin or operator":
-		return map[string]any{"kind": api.PrincipalOperator}, "For the operator, and for principals of a tenant with the scope `admin`, bound to no user.", true
+		return map[string]any{"kind": hop.PrincipalOperator}, "For the operator, and for principals of a tenant with the scope `admin`, bound to no user.", true
 	case "operator":
-		return map[string]any{"kind": api.PrincipalOperator}, "For the operator.", true
+		return map[string]any{"kind": hop.PrincipalOperator}, "For the operator.", true
 	case "anybody":
-		return map[string]any{"kind": api.PrincipalOperator}, "The principal is not looked at.", true
+		return map[string]any{"kind": hop.PrincipalOperator}, "The principal is not looked at.", true
 	}
 	return nil, "", false
 }

@@ -54,7 +54,7 @@ func annotate(root, folder, out string) error {
 		return err
 	}
 	a := &annotator{root: root, files: token.NewFileSet(), paths: map[string]string{}, types: found, routes: map[string]route{}}
-	wire, err := a.parse("shared/api")
+	wire, err := a.parse("shared/hop")
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (a *annotator) constants(file *ast.File) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Values) == 1 {
 			if text, err := strconv.Unquote(gotypes.ExprString(spec.Values[0])); err == nil {
-				a.paths["api."+spec.Names[0].Name] = text
+				a.paths["hop."+spec.Names[0].Name] = text
 			}
 		}
 		return true
@@ -149,7 +149,7 @@ func (a *annotator) line(file *ast.File, table string, line *ast.KeyValueExpr) e
 		made = route{path: strings.Trim(key, `"`), method: "get", tag: "Health", access: "public"}
 	}
 	if made.path == "" || made.tag == "" {
-		return fmt.Errorf("the route %s is no constant of shared/api, or there is no comment over its block", key)
+		return fmt.Errorf("the route %s is no constant of shared/hop, or there is no comment over its block", key)
 	}
 	handler := ""
 	ast.Inspect(line.Value, func(n ast.Node) bool {
@@ -230,14 +230,15 @@ func (a *annotator) annotations(f *ast.FuncDecl, r route) ([]string, error) {
 	}
 	request, answer := signature(f)
 	if !said("Param") {
-		lines = append(lines, `Param envelope body api.Envelope[`+request+`] true "The callers' requests."`)
+		lines = append(lines, `Param envelope body hop.Envelope[`+request+`] true "The callers' requests."`)
 	}
 	if !said("Success 200") {
-		lines = append(lines, `Success 200 {object} api.Results[`+answer+`] "An answer for each item."`)
+		lines = append(lines, `Success 200 {object} hop.Results[`+answer+`] "An answer for each item."`)
 	}
 	if !said(examplePrefix) {
 		example := "none {}"
-		if _, pages := a.types[strings.TrimPrefix(request, "api.")]["page_size"]; pages {
+		name, _, _ := strings.Cut(request, "[")
+		if _, pages := a.types[name[strings.LastIndexByte(name, '.')+1:]]["page_size"]; pages {
 			example = `first {"page_size": 50}`
 		}
 		lines = append(lines, examplePrefix+example)
@@ -280,5 +281,5 @@ func signature(f *ast.FuncDecl) (request, answer string) {
 		return text
 	}
 	params := f.Type.Params.List
-	return inner(params[len(params)-1].Type, "api.Item"), inner(f.Type.Results.List[0].Type, "api.Result")
+	return inner(params[len(params)-1].Type, "hop.Item"), inner(f.Type.Results.List[0].Type, "hop.Result")
 }

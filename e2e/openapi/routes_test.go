@@ -15,8 +15,8 @@ func (s *Server) probes() map[string]handler { return map[string]handler{"/livez
 func (s *Server) routes() map[string]handler {
 	return map[string]handler{
 		// Jobs
-		api.HopList: each(TABLE(s.listJobs)), // a remark
-		api.HopDrop: each(forManager(s.dropJob)),
+		hop.List: each(TABLE(s.listJobs)), // a remark
+		hop.Drop: each(forManager(s.dropJob)),
 	}
 }
 
@@ -27,20 +27,20 @@ func (*Server) livez() {}
 // first. All of them.
 //
 COMMENT
-func (s *Server) listJobs(ctx context.Context, owner tenant.ID, item api.Item[api.HopListRequest]) (api.Page[api.Job], error) {
+func (s *Server) listJobs(ctx context.Context, owner tenant.ID, item hop.Item[hop.PageRequest]) (api.Page[api.Job], error) {
 }
 
 // dropJob drops a job.
-func (s *Server) dropJob(ctx context.Context, owner tenant.ID, item api.Item[struct{}]) (struct{}, error) {
+func (s *Server) dropJob(ctx context.Context, owner tenant.ID, item hop.Item[struct{}]) (struct{}, error) {
 }
 `
 
-const wire = `package api
+const wire = `package hop
 
-const HopList = "/internal/v1/limits/job-lists"
-const HopDrop = "/internal/v1/drops"
+const List = "/internal/v1/limits/job-lists"
+const Drop = "/internal/v1/drops"
 
-type HopListRequest struct {
+type PageRequest struct {
 	PageSize int ` + "`json:\"page_size\"`" + `
 }
 `
@@ -49,7 +49,7 @@ func annotated(t *testing.T, replacements ...string) (string, error) {
 	t.Helper()
 	root := t.TempDir()
 	for name, text := range map[string]string{
-		"shared/api/hop.go": wire, "core/routes.go": strings.NewReplacer(replacements...).Replace(handlers), "shared/problem/p.go": "package problem", "out/x": "",
+		"shared/hop/hop.go": wire, "core/routes.go": strings.NewReplacer(replacements...).Replace(handlers), "shared/api/a.go": "package api", "shared/problem/p.go": "package problem", "out/x": "",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o700); err != nil {
 			t.Fatal(err)
@@ -76,14 +76,14 @@ func TestHandlersAreAnnotatedFromTheCode(t *testing.T) {
 	list, drop, _ := strings.Cut(text, "// dropJob")
 	for _, want := range []string{
 		"Summary Lists jobs, newest first", "Description All of them.", "ID limitsJobLists", "Tags Jobs", "Router /internal/v1/limits/job-lists [post]",
-		`x-access "tenant"`, "Param envelope body api.Envelope[api.HopListRequest] true", "Success 200 {object} api.Results[api.Page[api.Job]]",
+		`x-access "tenant"`, "Param envelope body hop.Envelope[hop.PageRequest] true", "Success 200 {object} hop.Results[api.Page[api.Job]]",
 		`x-example-first {"page_size": 50}`,
 	} {
 		if !strings.Contains(list, "//\t@"+want) {
 			t.Errorf("listJobs lacks %q:\n%s", want, list)
 		}
 	}
-	for _, want := range []string{`x-access "manager"`, "api.Envelope[any]", "api.Results[any]", "x-example-none {}", "Tags Jobs"} {
+	for _, want := range []string{`x-access "manager"`, "hop.Envelope[any]", "hop.Results[any]", "x-example-none {}", "Tags Jobs"} {
 		if !strings.Contains(drop, want) {
 			t.Errorf("dropJob lacks %q:\n%s", want, drop)
 		}

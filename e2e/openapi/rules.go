@@ -6,6 +6,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // mustSend names request fields that are needed though Go has a pointer for them.
@@ -140,20 +141,20 @@ func hopLimits() map[string]limit {
 		"metadata": ruled(submit["metadata"]), "worker_id": ruled(rules["WorkerRequest"]["worker_id"]), "leases": ruled(rules["HeartbeatRequest"]["leases"]),
 		"scopes": ruled(rules["KeyRequest"]["scopes"]), "reason": ruled(rules["DeadLetterFilterBody"]["reason"]),
 		"fingerprint":    ruled(rules["DeadLetterFilterBody"]["fingerprint"]),
-		"Envelope.items": ruled(api.Rule{MinItems: 1, MaxItems: api.MaxHopItems}),
-		"Principal.kind": principals, "Principal.scopes": nothing, "HopKeyCreateRequest.kind": principals,
-		"HopSubmitRequest.jobs": ruled(rules["BatchRequest"]["jobs"]), "HopSubmitRequest.ids": ruled(rules["BatchRequest"]["jobs"]), "HopWaitRequest.wait_ms": ruled(rules["ClaimRequest"]["wait_ms"]),
+		"Envelope.items": ruled(api.Rule{MinItems: 1, MaxItems: hop.MaxItems}),
+		"Principal.kind": principals, "Principal.scopes": nothing, "CreateKeyRequest.kind": principals,
+		"SubmitJobsRequest.jobs": ruled(rules["BatchRequest"]["jobs"]), "SubmitJobsRequest.ids": ruled(rules["BatchRequest"]["jobs"]), "WaitForJobRequest.wait_ms": ruled(rules["ClaimRequest"]["wait_ms"]),
 		"JobFilter.queue": ruled(rules["DeadLetterFilterBody"]["queue"]), "DeadLetterFilter.queue": ruled(rules["DeadLetterFilterBody"]["queue"]),
 		"AuditFilter.action": words(api.AuditActions()...),
 		"Policy.kind":        nothing, "Problem.type": nothing, "JobError.type": nothing,
-		"Principal.user": nothing, "HopCapsRequest.user": nothing,
+		"Principal.user": nothing, "CapsRequest.user": nothing,
 	}
 }
 
 func nothing(*openapi3.Schema) {}
 
 func principals(s *openapi3.Schema) {
-	words(api.PrincipalTenant, api.PrincipalPlatform, api.PrincipalOperator)(s)
+	words(hop.PrincipalTenant, hop.PrincipalPlatform, hop.PrincipalOperator)(s)
 }
 
 // defaults are what stands in for an absent field of a request, by field, or by schema and field; nil is none.
@@ -207,7 +208,7 @@ func answerWords() map[string]limit {
 		"ScheduleRun.skipped":      words(api.SkippedOverlap, api.SkippedPaused, api.SkippedCap),
 		"ScheduleOutcome.skipped":  words(api.SkippedOverlap, api.SkippedPaused, api.SkippedCap),
 		"TenantDeletion.state":     words(api.DeletionRunning, api.DeletionDone),
-		"AuditActor.kind":          words(api.PrincipalTenant, api.PrincipalOperator),
+		"AuditActor.kind":          words(hop.PrincipalTenant, hop.PrincipalOperator),
 		"AuditEntry.action":        words(api.AuditActions()...),
 	}
 }

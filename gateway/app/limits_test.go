@@ -14,12 +14,13 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // addKey makes a tenant key that core knows.
-func addKey(core *coretest.Core, change func(*api.HopKey)) auth.Key {
+func addKey(core *coretest.Core, change func(*hop.KeyRecord)) auth.Key {
 	key := auth.Mint("live", []byte(keySecret))
-	known := api.HopKey{KeyID: key.ID, Kind: api.PrincipalTenant, SecretHMAC: key.HMAC([]byte(keySecret)), Tenant: "t-" + key.ID, Scopes: api.Scopes()}
+	known := hop.KeyRecord{KeyID: key.ID, Kind: hop.PrincipalTenant, SecretHMAC: key.HMAC([]byte(keySecret)), Tenant: "t-" + key.ID, Scopes: api.Scopes()}
 	change(&known)
 	core.AddKey(known)
 	return key
@@ -41,15 +42,15 @@ func (g *gateway) burst(t *testing.T, key auth.Key) int64 {
 func TestChangedLimitsHint(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	core.On(api.HopCaps, func(coretest.Item) coretest.Result { return coretest.Value(200, api.HopCapsResponse{}) })
+	core.On(hop.ListCaps, func(coretest.Item) coretest.Result { return coretest.Value(200, hop.CapsResponse{}) })
 	url := storetest.Redis(t)
 	gateways := []*gateway{start(t, core.URL, url, hang), start(t, core.URL, url, hang)}
 	plan := func(name string, burst int64) *api.Plan {
 		return &api.Plan{Name: name, Limits: api.Limits{JobsPerSecond: new(1.0), JobBurst: &burst}}
 	}
-	var known api.HopKey
+	var known hop.KeyRecord
 	name := "plan-" + auth.Mint("live", []byte(keySecret)).ID
-	key := addKey(core, func(k *api.HopKey) {
+	key := addKey(core, func(k *hop.KeyRecord) {
 		k.Plan = plan(name, 10)
 		known = *k
 	})
@@ -64,7 +65,7 @@ func TestChangedLimitsHint(t *testing.T) {
 			t.Fatalf("burst %d", got)
 		}
 	}
-	for i, whose := range []api.LimitsChanged{{Tenant: known.Tenant}, {Plan: name}} {
+	for i, whose := range []hop.LimitsChanged{{Tenant: known.Tenant}, {Plan: name}} {
 		want := int64(20 + i)
 		known.Plan = plan(name, want)
 		core.AddKey(known)
@@ -79,7 +80,7 @@ func TestChangedLimitsHint(t *testing.T) {
 					t.Fatalf("%+v: the old limits are still in force", whose)
 				}
 				// Again, since a subscription may have come later than the hint.
-				if err := publisher.Publish(t.Context(), api.ChannelLimitsChanged, hint).Err(); err != nil {
+				if err := publisher.Publish(t.Context(), hop.ChannelLimitsChanged, hint).Err(); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -93,7 +94,7 @@ func TestGatewaysShareTheirLimits(t *testing.T) {
 	core := coretest.New(t)
 	url := storetest.Redis(t)
 	gateways := []*gateway{start(t, core.URL, url, hang), start(t, core.URL, url, hang)}
-	key := addKey(core, func(k *api.HopKey) {
+	key := addKey(core, func(k *hop.KeyRecord) {
 		k.Plan = &api.Plan{Name: "p", Limits: api.Limits{RequestsPerSecond: new(0.001), RequestBurst: new(int64(10))}}
 	})
 	admitted, local := 0, 0

@@ -24,6 +24,7 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // What the limiter costs: single submits, and claims, through a gateway to an echo that answers at
@@ -41,7 +42,7 @@ func BenchmarkBesideNginx(b *testing.B) {
 		}
 	}
 	free, held := auth.Mint("live", []byte(keySecret)), auth.Mint("live", []byte(keySecret))
-	echo := httptest.NewServer(echoCore(b, map[string]api.HopKey{free.ID: benchKey(free, api.Limits{}), held.ID: benchKey(held, everyLimit())}))
+	echo := httptest.NewServer(echoCore(b, map[string]hop.KeyRecord{free.ID: benchKey(free, api.Limits{}), held.ID: benchKey(held, everyLimit())}))
 	defer echo.Close()
 	dir := b.TempDir()
 	gatewayProgram := filepath.Join(dir, "gateway")
@@ -97,18 +98,18 @@ func everyLimit() api.Limits {
 	}
 }
 
-func benchKey(key auth.Key, limits api.Limits) api.HopKey {
-	return api.HopKey{
-		KeyID: key.ID, Kind: api.PrincipalTenant, SecretHMAC: key.HMAC([]byte(keySecret)), Tenant: "0190a000-0000-7000-8000-00000000000a",
+func benchKey(key auth.Key, limits api.Limits) hop.KeyRecord {
+	return hop.KeyRecord{
+		KeyID: key.ID, Kind: hop.PrincipalTenant, SecretHMAC: key.HMAC([]byte(keySecret)), Tenant: "0190a000-0000-7000-8000-00000000000a",
 		User: "bob", Scopes: api.Scopes(), Plan: &api.Plan{Name: "p", Limits: limits},
 	}
 }
 
 // echoCore knows these keys, and answers everything else as a submit.
-func echoCore(b *testing.B, keys map[string]api.HopKey) http.Handler {
+func echoCore(b *testing.B, keys map[string]hop.KeyRecord) http.Handler {
 	submitted := []byte(`{"status":202,"value":{"id":"0190a000-0000-7000-8000-0000000000b1","type":"mail","queue":"default","state":"queued","warnings":[],"deduplicated":false}}`)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != api.HopKeyLookup {
+		if r.URL.Path != hop.LookUpKey {
 			// one answer for each item, and no more work than that
 			body, _ := io.ReadAll(r.Body)
 			n := max(bytes.Count(body, []byte(`"principal":`)), 1)
@@ -122,13 +123,13 @@ func echoCore(b *testing.B, keys map[string]api.HopKey) http.Handler {
 			_, _ = w.Write(append(answers, "]}"...))
 			return
 		}
-		var asked api.Envelope[api.HopKeyLookupRequest]
+		var asked hop.Envelope[hop.ID]
 		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
 			b.Error(err)
 			return
 		}
-		known := keys[asked.Items[0].Request.KeyID]
-		if err := json.NewEncoder(w).Encode(api.Results[api.HopKey]{Results: []api.Result[api.HopKey]{{Status: 200, Value: &known}}}); err != nil {
+		known := keys[asked.Items[0].Request.ID]
+		if err := json.NewEncoder(w).Encode(hop.Results[hop.KeyRecord]{Results: []hop.Result[hop.KeyRecord]{{Status: 200, Value: &known}}}); err != nil {
 			b.Error(err)
 		}
 	})

@@ -21,7 +21,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/server/build"
 	"github.com/forgequeue/forgequeue/shared/server/clock"
 	"github.com/forgequeue/forgequeue/shared/server/httpserver"
@@ -201,8 +201,8 @@ const announceTime = 3 * time.Second
 // sent is dropped: the next report is soon enough.
 func (p *parts) announce(ctx context.Context, l net.Listener, logger *slog.Logger) {
 	begun := time.Now()
-	report := api.HopProcessRequest{ID: rand.Text(), Address: httpserver.HostPort(l), Version: build.This().Version}
-	ticker := time.NewTicker(api.ProcessReportEvery)
+	report := hop.ProcessReport{ID: rand.Text(), Address: httpserver.HostPort(l), Version: build.This().Version}
+	ticker := time.NewTicker(hop.ProcessReportEvery)
 	defer ticker.Stop()
 	for !report.Stops {
 		p.report(ctx, report, logger)
@@ -216,7 +216,7 @@ func (p *parts) announce(ctx context.Context, l net.Listener, logger *slog.Logge
 	p.report(context.WithoutCancel(ctx), report, logger)
 }
 
-func (p *parts) report(ctx context.Context, report api.HopProcessRequest, logger *slog.Logger) {
+func (p *parts) report(ctx context.Context, report hop.ProcessReport, logger *slog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, announceTime)
 	defer cancel()
 	if err := p.core.ReportProcess(ctx, report); err != nil {

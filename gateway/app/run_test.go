@@ -19,6 +19,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 func TestMain(m *testing.M) { coretest.Main(m) }
@@ -123,7 +124,7 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
 	parked, release := make(chan struct{}), make(chan struct{})
-	core.On(api.HopTenantList, func(coretest.Item) coretest.Result {
+	core.On(hop.ListTenants, func(coretest.Item) coretest.Result {
 		close(parked)
 		<-release
 		return coretest.Value(200, api.Page[api.Tenant]{Items: []api.Tenant{}})
@@ -158,13 +159,13 @@ func TestDrainNotice(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
 	parked := make(chan struct{})
-	core.Raw(api.HopClaim, func(_ http.ResponseWriter, r *http.Request) {
+	core.Raw(hop.ClaimJobs, func(_ http.ResponseWriter, r *http.Request) {
 		close(parked)
 		<-r.Context().Done()
 	})
 	g := start(t, core.URL, "", hang, "FORGEQUEUE_DRAIN_NOTICE", "1s")
 	key := auth.Mint("live", []byte(keySecret))
-	core.AddKey(api.HopKey{KeyID: key.ID, Kind: api.PrincipalTenant, SecretHMAC: key.HMAC([]byte(keySecret)), Tenant: "t", Scopes: []string{"work"}})
+	core.AddKey(hop.KeyRecord{KeyID: key.ID, Kind: hop.PrincipalTenant, SecretHMAC: key.HMAC([]byte(keySecret)), Tenant: "t", Scopes: []string{"work"}})
 	if status, text := fetch(t, "GET", g.url+"/readyz", "", ""); status != 200 {
 		t.Fatalf("readyz: %d %s", status, text)
 	}
@@ -206,7 +207,7 @@ func TestDrainThatDoesNotEndIsAnError(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
 	parked := make(chan struct{})
-	core.Raw(api.HopTenantList, func(_ http.ResponseWriter, r *http.Request) {
+	core.Raw(hop.ListTenants, func(_ http.ResponseWriter, r *http.Request) {
 		close(parked)
 		<-r.Context().Done()
 	})
@@ -231,7 +232,7 @@ func TestRevocationHint(t *testing.T) {
 	url := storetest.Redis(t)
 	g := start(t, core.URL, url, hang)
 	key := auth.Mint("live", []byte(keySecret))
-	core.AddKey(api.HopKey{KeyID: key.ID, Kind: api.PrincipalTenant, SecretHMAC: key.HMAC([]byte(keySecret)), Tenant: "t", Scopes: []string{"read"}})
+	core.AddKey(hop.KeyRecord{KeyID: key.ID, Kind: hop.PrincipalTenant, SecretHMAC: key.HMAC([]byte(keySecret)), Tenant: "t", Scopes: []string{"read"}})
 	if status, text := fetch(t, "GET", g.url+"/v1/whoami", key.Text(), ""); status != 200 {
 		t.Fatalf("%d %s", status, text)
 	}
@@ -251,7 +252,7 @@ func TestRevocationHint(t *testing.T) {
 			t.Fatal("the key still works")
 		case <-again.C:
 		}
-		if err := publisher.Publish(t.Context(), api.ChannelKeyRevoked, key.ID).Err(); err != nil {
+		if err := publisher.Publish(t.Context(), hop.ChannelKeyRevoked, key.ID).Err(); err != nil {
 			t.Fatal(err)
 		}
 		if status, _ := fetch(t, "GET", g.url+"/v1/whoami", key.Text(), ""); status == 401 {
@@ -299,9 +300,9 @@ func TestRunRefusesABadConfig(t *testing.T) {
 func TestAGatewayReportsItself(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	reports := make(chan api.HopProcessRequest, 100)
-	core.On(api.HopProcess, func(item coretest.Item) coretest.Result {
-		var report api.HopProcessRequest
+	reports := make(chan hop.ProcessReport, 100)
+	core.On(hop.ReportProcess, func(item coretest.Item) coretest.Result {
+		var report hop.ProcessReport
 		if err := json.Unmarshal(item.Request, &report); err != nil {
 			t.Error(err)
 		}
@@ -309,13 +310,13 @@ func TestAGatewayReportsItself(t *testing.T) {
 		return coretest.Value(http.StatusOK, struct{}{})
 	})
 	g := start(t, core.URL, "", time.Second)
-	next := func() api.HopProcessRequest {
+	next := func() hop.ProcessReport {
 		select {
 		case report := <-reports:
 			return report
 		case <-time.After(hang):
 			t.Fatal("no report")
-			return api.HopProcessRequest{}
+			return hop.ProcessReport{}
 		}
 	}
 	first := next()

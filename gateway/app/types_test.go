@@ -10,6 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // A type that was set elsewhere holds in every gateway when the hint arrives, though the key is cached, and says
@@ -17,21 +18,21 @@ import (
 func TestChangedTypesHint(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	core.On(api.HopSubmit, func(item coretest.Item) coretest.Result {
-		var request api.HopSubmitRequest
+	core.On(hop.SubmitJobs, func(item coretest.Item) coretest.Result {
+		var request hop.SubmitJobsRequest
 		_ = json.Unmarshal(item.Request, &request)
 		return coretest.Value(202, map[string]any{"id": request.IDs[0], "state": "queued"})
 	})
-	core.On(api.HopTypes, func(coretest.Item) coretest.Result {
-		return coretest.Value(200, api.HopTypeSet{Version: 1, Types: []api.HopType{{Type: "mail", Version: 1, Revision: 1, ChecksPayload: true}}})
+	core.On(hop.GetTypeSet, func(coretest.Item) coretest.Result {
+		return coretest.Value(200, hop.TypeSet{Version: 1, Types: []hop.CheckedType{{Type: "mail", Version: 1, Revision: 1, ChecksPayload: true}}})
 	})
-	core.On(api.HopTypeGet, func(coretest.Item) coretest.Result {
-		return coretest.Value(200, api.HopTypeVersion{Revision: 1, JobType: api.JobType{Type: "mail", Version: 1, PayloadSchema: json.RawMessage(`{"type":"string"}`)}})
+	core.On(hop.GetType, func(coretest.Item) coretest.Result {
+		return coretest.Value(200, hop.TypeVersion{Revision: 1, JobType: api.JobType{Type: "mail", Version: 1, PayloadSchema: json.RawMessage(`{"type":"string"}`)}})
 	})
 	url := storetest.Redis(t)
 	gateways := []*gateway{start(t, core.URL, url, hang), start(t, core.URL, url, hang)}
-	var known api.HopKey
-	key := addKey(core, func(k *api.HopKey) { known = *k })
+	var known hop.KeyRecord
+	key := addKey(core, func(k *hop.KeyRecord) { known = *k })
 	submit := func(g *gateway) int {
 		status, _ := fetch(t, "POST", g.url+"/v1/jobs", key.Text(), `{"type":"mail","payload":7}`)
 		return status
@@ -47,7 +48,7 @@ func TestChangedTypesHint(t *testing.T) {
 			t.Fatalf("before the type is set: %d", got)
 		}
 	}
-	hint, err := json.Marshal(api.TypesChanged{Tenant: known.Tenant, Version: 1})
+	hint, err := json.Marshal(hop.TypesChanged{Tenant: known.Tenant, Version: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,7 @@ func TestChangedTypesHint(t *testing.T) {
 				t.Fatal("the type is not known")
 			}
 			// Again, since a subscription may have come later than the hint.
-			if err := publisher.Publish(t.Context(), api.ChannelTypesChanged, hint).Err(); err != nil {
+			if err := publisher.Publish(t.Context(), hop.ChannelTypesChanged, hint).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}

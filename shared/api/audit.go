@@ -84,13 +84,3 @@ type AuditFilter struct {
 	After  *Time  `json:"after,omitzero"`
 	Before *Time  `json:"before,omitzero"`
 }
-
-// HopAudit is the path of core's list of audit entries.
-const HopAudit = "/internal/v1/audit-lists"
-
-// HopAuditRequest asks for one page of audit entries.
-type HopAuditRequest struct {
-	Filter    AuditFilter `json:"filter"`
-	PageSize  int         `json:"page_size"`
-	PageToken string      `json:"page_token,omitzero"`
-}

@@ -1,11 +1,5 @@
 package api
 
-import (
-	"time"
-
-	"github.com/forgequeue/forgequeue/shared/problem"
-)
-
 // Installation is how the stores are, and what goes on in them, for the operator.
 type Installation struct {
 	At Time `json:"at" swaggertype:"string" format:"date-time"`
@@ -143,36 +137,3 @@ type TenantRedrive struct {
 	Tenant string `json:"tenant"`
 	Redrive
 }
-
-// HopInstallation is where it is read.
-const HopInstallation = "/internal/v1/installation"
-
-// ProcessReportEvery is how often a process reports itself.
-const ProcessReportEvery = 20 * time.Second
-
-// HopProcess is where a gateway reports itself.
-const HopProcess = "/internal/v1/processes"
-
-// HopProcessRequest is what a gateway is.
-type HopProcessRequest struct {
-	// ID is drawn when it is started.
-	ID      string `json:"id"`
-	Address string `json:"address"`
-	Version string `json:"version"`
-	// AgeMS is since when it runs.
-	AgeMS int64 `json:"age_ms"`
-	// Stops says that it is about to end: it is forgotten.
-	Stops bool `json:"stops,omitzero"`
-}
-
-// Validate tells which fields cannot be accepted.
-func (p *HopProcessRequest) Validate() []problem.FieldError {
-	r := refusals{report: &report{}}
-	r.check(ValidLabel(p.ID), "id", LabelRule)
-	r.check(ValidLabel(p.Address), "address", LabelRule)
-	r.check(ValidLabel(p.Version), "version", LabelRule)
-	r.check(p.AgeMS >= 0 && p.AgeMS < maxProcessAgeMS, "age_ms", "must be at least 0, and below 100 years")
-	return r.fields
-}
-
-const maxProcessAgeMS = 100 * 365 * 24 * 3_600_000

@@ -146,33 +146,6 @@ const (
 	MaxPageRows     = 10_000
 )
 
-// Paths of core's internal API for what came after the spine.
-const (
-	HopList              = "/internal/v1/lists"
-	HopAttempts          = "/internal/v1/attempt-lists"
-	HopCancel            = "/internal/v1/cancels"
-	HopRedrive           = "/internal/v1/redrives"
-	HopDeadLetters       = "/internal/v1/dead-letter-lists"
-	HopDeadLetterRedrive = "/internal/v1/dead-letter-redrives"
-	HopDeadLetterDiscard = "/internal/v1/dead-letter-discards"
-	HopWorkers           = "/internal/v1/worker-lists"
-	HopQueues            = "/internal/v1/queue-lists"
-	HopQueueGet          = "/internal/v1/queue-gets"
-	HopQueuePut          = "/internal/v1/queue-puts"
-	HopQueuePause        = "/internal/v1/queue-pauses"
-	HopQueueDelete       = "/internal/v1/queue-deletions"
-	HopQueueProbe        = "/internal/v1/queue-probes"
-	HopWait              = "/internal/v1/waits"
-	HopExplain           = "/internal/v1/explanations"
-)
-
-// HopListRequest asks for one page of jobs.
-type HopListRequest struct {
-	Filter    JobFilter `json:"filter"`
-	PageSize  int       `json:"page_size"`
-	PageToken string    `json:"page_token,omitzero"`
-}
-
 // JobFilter narrows a list of jobs; what is absent matches all.
 type JobFilter struct {
 	Queue         string            `json:"queue,omitzero"`
@@ -186,13 +159,6 @@ type JobFilter struct {
 	CreatedBefore *Time             `json:"created_before,omitzero"`
 }
 
-// HopDeadLettersRequest asks for one page of dead letters.
-type HopDeadLettersRequest struct {
-	Filter    DeadLetterFilter `json:"filter"`
-	PageSize  int              `json:"page_size"`
-	PageToken string           `json:"page_token,omitzero"`
-}
-
 // DeadLetterFilter narrows a list of dead letters; after and before are about
 // when they died.
 type DeadLetterFilter struct {
@@ -202,53 +168,6 @@ type DeadLetterFilter struct {
 	Fingerprint string `json:"fingerprint,omitzero"`
 	After       *Time  `json:"after,omitzero"`
 	Before      *Time  `json:"before,omitzero"`
-}
-
-// HopAttemptsRequest asks for a page of a job's attempts.
-type HopAttemptsRequest struct {
-	JobID     string `json:"job_id"`
-	PageSize  int    `json:"page_size"`
-	PageToken string `json:"page_token,omitzero"`
-}
-
-// HopJobRequest names one job: to cancel, to redrive.
-type HopJobRequest struct {
-	JobID string `json:"job_id"`
-}
-
-// HopCancelResponse is the job, and whether its end was only asked for (it runs).
-type HopCancelResponse struct {
-	Job       JobSummary `json:"job"`
-	Requested bool       `json:"requested,omitzero"`
-}
-
-// HopWaitRequest waits until a job changes.
-type HopWaitRequest struct {
-	JobID  string `json:"job_id"`
-	WaitMS int64  `json:"wait_ms"`
-	// Ended waits for a terminal state; otherwise for any other than Seen, or than
-	// the one found first where Seen is empty.
-	Ended bool   `json:"ended,omitzero"`
-	Seen  string `json:"seen,omitzero"`
-	// Version waits for a job with another Job.Version; Ended and Seen are not used then.
-	Version string `json:"version,omitzero"`
-}
-
-// HopQueueRequest names a queue.
-type HopQueueRequest struct {
-	Name string `json:"name"`
-}
-
-// HopQueuePutRequest sets a queue.
-type HopQueuePutRequest struct {
-	Name string `json:"name"`
-	QueueRequest
-}
-
-// HopQueuePauseRequest pauses or resumes a queue.
-type HopQueuePauseRequest struct {
-	Name   string `json:"name"`
-	Paused bool   `json:"paused"`
 }
 
 // Validate tells which fields cannot be accepted.

@@ -157,25 +157,6 @@ const (
 	MaxRedrives = 16
 )
 
-// Paths of core's internal API for redrives by filter.
-const (
-	HopDeadLetterGroups = "/internal/v1/dead-letter-groups"
-	HopRedriveGet       = "/internal/v1/redrive-gets"
-	HopRedriveList      = "/internal/v1/redrive-lists"
-	HopRedriveCancel    = "/internal/v1/redrive-cancels"
-)
-
-// HopDeadLetterGroupsRequest asks for the largest groups.
-type HopDeadLetterGroupsRequest struct {
-	Filter DeadLetterFilter `json:"filter"`
-	Size   int              `json:"size"`
-}
-
-// HopRedriveRequest names one redrive.
-type HopRedriveRequest struct {
-	ID string `json:"id"`
-}
-
 // ValidFingerprint says whether s can be a fingerprint, in either case.
 func ValidFingerprint(s string) bool {
 	return s != "" && len(s) <= 64 && strings.Trim(s, "0123456789abcdefABCDEF") == ""

@@ -162,48 +162,6 @@ const (
 	maxTimezone = 64
 )
 
-// Paths of core's internal API for schedules.
-const (
-	HopSchedulePut     = "/internal/v1/schedule-puts"
-	HopScheduleGet     = "/internal/v1/schedule-gets"
-	HopScheduleList    = "/internal/v1/schedule-lists"
-	HopScheduleDelete  = "/internal/v1/schedule-deletions"
-	HopSchedulePause   = "/internal/v1/schedule-pauses"
-	HopScheduleTrigger = "/internal/v1/schedule-triggers"
-	HopScheduleRuns    = "/internal/v1/schedule-run-lists"
-)
-
-// HopScheduleRequest names one schedule.
-type HopScheduleRequest struct {
-	Name string `json:"name"`
-}
-
-// HopSchedulePutRequest sets one.
-type HopSchedulePutRequest struct {
-	Name string `json:"name"`
-	ScheduleRequest
-}
-
-// HopSchedulePauseRequest pauses or resumes one.
-type HopSchedulePauseRequest struct {
-	Name   string `json:"name"`
-	Paused bool   `json:"paused"`
-}
-
-// HopScheduleTriggerRequest submits one job of a schedule now, under an id that the gateway drew.
-type HopScheduleTriggerRequest struct {
-	Name        string       `json:"name"`
-	ID          string       `json:"id"`
-	Idempotency *Idempotency `json:"idempotency,omitzero"`
-}
-
-// HopScheduleRunsRequest asks for a page of a schedule's runs.
-type HopScheduleRunsRequest struct {
-	Name      string `json:"name"`
-	PageSize  int    `json:"page_size"`
-	PageToken string `json:"page_token,omitzero"`
-}
-
 // Validate tells which fields cannot be accepted. Whether the cron expression and the time zone can
 // be read is for core to say, which has the parser and the zones.
 func (s *ScheduleRequest) Validate(now time.Time) []problem.FieldError { return validate(s, "", now) }

@@ -98,9 +98,6 @@ type TenantStatsItem struct {
 	RunningMS int64 `json:"running_ms"`
 }
 
-// HopTenantStats is where the attempts of all tenants are read, by a HopStatsRequest.
-const HopTenantStats = "/internal/v1/tenant-stats"
-
 // LimitStats are what was used of limits, by steps of time, and who was refused.
 type LimitStats struct {
 	From Time `json:"from" swaggertype:"string" format:"date-time"`
@@ -145,40 +142,4 @@ type LimitRefusals struct {
 	Refused int64   `json:"refused"`
 	// LastAt is when the last of the minutes or hours began in which something was refused.
 	LastAt Time `json:"last_at" swaggertype:"string" format:"date-time"`
-}
-
-// HopLimitStats is where the stats of limits are read, by a HopStatsRequest.
-const HopLimitStats = "/internal/v1/limits/stats"
-
-// HopLimitUses is where a gateway reports what it has admitted and refused, with an item for each tenant.
-const HopLimitUses = "/internal/v1/limits/uses"
-
-// HopLimitUsesRequest is what a gateway has admitted and refused of a tenant's requests since its last report.
-type HopLimitUsesRequest struct {
-	Uses []HopLimitUse `json:"uses"`
-}
-
-// HopLimitUse is what was used of one limit.
-type HopLimitUse struct {
-	// Limit is the limit's name in refusals, as in tenant-requests.
-	Limit string `json:"limit"`
-	// Name is the user or the key that was refused; empty for the tenant, and for all of its users or keys together.
-	Name string `json:"name,omitzero"`
-	// Used is how much was admitted; of a cap, its use.
-	Used int64 `json:"used,omitzero"`
-	// Allowed is what the rate is in a minute, 0 where each user or key has its own; of a cap, the cap.
-	Allowed int64 `json:"allowed,omitzero"`
-	// Refused counts jobs, or requests.
-	Refused int64 `json:"refused,omitzero"`
-}
-
-// HopStats is where stats are read.
-const HopStats = "/internal/v1/stats"
-
-// HopStatsRequest asks for them; what is null or empty is its default.
-type HopStatsRequest struct {
-	Queue string `json:"queue,omitempty"`
-	From  *Time  `json:"from" swaggertype:"string" format:"date-time"`
-	To    *Time  `json:"to" swaggertype:"string" format:"date-time"`
-	Step  string `json:"step,omitempty"`
 }

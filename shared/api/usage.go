@@ -52,14 +52,3 @@ type UsageItem struct {
 	// report, or because their lease or their time ended. Attempts that were given back or cancelled are in neither.
 	FailedRunningMS int64 `json:"failed_running_ms"`
 }
-
-// HopUsage is where usage is read.
-const HopUsage = "/internal/v1/usage"
-
-// HopUsageRequest asks for it; empty dates are the current month.
-type HopUsageRequest struct {
-	From string `json:"from,omitempty" format:"date"`
-	To   string `json:"to,omitempty" format:"date"`
-	By   string `json:"by,omitempty"`
-	HopPageRequest
-}

@@ -18,17 +18,6 @@ const (
 	EventWebhookTest   = "webhook.test"
 )
 
-// Hop paths of webhooks.
-const (
-	HopWebhookPut    = "/internal/v1/webhook-puts"
-	HopWebhookGet    = "/internal/v1/webhook-gets"
-	HopWebhookList   = "/internal/v1/webhook-lists"
-	HopWebhookDelete = "/internal/v1/webhook-deletions"
-	HopWebhookRotate = "/internal/v1/webhook-rotations"
-	HopWebhookTest   = "/internal/v1/webhook-tests"
-	HopWebhookProbe  = "/internal/v1/webhook-probes"
-)
-
 // MaxWebhooks bounds a tenant's webhooks.
 const MaxWebhooks = 50
 
@@ -137,30 +126,6 @@ type EndedJob struct {
 	Result     json.RawMessage `json:"result" swaggertype:"object"`
 	Checkpoint json.RawMessage `json:"checkpoint" swaggertype:"object"`
 	LastError  *JobError       `json:"last_error"`
-}
-
-// HopWebhookPutRequest sets a tenant's webhook.
-type HopWebhookPutRequest struct {
-	Name string `json:"name"`
-	WebhookRequest
-}
-
-// HopWebhookRequest names one webhook.
-type HopWebhookRequest struct {
-	Name string `json:"name"`
-}
-
-// HopWebhookRotateRequest asks for a new secret. A repeat with the same key gets the same secret.
-type HopWebhookRotateRequest struct {
-	Name        string       `json:"name"`
-	Idempotency *Idempotency `json:"idempotency,omitzero"`
-}
-
-// HopWebhookTestRequest asks for a test delivery under an id that the gateway drew.
-type HopWebhookTestRequest struct {
-	Name        string       `json:"name"`
-	ID          string       `json:"id"`
-	Idempotency *Idempotency `json:"idempotency,omitzero"`
 }
 
 // Validate tells which fields cannot be accepted.

@@ -12,6 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // entries gives the audit log, newest first, and the actions in the order in which
@@ -63,7 +64,7 @@ func (f *fixture) do(ctx context.Context) {
 	weight := 3
 	_, err = f.Store.Tenants.Patch(ctx, f.Tenant, api.TenantPatch{Weight: &weight})
 	must(err)
-	_, err = f.Store.Keys.Create(ctx, api.HopKeyCreateRequest{
+	_, err = f.Store.Keys.Create(ctx, hop.CreateKeyRequest{
 		KeyID: "k1", Kind: "tenant", Tenant: f.Tenant.String(), Scopes: []string{"read"}, SecretHMAC: []byte(strings.Repeat("\x42", 32)),
 	})
 	must(err)

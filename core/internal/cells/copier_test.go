@@ -12,6 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cells"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 func TestMain(m *testing.M) { celltest.Main(m) }
@@ -37,9 +38,9 @@ func TestCopies(t *testing.T) {
 	}
 	key := func(id string, of *tenant.ID) {
 		t.Helper()
-		request := api.HopKeyCreateRequest{KeyID: id, Kind: api.PrincipalPlatform, SecretHMAC: make([]byte, 32), Scopes: []string{}}
+		request := hop.CreateKeyRequest{KeyID: id, Kind: hop.PrincipalPlatform, SecretHMAC: make([]byte, 32), Scopes: []string{}}
 		if of != nil {
-			request.Kind, request.Tenant = api.PrincipalTenant, of.String()
+			request.Kind, request.Tenant = hop.PrincipalTenant, of.String()
 		}
 		if _, err := home.Keys.Create(t.Context(), request); err != nil {
 			t.Fatal(err)

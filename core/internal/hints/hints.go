@@ -19,7 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/server/redisclient"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
@@ -154,7 +154,7 @@ func (h *Hints) channel(ctx context.Context) string {
 	for ctx.Err() == nil {
 		identity, err := h.database(ctx)
 		if err == nil {
-			return api.ChannelReady + ":" + identity
+			return hop.ChannelReady + ":" + identity
 		}
 		_ = wait.About(ctx, identifyPause) // the duties log that it does not answer
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/server/redisclient"
 )
 
@@ -189,8 +189,8 @@ func TestHintsStayWithTheirDatabase(t *testing.T) {
 	if other.has(31, 32) || late.has(31, 32) || one.has(41) || same.has(41) {
 		t.Error("a hint of another database was heard")
 	}
-	channels, err := raw(t).PubSubNumSub(t.Context(), api.ChannelReady+":of-one-"+t.Name(), api.ChannelReady).Result()
-	if err != nil || channels[api.ChannelReady+":of-one-"+t.Name()] != 2 || channels[api.ChannelReady] != 0 {
+	channels, err := raw(t).PubSubNumSub(t.Context(), hop.ChannelReady+":of-one-"+t.Name(), hop.ChannelReady).Result()
+	if err != nil || channels[hop.ChannelReady+":of-one-"+t.Name()] != 2 || channels[hop.ChannelReady] != 0 {
 		t.Errorf("receivers: %v %v", channels, err)
 	}
 }
@@ -242,7 +242,7 @@ func TestNonsenseIsNoHint(t *testing.T) {
 	one, _ := start(t, client(t, storetest.Redis(t)))
 	celltest.Eventually(t, "what follows the nonsense", func() bool {
 		for _, text := range []string{"", "nonsense", `{"from":1}`, `{"lines":"x"}`, `{"from":"x","lines":[{"l":31,"p":99,"n":-1}]}`} {
-			if err := c.Publish(t.Context(), api.ChannelReady+":"+databaseID, text).Err(); err != nil {
+			if err := c.Publish(t.Context(), hop.ChannelReady+":"+databaseID, text).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -253,7 +253,7 @@ func TestNonsenseIsNoHint(t *testing.T) {
 func TestKeyRevokedReachesGateways(t *testing.T) {
 	t.Parallel()
 	c := client(t, storetest.Redis(t))
-	gateway := raw(t).Subscribe(t.Context(), api.ChannelKeyRevoked)
+	gateway := raw(t).Subscribe(t.Context(), hop.ChannelKeyRevoked)
 	defer func() { _ = gateway.Close() }()
 	if _, err := gateway.Receive(t.Context()); err != nil { // subscribed
 		t.Fatal(err)
@@ -352,7 +352,7 @@ func TestABadRedisBlocksNobody(t *testing.T) {
 func TestAFullBacklogDropsNoNotification(t *testing.T) {
 	t.Parallel()
 	c := client(t, storetest.Redis(t))
-	gateway := raw(t).Subscribe(t.Context(), api.ChannelKeyRevoked)
+	gateway := raw(t).Subscribe(t.Context(), hop.ChannelKeyRevoked)
 	defer func() { _ = gateway.Close() }()
 	if _, err := gateway.Receive(t.Context()); err != nil {
 		t.Fatal(err)

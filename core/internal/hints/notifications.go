@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
@@ -70,27 +70,27 @@ func (n *notifications) take(until time.Time) {
 // KeyRevoked makes gateways drop a key from their cache, and end its parked calls if it is no longer valid. It never blocks.
 func (h *Hints) KeyRevoked(keyID string) {
 	if h.client != nil {
-		h.notifications.add(message{api.ChannelKeyRevoked, keyID})
+		h.notifications.add(message{hop.ChannelKeyRevoked, keyID})
 	}
 }
 
 // LimitsChanged makes gateways read limits again. It never blocks.
-func (h *Hints) LimitsChanged(change api.LimitsChanged) {
+func (h *Hints) LimitsChanged(change hop.LimitsChanged) {
 	if h.client == nil {
 		return
 	}
 	if payload, err := json.Marshal(change); err == nil {
-		h.notifications.add(message{api.ChannelLimitsChanged, string(payload)})
+		h.notifications.add(message{hop.ChannelLimitsChanged, string(payload)})
 	}
 }
 
 // TypesChanged makes gateways read a tenant's types of jobs again. It never blocks.
-func (h *Hints) TypesChanged(change api.TypesChanged) {
+func (h *Hints) TypesChanged(change hop.TypesChanged) {
 	if h.client == nil {
 		return
 	}
 	if payload, err := json.Marshal(change); err == nil {
-		h.notifications.add(message{api.ChannelTypesChanged, string(payload)})
+		h.notifications.add(message{hop.ChannelTypesChanged, string(payload)})
 	}
 }
 

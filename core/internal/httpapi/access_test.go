@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // accessSentences are what api-docs/core.json says of whose principal an item must have.
@@ -30,19 +31,19 @@ func TestAccessIsAsDocumented(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	const admin = "adminadminad"
-	one[api.Key](f, api.HopKeyCreate, operator(), api.HopKeyCreateRequest{
-		KeyID: admin, Kind: api.PrincipalTenant, Tenant: f.tenant.Tenant, SecretHMAC: make([]byte, 32), Scopes: api.Scopes(),
+	one[api.Key](f, hop.CreateKey, operator(), hop.CreateKeyRequest{
+		KeyID: admin, Kind: hop.PrincipalTenant, Tenant: f.tenant.Tenant, SecretHMAC: make([]byte, 32), Scopes: api.Scopes(),
 	})
 	full := f.tenant
 	full.Scopes, full.KeyID = api.Scopes(), admin
-	principals := map[string]api.Principal{
+	principals := map[string]hop.Principal{
 		"tenant": full, "no scopes": f.tenant, "user": userOf(full, "bob"), "user, no scopes": userOf(f.tenant, "bob"),
 		"platform": platform(), "operator": operator(), "nobody": {},
 	}
 	calls := documentedCalls(t)
 	paths := slices.Sorted(maps.Keys(calls))
 	// the deletion of the tenant comes last: afterwards nothing is allowed
-	paths = append(slices.DeleteFunc(paths, func(path string) bool { return path == api.HopTenantDelete }), api.HopTenantDelete)
+	paths = append(slices.DeleteFunc(paths, func(path string) bool { return path == hop.DeleteTenant }), hop.DeleteTenant)
 	for _, path := range paths {
 		call := calls[path]
 		var allowed []string
@@ -55,8 +56,8 @@ func TestAccessIsAsDocumented(t *testing.T) {
 			t.Errorf("%s: the document does not say who may call it: %q", path, call.description)
 			continue
 		}
-		if path == api.HopSchedulePut { // of a user's key it takes that user's jobs alone
-			call.request["job"].(map[string]any)["user"] = "bob"
+		if path == hop.PutSchedule { // of a user's key it takes that user's jobs alone
+			call.request["value"].(map[string]any)["job"].(map[string]any)["user"] = "bob"
 		}
 		for name, p := range principals {
 			got := ask[any](f, path, item(p, call.request))[0]

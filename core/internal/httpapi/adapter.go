@@ -10,7 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -100,12 +100,12 @@ func (s *Server) refuse(c *gin.Context, p *problem.Problem) {
 }
 
 // itemHandler serves one item of a call.
-type itemHandler[Req, Resp any] func(context.Context, api.Item[Req]) (Resp, error)
+type itemHandler[Req, Resp any] func(context.Context, hop.Item[Req]) (Resp, error)
 
 // each serves the items of a call one after the other.
 func each[Req, Resp any](serve itemHandler[Req, Resp]) handler {
-	return together(func(ctx context.Context, items []api.Item[Req]) []api.Result[Resp] {
-		results := make([]api.Result[Resp], len(items))
+	return together(func(ctx context.Context, items []hop.Item[Req]) []hop.Result[Resp] {
+		results := make([]hop.Result[Resp], len(items))
 		for i := range items {
 			ctx, span := itemSpan(ctx, &items[i])
 			value, err := serve(audit.WithActor(ctx, actor(items[i].Principal)), items[i])
@@ -118,8 +118,8 @@ func each[Req, Resp any](serve itemHandler[Req, Resp]) handler {
 
 // atOnce serves the items of a call side by side: each may wait.
 func atOnce[Req, Resp any](serve itemHandler[Req, Resp]) handler {
-	return together(func(ctx context.Context, items []api.Item[Req]) []api.Result[Resp] {
-		results := make([]api.Result[Resp], len(items))
+	return together(func(ctx context.Context, items []hop.Item[Req]) []hop.Result[Resp] {
+		results := make([]hop.Result[Resp], len(items))
 		var group sync.WaitGroup
 		for i := range items {
 			group.Go(func() {
@@ -136,9 +136,9 @@ func atOnce[Req, Resp any](serve itemHandler[Req, Resp]) handler {
 }
 
 // atOnceResults is atOnce for a handler that makes the whole result of an item.
-func atOnceResults[Req, Resp any](serve func(context.Context, api.Item[Req]) api.Result[Resp]) handler {
-	return together(func(ctx context.Context, items []api.Item[Req]) []api.Result[Resp] {
-		results := make([]api.Result[Resp], len(items))
+func atOnceResults[Req, Resp any](serve func(context.Context, hop.Item[Req]) hop.Result[Resp]) handler {
+	return together(func(ctx context.Context, items []hop.Item[Req]) []hop.Result[Resp] {
+		results := make([]hop.Result[Resp], len(items))
 		var group sync.WaitGroup
 		for i := range items {
 			group.Go(func() {
@@ -152,12 +152,12 @@ func atOnceResults[Req, Resp any](serve func(context.Context, api.Item[Req]) api
 }
 
 // together serves all items of a call with one function.
-func together[Req, Resp any](serve func(context.Context, []api.Item[Req]) []api.Result[Resp]) handler {
+func together[Req, Resp any](serve func(context.Context, []hop.Item[Req]) []hop.Result[Resp]) handler {
 	return func(ctx context.Context, body []byte) (response, error) {
 		items, err := decodeItems[Req](body)
 		if err != nil {
 			return response{}, err
 		}
-		return response{value: api.Results[Resp]{Results: serve(ctx, items)}}, nil
+		return response{value: hop.Results[Resp]{Results: serve(ctx, items)}}, nil
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // listAudit lists the audit log, newest first: for the operator all tenants' or one's, for a tenant its
@@ -15,12 +16,12 @@ import (
 //
 //	@x-problems  ["not_found"]
 //	@x-example-redrives {"filter": {"action": "redrive.create"}, "page_size": 50}
-func (s *Server) listAudit(ctx context.Context, owner *tenant.ID, item api.Item[api.HopAuditRequest]) (api.Page[api.AuditEntry], error) {
+func (s *Server) listAudit(ctx context.Context, owner *tenant.ID, item hop.Item[hop.Filtered[api.AuditFilter]]) (api.Page[api.AuditEntry], error) {
 	filter, owner, err := auditOf(owner, item.Request.Filter)
 	if err != nil {
 		return api.Page[api.AuditEntry]{}, err
 	}
-	of := listingOf(api.HopAudit, item.Principal, filter, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListAudit, item.Principal, filter, item.Request.PageSize, item.Request.PageToken)
 	return paged(s, of, func(cursor string, size int) (api.Page[api.AuditEntry], error) {
 		return s.Store.Audit.Audit(ctx, owner, filter, size, cursor)
 	})

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // claimAnywhere serves claims: a tenant's in its cell, a platform worker's in all.
@@ -15,7 +16,7 @@ func (d *Divider) claimAnywhere(ctx context.Context, body []byte) (response, err
 		return response{}, err
 	}
 	if !hasPlatform(items) {
-		return d.divide(ctx, api.HopClaim, body, items)
+		return d.divide(ctx, hop.ClaimJobs, body, items)
 	}
 	typed, err := decodeItems[api.ClaimRequest](body)
 	if err != nil {
@@ -38,9 +39,9 @@ func (d *Divider) claimAnywhere(ctx context.Context, body []byte) (response, err
 	return merged.response()
 }
 
-func hasPlatform[Req any](items []api.Item[Req]) bool {
+func hasPlatform[Req any](items []hop.Item[Req]) bool {
 	for i := range items {
-		if items[i].Principal.Kind == api.PrincipalPlatform {
+		if items[i].Principal.Kind == hop.PrincipalPlatform {
 			return true
 		}
 	}
@@ -48,7 +49,7 @@ func hasPlatform[Req any](items []api.Item[Req]) bool {
 }
 
 type claimed struct {
-	answer api.Result[api.ClaimResponse]
+	answer hop.Result[api.ClaimResponse]
 	unsent func()
 }
 
@@ -63,13 +64,13 @@ func (c claimed) release() {
 	}
 }
 
-func (d *Divider) claimOne(ctx context.Context, item api.Item[api.ClaimRequest]) (api.Result[api.ClaimResponse], func()) {
-	if item.Principal.Kind != api.PrincipalPlatform {
+func (d *Divider) claimOne(ctx context.Context, item hop.Item[api.ClaimRequest]) (hop.Result[api.ClaimResponse], func()) {
+	if item.Principal.Kind != hop.PrincipalPlatform {
 		cell, err := d.cellOf(ctx, item.Principal)
 		if err != nil {
 			return result[api.ClaimRequest, api.ClaimResponse](ctx, &item, nil, err), nil
 		}
-		return single[api.ClaimRequest, api.ClaimResponse](ctx, d, cell, api.HopClaim, item)
+		return single[api.ClaimRequest, api.ClaimResponse](ctx, d, cell, hop.ClaimJobs, item)
 	}
 	found := d.claimInTurn(ctx, item)
 	if wait := item.Request.WaitMS; found.jobs() || found.answer.Problem != nil || wait == nil || *wait <= 0 {
@@ -81,12 +82,12 @@ func (d *Divider) claimOne(ctx context.Context, item api.Item[api.ClaimRequest])
 
 // claimInTurn asks one cell after the other, by weight, without waiting, and gives the first answer
 // with jobs; otherwise one without, or a problem where no cell answered.
-func (d *Divider) claimInTurn(ctx context.Context, item api.Item[api.ClaimRequest]) (found claimed) {
+func (d *Divider) claimInTurn(ctx context.Context, item hop.Item[api.ClaimRequest]) (found claimed) {
 	item.Request.WaitMS = new(int64)
 	answered := false
 	for _, cell := range d.turn() {
 		var one claimed
-		one.answer, one.unsent = single[api.ClaimRequest, api.ClaimResponse](ctx, d, cell, api.HopClaim, item)
+		one.answer, one.unsent = single[api.ClaimRequest, api.ClaimResponse](ctx, d, cell, hop.ClaimJobs, item)
 		if one.jobs() {
 			return one
 		}
@@ -110,13 +111,13 @@ func (d *Divider) turn() []int {
 
 // claimInAll waits in all cells for the first that has jobs. What another leased meanwhile goes back
 // at once. A cell that does not answer does not end the others' waiting.
-func (d *Divider) claimInAll(ctx context.Context, item api.Item[api.ClaimRequest]) claimed {
+func (d *Divider) claimInAll(ctx context.Context, item hop.Item[api.ClaimRequest]) claimed {
 	waiting, leave := context.WithCancel(ctx)
 	answers := make(chan claimed, len(d.Cells))
 	for cell := range d.Cells {
 		go func() {
 			var one claimed
-			one.answer, one.unsent = single[api.ClaimRequest, api.ClaimResponse](waiting, d, cell, api.HopClaim, item)
+			one.answer, one.unsent = single[api.ClaimRequest, api.ClaimResponse](waiting, d, cell, hop.ClaimJobs, item)
 			answers <- one
 		}()
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -18,17 +19,17 @@ import (
 // before the answer where they answer; a duty copies the rest later.
 func (d *Divider) directoryRoutes() map[string]handler {
 	own := map[string]handler{
-		api.HopTenantCreate: each(forOperator(d.createTenant)),
-		api.HopTenantPatch:  each(forOperator(d.patchTenant)),
-		api.HopTenantDelete: each(forOperator(d.deleteTenant)),
-		api.HopTenantGet:    each(forOperator(d.getTenant)),
-		api.HopPlanPut:      each(forOperator(d.putPlan)),
-		api.HopKeyLookup:    each(d.lookUpKey),
+		hop.CreateTenant: each(forOperator(d.createTenant)),
+		hop.PatchTenant:  each(forOperator(d.patchTenant)),
+		hop.DeleteTenant: each(forOperator(d.deleteTenant)),
+		hop.GetTenant:    each(forOperator(d.getTenant)),
+		hop.PutPlan:      each(forOperator(d.putPlan)),
+		hop.LookUpKey:    each(d.lookUpKey),
 	}
-	for _, path := range []string{api.HopTenantList, api.HopPlanGet, api.HopPlanList, api.HopKeyList} {
+	for _, path := range []string{hop.ListTenants, hop.GetPlan, hop.ListPlans, hop.ListKeys} {
 		own[path] = d.atHome(path)
 	}
-	for _, path := range []string{api.HopKeyCreate, api.HopKeyRevoke, api.HopSessionsEnd} {
+	for _, path := range []string{hop.CreateKey, hop.RevokeKey, hop.EndSessions} {
 		serve := d.atHome(path)
 		own[path] = func(ctx context.Context, body []byte) (response, error) {
 			made, err := serve(ctx, body)
@@ -47,7 +48,7 @@ func (d *Divider) atHome(path string) handler {
 }
 
 // byHome asks the home cell one item.
-func byHome[Req, Resp any](ctx context.Context, d *Divider, path string, item api.Item[Req]) (value Resp, err error) {
+func byHome[Req, Resp any](ctx context.Context, d *Divider, path string, item hop.Item[Req]) (value Resp, err error) {
 	answer, _ := single[Req, Resp](ctx, d, 0, path, item)
 	if answer.Problem != nil {
 		return value, answer.Problem
@@ -56,7 +57,7 @@ func byHome[Req, Resp any](ctx context.Context, d *Divider, path string, item ap
 }
 
 // createTenant makes a tenant in the cell with the most room.
-func (d *Divider) createTenant(ctx context.Context, item api.Item[api.HopTenantCreateRequest]) (api.Tenant, error) {
+func (d *Divider) createTenant(ctx context.Context, item hop.Item[hop.WithID[api.TenantRequest]]) (api.Tenant, error) {
 	home, err := d.Cells[0].answering()
 	if err != nil {
 		return api.Tenant{}, err
@@ -67,7 +68,7 @@ func (d *Divider) createTenant(ctx context.Context, item api.Item[api.HopTenantC
 	if err != nil {
 		return api.Tenant{}, err
 	}
-	cell, err := d.chosen(ctx, home.server, item.Request.Cell)
+	cell, err := d.chosen(ctx, home.server, item.Request.Value.Cell)
 	if err != nil {
 		return api.Tenant{}, err
 	}
@@ -75,7 +76,7 @@ func (d *Divider) createTenant(ctx context.Context, item api.Item[api.HopTenantC
 	if cell != 0 {
 		name = d.Cells[cell].Name
 	}
-	made, err := home.server.shown(home.server.Store.Tenants.CreateIn(ctx, name, id, item.Request.TenantRequest))
+	made, err := home.server.shown(home.server.Store.Tenants.CreateIn(ctx, name, id, item.Request.Value))
 	if err == nil {
 		d.copyTenant(ctx, id)
 	}
@@ -141,8 +142,8 @@ func (d *Divider) copyTenant(ctx context.Context, id tenant.ID) {
 	}
 }
 
-func (d *Divider) patchTenant(ctx context.Context, item api.Item[api.HopTenantPatchRequest]) (api.Tenant, error) {
-	patched, err := byHome[api.HopTenantPatchRequest, api.Tenant](ctx, d, api.HopTenantPatch, item)
+func (d *Divider) patchTenant(ctx context.Context, item hop.Item[hop.WithID[api.TenantPatch]]) (api.Tenant, error) {
+	patched, err := byHome[hop.WithID[api.TenantPatch], api.Tenant](ctx, d, hop.PatchTenant, item)
 	if err == nil {
 		d.copyNamed(ctx, patched.ID)
 	}
@@ -155,8 +156,8 @@ func (d *Divider) copyNamed(ctx context.Context, id string) {
 	}
 }
 
-func (d *Divider) deleteTenant(ctx context.Context, item api.Item[api.HopTenantRequest]) (api.Tenant, error) {
-	deleted, err := byHome[api.HopTenantRequest, api.Tenant](ctx, d, api.HopTenantDelete, item)
+func (d *Divider) deleteTenant(ctx context.Context, item hop.Item[hop.ID]) (api.Tenant, error) {
+	deleted, err := byHome[hop.ID, api.Tenant](ctx, d, hop.DeleteTenant, item)
 	if err == nil {
 		d.copyNamed(ctx, deleted.ID)
 		d.Copier.Kick() // its keys
@@ -165,8 +166,8 @@ func (d *Divider) deleteTenant(ctx context.Context, item api.Item[api.HopTenantR
 }
 
 // getTenant reads a tenant. A deletion has ended when it has in the home cell and in the tenant's.
-func (d *Divider) getTenant(ctx context.Context, item api.Item[api.HopTenantRequest]) (api.Tenant, error) {
-	found, err := byHome[api.HopTenantRequest, api.Tenant](ctx, d, api.HopTenantGet, item)
+func (d *Divider) getTenant(ctx context.Context, item hop.Item[hop.ID]) (api.Tenant, error) {
+	found, err := byHome[hop.ID, api.Tenant](ctx, d, hop.GetTenant, item)
 	if err != nil || found.Deletion == nil {
 		return found, err
 	}
@@ -178,7 +179,7 @@ func (d *Divider) getTenant(ctx context.Context, item api.Item[api.HopTenantRequ
 	if err != nil || cell == 0 {
 		return found, err
 	}
-	there, _ := single[api.HopTenantRequest, api.Tenant](ctx, d, cell, api.HopTenantGet, item)
+	there, _ := single[hop.ID, api.Tenant](ctx, d, cell, hop.GetTenant, item)
 	switch {
 	case there.Problem != nil && there.Problem.Status >= 500:
 		return api.Tenant{}, there.Problem
@@ -193,8 +194,8 @@ func (d *Divider) getTenant(ctx context.Context, item api.Item[api.HopTenantRequ
 	return found, nil
 }
 
-func (d *Divider) putPlan(ctx context.Context, item api.Item[api.HopPlanPutRequest]) (api.Plan, error) {
-	plan, err := byHome[api.HopPlanPutRequest, api.Plan](ctx, d, api.HopPlanPut, item)
+func (d *Divider) putPlan(ctx context.Context, item hop.Item[hop.Put[api.PlanRequest]]) (api.Plan, error) {
+	plan, err := byHome[hop.Put[api.PlanRequest], api.Plan](ctx, d, hop.PutPlan, item)
 	if err != nil {
 		return plan, err
 	}
@@ -216,29 +217,29 @@ func (d *Divider) putPlan(ctx context.Context, item api.Item[api.HopPlanPutReque
 
 // lookUpKey asks the home cell. While that does not answer, a key is looked up in the copies: keys do
 // not change meanwhile, because only the home cell changes them.
-func (d *Divider) lookUpKey(ctx context.Context, item api.Item[api.HopKeyLookupRequest]) (api.HopKey, error) {
-	found, _ := single[api.HopKeyLookupRequest, api.HopKey](ctx, d, 0, api.HopKeyLookup, item)
+func (d *Divider) lookUpKey(ctx context.Context, item hop.Item[hop.ID]) (hop.KeyRecord, error) {
+	found, _ := single[hop.ID, hop.KeyRecord](ctx, d, 0, hop.LookUpKey, item)
 	if found.Problem == nil {
 		err := d.cellAndTypesOf(ctx, found.Value)
 		return *found.Value, err
 	}
 	if d.Cells[0].Gate.Open() {
-		return api.HopKey{}, found.Problem
+		return hop.KeyRecord{}, found.Problem
 	}
 	for cell := 1; cell < len(d.Cells); cell++ {
-		if there, _ := single[api.HopKeyLookupRequest, api.HopKey](ctx, d, cell, api.HopKeyLookup, item); there.Problem == nil {
+		if there, _ := single[hop.ID, hop.KeyRecord](ctx, d, cell, hop.LookUpKey, item); there.Problem == nil {
 			if there.Value.Tenant != "" {
 				there.Value.Cell = d.Cells[cell].Name
 			}
 			return *there.Value, nil
 		}
 	}
-	return api.HopKey{}, found.Problem // it may be a key of the home's tenants
+	return hop.KeyRecord{}, found.Problem // it may be a key of the home's tenants
 }
 
 // cellAndTypesOf gives a key its tenant's cell, and the version of its types where those lie in another cell than the key. A cell that was
 // never reached refuses its tenants: a gateway must not take types that it cannot see for none.
-func (d *Divider) cellAndTypesOf(ctx context.Context, key *api.HopKey) error {
+func (d *Divider) cellAndTypesOf(ctx context.Context, key *hop.KeyRecord) error {
 	owner, err := uuid.Parse(key.Tenant)
 	if err != nil {
 		return nil // a key of no tenant

@@ -15,7 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cells"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // Divider answers gateways where there are several cells. It divides a call by the cells of its items'
@@ -84,7 +84,7 @@ func (d *Divider) home() *Server { return d.Cells[0].routes.Load().server }
 
 // ownRoutes are the routes that are not divided by tenant alone.
 func (d *Divider) ownRoutes() map[string]handler {
-	own := map[string]handler{api.HopReady: each(d.readiness)}
+	own := map[string]handler{hop.GetReadiness: each(d.readiness)}
 	for _, some := range []map[string]handler{d.directoryRoutes(), d.workerRoutes(), d.listRoutes()} {
 		maps.Copy(own, some)
 	}
@@ -93,7 +93,7 @@ func (d *Divider) ownRoutes() map[string]handler {
 
 // cellOf gives the cell of a principal. Those without a tenant go to the home cell, which refuses them
 // or serves the directory.
-func (d *Divider) cellOf(ctx context.Context, p api.Principal) (int, error) {
+func (d *Divider) cellOf(ctx context.Context, p hop.Principal) (int, error) {
 	owner, err := ofTenant(p)
 	if err != nil {
 		return 0, nil //nolint:nilerr // refused by the handler
@@ -180,7 +180,7 @@ func (d *Divider) byTenant(path string) handler {
 	}
 }
 
-func (d *Divider) divide(ctx context.Context, path string, body []byte, items []api.Item[json.RawMessage]) (response, error) {
+func (d *Divider) divide(ctx context.Context, path string, body []byte, items []hop.Item[json.RawMessage]) (response, error) {
 	merged := newMerged(len(items))
 	parts := make([][]int, len(d.Cells))
 	for i := range items {
@@ -214,8 +214,8 @@ func (d *Divider) divide(ctx context.Context, path string, body []byte, items []
 }
 
 // envelopeOf is a call with some of the items.
-func envelopeOf(items []api.Item[json.RawMessage], places []int) ([]byte, error) {
-	some := api.Envelope[json.RawMessage]{Items: make([]api.Item[json.RawMessage], len(places))}
+func envelopeOf(items []hop.Item[json.RawMessage], places []int) ([]byte, error) {
+	some := hop.Envelope[json.RawMessage]{Items: make([]hop.Item[json.RawMessage], len(places))}
 	for i, place := range places {
 		some.Items[i] = items[place]
 	}

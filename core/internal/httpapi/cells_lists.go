@@ -13,16 +13,17 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/server/clock"
 )
 
 // listRoutes serve what is read in several cells and merged.
 func (d *Divider) listRoutes() map[string]handler {
 	return map[string]handler{
-		api.HopAudit:        each(forManagerOrOperator(d.listAudit)),
-		api.HopWorkers:      each(d.listWorkers),
-		api.HopInstallation: each(forOperator(d.installation)),
-		api.HopTenantStats:  each(forOperator(d.tenantStats)),
+		hop.ListAudit:       each(forManagerOrOperator(d.listAudit)),
+		hop.ListWorkers:     each(d.listWorkers),
+		hop.GetInstallation: each(forOperator(d.installation)),
+		hop.GetTenantStats:  each(forOperator(d.tenantStats)),
 	}
 }
 
@@ -159,7 +160,7 @@ func (d *Divider) allCells() []int {
 
 // listAudit merges the audit log of the directory, which is in the home cell, and those of the cells:
 // a tenant's actions on its jobs and queues are recorded where these are.
-func (d *Divider) listAudit(ctx context.Context, owner *tenant.ID, item api.Item[api.HopAuditRequest]) (api.Page[api.AuditEntry], error) {
+func (d *Divider) listAudit(ctx context.Context, owner *tenant.ID, item hop.Item[hop.Filtered[api.AuditFilter]]) (api.Page[api.AuditEntry], error) {
 	filter, owner, err := auditOf(owner, item.Request.Filter)
 	if err != nil {
 		return api.Page[api.AuditEntry]{}, err
@@ -174,7 +175,7 @@ func (d *Divider) listAudit(ctx context.Context, owner *tenant.ID, item api.Item
 			among = append(among, cell)
 		}
 	}
-	of := listingOf(api.HopAudit, item.Principal, filter, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListAudit, item.Principal, filter, item.Request.PageSize, item.Request.PageToken)
 	return paged(d.home(), of, func(place string, size int) (api.Page[api.AuditEntry], error) {
 		return mergeList(ctx, d, among, size, place, func(ctx context.Context, s *Server, place string) (api.Page[api.AuditEntry], error) {
 			return s.Store.Audit.Audit(ctx, owner, filter, size, place)
@@ -183,19 +184,19 @@ func (d *Divider) listAudit(ctx context.Context, owner *tenant.ID, item api.Item
 }
 
 // listWorkers merges a platform's workers, each of which is in several cells.
-func (d *Divider) listWorkers(ctx context.Context, item api.Item[api.HopPageRequest]) (api.Page[api.Worker], error) {
-	if item.Principal.Kind != api.PrincipalPlatform {
+func (d *Divider) listWorkers(ctx context.Context, item hop.Item[hop.PageRequest]) (api.Page[api.Worker], error) {
+	if item.Principal.Kind != hop.PrincipalPlatform {
 		cell, err := d.cellOf(ctx, item.Principal)
 		if err != nil {
 			return api.Page[api.Worker]{}, err
 		}
-		answer, _ := single[api.HopPageRequest, api.Page[api.Worker]](ctx, d, cell, api.HopWorkers, item)
+		answer, _ := single[hop.PageRequest, api.Page[api.Worker]](ctx, d, cell, hop.ListWorkers, item)
 		if answer.Problem != nil {
 			return api.Page[api.Worker]{}, answer.Problem
 		}
 		return *answer.Value, nil
 	}
-	of := listingOf(api.HopWorkers, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListWorkers, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return paged(d.home(), of, func(place string, size int) (api.Page[api.Worker], error) {
 		return mergeList(ctx, d, d.allCells(), size, place, func(ctx context.Context, s *Server, place string) (api.Page[api.Worker], error) {
 			workers, err := s.Store.Workers.List(ctx, tenant.Platform, place, size+1)
@@ -206,8 +207,8 @@ func (d *Divider) listWorkers(ctx context.Context, item api.Item[api.HopPageRequ
 
 // installation is the home cell's, with the PostgreSQL, the statements and the redrives of all cells that answer. checks
 // has the state of each cell.
-func (d *Divider) installation(ctx context.Context, item api.Item[struct{}]) (api.Installation, error) {
-	answers := inAll[struct{}, api.Installation](ctx, d, api.HopInstallation, func(int) api.Item[struct{}] { return item })
+func (d *Divider) installation(ctx context.Context, item hop.Item[struct{}]) (api.Installation, error) {
+	answers := inAll[struct{}, api.Installation](ctx, d, hop.GetInstallation, func(int) hop.Item[struct{}] { return item })
 	if answers[0].Problem != nil {
 		return api.Installation{}, answers[0].Problem
 	}
@@ -225,11 +226,11 @@ func (d *Divider) installation(ctx context.Context, item api.Item[struct{}]) (ap
 }
 
 // tenantStats merges what the cells that answer have counted.
-func (d *Divider) tenantStats(ctx context.Context, item api.Item[api.HopStatsRequest]) (api.TenantStats, error) {
+func (d *Divider) tenantStats(ctx context.Context, item hop.Item[hop.StatsRequest]) (api.TenantStats, error) {
 	if item.Request.To == nil { // the same steps in all cells
 		item.Request.To = new(api.At(clock.Now()))
 	}
-	answers := inAll[api.HopStatsRequest, api.TenantStats](ctx, d, api.HopTenantStats, func(int) api.Item[api.HopStatsRequest] { return item })
+	answers := inAll[hop.StatsRequest, api.TenantStats](ctx, d, hop.GetTenantStats, func(int) hop.Item[hop.StatsRequest] { return item })
 	var found []api.TenantStats
 	for _, answer := range answers {
 		if answer.Status == http.StatusOK {
@@ -255,7 +256,7 @@ func (d *Divider) checks() map[string]string {
 	return checks
 }
 
-func (d *Divider) readiness(context.Context, api.Item[struct{}]) (api.Readiness, error) {
+func (d *Divider) readiness(context.Context, hop.Item[struct{}]) (api.Readiness, error) {
 	return d.checkReadiness(), nil
 }
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // merged are the answers of several cells to the items of one call. It is safe for concurrent use.
@@ -18,7 +18,7 @@ type merged struct {
 
 func newMerged(items int) *merged { return &merged{results: make([]json.RawMessage, items)} }
 
-// rawResults is api.Results whose entries are JSON already.
+// rawResults is hop.Results whose entries are JSON already.
 type rawResults struct {
 	Results []json.RawMessage `json:"results"`
 }
@@ -37,7 +37,7 @@ func rawOf(made response) ([]json.RawMessage, error) {
 }
 
 // take puts a cell's answer to the items at places where they belong.
-func (m *merged) take(ctx context.Context, items []api.Item[json.RawMessage], places []int, made response, err error) {
+func (m *merged) take(ctx context.Context, items []hop.Item[json.RawMessage], places []int, made response, err error) {
 	var raw []json.RawMessage
 	if err == nil {
 		raw, err = rawOf(made)
@@ -62,21 +62,21 @@ func (m *merged) take(ctx context.Context, items []api.Item[json.RawMessage], pl
 	}
 }
 
-func (m *merged) refuseAll(ctx context.Context, items []api.Item[json.RawMessage], places []int, err error) {
+func (m *merged) refuseAll(ctx context.Context, items []hop.Item[json.RawMessage], places []int, err error) {
 	for _, place := range places {
 		m.refuse(ctx, place, &items[place], err)
 	}
 }
 
 // refuse answers one item with an error.
-func (m *merged) refuse(ctx context.Context, place int, item *api.Item[json.RawMessage], err error) {
+func (m *merged) refuse(ctx context.Context, place int, item *hop.Item[json.RawMessage], err error) {
 	m.set(ctx, place, result[json.RawMessage, json.RawMessage](ctx, item, nil, err))
 }
 
 func (m *merged) set(ctx context.Context, place int, answer any) {
 	text, err := marshal(answer)
 	if err != nil {
-		text, _ = marshal(result(ctx, &api.Item[struct{}]{}, &struct{}{}, err))
+		text, _ = marshal(result(ctx, &hop.Item[struct{}]{}, &struct{}{}, err))
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,9 +99,9 @@ func (m *merged) response() (response, error) {
 }
 
 // single asks one cell one item, and gives its typed result. unsent is as a response's.
-func single[Req, Resp any](ctx context.Context, d *Divider, cell int, path string, item api.Item[Req]) (answer api.Result[Resp], unsent func()) {
-	refused := func(err error) api.Result[Resp] { return result[Req, Resp](ctx, &item, nil, err) }
-	body, err := marshal(api.Envelope[Req]{Items: []api.Item[Req]{item}})
+func single[Req, Resp any](ctx context.Context, d *Divider, cell int, path string, item hop.Item[Req]) (answer hop.Result[Resp], unsent func()) {
+	refused := func(err error) hop.Result[Resp] { return result[Req, Resp](ctx, &item, nil, err) }
+	body, err := marshal(hop.Envelope[Req]{Items: []hop.Item[Req]{item}})
 	if err != nil {
 		return refused(err), nil
 	}
@@ -109,7 +109,7 @@ func single[Req, Resp any](ctx context.Context, d *Divider, cell int, path strin
 	if err != nil {
 		return refused(err), nil
 	}
-	if typed, ok := made.value.(api.Results[Resp]); ok && len(typed.Results) == 1 {
+	if typed, ok := made.value.(hop.Results[Resp]); ok && len(typed.Results) == 1 {
 		return typed.Results[0], made.unsent
 	}
 	if made.unsent != nil {

@@ -6,26 +6,27 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // workerRoutes serve a platform's workers, whose jobs are in all cells; a tenant's worker asks its cell.
 func (d *Divider) workerRoutes() map[string]handler {
 	return map[string]handler{
-		api.HopClaim:     d.claimAnywhere,
-		api.HopOutcome:   forPlatform(d, api.HopOutcome, d.reportAnywhere),
-		api.HopHeartbeat: forPlatform(d, api.HopHeartbeat, d.beatEverywhere),
-		api.HopRegister:  forPlatform(d, api.HopRegister, d.registerEverywhere),
-		api.HopLeave:     forPlatform(d, api.HopLeave, d.leaveEverywhere),
-		api.HopParents:   forPlatform(d, api.HopParents, d.parentsAnywhere),
+		hop.ClaimJobs:      d.claimAnywhere,
+		hop.ReportOutcomes: forPlatform(d, hop.ReportOutcomes, d.reportAnywhere),
+		hop.Heartbeat:      forPlatform(d, hop.Heartbeat, d.beatEverywhere),
+		hop.RegisterWorker: forPlatform(d, hop.RegisterWorker, d.registerEverywhere),
+		hop.Leave:          forPlatform(d, hop.Leave, d.leaveEverywhere),
+		hop.ListParents:    forPlatform(d, hop.ListParents, d.parentsAnywhere),
 	}
 }
 
 // forPlatform serves a platform's items with serve, side by side. A call without any is divided.
-func forPlatform[Req, Resp any](d *Divider, path string, serve func(context.Context, api.Item[Req]) api.Result[Resp]) handler {
+func forPlatform[Req, Resp any](d *Divider, path string, serve func(context.Context, hop.Item[Req]) hop.Result[Resp]) handler {
 	byTenant := d.byTenant(path)
-	side := atOnceResults(func(ctx context.Context, item api.Item[Req]) api.Result[Resp] {
-		if item.Principal.Kind == api.PrincipalPlatform {
+	side := atOnceResults(func(ctx context.Context, item hop.Item[Req]) hop.Result[Resp] {
+		if item.Principal.Kind == hop.PrincipalPlatform {
 			return serve(ctx, item)
 		}
 		cell, err := d.cellOf(ctx, item.Principal)
@@ -45,8 +46,8 @@ func forPlatform[Req, Resp any](d *Divider, path string, serve func(context.Cont
 }
 
 // inAll asks all cells, and gives the answers by cell.
-func inAll[Req, Resp any](ctx context.Context, d *Divider, path string, of func(cell int) api.Item[Req]) []api.Result[Resp] {
-	answers := make([]api.Result[Resp], len(d.Cells))
+func inAll[Req, Resp any](ctx context.Context, d *Divider, path string, of func(cell int) hop.Item[Req]) []hop.Result[Resp] {
+	answers := make([]hop.Result[Resp], len(d.Cells))
 	eachCell(d, func(cell int) {
 		answers[cell], _ = single[Req, Resp](ctx, d, cell, path, of(cell))
 	})
@@ -54,7 +55,7 @@ func inAll[Req, Resp any](ctx context.Context, d *Divider, path string, of func(
 }
 
 // bestOf gives the first answer without a problem, or the first problem.
-func bestOf[Resp any](answers []api.Result[Resp]) api.Result[Resp] {
+func bestOf[Resp any](answers []hop.Result[Resp]) hop.Result[Resp] {
 	for i := range answers {
 		if answers[i].Problem == nil {
 			return answers[i]
@@ -63,13 +64,13 @@ func bestOf[Resp any](answers []api.Result[Resp]) api.Result[Resp] {
 	return answers[0]
 }
 
-func (d *Divider) registerEverywhere(ctx context.Context, item api.Item[api.WorkerRequest]) api.Result[api.Worker] {
+func (d *Divider) registerEverywhere(ctx context.Context, item hop.Item[api.WorkerRequest]) hop.Result[api.Worker] {
 	// A cell that does not answer now has the worker's row with its next claim there.
-	return bestOf(inAll[api.WorkerRequest, api.Worker](ctx, d, api.HopRegister, func(int) api.Item[api.WorkerRequest] { return item }))
+	return bestOf(inAll[api.WorkerRequest, api.Worker](ctx, d, hop.RegisterWorker, func(int) hop.Item[api.WorkerRequest] { return item }))
 }
 
-func (d *Divider) leaveEverywhere(ctx context.Context, item api.Item[api.HopLeaveRequest]) api.Result[struct{}] {
-	answers := inAll[api.HopLeaveRequest, struct{}](ctx, d, api.HopLeave, func(int) api.Item[api.HopLeaveRequest] { return item })
+func (d *Divider) leaveEverywhere(ctx context.Context, item hop.Item[hop.ID]) hop.Result[struct{}] {
+	answers := inAll[hop.ID, struct{}](ctx, d, hop.Leave, func(int) hop.Item[hop.ID] { return item })
 	for i := range answers {
 		if answers[i].Problem != nil { // its leases there are not given back: the call may be repeated
 			return answers[i]
@@ -79,8 +80,8 @@ func (d *Divider) leaveEverywhere(ctx context.Context, item api.Item[api.HopLeav
 }
 
 // parentsAnywhere finds the cell of a job that a platform's worker holds.
-func (d *Divider) parentsAnywhere(ctx context.Context, item api.Item[api.HopParentsRequest]) api.Result[api.Page[api.JobParent]] {
-	answers := inAll[api.HopParentsRequest, api.Page[api.JobParent]](ctx, d, api.HopParents, func(int) api.Item[api.HopParentsRequest] { return item })
+func (d *Divider) parentsAnywhere(ctx context.Context, item hop.Item[hop.PageFor]) hop.Result[api.Page[api.JobParent]] {
+	answers := inAll[hop.PageFor, api.Page[api.JobParent]](ctx, d, hop.ListParents, func(int) hop.Item[hop.PageFor] { return item })
 	for i := range answers {
 		if answers[i].Problem == nil {
 			return answers[i]
@@ -105,10 +106,10 @@ func (d *Divider) leaseCell(ctx context.Context, token string) (int, error) {
 }
 
 // reportAnywhere sends each outcome to the cell of its lease.
-func (d *Divider) reportAnywhere(ctx context.Context, item api.Item[api.OutcomesRequest]) api.Result[api.OutcomesResponse] {
+func (d *Divider) reportAnywhere(ctx context.Context, item hop.Item[api.OutcomesRequest]) hop.Result[api.OutcomesResponse] {
 	sent := item.Request.Outcomes
 	if len(sent) == 0 || len(sent) > api.MaxOutcomes {
-		answer, _ := single[api.OutcomesRequest, api.OutcomesResponse](ctx, d, 0, api.HopOutcome, item)
+		answer, _ := single[api.OutcomesRequest, api.OutcomesResponse](ctx, d, 0, hop.ReportOutcomes, item)
 		return answer
 	}
 	made := api.OutcomesResponse{Results: make([]api.OutcomeResult, len(sent))}
@@ -131,7 +132,7 @@ func (d *Divider) reportAnywhere(ctx context.Context, item api.Item[api.Outcomes
 		for i, place := range places {
 			part.Request.Outcomes[i] = sent[place]
 		}
-		answer, _ := single[api.OutcomesRequest, api.OutcomesResponse](ctx, d, cell, api.HopOutcome, part)
+		answer, _ := single[api.OutcomesRequest, api.OutcomesResponse](ctx, d, cell, hop.ReportOutcomes, part)
 		for i, place := range places {
 			if answer.Problem != nil || answer.Value == nil || len(answer.Value.Results) != len(places) {
 				made.Results[place] = refusedOutcome(place, answer.Problem)
@@ -141,7 +142,7 @@ func (d *Divider) reportAnywhere(ctx context.Context, item api.Item[api.Outcomes
 			made.Results[place].Index = place
 		}
 	})
-	return api.Result[api.OutcomesResponse]{Status: http.StatusOK, Value: &made}
+	return hop.Result[api.OutcomesResponse]{Status: http.StatusOK, Value: &made}
 }
 
 func refusedOutcome(index int, p *problem.Problem) api.OutcomeResult {
@@ -154,7 +155,7 @@ func refusedOutcome(index int, p *problem.Problem) api.OutcomeResult {
 // beatEverywhere extends leases, each in its cell, and is a sign of life in all cells. The leases of a
 // cell that does not answer are told as they were, without a time: they are not extended, and whether
 // they are lost is not known. The jobs in other cells must not suffer.
-func (d *Divider) beatEverywhere(ctx context.Context, item api.Item[api.HopHeartbeatRequest]) api.Result[api.HeartbeatResponse] {
+func (d *Divider) beatEverywhere(ctx context.Context, item hop.Item[hop.WorkerHeartbeat]) hop.Result[api.HeartbeatResponse] {
 	made := api.HeartbeatResponse{Leases: make([]api.LeaseStatus, len(item.Request.Leases))}
 	parts := make([][]int, len(d.Cells))
 	for i, lease := range item.Request.Leases {
@@ -163,7 +164,7 @@ func (d *Divider) beatEverywhere(ctx context.Context, item api.Item[api.HopHeart
 			parts[cell] = append(parts[cell], i)
 		}
 	}
-	answers := inAll[api.HopHeartbeatRequest, api.HeartbeatResponse](ctx, d, api.HopHeartbeat, func(cell int) api.Item[api.HopHeartbeatRequest] {
+	answers := inAll[hop.WorkerHeartbeat, api.HeartbeatResponse](ctx, d, hop.Heartbeat, func(cell int) hop.Item[hop.WorkerHeartbeat] {
 		part := item
 		part.Request.Leases = make([]api.Lease, len(parts[cell]))
 		for i, place := range parts[cell] {
@@ -188,5 +189,5 @@ func (d *Divider) beatEverywhere(ctx context.Context, item api.Item[api.HopHeart
 		return best
 	}
 	made.Status = best.Value.Status
-	return api.Result[api.HeartbeatResponse]{Status: http.StatusOK, Value: &made}
+	return hop.Result[api.HeartbeatResponse]{Status: http.StatusOK, Value: &made}
 }

@@ -10,14 +10,15 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/claims"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // claimJobs claims jobs. Items wait side by side, each up to its `wait_ms`. Jobs that were leased for a
 // response that is not sent are released.
 //
-//	@Param       envelope body api.Envelope[api.ClaimRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.ClaimResponse] "An answer for each item."
+//	@Param       envelope body hop.Envelope[api.ClaimRequest] true "The callers' requests."
+//	@Success     200 {object} hop.Results[api.ClaimResponse] "An answer for each item."
 //	@x-access    "worker"
 //	@x-problems  ["rate_limited"]
 //	@x-example-one {"worker_id": "worker-1", "queues": ["default"]}
@@ -27,7 +28,7 @@ func (s *Server) claimJobs(ctx context.Context, body []byte) (response, error) {
 		return response{}, err
 	}
 	leased := make([][]claim.Job, len(items))
-	results := make([]api.Result[api.ClaimResponse], len(items))
+	results := make([]hop.Result[api.ClaimResponse], len(items))
 	var group sync.WaitGroup
 	for i := range items {
 		group.Go(func() {
@@ -48,7 +49,7 @@ func (s *Server) claimJobs(ctx context.Context, body []byte) (response, error) {
 		})
 	}
 	group.Wait()
-	return response{value: api.Results[api.ClaimResponse]{Results: results}, unsent: func() {
+	return response{value: hop.Results[api.ClaimResponse]{Results: results}, unsent: func() {
 		for i := range leased {
 			s.Engine.Claims.GiveBack(ctx, leased[i])
 		}
@@ -81,7 +82,7 @@ func (s *Server) claimedJobs(ctx context.Context, leased []claim.Job) ([]api.Cla
 	return claimed, nil
 }
 
-func (s *Server) claim(ctx context.Context, item api.Item[api.ClaimRequest]) ([]claim.Job, error) {
+func (s *Server) claim(ctx context.Context, item hop.Item[api.ClaimRequest]) ([]claim.Job, error) {
 	owner, err := ofWorker(item.Principal)
 	if err != nil {
 		return nil, err

@@ -14,14 +14,15 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // listDeadLetters lists dead letters by a filter, newest job id first.
 //
 //	@x-example-exhausted {"filter": {"reason": "exhausted"}, "page_size": 50}
-func (s *Server) listDeadLetters(ctx context.Context, owner tenant.ID, item api.Item[api.HopDeadLettersRequest]) (api.Page[api.DeadLetter], error) {
-	of := listingOf(api.HopDeadLetters, item.Principal, item.Request.Filter, item.Request.PageSize, item.Request.PageToken)
+func (s *Server) listDeadLetters(ctx context.Context, owner tenant.ID, item hop.Item[hop.Filtered[api.DeadLetterFilter]]) (api.Page[api.DeadLetter], error) {
+	of := listingOf(hop.ListDeadLetters, item.Principal, item.Request.Filter, item.Request.PageSize, item.Request.PageToken)
 	return paged(s, of, func(cursor string, size int) (api.Page[api.DeadLetter], error) {
 		return s.Store.DeadLetters.DeadLetters(ctx, owner, item.Principal.User, item.Request.Filter, size, cursor)
 	})
@@ -30,18 +31,18 @@ func (s *Server) listDeadLetters(ctx context.Context, owner tenant.ID, item api.
 // groupDeadLetters reads the largest groups of dead letters that match, by fingerprint and queue. At most
 // the newest 100,000 are read.
 //
-//	@x-example-queue {"filter": {"queue": "default"}, "size": 50}
-func (s *Server) groupDeadLetters(ctx context.Context, owner tenant.ID, item api.Item[api.HopDeadLetterGroupsRequest]) (api.DeadLetterGroups, error) {
-	return s.Store.DeadLetters.DeadLetterGroups(ctx, owner, item.Principal.User, item.Request.Filter, pageSize(item.Request.Size))
+//	@x-example-queue {"filter": {"queue": "default"}, "page_size": 50}
+func (s *Server) groupDeadLetters(ctx context.Context, owner tenant.ID, item hop.Item[hop.Filtered[api.DeadLetterFilter]]) (api.DeadLetterGroups, error) {
+	return s.Store.DeadLetters.DeadLetterGroups(ctx, owner, item.Principal.User, item.Request.Filter, pageSize(item.Request.PageSize))
 }
 
 // redriveJob redrives one dead letter. The job is queued again under its id, and its attempts are counted
 // from 1 again.
 //
 //	@x-problems  ["not_found", "not_dead", "dedupe_conflict", "active_cap_reached", "too_many_lanes"]
-//	@x-example-job {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
-func (s *Server) redriveJob(ctx context.Context, owner tenant.ID, item api.Item[api.HopJobRequest]) (api.JobSummary, error) {
-	id, err := jobID(item.Request.JobID)
+//	@x-example-job {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
+func (s *Server) redriveJob(ctx context.Context, owner tenant.ID, item hop.Item[hop.ID]) (api.JobSummary, error) {
+	id, err := jobID(item.Request.ID)
 	if err != nil {
 		return api.JobSummary{}, err
 	}
@@ -55,15 +56,15 @@ func (s *Server) redriveJob(ctx context.Context, owner tenant.ID, item api.Item[
 // redriveDeadLetters redrives dead letters by ids, each with a status of its own, or by a filter in the
 // background, as a redrive. With `dry_run` they are only counted.
 //
-//	@Success     200 {object} api.Results[api.DeadLetterResponse] "An answer for each item."
-//	@Success     default {object} api.Results[api.Matched]
-//	@Success     202 {object} api.Results[api.Redrive] "With `filter`: the redrive has started."
+//	@Success     200 {object} hop.Results[api.DeadLetterResponse] "An answer for each item."
+//	@Success     default {object} hop.Results[api.Matched]
+//	@Success     202 {object} hop.Results[api.Redrive] "With `filter`: the redrive has started."
 //	@x-problems  ["rate_limited"]
 //	@x-example-ids {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"]}
 //	@x-example-filter {"filter": {"queue": "default", "reason": "permanent"}, "rate_per_second": 50}
 //	@x-example-canary {"filter": {"queue": "default"}, "canary": {"count": 20, "success": 0.9, "timeout_seconds": 600}}
 //	@x-example-dry-run {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "dry_run": true}
-func (s *Server) redriveDeadLetters(ctx context.Context, owner tenant.ID, item api.Item[api.DeadLetterRequest]) (json.RawMessage, error) {
+func (s *Server) redriveDeadLetters(ctx context.Context, owner tenant.ID, item hop.Item[api.DeadLetterRequest]) (json.RawMessage, error) {
 	ids, err := deadLetterIDs(&item.Request)
 	if err != nil {
 		return nil, err
@@ -92,13 +93,13 @@ func redriveResponse(ctx context.Context, all []deadletter.Redriven) api.DeadLet
 // discardDeadLetters deletes dead letters by ids, each with a status of its own, or by a filter in the
 // background, as a redrive. With `dry_run` they are only counted.
 //
-//	@Success     200 {object} api.Results[api.DeadLetterResponse] "An answer for each item."
-//	@Success     default {object} api.Results[api.Matched]
-//	@Success     202 {object} api.Results[api.Redrive] "With `filter`: the redrive has started."
+//	@Success     200 {object} hop.Results[api.DeadLetterResponse] "An answer for each item."
+//	@Success     default {object} hop.Results[api.Matched]
+//	@Success     202 {object} hop.Results[api.Redrive] "With `filter`: the redrive has started."
 //	@x-problems  ["rate_limited"]
 //	@x-example-ids {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"]}
 //	@x-example-filter {"filter": {"queue": "default", "reason": "permanent"}, "rate_per_second": 50}
-func (s *Server) discardDeadLetters(ctx context.Context, owner tenant.ID, item api.Item[api.DeadLetterRequest]) (json.RawMessage, error) {
+func (s *Server) discardDeadLetters(ctx context.Context, owner tenant.ID, item hop.Item[api.DeadLetterRequest]) (json.RawMessage, error) {
 	ids, err := deadLetterIDs(&item.Request)
 	if err != nil {
 		return nil, err

@@ -6,18 +6,18 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/store"
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // decodeItems decodes the envelope of a call.
-func decodeItems[Req any](body []byte) ([]api.Item[Req], error) {
-	var envelope api.Envelope[Req]
+func decodeItems[Req any](body []byte) ([]hop.Item[Req], error) {
+	var envelope hop.Envelope[Req]
 	// The gateway has refused doubtful JSON of its callers, such as members of the same name.
 	if err := json.Unmarshal(body, &envelope, jsontext.AllowDuplicateNames(true)); err != nil {
 		return nil, problem.New(problem.InvalidJSON, "The envelope cannot be read: "+err.Error())
 	}
-	if len(envelope.Items) == 0 || len(envelope.Items) > api.MaxHopItems {
+	if len(envelope.Items) == 0 || len(envelope.Items) > hop.MaxItems {
 		return nil, problem.Invalid(problem.FieldError{Field: "items", Message: "must have 1 to 1000 entries"})
 	}
 	return envelope.Items, nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/identity"
 )
@@ -28,7 +29,7 @@ func (f *fixture) refused(what string, got response, code problem.Code) {
 func TestOnlySignedRequestsAreAnswered(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	path, body := api.HopGet, envelope(item(f.tenant, api.HopGetRequest{JobID: "x"}))
+	path, body := hop.GetJob, envelope(item(f.tenant, hop.ID{ID: "x"}))
 	sign := func(secret, method, path string, body []byte, at time.Duration) string {
 		return identity.Sign([]byte(secret), method, path, body, time.Now().Add(at))
 	}
@@ -45,7 +46,7 @@ func TestOnlySignedRequestsAreAnswered(t *testing.T) {
 		"nonsense":               {"v1 nonsense", problem.Unauthenticated},
 		"another secret":         {sign(strings.Repeat("x", 40), "POST", path, body, 0), problem.Unauthenticated},
 		"another method":         {sign(secret, "PUT", path, body, 0), problem.Unauthenticated},
-		"another path":           {sign(secret, "POST", api.HopClaim, body, 0), problem.Unauthenticated},
+		"another path":           {sign(secret, "POST", hop.ClaimJobs, body, 0), problem.Unauthenticated},
 		"another body":           {sign(secret, "POST", path, append([]byte(" "), body...), 0), problem.Unauthenticated},
 		"another time":           {strings.Replace(good, "t=1", "t=2", 1), problem.Unauthenticated},
 		"late":                   {sign(secret, "POST", path, body, -31*time.Second), problem.AssertionExpired},
@@ -85,11 +86,11 @@ func TestRoutesAndMethods(t *testing.T) {
 		method, path string
 		code         problem.Code
 	}{
-		{"GET", api.HopClaim, problem.MethodNotAllowed},
-		{"DELETE", api.HopSubmit, problem.MethodNotAllowed},
+		{"GET", hop.ClaimJobs, problem.MethodNotAllowed},
+		{"DELETE", hop.SubmitJobs, problem.MethodNotAllowed},
 		{"POST", "/livez", problem.MethodNotAllowed},
 		{"POST", "/internal/v1/nothing", problem.NotFound},
-		{"POST", api.HopClaim + "/", problem.NotFound},
+		{"POST", hop.ClaimJobs + "/", problem.NotFound},
 		{"GET", "/", problem.NotFound},
 		{"GET", "/metrics", problem.NotFound},
 		{"GET", "/debug/pprof/", problem.NotFound},
@@ -106,9 +107,9 @@ func TestEnvelopes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	many := func(n int) []byte {
-		items := make([]api.Item[api.HopGetRequest], n)
+		items := make([]hop.Item[hop.ID], n)
 		for i := range items {
-			items[i] = item(f.tenant, api.HopGetRequest{JobID: "x"})
+			items[i] = item(f.tenant, hop.ID{ID: "x"})
 		}
 		return envelope(items...)
 	}
@@ -126,7 +127,7 @@ func TestEnvelopes(t *testing.T) {
 		"1000 items":      {many(1000), ""},
 		"an item is null": {[]byte(`{"items":[null]}`), ""},
 	} {
-		got := f.send(f.request(t.Context(), api.HopGet, c.body))
+		got := f.send(f.request(t.Context(), hop.GetJob, c.body))
 		if c.code != "" {
 			f.refused(name, got, c.code)
 		} else if got.status != http.StatusOK {
@@ -151,8 +152,8 @@ func (z *zeros) Read(p []byte) (int, error) {
 func TestABodyTooLarge(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	r := f.request(t.Context(), api.HopSubmit, nil)
-	r.Body, r.ContentLength = io.NopCloser(&zeros{api.MaxHopBody + 1}), api.MaxHopBody+1
+	r := f.request(t.Context(), hop.SubmitJobs, nil)
+	r.Body, r.ContentLength = io.NopCloser(&zeros{hop.MaxBody + 1}), hop.MaxBody+1
 	f.refused("with its length", f.send(r), problem.PayloadTooLarge)
 }
 
@@ -160,7 +161,7 @@ func TestABodyTooLarge(t *testing.T) {
 func TestABodyThatBreaksOff(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	r := f.request(t.Context(), api.HopSubmit, nil)
+	r := f.request(t.Context(), hop.SubmitJobs, nil)
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader([]byte("{"))), 100
 	answered, err := f.client.Do(r)
 	if err == nil {
@@ -199,7 +200,7 @@ func TestLiveAndReady(t *testing.T) {
 	if status, got := ask("/readyz"); status != http.StatusOK || got.Status != "degraded" || got.Checks["database"] != "down" {
 		t.Errorf("readyz without a database: %d %+v", status, got)
 	}
-	told := one[api.Readiness](f, api.HopReady, operator(), struct{}{})
+	told := one[api.Readiness](f, hop.GetReadiness, operator(), struct{}{})
 	if told.Status != "degraded" {
 		t.Errorf("the gateway is told %+v", told)
 	}
@@ -222,21 +223,21 @@ func TestTheDatabaseIsGone(t *testing.T) {
 		}
 	}
 	for range 3 {
-		for what, keyed := range map[string]*api.Idempotency{
+		for what, keyed := range map[string]*hop.Idempotency{
 			"submit": nil, "keyed submit": {Operation: "submit", Key: "k", Fingerprint: strings.Repeat("0", 64)},
 		} {
 			request := job()
 			request.Idempotency = keyed
-			got := ask[json.RawMessage](f, api.HopSubmit, item(f.tenant, request))[0]
+			got := ask[json.RawMessage](f, hop.SubmitJobs, item(f.tenant, request))[0]
 			unavailable(what, got.Status, got.Problem)
 		}
-		claim := ask[api.ClaimResponse](f, api.HopClaim, item(f.tenant, claimOf(0)))[0]
+		claim := ask[api.ClaimResponse](f, hop.ClaimJobs, item(f.tenant, claimOf(0)))[0]
 		unavailable("claim", claim.Status, claim.Problem)
-		beat := ask[api.HeartbeatResponse](f, api.HopHeartbeat, item(f.tenant, api.HopHeartbeatRequest{WorkerID: "w1"}))[0]
+		beat := ask[api.HeartbeatResponse](f, hop.Heartbeat, item(f.tenant, hop.WorkerHeartbeat{WorkerID: "w1"}))[0]
 		unavailable("heartbeat", beat.Status, beat.Problem)
 		ended := f.outcome(f.tenant, api.OutcomeRequest{JobID: claimed.ID, Kind: api.KindComplete, LeaseToken: claimed.LeaseToken})
 		unavailable("complete", ended.Status, ended.Problem)
-		key := ask[api.HopKey](f, api.HopKeyLookup, item(api.Principal{}, api.HopKeyLookupRequest{KeyID: "k"}))[0]
+		key := ask[hop.KeyRecord](f, hop.LookUpKey, item(hop.Principal{}, hop.ID{ID: "k"}))[0]
 		unavailable("key", key.Status, key.Problem)
 	}
 }

@@ -6,13 +6,13 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // encode writes the results of a call. What is JSON already stays as it is: payloads but for
 // white space, and the responses to submits, rendered or saved, byte for byte.
 func encode(results any) ([]byte, error) {
-	if answers, ok := results.(api.Results[api.HopSubmitResponse]); ok {
+	if answers, ok := results.(hop.Results[hop.SubmitResponse]); ok {
 		return joinAnswers(answers.Results)
 	}
 	return marshal(results)
@@ -26,8 +26,8 @@ var asEncodingJSON = json.JoinOptions(
 	json.FormatNilSliceAsNull(true), json.FormatNilMapAsNull(true), json.Deterministic(true),
 	jsontext.PreserveRawStrings(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// joinAnswers writes api.Results around responses that are JSON already.
-func joinAnswers(answers []api.Result[api.HopSubmitResponse]) ([]byte, error) {
+// joinAnswers writes hop.Results around responses that are JSON already.
+func joinAnswers(answers []hop.Result[hop.SubmitResponse]) ([]byte, error) {
 	size := len(`{"results":[]}`)
 	for i := range answers {
 		size += len(`,{"status":200,"replayed":true,"value":}`)

@@ -7,31 +7,32 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // Whatever writes an answer, it is what encoding/json would write.
 func TestEncodeIsAsEncodingJSON(t *testing.T) {
 	t.Parallel()
-	stored := api.HopSubmitResponse(`{"id":"0190","metadata":{"b":"<&>","a":"\u00e9"},"run_at":null}`)
+	stored := hop.SubmitResponse(`{"id":"0190","metadata":{"b":"<&>","a":"\u00e9"},"run_at":null}`)
 	payload := json.RawMessage(`{"n":1.50,"same":1,"same":2,"text":"<\u00e9> é \/","deep":[[],{}]}`)
 	at := api.At(time.Date(2026, 11, 20, 1, 2, 3, 4000, time.UTC))
 	for name, results := range map[string]any{
-		"submits": api.Results[api.HopSubmitResponse]{Results: []api.Result[api.HopSubmitResponse]{
+		"submits": hop.Results[hop.SubmitResponse]{Results: []hop.Result[hop.SubmitResponse]{
 			{Status: 202, Value: &stored},
 			{Status: 200, Replayed: true, Value: &stored},
 			{Status: 429, Problem: problem.New(problem.ActiveCapReached, "full <of> it")},
 			{Status: 204},
 		}},
-		"no submits": api.Results[api.HopSubmitResponse]{Results: []api.Result[api.HopSubmitResponse]{}},
-		"jobs": api.Results[api.Job]{Results: []api.Result[api.Job]{{Status: 200, Value: &api.Job{
+		"no submits": hop.Results[hop.SubmitResponse]{Results: []hop.Result[hop.SubmitResponse]{}},
+		"jobs": hop.Results[api.Job]{Results: []hop.Result[api.Job]{{Status: 200, Value: &api.Job{
 			JobSummary: api.JobSummary{ID: "0190", Tags: []string{}, Metadata: map[string]string{"b": "2", "a": "1 <"}, RunAt: &at, CreatedAt: at, Retry: api.Retry{Jitter: 0.2}},
 			Payload:    payload, LastError: &api.JobError{Type: "T", Message: "m\n\t\x01"},
 		}}}},
-		"claims": api.Results[api.ClaimResponse]{Results: []api.Result[api.ClaimResponse]{
+		"claims": hop.Results[api.ClaimResponse]{Results: []hop.Result[api.ClaimResponse]{
 			{Status: 200, Value: &api.ClaimResponse{}}, {Status: 200, Value: &api.ClaimResponse{Jobs: []api.ClaimedJob{{Payload: payload}, {}}}},
 		}},
-		"outcomes": api.Results[api.OutcomesResponse]{Results: []api.Result[api.OutcomesResponse]{{Status: 200, Value: &api.OutcomesResponse{
+		"outcomes": hop.Results[api.OutcomesResponse]{Results: []hop.Result[api.OutcomesResponse]{{Status: 200, Value: &api.OutcomesResponse{
 			Results: []api.OutcomeResult{{Status: 409, Problem: problem.New(problem.LeaseLost, "")}, {Status: 200, Outcome: &api.Outcome{}}},
 		}}}},
 	} {

@@ -23,7 +23,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenants"
 	"github.com/forgequeue/forgequeue/core/internal/workers"
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/jobtype"
 )
@@ -124,7 +124,7 @@ func loggerOf(ctx context.Context) *slog.Logger {
 
 // guard turns a panic into an item's error. It is for items with a goroutine of their own: the
 // middleware does not recover there, and the panic would end the process.
-func guard[Req, T any](ctx context.Context, item *api.Item[Req], into *api.Result[T]) {
+func guard[Req, T any](ctx context.Context, item *hop.Item[Req], into *hop.Result[T]) {
 	if failure := recover(); failure != nil { //nolint:revive // its callers defer it
 		*into = result[Req, T](ctx, item, nil, fmt.Errorf("an item panicked: %v\n%s", failure, stack()))
 	}
@@ -132,12 +132,12 @@ func guard[Req, T any](ctx context.Context, item *api.Item[Req], into *api.Resul
 
 // result is the result of one item. A log line of it names the gateway's request: the
 // gateway's log has the rest.
-func result[Req, T any](ctx context.Context, item *api.Item[Req], value *T, err error) api.Result[T] {
+func result[Req, T any](ctx context.Context, item *hop.Item[Req], value *T, err error) hop.Result[T] {
 	if err != nil {
 		p := asProblem(ctx, err, "request_id", item.RequestID, "correlation_id", item.CorrelationID)
-		return api.Result[T]{Status: p.Status, Problem: p}
+		return hop.Result[T]{Status: p.Status, Problem: p}
 	}
-	return api.Result[T]{Status: http.StatusOK, Value: value}
+	return hop.Result[T]{Status: http.StatusOK, Value: value}
 }
 
 func stack() string { return string(debug.Stack()) }

@@ -14,6 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/httpapi"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -116,7 +117,7 @@ func TestAnUnknownErrorIsNotLeaked(t *testing.T) {
 	f.exec(`ALTER TABLE workers RENAME TO hunter2`)
 	asked := item(f.tenant, api.WorkerRequest{WorkerID: "w1"})
 	asked.RequestID, asked.CorrelationID = "request-17", "order-17"
-	got := ask[api.Worker](f, api.HopRegister, asked)[0]
+	got := ask[api.Worker](f, hop.RegisterWorker, asked)[0]
 	if p := got.Problem; p == nil || p.Code != problem.Internal || strings.Contains(p.Detail, "workers") {
 		t.Errorf("%d %+v", got.Status, p)
 	}

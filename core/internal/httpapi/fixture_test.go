@@ -31,6 +31,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/server/identity"
 )
 
@@ -52,7 +53,7 @@ type fixture struct {
 	behind   *pgx.Conn
 	draining atomic.Bool
 	log      logged
-	tenant   api.Principal
+	tenant   hop.Principal
 	// logger is what the server logs with, into log.
 	logger *slog.Logger
 }
@@ -104,41 +105,41 @@ func seals(t *testing.T) *seal.Keys {
 	return keys
 }
 
-func (f *fixture) newTenant() api.Principal {
+func (f *fixture) newTenant() hop.Principal {
 	f.Helper()
 	id := uuid.Must(uuid.NewV7())
 	if _, err := f.store.Tenants.Create(f.Context(), id, api.TenantRequest{Name: "test"}); err != nil {
 		f.Fatal(err)
 	}
-	return api.Principal{Kind: api.PrincipalTenant, Tenant: id.String()}
+	return hop.Principal{Kind: hop.PrincipalTenant, Tenant: id.String()}
 }
 
 func verifier() identity.Verifier {
 	return identity.Verifier{
-		Secrets: [][]byte{[]byte(secret), []byte(previous)}, Window: api.HopAssertionWindow * time.Second,
-		Seen: identity.NewSeen(time.Now().Add(-api.HopAssertionWindow * time.Second)),
+		Secrets: [][]byte{[]byte(secret), []byte(previous)}, Window: hop.AssertionWindow * time.Second,
+		Seen: identity.NewSeen(time.Now().Add(-hop.AssertionWindow * time.Second)),
 	}
 }
 
 // userOf binds a tenant's principal to a user.
-func userOf(p api.Principal, user string) api.Principal {
+func userOf(p hop.Principal, user string) hop.Principal {
 	p.User = user
 	return p
 }
 
-func operator() api.Principal { return api.Principal{Kind: api.PrincipalOperator} }
+func operator() hop.Principal { return hop.Principal{Kind: hop.PrincipalOperator} }
 
-func platform() api.Principal { return api.Principal{Kind: api.PrincipalPlatform} }
+func platform() hop.Principal { return hop.Principal{Kind: hop.PrincipalPlatform} }
 
-func item[Req any](p api.Principal, request Req) api.Item[Req] {
-	return api.Item[Req]{Principal: p, Request: request}
+func item[Req any](p hop.Principal, request Req) hop.Item[Req] {
+	return hop.Item[Req]{Principal: p, Request: request}
 }
 
-func envelope[Req any](items ...api.Item[Req]) []byte {
+func envelope[Req any](items ...hop.Item[Req]) []byte {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
 	encoder.SetEscapeHTML(false) // as the gateway does
-	if err := encoder.Encode(api.Envelope[Req]{Items: items}); err != nil {
+	if err := encoder.Encode(hop.Envelope[Req]{Items: items}); err != nil {
 		panic(err)
 	}
 	return body.Bytes()
@@ -185,13 +186,13 @@ func decode[T any](f *fixture, body []byte) (value T) {
 }
 
 // ask sends items and gives their results.
-func ask[Resp, Req any](f *fixture, path string, items ...api.Item[Req]) []api.Result[Resp] {
+func ask[Resp, Req any](f *fixture, path string, items ...hop.Item[Req]) []hop.Result[Resp] {
 	f.Helper()
 	got := f.send(f.request(f.Context(), path, envelope(items...)))
 	if got.status != http.StatusOK || got.header.Get("Content-Type") != "application/json" {
 		f.Fatalf("%s: %d %s", path, got.status, got.body)
 	}
-	results := decode[api.Results[Resp]](f, got.body).Results
+	results := decode[hop.Results[Resp]](f, got.body).Results
 	if len(results) != len(items) {
 		f.Fatalf("%s: %d results for %d items", path, len(results), len(items))
 	}
@@ -199,7 +200,7 @@ func ask[Resp, Req any](f *fixture, path string, items ...api.Item[Req]) []api.R
 }
 
 // one sends one item that must succeed.
-func one[Resp, Req any](f *fixture, path string, p api.Principal, request Req) Resp {
+func one[Resp, Req any](f *fixture, path string, p hop.Principal, request Req) Resp {
 	f.Helper()
 	result := ask[Resp](f, path, item(p, request))[0]
 	if result.Problem != nil || result.Value == nil {
@@ -208,18 +209,18 @@ func one[Resp, Req any](f *fixture, path string, p api.Principal, request Req) R
 	return *result.Value
 }
 
-func job(change ...func(*api.SubmitRequest)) api.HopSubmitRequest {
+func job(change ...func(*api.SubmitRequest)) hop.SubmitJobsRequest {
 	request := api.SubmitRequest{Type: "test", Payload: json.RawMessage(`{"a":"<&>"}`)}
 	for _, c := range change {
 		c(&request)
 	}
-	return api.HopSubmitRequest{IDs: []string{uuid.Must(uuid.NewV7()).String()}, Jobs: []api.SubmitRequest{request}}
+	return hop.SubmitJobsRequest{IDs: []string{uuid.Must(uuid.NewV7()).String()}, Jobs: []api.SubmitRequest{request}}
 }
 
 // submit stores one job of the fixture's tenant and gives its id.
 func (f *fixture) submit() string {
 	f.Helper()
-	return decode[api.SubmitResponse](f, one[json.RawMessage](f, api.HopSubmit, f.tenant, job())).ID
+	return decode[api.SubmitResponse](f, one[json.RawMessage](f, hop.SubmitJobs, f.tenant, job())).ID
 }
 
 func claimOf(wait time.Duration) api.ClaimRequest {
@@ -229,7 +230,7 @@ func claimOf(wait time.Duration) api.ClaimRequest {
 // claim leases one job.
 func (f *fixture) claim() api.ClaimedJob {
 	f.Helper()
-	jobs := one[api.ClaimResponse](f, api.HopClaim, f.tenant, claimOf(0)).Jobs
+	jobs := one[api.ClaimResponse](f, hop.ClaimJobs, f.tenant, claimOf(0)).Jobs
 	if len(jobs) != 1 {
 		f.Fatalf("claimed %d, want 1", len(jobs))
 	}
@@ -238,7 +239,7 @@ func (f *fixture) claim() api.ClaimedJob {
 
 func (f *fixture) get(id string) api.Job {
 	f.Helper()
-	return one[api.Job](f, api.HopGet, f.tenant, api.HopGetRequest{JobID: id})
+	return one[api.Job](f, hop.GetJob, f.tenant, hop.ID{ID: id})
 }
 
 // untouched waits until a job stands as if nobody had claimed it.
@@ -251,9 +252,9 @@ func (f *fixture) untouched(id string) {
 }
 
 // outcome reports one outcome.
-func (f *fixture) outcome(p api.Principal, o api.OutcomeRequest) api.OutcomeResult {
+func (f *fixture) outcome(p hop.Principal, o api.OutcomeRequest) api.OutcomeResult {
 	f.Helper()
-	return one[api.OutcomesResponse](f, api.HopOutcome, p, api.OutcomesRequest{Outcomes: []api.OutcomeRequest{o}}).Results[0]
+	return one[api.OutcomesResponse](f, hop.ReportOutcomes, p, api.OutcomesRequest{Outcomes: []api.OutcomeRequest{o}}).Results[0]
 }
 
 func (f *fixture) exec(sql string, args ...any) {

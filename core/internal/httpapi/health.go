@@ -9,6 +9,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -34,7 +35,7 @@ func (s *Server) readyz(ctx context.Context, _ []byte) (response, error) {
 }
 
 // readiness says what /readyz says, as a signed call.
-func (s *Server) readiness(ctx context.Context, _ api.Item[struct{}]) (api.Readiness, error) {
+func (s *Server) readiness(ctx context.Context, _ hop.Item[struct{}]) (api.Readiness, error) {
 	return s.checkReadiness(ctx), nil
 }
 

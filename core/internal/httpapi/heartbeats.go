@@ -7,6 +7,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // heartbeat extends a worker's leases. The worker first, then its leases, each answered in the order sent.
@@ -14,7 +15,7 @@ import (
 //
 //	@x-problems  ["worker_unknown"]
 //	@x-example-lease {"worker_id": "worker-1", "leases": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "lease_token": "LEASE_TOKEN"}]}
-func (s *Server) heartbeat(ctx context.Context, owner tenant.ID, item api.Item[api.HopHeartbeatRequest]) (api.HeartbeatResponse, error) {
+func (s *Server) heartbeat(ctx context.Context, owner tenant.ID, item hop.Item[hop.WorkerHeartbeat]) (api.HeartbeatResponse, error) {
 	request := &item.Request
 	// The worker first: a dead one must register before its leases count again.
 	worker, err := s.Store.Workers.Beat(ctx, owner, request.WorkerID)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/installation"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/clock"
 )
@@ -14,7 +15,7 @@ import (
 // show it, statements of cores that have run for more than a second, and the redrives by filter that go on.
 // A few statements, whatever the backlog. `checks` has each cell's state where there are several; the
 // gateway adds its own.
-func (s *Server) installation(ctx context.Context, _ api.Item[struct{}]) (api.Installation, error) {
+func (s *Server) installation(ctx context.Context, _ hop.Item[struct{}]) (api.Installation, error) {
 	found := api.Installation{At: api.At(clock.Now()), Checks: map[string]string{}, Cells: []api.CellState{}}
 	var err error
 	var sinceYesterday bool
@@ -41,7 +42,7 @@ func (s *Server) installation(ctx context.Context, _ api.Item[struct{}]) (api.In
 // depends on it.
 //
 //	@x-example-gateway {"id": "JBSWY3DPEHPK3PXPJBSWY3DPEH", "address": "gateway-1:8080", "version": "1.0.0", "age_ms": 20000}
-func (s *Server) reportProcess(ctx context.Context, item api.Item[api.HopProcessRequest]) (struct{}, error) {
+func (s *Server) reportProcess(ctx context.Context, item hop.Item[hop.ProcessReport]) (struct{}, error) {
 	asked := &item.Request
 	if fields := asked.Validate(); len(fields) > 0 {
 		return struct{}{}, problem.Invalid(fields...)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -11,25 +12,25 @@ import (
 func TestGatewaysReportThemselves(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	report := api.HopProcessRequest{ID: "g1", Address: "host:8080", Version: "v1", AgeMS: 5_000}
-	one[struct{}](f, api.HopProcess, operator(), report)
-	found := one[api.Installation](f, api.HopInstallation, operator(), struct{}{})
+	report := hop.ProcessReport{ID: "g1", Address: "host:8080", Version: "v1", AgeMS: 5_000}
+	one[struct{}](f, hop.ReportProcess, operator(), report)
+	found := one[api.Installation](f, hop.GetInstallation, operator(), struct{}{})
 	if len(found.Processes) != 1 || found.Processes[0].Kind != api.ProcessGateway || found.Processes[0].State != api.ProcessRunning {
 		t.Fatalf("%+v", found.Processes)
 	}
 	report.Stops = true
-	one[struct{}](f, api.HopProcess, operator(), report)
-	if found = one[api.Installation](f, api.HopInstallation, operator(), struct{}{}); len(found.Processes) != 0 {
+	one[struct{}](f, hop.ReportProcess, operator(), report)
+	if found = one[api.Installation](f, hop.GetInstallation, operator(), struct{}{}); len(found.Processes) != 0 {
 		t.Errorf("stopped: %+v", found.Processes)
 	}
-	for _, wrong := range []api.HopProcessRequest{
+	for _, wrong := range []hop.ProcessReport{
 		{Address: "a", Version: "v"},
 		{ID: "g", Address: "a\x00", Version: "v"},
 		{ID: "g", Address: "a"},
 		{ID: "g", Address: "a", Version: "v", AgeMS: -1},
 		{ID: "g", Address: "a", Version: "v", AgeMS: 1 << 62},
 	} {
-		if p := refusal(f, api.HopProcess, operator(), wrong); p.Code != problem.InvalidRequest {
+		if p := refusal(f, hop.ReportProcess, operator(), wrong); p.Code != problem.InvalidRequest {
 			t.Errorf("%+v: %+v", wrong, p)
 		}
 	}

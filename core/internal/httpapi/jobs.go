@@ -13,15 +13,16 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/watch"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // getJob reads a job, payload and result included.
 //
 //	@x-problems  ["not_found"]
-//	@x-example-job {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
-func (s *Server) getJob(ctx context.Context, owner tenant.ID, item api.Item[api.HopGetRequest]) (api.Job, error) {
-	id, err := jobID(item.Request.JobID)
+//	@x-example-job {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
+func (s *Server) getJob(ctx context.Context, owner tenant.ID, item hop.Item[hop.ID]) (api.Job, error) {
+	id, err := jobID(item.Request.ID)
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -32,7 +33,7 @@ func (s *Server) getJob(ctx context.Context, owner tenant.ID, item api.Item[api.
 // only.
 //
 //	@x-example-queued {"filter": {"states": ["queued"]}, "page_size": 50}
-func (s *Server) listJobs(ctx context.Context, owner tenant.ID, item api.Item[api.HopListRequest]) (api.Page[api.JobSummary], error) {
+func (s *Server) listJobs(ctx context.Context, owner tenant.ID, item hop.Item[hop.Filtered[api.JobFilter]]) (api.Page[api.JobSummary], error) {
 	filter := item.Request.Filter
 	if bound := item.Principal.User; bound != "" {
 		if filter.User != "" && filter.User != bound {
@@ -40,7 +41,7 @@ func (s *Server) listJobs(ctx context.Context, owner tenant.ID, item api.Item[ap
 		}
 		filter.User = bound
 	}
-	of := listingOf(api.HopList, item.Principal, filter, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListJobs, item.Principal, filter, item.Request.PageSize, item.Request.PageToken)
 	return paged(s, of, func(cursor string, size int) (api.Page[api.JobSummary], error) {
 		return s.Store.JobReads.List(ctx, owner, filter, size, cursor)
 	})
@@ -49,13 +50,13 @@ func (s *Server) listJobs(ctx context.Context, owner tenant.ID, item api.Item[ap
 // listAttempts lists the executions of a job, by epoch.
 //
 //	@x-problems  ["not_found"]
-//	@x-example-job {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "page_size": 50}
-func (s *Server) listAttempts(ctx context.Context, owner tenant.ID, item api.Item[api.HopAttemptsRequest]) (api.Page[api.Attempt], error) {
-	id, err := jobID(item.Request.JobID)
+//	@x-example-job {"for": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "page_size": 50}
+func (s *Server) listAttempts(ctx context.Context, owner tenant.ID, item hop.Item[hop.PageFor]) (api.Page[api.Attempt], error) {
+	id, err := jobID(item.Request.For)
 	if err != nil {
 		return api.Page[api.Attempt]{}, err
 	}
-	of := listingOf(api.HopAttempts, item.Principal, id, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListAttempts, item.Principal, id, item.Request.PageSize, item.Request.PageToken)
 	key := func(a api.Attempt) string { return strconv.FormatInt(a.Epoch, 10) }
 	return listed(s, of, byNumber, key, func(after int64, limit int) ([]api.Attempt, error) {
 		return s.Store.JobReads.Attempts(ctx, owner, item.Principal.User, id, after, limit)
@@ -66,26 +67,26 @@ func (s *Server) listAttempts(ctx context.Context, owner tenant.ID, item api.Ite
 // its worker will be told.
 //
 //	@x-problems  ["not_found", "job_terminal"]
-//	@x-example-job {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
-func (s *Server) cancelJob(ctx context.Context, owner tenant.ID, item api.Item[api.HopJobRequest]) (api.HopCancelResponse, error) {
-	id, err := jobID(item.Request.JobID)
+//	@x-example-job {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
+func (s *Server) cancelJob(ctx context.Context, owner tenant.ID, item hop.Item[hop.ID]) (hop.CancelResponse, error) {
+	id, err := jobID(item.Request.ID)
 	if err != nil {
-		return api.HopCancelResponse{}, err
+		return hop.CancelResponse{}, err
 	}
 	summary, did, err := s.Store.Jobs.Cancel(ctx, owner, item.Principal.User, id)
 	if err != nil {
-		return api.HopCancelResponse{}, err
+		return hop.CancelResponse{}, err
 	}
 	s.Engine.Publisher.Publish(ctx, publish.Cancelled(owner, &summary, id, did))
-	return api.HopCancelResponse{Job: summary, Requested: did == jobs.CancelRequested}, nil
+	return hop.CancelResponse{Job: summary, Requested: did == jobs.CancelRequested}, nil
 }
 
 // deleteJob deletes an ended job, with its attempts. Jobs that a dead letter holds are cancelled.
 //
 //	@x-problems  ["not_found", "job_live"]
-//	@x-example-job {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
-func (s *Server) deleteJob(ctx context.Context, owner tenant.ID, item api.Item[api.HopJobRequest]) (struct{}, error) {
-	id, err := jobID(item.Request.JobID)
+//	@x-example-job {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
+func (s *Server) deleteJob(ctx context.Context, owner tenant.ID, item hop.Item[hop.ID]) (struct{}, error) {
+	id, err := jobID(item.Request.ID)
 	if err != nil {
 		return struct{}{}, err
 	}
@@ -105,9 +106,9 @@ func (s *Server) deleteJob(ctx context.Context, owner tenant.ID, item api.Item[a
 // Items wait side by side.
 //
 //	@x-problems  ["not_found"]
-//	@x-example-ended {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "wait_ms": 100, "ended": true}
-func (s *Server) waitForJob(ctx context.Context, owner tenant.ID, item api.Item[api.HopWaitRequest]) (api.Job, error) {
-	id, err := jobID(item.Request.JobID)
+//	@x-example-ended {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "wait_ms": 100, "ended": true}
+func (s *Server) waitForJob(ctx context.Context, owner tenant.ID, item hop.Item[hop.WaitForJobRequest]) (api.Job, error) {
+	id, err := jobID(item.Request.ID)
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -120,9 +121,9 @@ func (s *Server) waitForJob(ctx context.Context, owner tenant.ID, item api.Item[
 // explainJob says why a job waits, or no longer does. With `details` also the job and its first attempts.
 //
 //	@x-problems  ["not_found"]
-//	@x-example-job {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
-func (s *Server) explainJob(ctx context.Context, owner tenant.ID, item api.Item[api.HopExplainRequest]) (api.Explanation, error) {
-	id, err := jobID(item.Request.JobID)
+//	@x-example-job {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
+func (s *Server) explainJob(ctx context.Context, owner tenant.ID, item hop.Item[hop.ExplainJobRequest]) (api.Explanation, error) {
+	id, err := jobID(item.Request.ID)
 	if err != nil {
 		return api.Explanation{}, err
 	}

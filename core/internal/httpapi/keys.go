@@ -9,6 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -29,9 +30,9 @@ func keysOf(owner *tenant.ID, named string) (tenant.ID, error) {
 // secret: core never sees a key.
 //
 //	@x-problems  ["not_found"]
-//	@x-example-key {"key_id": "8y2k4m6n8p0q"}
-func (s *Server) lookUpKey(ctx context.Context, item api.Item[api.HopKeyLookupRequest]) (api.HopKey, error) {
-	return s.Store.Keys.Lookup(ctx, item.Request.KeyID)
+//	@x-example-key {"id": "8y2k4m6n8p0q"}
+func (s *Server) lookUpKey(ctx context.Context, item hop.Item[hop.ID]) (hop.KeyRecord, error) {
+	return s.Store.Keys.Lookup(ctx, item.Request.ID)
 }
 
 // createKey stores a key that the gateway drew: its id and its secret's HMAC. A tenant's key with the scope
@@ -39,10 +40,10 @@ func (s *Server) lookUpKey(ctx context.Context, item api.Item[api.HopKeyLookupRe
 //
 //	@x-problems  ["not_found"]
 //	@x-example-tenant {"key_id": "exampleexamp", "kind": "tenant", "secret_hmac": "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", "tenant": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002", "scopes": ["submit", "read"]}
-func (s *Server) createKey(ctx context.Context, owner *tenant.ID, item api.Item[api.HopKeyCreateRequest]) (api.Key, error) {
+func (s *Server) createKey(ctx context.Context, owner *tenant.ID, item hop.Item[hop.CreateKeyRequest]) (api.Key, error) {
 	request := item.Request
 	if owner == nil {
-		if _, err := keysOf(owner, request.Tenant); err != nil && request.Kind != api.PrincipalPlatform {
+		if _, err := keysOf(owner, request.Tenant); err != nil && request.Kind != hop.PrincipalPlatform {
 			return api.Key{}, err
 		}
 		return s.Store.Keys.Create(ctx, request)
@@ -59,13 +60,13 @@ func (s *Server) createKey(ctx context.Context, owner *tenant.ID, item api.Item[
 // its own tenant.
 //
 //	@x-problems  ["not_found"]
-//	@x-example-first {"tenant": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002", "page_size": 50}
-func (s *Server) listKeys(ctx context.Context, owner *tenant.ID, item api.Item[api.HopPageRequest]) (api.Page[api.Key], error) {
-	whose, err := keysOf(owner, item.Request.Tenant)
+//	@x-example-first {"for": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002", "page_size": 50}
+func (s *Server) listKeys(ctx context.Context, owner *tenant.ID, item hop.Item[hop.PageFor]) (api.Page[api.Key], error) {
+	whose, err := keysOf(owner, item.Request.For)
 	if err != nil {
 		return api.Page[api.Key]{}, err
 	}
-	of := listingOf(api.HopKeyList, item.Principal, whose, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListKeys, item.Principal, whose, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, byText, func(k api.Key) string { return k.KeyID }, func(after string, limit int) ([]api.Key, error) {
 		return s.Store.Keys.List(ctx, whose, after, limit)
 	})
@@ -75,9 +76,9 @@ func (s *Server) listKeys(ctx context.Context, owner *tenant.ID, item api.Item[a
 // scope `admin` revokes keys of its own tenant, but not itself.
 //
 //	@x-problems  ["not_found"]
-//	@x-example-key {"key_id": "8y2k4m6n8p0q"}
-func (s *Server) revokeKey(ctx context.Context, owner *tenant.ID, item api.Item[api.HopKeyLookupRequest]) (struct{}, error) {
-	id := item.Request.KeyID
+//	@x-example-key {"id": "8y2k4m6n8p0q"}
+func (s *Server) revokeKey(ctx context.Context, owner *tenant.ID, item hop.Item[hop.ID]) (struct{}, error) {
+	id := item.Request.ID
 	var err error
 	if owner == nil {
 		err = s.Store.Keys.Revoke(ctx, id)
@@ -94,7 +95,7 @@ func (s *Server) revokeKey(ctx context.Context, owner *tenant.ID, item api.Item[
 // notified.
 //
 //	@x-problems  ["not_found"]
-func (s *Server) endSessions(ctx context.Context, owner tenant.ID, item api.Item[api.HopSessionsEndRequest]) (struct{}, error) {
+func (s *Server) endSessions(ctx context.Context, owner tenant.ID, item hop.Item[struct{}]) (struct{}, error) {
 	id := item.Principal.KeyID
 	if err := s.Store.Keys.EndSessions(ctx, owner, id); err != nil {
 		return struct{}{}, err

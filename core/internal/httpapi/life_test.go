@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -18,7 +19,7 @@ func TestALife(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id := f.submit()
-	worker := one[api.Worker](f, api.HopRegister, f.tenant, api.WorkerRequest{WorkerID: "w1", Queues: []string{"default"}})
+	worker := one[api.Worker](f, hop.RegisterWorker, f.tenant, api.WorkerRequest{WorkerID: "w1", Queues: []string{"default"}})
 	if worker.Status != api.WorkerActive {
 		t.Errorf("worker = %+v", worker)
 	}
@@ -26,7 +27,7 @@ func TestALife(t *testing.T) {
 	if claimed.ID != id || claimed.Attempt != 1 || string(claimed.Payload) != `{"a":"<&>"}` || claimed.Tenant != f.tenant.Tenant {
 		t.Errorf("claimed = %+v, payload %s", claimed, claimed.Payload)
 	}
-	beat := one[api.HeartbeatResponse](f, api.HopHeartbeat, f.tenant, api.HopHeartbeatRequest{
+	beat := one[api.HeartbeatResponse](f, hop.Heartbeat, f.tenant, hop.WorkerHeartbeat{
 		WorkerID: "w1", Leases: []api.Lease{
 			{JobID: uuid.NewString(), LeaseToken: "garbage"},
 			{JobID: claimed.ID, LeaseToken: claimed.LeaseToken},
@@ -61,11 +62,11 @@ func TestThePlatformClaimsAndFinishes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id := f.submit()
-	claimed := one[api.ClaimResponse](f, api.HopClaim, platform(), claimOf(0)).Jobs
+	claimed := one[api.ClaimResponse](f, hop.ClaimJobs, platform(), claimOf(0)).Jobs
 	if len(claimed) != 1 || claimed[0].ID != id || claimed[0].Tenant != f.tenant.Tenant {
 		t.Fatalf("claimed = %+v", claimed)
 	}
-	beat := one[api.HeartbeatResponse](f, api.HopHeartbeat, platform(), api.HopHeartbeatRequest{
+	beat := one[api.HeartbeatResponse](f, hop.Heartbeat, platform(), hop.WorkerHeartbeat{
 		WorkerID: "w1", Leases: []api.Lease{{JobID: id, LeaseToken: claimed[0].LeaseToken}},
 	})
 	if beat.Leases[0].Status != api.LeaseOK {
@@ -86,24 +87,24 @@ func TestAWorkerLeaves(t *testing.T) {
 	f := newFixture(t)
 	id := f.submit()
 	claimed := f.claim()
-	leave := api.HopLeaveRequest{WorkerID: "w1"}
-	for name, p := range map[string]api.Principal{"another tenant": f.newTenant(), "the platform": platform()} {
-		if got := ask[any](f, api.HopLeave, item(p, leave))[0]; got.Status != http.StatusOK {
+	leave := hop.ID{ID: "w1"}
+	for name, p := range map[string]hop.Principal{"another tenant": f.newTenant(), "the platform": platform()} {
+		if got := ask[any](f, hop.Leave, item(p, leave))[0]; got.Status != http.StatusOK {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	for name, p := range map[string]api.Principal{"a user": userOf(f.tenant, "bob"), "the operator": operator()} {
-		if got := ask[any](f, api.HopLeave, item(p, leave))[0]; got.Problem == nil || got.Problem.Code != problem.Forbidden {
+	for name, p := range map[string]hop.Principal{"a user": userOf(f.tenant, "bob"), "the operator": operator()} {
+		if got := ask[any](f, hop.Leave, item(p, leave))[0]; got.Problem == nil || got.Problem.Code != problem.Forbidden {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 	workers := func() int {
-		return len(one[api.Page[api.Worker]](f, api.HopWorkers, f.tenant, api.HopPageRequest{}).Items)
+		return len(one[api.Page[api.Worker]](f, hop.ListWorkers, f.tenant, hop.PageRequest{}).Items)
 	}
 	if job := f.get(id); job.State != api.StateRunning || workers() != 1 {
 		t.Fatalf("others made it leave: the job is %s, %d workers", job.State, workers())
 	}
-	for _, got := range ask[any](f, api.HopLeave, item(f.tenant, leave), item(f.tenant, leave)) { // a repeat, too
+	for _, got := range ask[any](f, hop.Leave, item(f.tenant, leave), item(f.tenant, leave)) { // a repeat, too
 		if got.Status != http.StatusOK || got.Problem != nil {
 			t.Errorf("the worker itself: %+v", got)
 		}
@@ -126,13 +127,13 @@ func TestForeignJobsAreNotThere(t *testing.T) {
 	id := f.submit()
 	claimed := f.claim()
 	stranger := f.newTenant()
-	for name, p := range map[string]api.Principal{"another tenant": stranger, "another user": userOf(f.tenant, "bob")} {
-		if got := ask[api.Job](f, api.HopGet, item(p, api.HopGetRequest{JobID: id}))[0]; got.Status != http.StatusNotFound {
+	for name, p := range map[string]hop.Principal{"another tenant": stranger, "another user": userOf(f.tenant, "bob")} {
+		if got := ask[api.Job](f, hop.GetJob, item(p, hop.ID{ID: id}))[0]; got.Status != http.StatusNotFound {
 			t.Errorf("get as %s: %+v", name, got)
 		}
 	}
 	for _, missing := range []string{"nonsense", uuid.NewString(), "", strings.ReplaceAll(id, "-", "")} {
-		if got := ask[api.Job](f, api.HopGet, item(f.tenant, api.HopGetRequest{JobID: missing}))[0]; got.Status != http.StatusNotFound {
+		if got := ask[api.Job](f, hop.GetJob, item(f.tenant, hop.ID{ID: missing}))[0]; got.Status != http.StatusNotFound {
 			t.Errorf("get %q: %+v", missing, got)
 		}
 	}
@@ -146,7 +147,7 @@ func TestForeignJobsAreNotThere(t *testing.T) {
 			t.Errorf("%s by a stranger: %+v", kind, o)
 		}
 	}
-	if beat := ask[api.HeartbeatResponse](f, api.HopHeartbeat, item(stranger, api.HopHeartbeatRequest{WorkerID: "w1"}))[0]; beat.Problem == nil ||
+	if beat := ask[api.HeartbeatResponse](f, hop.Heartbeat, item(stranger, hop.WorkerHeartbeat{WorkerID: "w1"}))[0]; beat.Problem == nil ||
 		beat.Problem.Code != problem.WorkerUnknown {
 		t.Errorf("heartbeat of a stranger's worker: %+v", beat)
 	}
@@ -165,7 +166,7 @@ func TestOutcomesAreAnsweredOneByOne(t *testing.T) {
 	bogus.Kind, bogus.JobID = "bogus", uuid.NewString()
 	garbage.LeaseToken = "garbage"
 	foreign.JobID = uuid.NewString()
-	results := one[api.OutcomesResponse](f, api.HopOutcome, f.tenant, api.OutcomesRequest{
+	results := one[api.OutcomesResponse](f, hop.ReportOutcomes, f.tenant, api.OutcomesRequest{
 		Outcomes: []api.OutcomeRequest{bogus, garbage, good, foreign, good},
 	}).Results
 	var got []int
@@ -179,7 +180,7 @@ func TestOutcomesAreAnsweredOneByOne(t *testing.T) {
 		t.Errorf("statuses %v, want %v", got, want)
 	}
 	for _, n := range []int{0, api.MaxOutcomes + 1} {
-		r := ask[api.OutcomesResponse](f, api.HopOutcome, item(f.tenant, api.OutcomesRequest{Outcomes: make([]api.OutcomeRequest, n)}))[0]
+		r := ask[api.OutcomesResponse](f, hop.ReportOutcomes, item(f.tenant, api.OutcomesRequest{Outcomes: make([]api.OutcomeRequest, n)}))[0]
 		if r.Problem == nil || r.Problem.Code != problem.InvalidRequest {
 			t.Errorf("%d outcomes: %+v", n, r)
 		}
@@ -190,13 +191,13 @@ func TestAReplayIsSaidToBeOne(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	first := job()
-	first.Idempotency = &api.Idempotency{Operation: "submit", Key: "k", Fingerprint: strings.Repeat("ab", 32)}
+	first.Idempotency = &hop.Idempotency{Operation: "submit", Key: "k", Fingerprint: strings.Repeat("ab", 32)}
 	second := job()
 	second.Idempotency = first.Idempotency
 	other := job()
-	other.Idempotency = &api.Idempotency{Operation: "submit", Key: "k", Fingerprint: strings.Repeat("cd", 32)}
-	a := ask[json.RawMessage](f, api.HopSubmit, item(f.tenant, first))[0]
-	b := ask[json.RawMessage](f, api.HopSubmit, item(f.tenant, second), item(f.tenant, other))
+	other.Idempotency = &hop.Idempotency{Operation: "submit", Key: "k", Fingerprint: strings.Repeat("cd", 32)}
+	a := ask[json.RawMessage](f, hop.SubmitJobs, item(f.tenant, first))[0]
+	b := ask[json.RawMessage](f, hop.SubmitJobs, item(f.tenant, second), item(f.tenant, other))
 	if a.Replayed || a.Status != http.StatusAccepted || !b[0].Replayed || b[0].Status != a.Status || string(*a.Value) != string(*b[0].Value) {
 		t.Errorf("first %+v, second %+v", a, b[0])
 	}
@@ -211,7 +212,7 @@ func TestTimesArePassedOn(t *testing.T) {
 	request := job(func(r *api.SubmitRequest) { r.DelayMS = new(int64(60_000)) })
 	sent := item(f.tenant, request)
 	sent.CorrelationID, sent.Traceparent = "c-1", "00-trace"
-	result := ask[json.RawMessage](f, api.HopSubmit, sent)[0]
+	result := ask[json.RawMessage](f, hop.SubmitJobs, sent)[0]
 	got := decode[api.SubmitResponse](f, *result.Value)
 	if got.State != api.StateScheduled || got.RunAt.Sub(got.CreatedAt.Time) != time.Minute || *got.CorrelationID != "c-1" || *got.Traceparent != "00-trace" {
 		t.Errorf("job = %+v", got)

@@ -4,22 +4,22 @@ import (
 	"context"
 
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // listCaps lists the caps of a tenant with what is used of them, and those of `user` where it is named.
-func (s *Server) listCaps(ctx context.Context, owner tenant.ID, item api.Item[api.HopCapsRequest]) (api.HopCapsResponse, error) {
+func (s *Server) listCaps(ctx context.Context, owner tenant.ID, item hop.Item[hop.CapsRequest]) (hop.CapsResponse, error) {
 	user := item.Request.User
 	if bound := item.Principal.User; bound != "" {
 		user = bound
 	}
 	used, err := s.Engine.Cached.CapUse(ctx, owner, user)
-	return api.HopCapsResponse{Caps: used}, err
+	return hop.CapsResponse{Caps: used}, err
 }
 
 // limitsChanged puts changed limits in force at once: here by reading them, in other cores
 // and in gateways by a hint. Those that miss the hint find the change when they next poll.
-func (s *Server) limitsChanged(ctx context.Context, changed api.LimitsChanged) {
+func (s *Server) limitsChanged(ctx context.Context, changed hop.LimitsChanged) {
 	if err := s.Engine.Publisher.Refresh(ctx); err != nil {
 		s.Logger.WarnContext(ctx, "changed limits are not in force yet", "error", err)
 	}

@@ -10,15 +10,16 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // reportOutcomes ends attempts. Up to 1000 for each item, each with a status of its own: 409 `lease_lost`,
 // 409 `outcome_conflict`, 404 `not_found` or 422 `schema_mismatch` among them. All items share commits.
 //
-//	@Success     200 {object} api.Results[api.OutcomesResponse] "An answer for each item."
+//	@Success     200 {object} hop.Results[api.OutcomesResponse] "An answer for each item."
 //	@x-example-complete {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "complete", "lease_token": "LEASE_TOKEN", "result": {"ok": true}}]}
-func (s *Server) reportOutcomes(ctx context.Context, owner tenant.ID, item api.Item[api.OutcomesRequest]) (api.OutcomesResponse, error) {
+func (s *Server) reportOutcomes(ctx context.Context, owner tenant.ID, item hop.Item[api.OutcomesRequest]) (api.OutcomesResponse, error) {
 	sent := item.Request.Outcomes
 	if len(sent) == 0 || len(sent) > api.MaxOutcomes {
 		return api.OutcomesResponse{}, problem.Invalid(problem.FieldError{Field: "outcomes", Message: "must have 1 to 1000 entries"})

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // A page size that is out of bounds, as a gateway with a fault might send it, is neither refused by the
@@ -18,14 +19,14 @@ func TestPageSizesHaveBounds(t *testing.T) {
 	f := newFixture(t)
 	f.newTenant()
 	for _, id := range []string{"aaaaaaaaaaaa", "bbbbbbbbbbbb"} {
-		one[api.Key](f, api.HopKeyCreate, operator(), api.HopKeyCreateRequest{
-			KeyID: id, Kind: api.PrincipalTenant, Tenant: f.tenant.Tenant, SecretHMAC: make([]byte, 32), Scopes: []string{api.ScopeRead},
+		one[api.Key](f, hop.CreateKey, operator(), hop.CreateKeyRequest{
+			KeyID: id, Kind: hop.PrincipalTenant, Tenant: f.tenant.Tenant, SecretHMAC: make([]byte, 32), Scopes: []string{api.ScopeRead},
 		})
 	}
-	page := func(path string, p api.Principal, size int) api.Result[api.Page[json.RawMessage]] {
-		return ask[api.Page[json.RawMessage]](f, path, item(p, api.HopPageRequest{Tenant: f.tenant.Tenant, PageSize: size}))[0]
+	page := func(path string, p hop.Principal, size int) hop.Result[api.Page[json.RawMessage]] {
+		return ask[api.Page[json.RawMessage]](f, path, item(p, hop.PageFor{For: f.tenant.Tenant, PageRequest: hop.PageRequest{PageSize: size}}))[0]
 	}
-	for _, path := range []string{api.HopKeyList, api.HopPlanList, api.HopTenantList} {
+	for _, path := range []string{hop.ListKeys, hop.ListPlans, hop.ListTenants} {
 		want := len(page(path, operator(), api.MaxPageSize).Value.Items)
 		if want < 2 {
 			t.Fatalf("%s: %d items", path, want)
@@ -43,15 +44,15 @@ func TestPageSizesHaveBounds(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		api.HopQueues, api.HopRedriveList, api.HopScheduleList, api.HopTypeList, api.HopWebhookList, api.HopWorkers,
-		api.HopList, api.HopDeadLetters, api.HopWorkflowList, api.HopAudit, api.HopUsage, api.HopAttempts, api.HopScheduleRuns, api.HopTypeVersions, api.HopParents,
+		hop.ListQueues, hop.ListRedrives, hop.ListSchedules, hop.ListTypes, hop.ListWebhooks, hop.ListWorkers,
+		hop.ListJobs, hop.ListDeadLetters, hop.ListWorkflows, hop.ListAudit, hop.GetUsage, hop.ListAttempts, hop.ListScheduleRuns, hop.ListTypeVersions, hop.ListParents,
 	} {
 		for _, size := range []int{0, -1, -2, math.MinInt, math.MaxInt} {
 			request := map[string]any{"page_size": size}
 			switch path {
-			case api.HopAttempts, api.HopParents:
+			case hop.ListAttempts, hop.ListParents:
 				request["job_id"] = uuid.Nil.String()
-			case api.HopUsage:
+			case hop.GetUsage:
 				request["by"] = api.ByType
 			}
 			if got := ask[any](f, path, item(f.tenant, request))[0]; got.Status >= http.StatusInternalServerError {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // listing is a page that is asked for. Its fields in JSON are what the page token belongs to: with
@@ -29,7 +30,7 @@ type listing struct {
 }
 
 // listingOf takes the page size within its bounds.
-func listingOf(list string, p api.Principal, filter any, size int, token string) listing {
+func listingOf(list string, p hop.Principal, filter any, size int, token string) listing {
 	return listing{List: list, Kind: p.Kind, Tenant: p.Tenant, User: p.User, Filter: filter, size: pageSize(size), token: token}
 }
 

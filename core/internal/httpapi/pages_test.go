@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // A page token that was changed in any place is refused, and so is one of another list,
@@ -16,31 +17,31 @@ func TestPageTokensAreBound(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for range 3 {
-		one[any](f, api.HopSubmit, f.tenant, job(func(r *api.SubmitRequest) { r.User = new("bob") }))
+		one[any](f, hop.SubmitJobs, f.tenant, job(func(r *api.SubmitRequest) { r.User = new("bob") }))
 	}
 	bob := userOf(f.tenant, "bob")
-	page := one[api.Page[api.JobSummary]](f, api.HopList, bob, api.HopListRequest{PageSize: 1})
+	page := one[api.Page[api.JobSummary]](f, hop.ListJobs, bob, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageSize: 1}})
 	token := *page.NextPageToken
-	ask1 := func(p api.Principal, path string, request api.HopListRequest) int {
+	ask1 := func(p hop.Principal, path string, request hop.Filtered[api.JobFilter]) int {
 		return ask[any](f, path, item(p, request))[0].Status
 	}
-	if got := ask1(bob, api.HopList, api.HopListRequest{PageSize: 1, PageToken: token}); got != http.StatusOK {
+	if got := ask1(bob, hop.ListJobs, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageSize: 1, PageToken: token}}); got != http.StatusOK {
 		t.Fatalf("the token itself: %d", got)
 	}
 	for i := range token {
 		flipped := []byte(token)
 		flipped[i] = "AB"[strings.IndexByte("A", flipped[i])+1]
-		if got := ask1(bob, api.HopList, api.HopListRequest{PageSize: 1, PageToken: string(flipped)}); got != http.StatusBadRequest {
+		if got := ask1(bob, hop.ListJobs, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageSize: 1, PageToken: string(flipped)}}); got != http.StatusBadRequest {
 			t.Errorf("changed in place %d: %d", i, got)
 		}
 	}
 	for name, got := range map[string]int{
-		"another filter": ask1(bob, api.HopList, api.HopListRequest{PageToken: token, Filter: api.JobFilter{Type: "test"}}),
-		"another user":   ask1(userOf(f.tenant, "eve"), api.HopList, api.HopListRequest{PageToken: token}),
-		"no user":        ask1(f.tenant, api.HopList, api.HopListRequest{PageToken: token}),
-		"another tenant": ask1(userOf(f.newTenant(), "bob"), api.HopList, api.HopListRequest{PageToken: token}),
-		"another list":   ask1(bob, api.HopDeadLetters, api.HopListRequest{PageToken: token}),
-		"a bare place":   ask1(bob, api.HopList, api.HopListRequest{PageToken: page.Items[0].ID}),
+		"another filter": ask1(bob, hop.ListJobs, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: token}, Filter: api.JobFilter{Type: "test"}}),
+		"another user":   ask1(userOf(f.tenant, "eve"), hop.ListJobs, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: token}}),
+		"no user":        ask1(f.tenant, hop.ListJobs, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: token}}),
+		"another tenant": ask1(userOf(f.newTenant(), "bob"), hop.ListJobs, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: token}}),
+		"another list":   ask1(bob, hop.ListDeadLetters, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: token}}),
+		"a bare place":   ask1(bob, hop.ListJobs, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: page.Items[0].ID}}),
 	} {
 		if got != http.StatusBadRequest {
 			t.Errorf("%s: %d", name, got)
@@ -54,9 +55,9 @@ func TestPagesOfParents(t *testing.T) {
 	f := newFixture(t)
 	after := []api.Dependency{{JobID: f.submit()}, {JobID: f.submit()}, {JobID: f.submit()}}
 	child := job(func(r *api.SubmitRequest) { r.After = after })
-	one[any](f, api.HopSubmit, f.tenant, child)
+	one[any](f, hop.SubmitJobs, f.tenant, child)
 	other := job(func(r *api.SubmitRequest) { r.After = after[:2] })
-	one[any](f, api.HopSubmit, f.tenant, other)
+	one[any](f, hop.SubmitJobs, f.tenant, other)
 	for range after {
 		lease := f.claim()
 		f.outcome(f.tenant, api.OutcomeRequest{JobID: lease.ID, Kind: api.KindComplete, LeaseToken: lease.LeaseToken, Result: []byte(`"` + lease.ID + `"`)})
@@ -66,10 +67,10 @@ func TestPagesOfParents(t *testing.T) {
 	}
 	reader := f.tenant
 	reader.Scopes = []string{api.ScopeRead}
-	read := func(p api.Principal, request api.HopParentsRequest) api.Result[api.Page[api.JobParent]] {
-		return ask[api.Page[api.JobParent]](f, api.HopParents, item(p, request))[0]
+	read := func(p hop.Principal, request hop.PageFor) hop.Result[api.Page[api.JobParent]] {
+		return ask[api.Page[api.JobParent]](f, hop.ListParents, item(p, request))[0]
 	}
-	request := api.HopParentsRequest{JobID: child.IDs[0], PageSize: 2}
+	request := hop.PageFor{For: child.IDs[0], PageRequest: hop.PageRequest{PageSize: 2}}
 	first := read(reader, request)
 	if first.Status != http.StatusOK || len(first.Value.Items) != 2 || first.Value.NextPageToken == nil || first.Value.Items[1].JobID != after[1].JobID {
 		t.Fatalf("%+v %v", first.Value, first.Problem)
@@ -79,10 +80,10 @@ func TestPagesOfParents(t *testing.T) {
 	if second.Status != http.StatusOK || len(second.Value.Items) != 1 || second.Value.NextPageToken != nil || string(second.Value.Items[0].Result) != `"`+after[2].JobID+`"` {
 		t.Fatalf("%+v %v", second.Value, second.Problem)
 	}
-	for name, wrong := range map[string]api.HopParentsRequest{
-		"another job":  {JobID: other.IDs[0], PageToken: request.PageToken},
-		"a bare place": {JobID: child.IDs[0], PageToken: after[1].JobID},
-		"nonsense":     {JobID: child.IDs[0], PageToken: "nonsense"},
+	for name, wrong := range map[string]hop.PageFor{
+		"another job":  {For: other.IDs[0], PageRequest: hop.PageRequest{PageToken: request.PageToken}},
+		"a bare place": {For: child.IDs[0], PageRequest: hop.PageRequest{PageToken: after[1].JobID}},
+		"nonsense":     {For: child.IDs[0], PageRequest: hop.PageRequest{PageToken: "nonsense"}},
 	} {
 		if got := read(reader, wrong); got.Status != http.StatusBadRequest {
 			t.Errorf("%s: %d", name, got.Status)
@@ -92,7 +93,7 @@ func TestPagesOfParents(t *testing.T) {
 		t.Errorf("a worker without the lease: %d", got.Status)
 	}
 	held := f.claim()
-	request.JobID = held.ID
+	request.For = held.ID
 	request.PageToken = ""
 	request.PageSize = 1
 	holder := read(f.tenant, request)
@@ -116,10 +117,10 @@ func TestAUserBoundKeySeesNoTenant(t *testing.T) {
 	f.submit()
 	bob := userOf(f.tenant, "bob")
 	for path, got := range map[string]int{
-		api.HopQueues:   ask[any](f, api.HopQueues, item(bob, api.HopPageRequest{}))[0].Status,
-		api.HopQueueGet: ask[any](f, api.HopQueueGet, item(bob, api.HopQueueRequest{Name: api.DefaultQueue}))[0].Status,
-		api.HopWorkers:  ask[any](f, api.HopWorkers, item(bob, api.HopPageRequest{}))[0].Status,
-		api.HopAudit:    ask[any](f, api.HopAudit, item(bob, api.HopAuditRequest{}))[0].Status,
+		hop.ListQueues:  ask[any](f, hop.ListQueues, item(bob, hop.PageRequest{}))[0].Status,
+		hop.GetQueue:    ask[any](f, hop.GetQueue, item(bob, hop.Name{Name: api.DefaultQueue}))[0].Status,
+		hop.ListWorkers: ask[any](f, hop.ListWorkers, item(bob, hop.PageRequest{}))[0].Status,
+		hop.ListAudit:   ask[any](f, hop.ListAudit, item(bob, hop.Filtered[api.AuditFilter]{}))[0].Status,
 	} {
 		if got != http.StatusForbidden {
 			t.Errorf("%s: %d", path, got)

@@ -9,11 +9,12 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // ownedHandler serves one item of a call, for the tenant that its principal acts for.
-type ownedHandler[Req, Resp any] func(context.Context, tenant.ID, api.Item[Req]) (Resp, error)
+type ownedHandler[Req, Resp any] func(context.Context, tenant.ID, hop.Item[Req]) (Resp, error)
 
 // forTenant serves principals of a tenant; one that is bound to a user acts for that user.
 func forTenant[Req, Resp any](serve ownedHandler[Req, Resp]) itemHandler[Req, Resp] {
@@ -41,7 +42,7 @@ func forReaderOrWorker[Req, Resp any](serve ownedHandler[Req, Resp]) itemHandler
 }
 
 // overseenHandler serves one item of a call, for a tenant, or for the operator: then the tenant is nil.
-type overseenHandler[Req, Resp any] func(context.Context, *tenant.ID, api.Item[Req]) (Resp, error)
+type overseenHandler[Req, Resp any] func(context.Context, *tenant.ID, hop.Item[Req]) (Resp, error)
 
 // forManagerOrOperator serves principals of a tenant that are not bound to a user, and the operator.
 func forManagerOrOperator[Req, Resp any](serve overseenHandler[Req, Resp]) itemHandler[Req, Resp] {
@@ -57,9 +58,9 @@ func forAdminOrOperator[Req, Resp any](serve overseenHandler[Req, Resp]) itemHan
 func forAnybody[Req, Resp any](serve itemHandler[Req, Resp]) itemHandler[Req, Resp] { return serve }
 
 func owned[Owner, Req, Resp any](
-	ownerOf func(api.Principal) (Owner, error), serve func(context.Context, Owner, api.Item[Req]) (Resp, error),
+	ownerOf func(hop.Principal) (Owner, error), serve func(context.Context, Owner, hop.Item[Req]) (Resp, error),
 ) itemHandler[Req, Resp] {
-	return func(ctx context.Context, item api.Item[Req]) (Resp, error) {
+	return func(ctx context.Context, item hop.Item[Req]) (Resp, error) {
 		owner, err := ownerOf(item.Principal)
 		if err != nil {
 			var none Resp
@@ -71,8 +72,8 @@ func owned[Owner, Req, Resp any](
 
 // forOperator serves the operator.
 func forOperator[Req, Resp any](serve itemHandler[Req, Resp]) itemHandler[Req, Resp] {
-	return func(ctx context.Context, item api.Item[Req]) (Resp, error) {
-		if item.Principal.Kind != api.PrincipalOperator {
+	return func(ctx context.Context, item hop.Item[Req]) (Resp, error) {
+		if item.Principal.Kind != hop.PrincipalOperator {
 			var none Resp
 			return none, problem.New(problem.Forbidden, "This needs the operator key.")
 		}
@@ -81,9 +82,9 @@ func forOperator[Req, Resp any](serve itemHandler[Req, Resp]) itemHandler[Req, R
 }
 
 // ofTenant gives the tenant that a principal acts for.
-func ofTenant(p api.Principal) (tenant.ID, error) {
+func ofTenant(p hop.Principal) (tenant.ID, error) {
 	id, err := uuid.Parse(p.Tenant)
-	if p.Kind != api.PrincipalTenant || err != nil || id == tenant.Platform {
+	if p.Kind != hop.PrincipalTenant || err != nil || id == tenant.Platform {
 		return tenant.ID{}, problem.New(problem.Forbidden, "This needs a tenant's key.")
 	}
 	return id, nil
@@ -91,7 +92,7 @@ func ofTenant(p api.Principal) (tenant.ID, error) {
 
 // ofManager gives the tenant whose queues, workers and audit log a principal may see and
 // change: they are the tenant's, and a key that is bound to a user sees that user only.
-func ofManager(p api.Principal) (tenant.ID, error) {
+func ofManager(p hop.Principal) (tenant.ID, error) {
 	if p.User != "" {
 		return tenant.ID{}, problem.New(problem.Forbidden, "A key that is bound to a user has access to that user's jobs only; queues, workers and the audit log belong to the tenant.")
 	}
@@ -99,16 +100,16 @@ func ofManager(p api.Principal) (tenant.ID, error) {
 }
 
 // ofManagerOrPlatform gives the owner of the workers that a principal may see.
-func ofManagerOrPlatform(p api.Principal) (tenant.ID, error) {
-	if p.Kind == api.PrincipalPlatform {
+func ofManagerOrPlatform(p hop.Principal) (tenant.ID, error) {
+	if p.Kind == hop.PrincipalPlatform {
 		return tenant.Platform, nil
 	}
 	return ofManager(p)
 }
 
 // ofManagerOrOperator gives nil for the operator.
-func ofManagerOrOperator(p api.Principal) (*tenant.ID, error) {
-	if p.Kind == api.PrincipalOperator {
+func ofManagerOrOperator(p hop.Principal) (*tenant.ID, error) {
+	if p.Kind == hop.PrincipalOperator {
 		return nil, nil //nolint:nilnil // the operator has no tenant
 	}
 	owner, err := ofManager(p)
@@ -116,7 +117,7 @@ func ofManagerOrOperator(p api.Principal) (*tenant.ID, error) {
 }
 
 // ofAdminOrOperator gives nil for the operator, and the tenant of a key with the scope admin.
-func ofAdminOrOperator(p api.Principal) (*tenant.ID, error) {
+func ofAdminOrOperator(p hop.Principal) (*tenant.ID, error) {
 	owner, err := ofManagerOrOperator(p)
 	if err == nil && owner != nil && !slices.Contains(p.Scopes, api.ScopeAdmin) {
 		err = problem.New(problem.Forbidden, "The key lacks the scope admin.")
@@ -125,11 +126,11 @@ func ofAdminOrOperator(p api.Principal) (*tenant.ID, error) {
 }
 
 // isReader says that a principal may read the jobs of its tenant.
-func isReader(p api.Principal) bool {
-	return p.Kind == api.PrincipalTenant && slices.Contains(p.Scopes, api.ScopeRead)
+func isReader(p hop.Principal) bool {
+	return p.Kind == hop.PrincipalTenant && slices.Contains(p.Scopes, api.ScopeRead)
 }
 
-func ofReaderOrWorker(p api.Principal) (tenant.ID, error) {
+func ofReaderOrWorker(p hop.Principal) (tenant.ID, error) {
 	if isReader(p) {
 		return ofTenant(p)
 	}
@@ -138,8 +139,8 @@ func ofReaderOrWorker(p api.Principal) (tenant.ID, error) {
 
 // ofWorker gives the owner of a worker: a tenant, or the platform. A key that is bound to
 // a user cannot claim: a claim takes the next job in line, of any user.
-func ofWorker(p api.Principal) (tenant.ID, error) {
-	if p.Kind == api.PrincipalPlatform {
+func ofWorker(p hop.Principal) (tenant.ID, error) {
+	if p.Kind == hop.PrincipalPlatform {
 		return tenant.Platform, nil
 	}
 	if p.User != "" {
@@ -149,6 +150,6 @@ func ofWorker(p api.Principal) (tenant.ID, error) {
 }
 
 // actor is a principal as the audit log names it.
-func actor(p api.Principal) audit.Actor {
+func actor(p hop.Principal) audit.Actor {
 	return audit.Actor{Kind: p.Kind, KeyID: p.KeyID, User: p.User}
 }

@@ -12,11 +12,12 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // statuses are the codes of results, "" for a success.
-func statuses[T any](results []api.Result[T]) (codes []string) {
+func statuses[T any](results []hop.Result[T]) (codes []string) {
 	for _, r := range results {
 		switch {
 		case r.Problem != nil && r.Problem.Status == r.Status:
@@ -38,10 +39,10 @@ func TestPrincipalsOfClaims(t *testing.T) {
 		f.submit()
 	}
 	claim := claimOf(0)
-	got := statuses(ask[api.ClaimResponse](f, api.HopClaim,
+	got := statuses(ask[api.ClaimResponse](f, hop.ClaimJobs,
 		item(userOf(f.tenant, "bob"), claim), item(f.tenant, claim), item(operator(), claim), item(platform(), claim),
-		item(api.Principal{}, claim), item(api.Principal{Kind: api.PrincipalTenant, Tenant: "nonsense"}, claim),
-		item(api.Principal{Kind: api.PrincipalTenant, Tenant: tenant.Platform.String()}, claim),
+		item(hop.Principal{}, claim), item(hop.Principal{Kind: hop.PrincipalTenant, Tenant: "nonsense"}, claim),
+		item(hop.Principal{Kind: hop.PrincipalTenant, Tenant: tenant.Platform.String()}, claim),
 		item(f.tenant, api.ClaimRequest{WorkerID: "w1"})))
 	want := "forbidden,,forbidden,,forbidden,forbidden,forbidden,invalid_request"
 	if strings.Join(got, ",") != want {
@@ -57,10 +58,10 @@ func TestPrincipalsOfSubmits(t *testing.T) {
 	noID := job()
 	noID.IDs[0] = "x"
 	badKey := job()
-	badKey.Idempotency = &api.Idempotency{Operation: "submit", Key: "k", Fingerprint: "00"}
-	got := statuses(ask[json.RawMessage](f, api.HopSubmit,
+	badKey.Idempotency = &hop.Idempotency{Operation: "submit", Key: "k", Fingerprint: "00"}
+	got := statuses(ask[json.RawMessage](f, hop.SubmitJobs,
 		item(f.tenant, job()), item(platform(), job()), item(operator(), job()), item(userOf(f.tenant, "bob"), job()),
-		item(f.tenant, twice), item(f.tenant, noID), item(f.tenant, badKey), item(f.tenant, api.HopSubmitRequest{}), item(f.tenant, job())))
+		item(f.tenant, twice), item(f.tenant, noID), item(f.tenant, badKey), item(f.tenant, hop.SubmitJobsRequest{}), item(f.tenant, job())))
 	want := ",forbidden,forbidden,,invalid_request,invalid_request,invalid_request,invalid_request,"
 	if strings.Join(got, ",") != want {
 		t.Errorf("submits: %q, want %q", got, want)
@@ -71,18 +72,18 @@ func TestOnlyTheOperatorManages(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id := uuid.Must(uuid.NewV7()).String()
-	create := api.HopTenantCreateRequest{ID: id, TenantRequest: api.TenantRequest{Name: "new"}}
-	got := statuses(ask[api.Tenant](f, api.HopTenantCreate,
-		item(f.tenant, create), item(platform(), create), item(api.Principal{}, create), item(operator(), create), item(operator(), create),
-		item(operator(), api.HopTenantCreateRequest{ID: tenant.Platform.String()}),
-		item(operator(), api.HopTenantCreateRequest{ID: uuid.NewString(), TenantRequest: api.TenantRequest{Name: "x", Plan: new("nonsense")}})))
+	create := hop.WithID[api.TenantRequest]{ID: id, Value: api.TenantRequest{Name: "new"}}
+	got := statuses(ask[api.Tenant](f, hop.CreateTenant,
+		item(f.tenant, create), item(platform(), create), item(hop.Principal{}, create), item(operator(), create), item(operator(), create),
+		item(operator(), hop.WithID[api.TenantRequest]{ID: tenant.Platform.String()}),
+		item(operator(), hop.WithID[api.TenantRequest]{ID: uuid.NewString(), Value: api.TenantRequest{Name: "x", Plan: new("nonsense")}})))
 	if want := "forbidden,forbidden,forbidden,,,invalid_request,invalid_request"; strings.Join(got, ",") != want {
 		t.Errorf("creations: %q, want %q", got, want)
 	}
 	for _, path := range []string{
-		api.HopTenantList, api.HopTenantPatch, api.HopKeyCreate, api.HopKeyList, api.HopKeyRevoke, api.HopPlanGet, api.HopPlanList, api.HopPlanPut, api.HopInstallation, api.HopProcess,
+		hop.ListTenants, hop.PatchTenant, hop.CreateKey, hop.ListKeys, hop.RevokeKey, hop.GetPlan, hop.ListPlans, hop.PutPlan, hop.GetInstallation, hop.ReportProcess,
 	} {
-		for _, p := range []api.Principal{f.tenant, platform(), {}} {
+		for _, p := range []hop.Principal{f.tenant, platform(), {}} {
 			result := ask[json.RawMessage](f, path, item(p, map[string]any{"id": id}))[0]
 			if result.Status != http.StatusForbidden {
 				t.Errorf("%s as %q: %d", path, p.Kind, result.Status)
@@ -97,54 +98,54 @@ func TestAdministration(t *testing.T) {
 	for range 3 {
 		f.newTenant()
 	}
-	page := one[api.Page[api.Tenant]](f, api.HopTenantList, operator(), api.HopPageRequest{PageSize: 3})
+	page := one[api.Page[api.Tenant]](f, hop.ListTenants, operator(), hop.PageRequest{PageSize: 3})
 	if len(page.Items) != 3 || page.NextPageToken == nil {
 		t.Fatalf("first page: %+v", page)
 	}
-	rest := one[api.Page[api.Tenant]](f, api.HopTenantList, operator(), api.HopPageRequest{PageSize: 3, PageToken: *page.NextPageToken})
+	rest := one[api.Page[api.Tenant]](f, hop.ListTenants, operator(), hop.PageRequest{PageSize: 3, PageToken: *page.NextPageToken})
 	if len(rest.Items) != 1 || rest.NextPageToken != nil {
 		t.Errorf("second page: %+v", rest)
 	}
-	bad := ask[api.Page[api.Tenant]](f, api.HopTenantList, item(operator(), api.HopPageRequest{PageSize: 3, PageToken: "x"}))[0]
+	bad := ask[api.Page[api.Tenant]](f, hop.ListTenants, item(operator(), hop.PageRequest{PageSize: 3, PageToken: "x"}))[0]
 	if bad.Problem == nil || bad.Problem.Code != problem.InvalidRequest {
 		t.Errorf("a token of nobody's: %+v", bad)
 	}
 
-	create := api.HopKeyCreateRequest{
-		KeyID: "k1", Kind: api.PrincipalTenant, SecretHMAC: make([]byte, 32), Tenant: f.tenant.Tenant, Scopes: []string{api.ScopeRead},
+	create := hop.CreateKeyRequest{
+		KeyID: "k1", Kind: hop.PrincipalTenant, SecretHMAC: make([]byte, 32), Tenant: f.tenant.Tenant, Scopes: []string{api.ScopeRead},
 	}
-	one[api.Key](f, api.HopKeyCreate, operator(), create)
+	one[api.Key](f, hop.CreateKey, operator(), create)
 	create.KeyID, create.Tenant = "k2", uuid.NewString()
-	if got := ask[api.Key](f, api.HopKeyCreate, item(operator(), create))[0]; got.Status != http.StatusNotFound {
+	if got := ask[api.Key](f, hop.CreateKey, item(operator(), create))[0]; got.Status != http.StatusNotFound {
 		t.Errorf("a key for nobody: %+v", got)
 	}
-	lookup := api.HopKeyLookupRequest{KeyID: "k1"}
-	if key := one[api.HopKey](f, api.HopKeyLookup, api.Principal{}, lookup); key.Tenant != f.tenant.Tenant || key.Plan == nil {
+	lookup := hop.ID{ID: "k1"}
+	if key := one[hop.KeyRecord](f, hop.LookUpKey, hop.Principal{}, lookup); key.Tenant != f.tenant.Tenant || key.Plan == nil {
 		t.Errorf("key = %+v", key)
 	}
-	keys := one[api.Page[api.Key]](f, api.HopKeyList, operator(), api.HopPageRequest{Tenant: f.tenant.Tenant, PageSize: 10})
+	keys := one[api.Page[api.Key]](f, hop.ListKeys, operator(), hop.PageFor{For: f.tenant.Tenant, PageRequest: hop.PageRequest{PageSize: 10}})
 	if len(keys.Items) != 1 {
 		t.Errorf("keys: %+v", keys)
 	}
 	for range 2 {
-		one[struct{}](f, api.HopKeyRevoke, operator(), lookup)
+		one[struct{}](f, hop.RevokeKey, operator(), lookup)
 	}
-	if got := ask[api.HopKey](f, api.HopKeyLookup, item(api.Principal{}, lookup))[0]; got.Status != http.StatusNotFound {
+	if got := ask[hop.KeyRecord](f, hop.LookUpKey, item(hop.Principal{}, lookup))[0]; got.Status != http.StatusNotFound {
 		t.Errorf("a revoked key: %+v", got)
 	}
 
-	plan := api.HopPlanPutRequest{Name: "big"}
-	plan.Limits.MaxActive = new(int64(9))
-	one[api.Plan](f, api.HopPlanPut, operator(), plan)
-	if got := one[api.Plan](f, api.HopPlanGet, operator(), api.HopPlanGetRequest{Name: "big"}); *got.Limits.MaxActive != 9 {
+	plan := hop.Put[api.PlanRequest]{Name: "big"}
+	plan.Value.Limits.MaxActive = new(int64(9))
+	one[api.Plan](f, hop.PutPlan, operator(), plan)
+	if got := one[api.Plan](f, hop.GetPlan, operator(), hop.Name{Name: "big"}); *got.Limits.MaxActive != 9 {
 		t.Errorf("plan = %+v", got)
 	}
 	for _, name := range []string{"zero", "small"} {
-		one[api.Plan](f, api.HopPlanPut, operator(), api.HopPlanPutRequest{Name: name})
+		one[api.Plan](f, hop.PutPlan, operator(), hop.Put[api.PlanRequest]{Name: name})
 	}
 	var names []string
 	for token := ""; ; {
-		page := one[api.Page[api.Plan]](f, api.HopPlanList, operator(), api.HopPageRequest{PageSize: 2, PageToken: token})
+		page := one[api.Page[api.Plan]](f, hop.ListPlans, operator(), hop.PageRequest{PageSize: 2, PageToken: token})
 		for _, plan := range page.Items {
 			names = append(names, plan.Name)
 			if plan.Name == "big" && *plan.Limits.MaxActive != 9 {
@@ -159,12 +160,12 @@ func TestAdministration(t *testing.T) {
 	if !slices.IsSorted(names) || !slices.Contains(names, "big") || !slices.Contains(names, "small") || !slices.Contains(names, "zero") || len(names) != len(slices.Compact(names)) {
 		t.Errorf("plans = %q", names)
 	}
-	patch := api.HopTenantPatchRequest{ID: f.tenant.Tenant, TenantPatch: api.TenantPatch{Plan: new("big")}}
-	if got := one[api.Tenant](f, api.HopTenantPatch, operator(), patch); got.Plan != "big" {
+	patch := hop.WithID[api.TenantPatch]{ID: f.tenant.Tenant, Value: api.TenantPatch{Plan: new("big")}}
+	if got := one[api.Tenant](f, hop.PatchTenant, operator(), patch); got.Plan != "big" {
 		t.Errorf("tenant = %+v", got)
 	}
 	patch.ID = uuid.NewString()
-	if got := ask[api.Tenant](f, api.HopTenantPatch, item(operator(), patch))[0]; got.Status != http.StatusNotFound {
+	if got := ask[api.Tenant](f, hop.PatchTenant, item(operator(), patch))[0]; got.Status != http.StatusNotFound {
 		t.Errorf("a patch of nobody: %+v", got)
 	}
 }
@@ -174,18 +175,18 @@ func TestAdministration(t *testing.T) {
 func TestCapsInUse(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	patch := api.HopTenantPatchRequest{ID: f.tenant.Tenant}
-	patch.Overrides = &api.Overrides{Limits: api.Limits{MaxActive: new(int64(2)), UserMaxActive: new(int64(1))}}
-	one[api.Tenant](f, api.HopTenantPatch, operator(), patch)
+	patch := hop.WithID[api.TenantPatch]{ID: f.tenant.Tenant}
+	patch.Value.Overrides = &api.Overrides{Limits: api.Limits{MaxActive: new(int64(2)), UserMaxActive: new(int64(1))}}
+	one[api.Tenant](f, hop.PatchTenant, operator(), patch)
 	bob := userOf(f.tenant, "bob")
-	submit := api.HopSubmitRequest{IDs: []string{uuid.Must(uuid.NewV7()).String()}, Jobs: []api.SubmitRequest{{Type: "t", User: new("bob")}}}
-	one[json.RawMessage](f, api.HopSubmit, bob, submit)
+	submit := hop.SubmitJobsRequest{IDs: []string{uuid.Must(uuid.NewV7()).String()}, Jobs: []api.SubmitRequest{{Type: "t", User: new("bob")}}}
+	one[json.RawMessage](f, hop.SubmitJobs, bob, submit)
 	submit.IDs[0] = uuid.Must(uuid.NewV7()).String()
-	if got := ask[json.RawMessage](f, api.HopSubmit, item(bob, submit))[0]; got.Problem == nil || got.Problem.Code != problem.ActiveCapReached {
+	if got := ask[json.RawMessage](f, hop.SubmitJobs, item(bob, submit))[0]; got.Problem == nil || got.Problem.Code != problem.ActiveCapReached {
 		t.Errorf("over the user's cap: %+v", got)
 	}
 	for name, ask := range map[string]struct {
-		who  api.Principal
+		who  hop.Principal
 		user string
 		want string
 	}{
@@ -195,14 +196,14 @@ func TestCapsInUse(t *testing.T) {
 		"bob names ann": {bob, "ann", "tenant 1/2 user 1/1"},
 	} {
 		var said []string
-		for _, use := range one[api.HopCapsResponse](f, api.HopCaps, ask.who, api.HopCapsRequest{User: ask.user}).Caps {
+		for _, use := range one[hop.CapsResponse](f, hop.ListCaps, ask.who, hop.CapsRequest{User: ask.user}).Caps {
 			said = append(said, fmt.Sprintf("%s %d/%d", use.Scope, use.Used, use.Limit))
 		}
 		if got := strings.Join(said, " "); got != ask.want {
 			t.Errorf("%s: %q, want %q", name, got, ask.want)
 		}
 	}
-	if got := ask[api.HopCapsResponse](f, api.HopCaps, item(platform(), api.HopCapsRequest{}))[0]; got.Status != http.StatusForbidden {
+	if got := ask[hop.CapsResponse](f, hop.ListCaps, item(platform(), hop.CapsRequest{}))[0]; got.Status != http.StatusForbidden {
 		t.Errorf("the platform: %+v", got)
 	}
 }

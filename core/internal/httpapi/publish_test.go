@@ -13,19 +13,20 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // Nothing polls or refreshes in these tests: what a handler does not publish is not heard.
 
 // waitFor waits for a change of a job, and returns when the job was read and the wait has begun.
-func (f *fixture) waitFor(request api.HopWaitRequest) <-chan api.Result[api.Job] {
+func (f *fixture) waitFor(request hop.WaitForJobRequest) <-chan hop.Result[api.Job] {
 	f.Helper()
 	request.WaitMS = api.MaxWait.Milliseconds()
-	answered := make(chan api.Result[api.Job], 1)
-	go func() { answered <- ask[api.Job](f, api.HopWait, item(f.tenant, request))[0] }()
+	answered := make(chan hop.Result[api.Job], 1)
+	go func() { answered <- ask[api.Job](f, hop.WaitForJob, item(f.tenant, request))[0] }()
 	celltest.Eventually(f, "the wait", func() bool {
-		return slices.Contains(f.core.Engine.Watches.Next(1<<20, 0), uuid.MustParse(request.JobID))
+		return slices.Contains(f.core.Engine.Watches.Next(1<<20, 0), uuid.MustParse(request.ID))
 	})
 	f.idle()
 	return answered
@@ -63,8 +64,8 @@ func TestACancelIsTold(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id := f.submit()
-	waiting := f.waitFor(api.HopWaitRequest{JobID: id, Ended: true})
-	one[api.HopCancelResponse](f, api.HopCancel, f.tenant, api.HopJobRequest{JobID: id})
+	waiting := f.waitFor(hop.WaitForJobRequest{ID: id, Ended: true})
+	one[hop.CancelResponse](f, hop.CancelJob, f.tenant, hop.ID{ID: id})
 	if got := <-waiting; got.Value == nil || got.Value.State != api.StateCancelled {
 		t.Errorf("who waits for the end got %+v", got)
 	}
@@ -74,8 +75,8 @@ func TestACancelIsTold(t *testing.T) {
 	id = f.submit()
 	f.claim()
 	running := f.get(id)
-	waiting = f.waitFor(api.HopWaitRequest{JobID: id, Version: running.Version()})
-	if requested := one[api.HopCancelResponse](f, api.HopCancel, f.tenant, api.HopJobRequest{JobID: id}).Requested; !requested {
+	waiting = f.waitFor(hop.WaitForJobRequest{ID: id, Version: running.Version()})
+	if requested := one[hop.CancelResponse](f, hop.CancelJob, f.tenant, hop.ID{ID: id}).Requested; !requested {
 		t.Error("the cancel of a running job was not requested")
 	}
 	if got := <-waiting; got.Value == nil || !got.Value.CancelRequested {
@@ -89,16 +90,16 @@ func TestADeletionIsTold(t *testing.T) {
 	f := newFixture(t)
 	for i, remove := range []func(id string){
 		func(id string) {
-			if got := ask[struct{}](f, api.HopJobDelete, item(f.tenant, api.HopJobRequest{JobID: id}))[0]; got.Problem != nil {
+			if got := ask[struct{}](f, hop.DeleteJob, item(f.tenant, hop.ID{ID: id}))[0]; got.Problem != nil {
 				t.Error(got.Problem)
 			}
 		},
 		func(id string) {
-			one[json.RawMessage](f, api.HopDeadLetterDiscard, f.tenant, api.DeadLetterRequest{IDs: []string{id}})
+			one[json.RawMessage](f, hop.DiscardDeadLetters, f.tenant, api.DeadLetterRequest{IDs: []string{id}})
 		},
 	} {
 		id := f.deadLetter()
-		waiting := f.waitFor(api.HopWaitRequest{JobID: id, Seen: api.StateDeadLetter})
+		waiting := f.waitFor(hop.WaitForJobRequest{ID: id, Seen: api.StateDeadLetter})
 		remove(id)
 		if got := <-waiting; got.Status != http.StatusNotFound || got.Problem == nil || got.Problem.Code != problem.NotFound {
 			t.Errorf("%d: who waits got %+v", i, got)
@@ -114,11 +115,11 @@ func TestSettingsAreInForceAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	owner := uuid.MustParse(f.tenant.Tenant)
-	one[api.Queue](f, api.HopQueuePut, f.tenant, api.HopQueuePutRequest{Name: "gone", QueueRequest: api.QueueRequest{MaxAttempts: new(7)}})
+	one[api.Queue](f, hop.PutQueue, f.tenant, hop.Put[api.QueueRequest]{Name: "gone", Value: api.QueueRequest{MaxAttempts: new(7)}})
 	if got := f.d.Settings(owner, "gone").MaxAttempts; got == nil || *got != 7 {
 		t.Errorf("max_attempts is %v", got)
 	}
-	if got := ask[struct{}](f, api.HopQueueDelete, item(f.tenant, api.HopQueueRequest{Name: "gone"}))[0]; got.Problem != nil {
+	if got := ask[struct{}](f, hop.DeleteQueue, item(f.tenant, hop.Name{Name: "gone"}))[0]; got.Problem != nil {
 		t.Fatal(got.Problem)
 	}
 	if got := f.d.Settings(owner, "gone").MaxAttempts; got != nil {
@@ -127,14 +128,16 @@ func TestSettingsAreInForceAtOnce(t *testing.T) {
 
 	id := f.submit()
 	pause := func(paused bool) {
-		one[api.Queue](f, api.HopQueuePause, f.tenant, api.HopQueuePauseRequest{Name: api.DefaultQueue, Paused: paused})
+		one[api.Queue](f, hop.PauseQueue, f.tenant, hop.Pause{Name: api.DefaultQueue, Paused: paused})
 	}
 	pause(true)
 	if !f.d.Settings(owner, api.DefaultQueue).Paused {
 		t.Error("the pause is not known")
 	}
-	claimed := make(chan api.Result[api.ClaimResponse], 1)
-	go func() { claimed <- ask[api.ClaimResponse](f, api.HopClaim, item(f.tenant, claimOf(25*time.Second)))[0] }()
+	claimed := make(chan hop.Result[api.ClaimResponse], 1)
+	go func() {
+		claimed <- ask[api.ClaimResponse](f, hop.ClaimJobs, item(f.tenant, claimOf(25*time.Second)))[0]
+	}()
 	celltest.Eventually(t, "the claim to park", func() bool { return f.d.ParkedClaims() == 1 })
 	f.idle()
 	pause(false)
@@ -156,12 +159,12 @@ func TestAChangedScheduleKicksTheDuty(t *testing.T) {
 			t.Errorf("%s kicks no duty", what)
 		}
 	}
-	one[api.Schedule](f, api.HopSchedulePut, f.tenant, api.HopSchedulePutRequest{Name: "s", ScheduleRequest: api.ScheduleRequest{
+	one[api.Schedule](f, hop.PutSchedule, f.tenant, hop.Put[api.ScheduleRequest]{Name: "s", Value: api.ScheduleRequest{
 		EveryMS: new(time.Hour.Milliseconds()), Job: api.ScheduleJob{Type: "x"},
 	}})
 	kicked("a new schedule")
 	for _, paused := range []bool{true, false} {
-		one[api.Schedule](f, api.HopSchedulePause, f.tenant, api.HopSchedulePauseRequest{Name: "s", Paused: paused})
+		one[api.Schedule](f, hop.PauseSchedule, f.tenant, hop.Pause{Name: "s", Paused: paused})
 		kicked("a pause or its end")
 	}
 }
@@ -175,12 +178,12 @@ func TestAProbeReachesTheBreaker(t *testing.T) {
 		func(tenant.QueueKey) *api.Breaker { return nil },
 		func(key tenant.QueueKey, probes int64) { probed[key.Name] = probes },
 	)
-	one[api.Queue](f, api.HopQueuePut, f.tenant, pushes())
-	one[api.Queue](f, api.HopQueueProbe, f.tenant, api.HopQueueRequest{Name: "hooks"})
-	one[api.Webhook](f, api.HopWebhookPut, f.tenant, api.HopWebhookPutRequest{Name: "w", WebhookRequest: api.WebhookRequest{
+	one[api.Queue](f, hop.PutQueue, f.tenant, pushes())
+	one[api.Queue](f, hop.ProbeQueue, f.tenant, hop.Name{Name: "hooks"})
+	one[api.Webhook](f, hop.PutWebhook, f.tenant, hop.Put[api.WebhookRequest]{Name: "w", Value: api.WebhookRequest{
 		URL: "https://example.com/hook", Events: []string{api.EventJobCompleted},
 	}})
-	one[api.Webhook](f, api.HopWebhookProbe, f.tenant, api.HopWebhookRequest{Name: "w"})
+	one[api.Webhook](f, hop.ProbeWebhook, f.tenant, hop.Name{Name: "w"})
 	if probed["hooks"] != 1 || probed[api.WebhookQueue("w")] != 1 {
 		t.Errorf("probed: %v", probed)
 	}

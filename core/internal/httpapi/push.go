@@ -9,6 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -18,26 +19,26 @@ const secretBytes = 32
 
 // storeQueue stores a queue's settings. The secret of a queue in push mode is in the response
 // to the request that makes or replaces it, and in no other.
-func (s *Server) storeQueue(ctx context.Context, owner tenant.ID, request *api.HopQueuePutRequest) (api.Queue, error) {
-	if request.Push == nil {
+func (s *Server) storeQueue(ctx context.Context, owner tenant.ID, request *hop.Put[api.QueueRequest]) (api.Queue, error) {
+	if request.Value.Push == nil {
 		shown, _, err := s.putSettings(ctx, owner, request, queues.NewSecret{})
 		return shown, err
 	}
-	broker, field := s.judgePush(request.Push)
+	broker, field := s.judgePush(request.Value.Push)
 	if field != nil {
 		return api.Queue{}, problem.Invalid(*field)
 	}
 	key := tenant.QueueKey{Tenant: owner, Name: request.Name}
 	stored := queues.NewSecret{}
 	if broker != nil { // from here on the URL is without user and password
-		push := *request.Push
-		push.URL, request.Push = broker.URL.String(), &push
+		push := *request.Value.Push
+		push.URL, request.Value.Push = broker.URL.String(), &push
 		if stored.NewCredentials = broker.HasUser; broker.User != "" {
 			stored.Credentials = s.Seals.Seal([]byte(broker.User+"\x00"+broker.Password), key.CredentialsPlace())
 		}
 	}
-	secret := request.Push.Secret
-	stored.Replace = secret != nil || request.Push.NewSecret
+	secret := request.Value.Push.Secret
+	stored.Replace = secret != nil || request.Value.Push.NewSecret
 	if secret == nil {
 		secret = new(drawSecret())
 	}
@@ -51,8 +52,8 @@ func (s *Server) storeQueue(ctx context.Context, owner tenant.ID, request *api.H
 
 // putSettings stores a queue's settings, and says whether the new secret is now its secret. They are in force here at
 // once, in other cores within a refresh, or at once with Redis.
-func (s *Server) putSettings(ctx context.Context, owner tenant.ID, request *api.HopQueuePutRequest, secret queues.NewSecret) (shown api.Queue, taken bool, err error) {
-	if taken, err = s.Store.Queues.PutPush(ctx, owner, request.Name, request.QueueRequest, secret); err != nil {
+func (s *Server) putSettings(ctx context.Context, owner tenant.ID, request *hop.Put[api.QueueRequest], secret queues.NewSecret) (shown api.Queue, taken bool, err error) {
+	if taken, err = s.Store.Queues.PutPush(ctx, owner, request.Name, request.Value, secret); err != nil {
 		return shown, false, err
 	}
 	if err := s.Engine.Publisher.SettingsChanged(ctx); err != nil {

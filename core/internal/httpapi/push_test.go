@@ -8,14 +8,15 @@ import (
 	"testing"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
-func pushes(change ...func(*api.PushRequest)) api.HopQueuePutRequest {
+func pushes(change ...func(*api.PushRequest)) hop.Put[api.QueueRequest] {
 	push := &api.PushRequest{URL: "https://example.com/jobs"}
 	for _, c := range change {
 		c(push)
 	}
-	return api.HopQueuePutRequest{Name: "hooks", QueueRequest: api.QueueRequest{Mode: new(api.ModePush), Push: push}}
+	return hop.Put[api.QueueRequest]{Name: "hooks", Value: api.QueueRequest{Mode: new(api.ModePush), Push: push}}
 }
 
 // The secret of a queue in push mode is told when it is made or replaced, and never
@@ -23,8 +24,8 @@ func pushes(change ...func(*api.PushRequest)) api.HopQueuePutRequest {
 func TestPushSecretIsShownOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	put := func(request api.HopQueuePutRequest) api.Queue {
-		return one[api.Queue](f, api.HopQueuePut, f.tenant, request)
+	put := func(request hop.Put[api.QueueRequest]) api.Queue {
+		return one[api.Queue](f, hop.PutQueue, f.tenant, request)
 	}
 	made := put(pushes())
 	if made.Mode != api.ModePush || made.Settings.Push == nil || made.Settings.Push.Secret == nil || !api.ValidPushSecret(*made.Settings.Push.Secret) {
@@ -49,8 +50,8 @@ func TestPushSecretIsShownOnce(t *testing.T) {
 	if got := put(pushes(func(p *api.PushRequest) { p.Secret = &own })).Settings.Push.Secret; got == nil || *got != own {
 		t.Errorf("an own secret: %v", got)
 	}
-	list := f.send(f.request(t.Context(), api.HopQueues, envelope(item(f.tenant, api.HopPageRequest{}))))
-	get := f.send(f.request(t.Context(), api.HopQueueGet, envelope(item(f.tenant, api.HopQueueRequest{Name: "hooks"}))))
+	list := f.send(f.request(t.Context(), hop.ListQueues, envelope(item(f.tenant, hop.PageRequest{}))))
+	get := f.send(f.request(t.Context(), hop.GetQueue, envelope(item(f.tenant, hop.Name{Name: "hooks"}))))
 	for _, secret := range []string{first, *second, own} {
 		raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, api.PushSecretPrefix))
 		if err != nil {
@@ -69,7 +70,7 @@ func TestPushSecretIsShownOnce(t *testing.T) {
 		t.Errorf("%s", get.body)
 	}
 	// Pulled for a while, it has none; it gets another one.
-	if pulled := put(api.HopQueuePutRequest{Name: "hooks"}); pulled.Mode != api.ModePull || pulled.Settings.Push != nil || pulled.Breaker != nil || stored() != nil {
+	if pulled := put(hop.Put[api.QueueRequest]{Name: "hooks"}); pulled.Mode != api.ModePull || pulled.Settings.Push != nil || pulled.Breaker != nil || stored() != nil {
 		t.Errorf("%+v", pulled)
 	}
 	if back := put(pushes()).Settings.Push.Secret; back == nil || *back == own {
@@ -88,11 +89,11 @@ func TestPushSettingsThatCannotBe(t *testing.T) {
 		`"mode":"push","push":{"url":"https://localhost/"}`:                 "push.url",
 		`"mode":"push","push":{"url":"https://example.com","timeout_ms":1}`: "push.timeout_ms",
 	} {
-		var request api.HopQueuePutRequest
-		if err := json.Unmarshal([]byte(`{"name":"hooks",`+body+`}`), &request); err != nil {
+		var request hop.Put[api.QueueRequest]
+		if err := json.Unmarshal([]byte(`{"name":"hooks","value":{`+body+`}}`), &request); err != nil {
 			t.Fatal(err)
 		}
-		result := ask[api.Queue](f, api.HopQueuePut, item(f.tenant, request))[0]
+		result := ask[api.Queue](f, hop.PutQueue, item(f.tenant, request))[0]
 		if result.Problem == nil || result.Status != 400 || len(result.Problem.Errors) == 0 || result.Problem.Errors[0].Field != field {
 			t.Errorf("%s: %d %+v", body, result.Status, result.Problem)
 		}
@@ -102,7 +103,7 @@ func TestPushSettingsThatCannotBe(t *testing.T) {
 func TestRateAndCurveAreKept(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	got := one[api.Queue](f, api.HopQueuePut, f.tenant, api.HopQueuePutRequest{Name: "slow", QueueRequest: api.QueueRequest{
+	got := one[api.Queue](f, hop.PutQueue, f.tenant, hop.Put[api.QueueRequest]{Name: "slow", Value: api.QueueRequest{
 		RatePerSecond: new(2.5), Retry: &api.RetryRequest{Curve: new(api.CurveLinear)},
 	}}).Settings
 	if got.RatePerSecond == nil || *got.RatePerSecond != 2.5 || got.Retry.Curve != api.CurveLinear {
@@ -113,8 +114,8 @@ func TestRateAndCurveAreKept(t *testing.T) {
 		r.Queue = "slow"
 		r.Retry = &api.RetryRequest{Curve: new(api.CurveConstant)}
 	})
-	for want, sent := range map[string]api.HopSubmitRequest{api.CurveLinear: request, api.CurveConstant: own} {
-		id := decode[api.SubmitResponse](f, one[json.RawMessage](f, api.HopSubmit, f.tenant, sent)).ID
+	for want, sent := range map[string]hop.SubmitJobsRequest{api.CurveLinear: request, api.CurveConstant: own} {
+		id := decode[api.SubmitResponse](f, one[json.RawMessage](f, hop.SubmitJobs, f.tenant, sent)).ID
 		if stored := f.get(id).Retry.Curve; stored != want {
 			t.Errorf("the job's curve is %s, want %s", stored, want)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -16,8 +17,8 @@ import (
 // all of them together.
 //
 //	@x-example-first {"page_size": 50, "depth_budget": 10000}
-func (s *Server) listQueues(ctx context.Context, owner tenant.ID, item api.Item[api.HopQueuesRequest]) (api.Page[api.Queue], error) {
-	of := listingOf(api.HopQueues, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+func (s *Server) listQueues(ctx context.Context, owner tenant.ID, item hop.Item[hop.ListQueuesRequest]) (api.Page[api.Queue], error) {
+	of := listingOf(hop.ListQueues, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, byText, func(q api.Queue) string { return q.Name }, func(after string, limit int) ([]api.Queue, error) {
 		return s.Engine.Explainer.Queues(ctx, owner, queues.Page{After: after, Size: limit, CountTogether: max(item.Request.DepthBudget, 0)})
 	})
@@ -27,7 +28,7 @@ func (s *Server) listQueues(ctx context.Context, owner tenant.ID, item api.Item[
 //
 //	@x-problems  ["not_found"]
 //	@x-example-queue {"name": "default"}
-func (s *Server) getQueue(ctx context.Context, owner tenant.ID, item api.Item[api.HopQueueRequest]) (api.Queue, error) {
+func (s *Server) getQueue(ctx context.Context, owner tenant.ID, item hop.Item[hop.Name]) (api.Queue, error) {
 	return s.Engine.Explainer.Queue(ctx, owner, item.Request.Name)
 }
 
@@ -35,12 +36,12 @@ func (s *Server) getQueue(ctx context.Context, owner tenant.ID, item api.Item[ap
 // answer where the call made or replaced it, and in no other.
 //
 //	@x-problems  ["not_found", "too_many_lanes"]
-//	@x-example-settings {"name": "default", "max_attempts": 5, "max_running": 20}
-//	@x-example-push {"name": "default", "mode": "push", "push": {"url": "https://example.com/jobs"}, "rate_per_second": 50, "retry": {"curve": "constant"}}
-func (s *Server) putQueue(ctx context.Context, owner tenant.ID, item api.Item[api.HopQueuePutRequest]) (api.Queue, error) {
+//	@x-example-settings {"name": "default", "value": {"max_attempts": 5, "max_running": 20}}
+//	@x-example-push {"name": "default", "value": {"mode": "push", "push": {"url": "https://example.com/jobs"}, "rate_per_second": 50, "retry": {"curve": "constant"}}}
+func (s *Server) putQueue(ctx context.Context, owner tenant.ID, item hop.Item[hop.Put[api.QueueRequest]]) (api.Queue, error) {
 	request := &item.Request
 	// Validated by the gateway too: the table refuses most of what would be wrong.
-	if fields := request.Validate(); len(fields) > 0 {
+	if fields := request.Value.Validate(); len(fields) > 0 {
 		return api.Queue{}, problem.Invalid(fields...)
 	}
 	if !api.ValidName(request.Name) {
@@ -50,7 +51,7 @@ func (s *Server) putQueue(ctx context.Context, owner tenant.ID, item api.Item[ap
 	if err != nil {
 		return api.Queue{}, err
 	}
-	if asked := request.VisibilityTimeoutMS; asked != nil && limit != nil && *asked > *limit {
+	if asked := request.Value.VisibilityTimeoutMS; asked != nil && limit != nil && *asked > *limit {
 		return api.Queue{}, problem.Invalid(problem.FieldError{
 			Field: "visibility_timeout_ms", Message: "must be at most " + strconv.FormatInt(*limit, 10) + ", by the tenant's plan",
 		})
@@ -63,7 +64,7 @@ func (s *Server) putQueue(ctx context.Context, owner tenant.ID, item api.Item[ap
 //	@x-problems  ["not_found", "too_many_lanes"]
 //	@x-example-pause {"name": "default", "paused": true}
 //	@x-example-resume {"name": "default", "paused": false}
-func (s *Server) pauseQueue(ctx context.Context, owner tenant.ID, item api.Item[api.HopQueuePauseRequest]) (api.Queue, error) {
+func (s *Server) pauseQueue(ctx context.Context, owner tenant.ID, item hop.Item[hop.Pause]) (api.Queue, error) {
 	if !api.ValidName(item.Request.Name) {
 		return api.Queue{}, store.ErrNotFound
 	}
@@ -88,7 +89,7 @@ func (s *Server) pauseQueue(ctx context.Context, owner tenant.ID, item api.Item[
 //
 //	@x-problems  ["not_found"]
 //	@x-example-queue {"name": "default"}
-func (s *Server) probeQueue(ctx context.Context, owner tenant.ID, item api.Item[api.HopQueueRequest]) (api.Queue, error) {
+func (s *Server) probeQueue(ctx context.Context, owner tenant.ID, item hop.Item[hop.Name]) (api.Queue, error) {
 	if !api.ValidName(item.Request.Name) {
 		return api.Queue{}, store.ErrNotFound
 	}
@@ -122,7 +123,7 @@ func (s *Server) probeDestination(ctx context.Context, key tenant.QueueKey, done
 //
 //	@x-problems  ["not_found", "queue_not_empty"]
 //	@x-example-queue {"name": "default"}
-func (s *Server) deleteQueue(ctx context.Context, owner tenant.ID, item api.Item[api.HopQueueRequest]) (struct{}, error) {
+func (s *Server) deleteQueue(ctx context.Context, owner tenant.ID, item hop.Item[hop.Name]) (struct{}, error) {
 	if !api.ValidName(item.Request.Name) {
 		return struct{}{}, store.ErrNotFound
 	}

@@ -9,10 +9,11 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // byFilter begins a redrive or a discard of all dead letters that match, or counts them.
-func (s *Server) byFilter(ctx context.Context, owner tenant.ID, item api.Item[api.DeadLetterRequest], action string) (json.RawMessage, error) {
+func (s *Server) byFilter(ctx context.Context, owner tenant.ID, item hop.Item[api.DeadLetterRequest], action string) (json.RawMessage, error) {
 	filter, user := item.Request.Filter.Filter(), item.Principal.User
 	if item.Request.DryRun {
 		matched, err := s.Store.DeadLetters.Matching(ctx, owner, user, filter)
@@ -41,7 +42,7 @@ func (s *Server) byFilter(ctx context.Context, owner tenant.ID, item api.Item[ap
 //
 //	@x-problems  ["not_found"]
 //	@x-example-redrive {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0003"}
-func (s *Server) getRedrive(ctx context.Context, owner tenant.ID, item api.Item[api.HopRedriveRequest]) (api.Redrive, error) {
+func (s *Server) getRedrive(ctx context.Context, owner tenant.ID, item hop.Item[hop.ID]) (api.Redrive, error) {
 	id, err := jobID(item.Request.ID)
 	if err != nil {
 		return api.Redrive{}, err
@@ -50,8 +51,8 @@ func (s *Server) getRedrive(ctx context.Context, owner tenant.ID, item api.Item[
 }
 
 // listRedrives lists redrives, newest first.
-func (s *Server) listRedrives(ctx context.Context, owner tenant.ID, item api.Item[api.HopPageRequest]) (api.Page[api.Redrive], error) {
-	of := listingOf(api.HopRedriveList, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+func (s *Server) listRedrives(ctx context.Context, owner tenant.ID, item hop.Item[hop.PageRequest]) (api.Page[api.Redrive], error) {
+	of := listingOf(hop.ListRedrives, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, newestID, func(r api.Redrive) string { return r.ID }, func(before uuid.UUID, limit int) ([]api.Redrive, error) {
 		return s.Store.DeadLetters.ListRedrives(ctx, owner, item.Principal.User, before, limit)
 	})
@@ -62,7 +63,7 @@ func (s *Server) listRedrives(ctx context.Context, owner tenant.ID, item api.Ite
 //
 //	@x-problems  ["not_found"]
 //	@x-example-redrive {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0003"}
-func (s *Server) cancelRedrive(ctx context.Context, owner tenant.ID, item api.Item[api.HopRedriveRequest]) (api.Redrive, error) {
+func (s *Server) cancelRedrive(ctx context.Context, owner tenant.ID, item hop.Item[hop.ID]) (api.Redrive, error) {
 	id, err := jobID(item.Request.ID)
 	if err != nil {
 		return api.Redrive{}, err

@@ -11,18 +11,19 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submits"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // rerunJobs submits new jobs like ended ones, under ids that the gateway drew (UUID v7). `job` says in what
 // a job differs. The value is the public answer, ready to be sent.
 //
-//	@Success     200 {object} api.Results[api.SubmitResponse] "An answer for each item."
+//	@Success     200 {object} hop.Results[api.SubmitResponse] "An answer for each item."
 //	@x-access    "tenant"
 //	@x-problems  ["not_found", "job_live", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "idempotency_in_flight", "idempotency_mismatch"]
 //	@x-example-same {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0004"}
-func (s *Server) rerunJobs(ctx context.Context, items []api.Item[api.HopRerunRequest]) []api.Result[api.HopSubmitResponse] {
-	results := make([]api.Result[api.HopSubmitResponse], len(items))
+func (s *Server) rerunJobs(ctx context.Context, items []hop.Item[hop.RerunJobRequest]) []hop.Result[hop.SubmitResponse] {
+	results := make([]hop.Result[hop.SubmitResponse], len(items))
 	for i := range items {
 		ctx, span := itemSpan(ctx, &items[i])
 		answer := s.rerunJob(ctx, &items[i])
@@ -32,7 +33,7 @@ func (s *Server) rerunJobs(ctx context.Context, items []api.Item[api.HopRerunReq
 	return results
 }
 
-func (s *Server) rerunJob(ctx context.Context, item *api.Item[api.HopRerunRequest]) submits.Answer {
+func (s *Server) rerunJob(ctx context.Context, item *hop.Item[hop.RerunJobRequest]) submits.Answer {
 	call, err := rerunCall(item)
 	if err != nil {
 		return submits.Answer{Err: err}
@@ -47,7 +48,7 @@ func (s *Server) rerunJob(ctx context.Context, item *api.Item[api.HopRerunReques
 }
 
 // rerunCall reads an item. What the gateway has validated is validated again, see submitCall.
-func rerunCall(item *api.Item[api.HopRerunRequest]) (submits.Call, error) {
+func rerunCall(item *hop.Item[hop.RerunJobRequest]) (submits.Call, error) {
 	request := &item.Request
 	owner, err := ofTenant(item.Principal)
 	if err != nil {

@@ -11,13 +11,14 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // ended stores one job, and completes it, or has it die.
 func (f *fixture) ended(kind string, change ...func(*api.SubmitRequest)) api.Job {
 	f.Helper()
-	id := decode[api.SubmitResponse](f, one[json.RawMessage](f, api.HopSubmit, f.tenant, job(change...))).ID
+	id := decode[api.SubmitResponse](f, one[json.RawMessage](f, hop.SubmitJobs, f.tenant, job(change...))).ID
 	o := f.outcome(f.tenant, api.OutcomeRequest{JobID: id, Kind: kind, LeaseToken: f.claim().LeaseToken, Permanent: kind == api.KindFail})
 	if o.Problem != nil {
 		f.Fatal(o.Problem)
@@ -25,17 +26,17 @@ func (f *fixture) ended(kind string, change ...func(*api.SubmitRequest)) api.Job
 	return f.get(id)
 }
 
-func rerunOf(id string, differs ...func(*api.SubmitRequest)) api.HopRerunRequest {
-	request := api.HopRerunRequest{JobID: id, ID: uuid.Must(uuid.NewV7()).String()}
+func rerunOf(id string, differs ...func(*api.SubmitRequest)) hop.RerunJobRequest {
+	request := hop.RerunJobRequest{JobID: id, ID: uuid.Must(uuid.NewV7()).String()}
 	for _, d := range differs {
 		d(&request.Job.SubmitRequest)
 	}
 	return request
 }
 
-func (f *fixture) rerun(request api.HopRerunRequest) api.Job {
+func (f *fixture) rerun(request hop.RerunJobRequest) api.Job {
 	f.Helper()
-	made := decode[api.SubmitResponse](f, one[json.RawMessage](f, api.HopRerun, f.tenant, request))
+	made := decode[api.SubmitResponse](f, one[json.RawMessage](f, hop.RerunJob, f.tenant, request))
 	if made.ID != request.ID || made.RerunOf == nil || *made.RerunOf != request.JobID || len(made.Warnings) > 1 {
 		f.Errorf("rerun = %+v", made)
 	}
@@ -63,11 +64,11 @@ func TestARerunIsLikeTheEndedJob(t *testing.T) {
 		if o := f.outcome(f.tenant, api.OutcomeRequest{JobID: got.ID, Kind: api.KindFail, LeaseToken: f.claim().LeaseToken, Permanent: true}); o.Problem != nil {
 			t.Fatal(o.Problem)
 		}
-		page := one[api.Page[api.JobSummary]](f, api.HopList, f.tenant, api.HopListRequest{PageSize: 1})
+		page := one[api.Page[api.JobSummary]](f, hop.ListJobs, f.tenant, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageSize: 1}})
 		if page.Items[0].ID != got.ID || page.Items[0].RerunOf == nil || page.Items[0].State != api.StateDeadLetter {
 			t.Errorf("round %d: listed %+v", round, page.Items)
 		}
-		redriven := one[api.JobSummary](f, api.HopRedrive, f.tenant, api.HopJobRequest{JobID: got.ID})
+		redriven := one[api.JobSummary](f, hop.RedriveJob, f.tenant, hop.ID{ID: got.ID})
 		if redriven.RerunOf == nil || *redriven.RerunOf != old.ID {
 			t.Errorf("round %d: redriven %+v", round, redriven)
 		}
@@ -100,7 +101,7 @@ func TestWhatARerunSaysTakesTheOldOnesPlace(t *testing.T) {
 		t.Errorf("the dead letter is %s", stays.State)
 	}
 	// the same dedupe_key again: the live job
-	again := decode[api.SubmitResponse](f, one[json.RawMessage](f, api.HopRerun, f.tenant, rerunOf(old.ID, func(r *api.SubmitRequest) { r.DedupeKey = new("new") })))
+	again := decode[api.SubmitResponse](f, one[json.RawMessage](f, hop.RerunJob, f.tenant, rerunOf(old.ID, func(r *api.SubmitRequest) { r.DedupeKey = new("new") })))
 	if again.ID != got.ID || !again.Deduplicated {
 		t.Errorf("deduplicated = %+v", again)
 	}
@@ -111,12 +112,12 @@ func TestReruns(t *testing.T) {
 	f := newFixture(t)
 	live := f.submit()
 	id := f.submit()
-	if got := ask[api.HopCancelResponse](f, api.HopCancel, item(f.tenant, api.HopJobRequest{JobID: id}))[0]; got.Problem != nil {
+	if got := ask[hop.CancelResponse](f, hop.CancelJob, item(f.tenant, hop.ID{ID: id}))[0]; got.Problem != nil {
 		t.Fatal(got.Problem)
 	}
-	long := api.HopRerunRequest{JobID: id, ID: uuid.NewString()} // of version 4
+	long := hop.RerunJobRequest{JobID: id, ID: uuid.NewString()} // of version 4
 	for name, want := range map[string]struct {
-		item api.Item[api.HopRerunRequest]
+		item hop.Item[hop.RerunJobRequest]
 		code problem.Code
 	}{
 		"live":            {item(f.tenant, rerunOf(live)), problem.JobLive},
@@ -129,7 +130,7 @@ func TestReruns(t *testing.T) {
 		"an id of chance": {item(f.tenant, long), problem.Overloaded},
 		"the platform":    {item(platform(), rerunOf(id)), problem.Forbidden},
 	} {
-		if got := ask[json.RawMessage](f, api.HopRerun, want.item)[0]; got.Problem == nil || got.Problem.Code != want.code {
+		if got := ask[json.RawMessage](f, hop.RerunJob, want.item)[0]; got.Problem == nil || got.Problem.Code != want.code {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -140,30 +141,30 @@ func TestARerunIsReplayed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	old := f.ended(api.KindFail)
-	keyed := func(key, body string) api.Item[api.HopRerunRequest] {
+	keyed := func(key, body string) hop.Item[hop.RerunJobRequest] {
 		request := rerunOf(old.ID)
-		request.Idempotency = &api.Idempotency{Operation: "rerun " + old.ID, Key: key, Fingerprint: strings.Repeat(body, 64)}
+		request.Idempotency = &hop.Idempotency{Operation: "rerun " + old.ID, Key: key, Fingerprint: strings.Repeat(body, 64)}
 		return item(f.tenant, request)
 	}
-	first := ask[json.RawMessage](f, api.HopRerun, keyed("k", "a"))[0]
+	first := ask[json.RawMessage](f, hop.RerunJob, keyed("k", "a"))[0]
 	if first.Status != http.StatusAccepted || first.Replayed {
 		t.Fatalf("%+v", first)
 	}
 	states := map[string]func(){
 		"dead":      func() {},
-		"redriven":  func() { one[api.JobSummary](f, api.HopRedrive, f.tenant, api.HopJobRequest{JobID: old.ID}) },
+		"redriven":  func() { one[api.JobSummary](f, hop.RedriveJob, f.tenant, hop.ID{ID: old.ID}) },
 		"forgotten": func() { f.exec(`DELETE FROM jobs WHERE id = $1`, old.ID) },
 	}
 	for i, name := range []string{"dead", "redriven", "forgotten"} {
 		states[name]()
-		if again := ask[json.RawMessage](f, api.HopRerun, keyed("k", "a"))[0]; !again.Replayed || again.Status != http.StatusAccepted || string(*again.Value) != string(*first.Value) {
+		if again := ask[json.RawMessage](f, hop.RerunJob, keyed("k", "a"))[0]; !again.Replayed || again.Status != http.StatusAccepted || string(*again.Value) != string(*first.Value) {
 			t.Errorf("%s: %+v", name, again)
 		}
-		if other := ask[json.RawMessage](f, api.HopRerun, keyed("k", "b"))[0]; other.Problem == nil || other.Problem.Code != problem.IdempotencyMismatch {
+		if other := ask[json.RawMessage](f, hop.RerunJob, keyed("k", "b"))[0]; other.Problem == nil || other.Problem.Code != problem.IdempotencyMismatch {
 			t.Errorf("%s, another body: %+v", name, other)
 		}
 		want := []problem.Code{"", problem.JobLive, problem.NotFound}[i]
-		if fresh := ask[json.RawMessage](f, api.HopRerun, keyed("fresh "+name, "a"))[0]; want == "" && fresh.Status != http.StatusAccepted || want != "" && (fresh.Problem == nil || fresh.Problem.Code != want) {
+		if fresh := ask[json.RawMessage](f, hop.RerunJob, keyed("fresh "+name, "a"))[0]; want == "" && fresh.Status != http.StatusAccepted || want != "" && (fresh.Problem == nil || fresh.Problem.Code != want) {
 			t.Errorf("%s, another key: %+v", name, fresh)
 		}
 	}

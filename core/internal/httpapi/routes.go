@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // probes need no signature and take no body. HEAD is served as GET is.
@@ -13,7 +14,7 @@ func (s *Server) probes() map[string]handler {
 
 // waitOf is how long a handler may wait on purpose, on top of defaultTimeout.
 func waitOf(path string) time.Duration {
-	if path == api.HopClaim {
+	if path == hop.ClaimJobs {
 		return api.MaxWait
 	}
 	return 0
@@ -27,101 +28,101 @@ func waitOf(path string) time.Duration {
 func (s *Server) routes() map[string]handler { //nolint:funlen // one table
 	return map[string]handler{
 		// Jobs
-		api.HopSubmit:    together(s.submitJobs),
-		api.HopRerun:     together(s.rerunJobs),
-		api.HopGet:       each(forTenant(s.getJob)),
-		api.HopList:      each(forTenant(s.listJobs)),
-		api.HopAttempts:  each(forTenant(s.listAttempts)),
-		api.HopCancel:    each(forTenant(s.cancelJob)),
-		api.HopJobDelete: each(forTenant(s.deleteJob)),
-		api.HopWait:      atOnce(forTenant(s.waitForJob)),
-		api.HopExplain:   each(forTenant(s.explainJob)),
+		hop.SubmitJobs:   together(s.submitJobs),
+		hop.RerunJob:     together(s.rerunJobs),
+		hop.GetJob:       each(forTenant(s.getJob)),
+		hop.ListJobs:     each(forTenant(s.listJobs)),
+		hop.ListAttempts: each(forTenant(s.listAttempts)),
+		hop.CancelJob:    each(forTenant(s.cancelJob)),
+		hop.DeleteJob:    each(forTenant(s.deleteJob)),
+		hop.WaitForJob:   atOnce(forTenant(s.waitForJob)),
+		hop.ExplainJob:   each(forTenant(s.explainJob)),
 
 		// Workflows
-		api.HopParents:         each(forReaderOrWorker(s.listParents)),
-		api.HopWorkflowGet:     each(forTenant(s.getWorkflow)),
-		api.HopWorkflowList:    each(forTenant(s.listWorkflows)),
-		api.HopWorkflowCancel:  each(forTenant(s.cancelWorkflow)),
-		api.HopWorkflowRedrive: each(forTenant(s.redriveWorkflow)),
+		hop.ListParents:     each(forReaderOrWorker(s.listParents)),
+		hop.GetWorkflow:     each(forTenant(s.getWorkflow)),
+		hop.ListWorkflows:   each(forTenant(s.listWorkflows)),
+		hop.CancelWorkflow:  each(forTenant(s.cancelWorkflow)),
+		hop.RedriveWorkflow: each(forTenant(s.redriveWorkflow)),
 
 		// Workers
-		api.HopClaim:     s.claimJobs,
-		api.HopOutcome:   atOnce(forWorker(s.reportOutcomes)), // at once, so that they share a commit
-		api.HopHeartbeat: each(forWorker(s.heartbeat)),
-		api.HopRegister:  each(forWorker(s.registerWorker)),
-		api.HopLeave:     atOnce(forWorker(s.leave)),
-		api.HopWorkers:   each(forManagerOrPlatform(s.listWorkers)),
+		hop.ClaimJobs:      s.claimJobs,
+		hop.ReportOutcomes: atOnce(forWorker(s.reportOutcomes)), // at once, so that they share a commit
+		hop.Heartbeat:      each(forWorker(s.heartbeat)),
+		hop.RegisterWorker: each(forWorker(s.registerWorker)),
+		hop.Leave:          atOnce(forWorker(s.leave)),
+		hop.ListWorkers:    each(forManagerOrPlatform(s.listWorkers)),
 
 		// Queues
-		api.HopQueues:      each(forManager(s.listQueues)),
-		api.HopQueueGet:    each(forManager(s.getQueue)),
-		api.HopQueuePut:    each(forManager(s.putQueue)),
-		api.HopQueuePause:  each(forManager(s.pauseQueue)),
-		api.HopQueueProbe:  each(forManager(s.probeQueue)),
-		api.HopQueueDelete: each(forManager(s.deleteQueue)),
-		api.HopStats:       each(forManager(s.readStats)),
-		api.HopLimitStats:  each(forManager(s.readLimitStats)),
-		api.HopLimitUses:   each(forManager(s.recordLimitUses)),
-		api.HopUsage:       each(forManager(s.readUsage)),
+		hop.ListQueues:      each(forManager(s.listQueues)),
+		hop.GetQueue:        each(forManager(s.getQueue)),
+		hop.PutQueue:        each(forManager(s.putQueue)),
+		hop.PauseQueue:      each(forManager(s.pauseQueue)),
+		hop.ProbeQueue:      each(forManager(s.probeQueue)),
+		hop.DeleteQueue:     each(forManager(s.deleteQueue)),
+		hop.GetStats:        each(forManager(s.readStats)),
+		hop.GetLimitStats:   each(forManager(s.readLimitStats)),
+		hop.RecordLimitUses: each(forManager(s.recordLimitUses)),
+		hop.GetUsage:        each(forManager(s.readUsage)),
 
 		// Dead letters
-		api.HopDeadLetters:       each(forTenant(s.listDeadLetters)),
-		api.HopDeadLetterGroups:  each(forTenant(s.groupDeadLetters)),
-		api.HopDeadLetterRedrive: each(forTenant(s.redriveDeadLetters)),
-		api.HopDeadLetterDiscard: each(forTenant(s.discardDeadLetters)),
-		api.HopRedrive:           each(forTenant(s.redriveJob)),
-		api.HopRedriveGet:        each(forTenant(s.getRedrive)),
-		api.HopRedriveList:       each(forTenant(s.listRedrives)),
-		api.HopRedriveCancel:     each(forTenant(s.cancelRedrive)),
+		hop.ListDeadLetters:    each(forTenant(s.listDeadLetters)),
+		hop.GroupDeadLetters:   each(forTenant(s.groupDeadLetters)),
+		hop.RedriveDeadLetters: each(forTenant(s.redriveDeadLetters)),
+		hop.DiscardDeadLetters: each(forTenant(s.discardDeadLetters)),
+		hop.RedriveJob:         each(forTenant(s.redriveJob)),
+		hop.GetRedrive:         each(forTenant(s.getRedrive)),
+		hop.ListRedrives:       each(forTenant(s.listRedrives)),
+		hop.CancelRedrive:      each(forTenant(s.cancelRedrive)),
 
 		// Job types
-		api.HopTypePut:      each(forManager(s.putType)),
-		api.HopTypeGet:      each(forTenant(s.getType)),
-		api.HopTypeList:     each(forTenant(s.listTypes)),
-		api.HopTypeVersions: each(forTenant(s.listTypeVersions)),
-		api.HopTypeDelete:   each(forManager(s.deleteType)),
-		api.HopTypeTexts:    each(forTenant(s.documentTypes)),
-		api.HopTypes:        each(forTenant(s.readTypes)),
+		hop.PutType:          each(forManager(s.putType)),
+		hop.GetType:          each(forTenant(s.getType)),
+		hop.ListTypes:        each(forTenant(s.listTypes)),
+		hop.ListTypeVersions: each(forTenant(s.listTypeVersions)),
+		hop.DeleteType:       each(forManager(s.deleteType)),
+		hop.GetTypeDocuments: each(forTenant(s.documentTypes)),
+		hop.GetTypeSet:       each(forTenant(s.readTypes)),
 
 		// Schedules
-		api.HopSchedulePut:     each(forTenant(s.putSchedule)),
-		api.HopScheduleGet:     each(forTenant(s.getSchedule)),
-		api.HopScheduleList:    each(forTenant(s.listSchedules)),
-		api.HopScheduleDelete:  each(forTenant(s.deleteSchedule)),
-		api.HopSchedulePause:   each(forTenant(s.pauseSchedule)),
-		api.HopScheduleTrigger: together(s.triggerSchedules),
-		api.HopScheduleRuns:    each(forTenant(s.listScheduleRuns)),
+		hop.PutSchedule:      each(forTenant(s.putSchedule)),
+		hop.GetSchedule:      each(forTenant(s.getSchedule)),
+		hop.ListSchedules:    each(forTenant(s.listSchedules)),
+		hop.DeleteSchedule:   each(forTenant(s.deleteSchedule)),
+		hop.PauseSchedule:    each(forTenant(s.pauseSchedule)),
+		hop.TriggerSchedule:  together(s.triggerSchedules),
+		hop.ListScheduleRuns: each(forTenant(s.listScheduleRuns)),
 
 		// Webhooks
-		api.HopWebhookPut:    each(forManager(s.putWebhook)),
-		api.HopWebhookGet:    each(forManager(s.getWebhook)),
-		api.HopWebhookList:   each(forManager(s.listWebhooks)),
-		api.HopWebhookDelete: each(forManager(s.deleteWebhook)),
-		api.HopWebhookRotate: each(forManager(s.rotateWebhookSecret)),
-		api.HopWebhookProbe:  each(forManager(s.probeWebhook)),
-		api.HopWebhookTest:   each(forManager(s.testWebhook)),
+		hop.PutWebhook:          each(forManager(s.putWebhook)),
+		hop.GetWebhook:          each(forManager(s.getWebhook)),
+		hop.ListWebhooks:        each(forManager(s.listWebhooks)),
+		hop.DeleteWebhook:       each(forManager(s.deleteWebhook)),
+		hop.RotateWebhookSecret: each(forManager(s.rotateWebhookSecret)),
+		hop.ProbeWebhook:        each(forManager(s.probeWebhook)),
+		hop.TestWebhook:         each(forManager(s.testWebhook)),
 
 		// Tenants and keys
-		api.HopTenantCreate: each(forOperator(s.createTenant)),
-		api.HopTenantList:   each(forOperator(s.listTenants)),
-		api.HopTenantStats:  each(forOperator(s.readTenantStats)),
-		api.HopTenantPatch:  each(forOperator(s.patchTenant)),
-		api.HopTenantGet:    each(forOperator(s.getTenant)),
-		api.HopTenantDelete: each(forOperator(s.deleteTenant)),
-		api.HopKeyLookup:    each(forAnybody(s.lookUpKey)),
-		api.HopKeyCreate:    each(forAdminOrOperator(s.createKey)),
-		api.HopKeyList:      each(forAdminOrOperator(s.listKeys)),
-		api.HopKeyRevoke:    each(forAdminOrOperator(s.revokeKey)),
-		api.HopSessionsEnd:  each(forTenant(s.endSessions)),
-		api.HopPlanGet:      each(forOperator(s.getPlan)),
-		api.HopPlanList:     each(forOperator(s.listPlans)),
-		api.HopPlanPut:      each(forOperator(s.putPlan)),
-		api.HopInstallation: each(forOperator(s.installation)),
-		api.HopProcess:      each(forOperator(s.reportProcess)),
-		api.HopCaps:         each(forTenant(s.listCaps)),
-		api.HopAudit:        each(forManagerOrOperator(s.listAudit)),
+		hop.CreateTenant:    each(forOperator(s.createTenant)),
+		hop.ListTenants:     each(forOperator(s.listTenants)),
+		hop.GetTenantStats:  each(forOperator(s.readTenantStats)),
+		hop.PatchTenant:     each(forOperator(s.patchTenant)),
+		hop.GetTenant:       each(forOperator(s.getTenant)),
+		hop.DeleteTenant:    each(forOperator(s.deleteTenant)),
+		hop.LookUpKey:       each(forAnybody(s.lookUpKey)),
+		hop.CreateKey:       each(forAdminOrOperator(s.createKey)),
+		hop.ListKeys:        each(forAdminOrOperator(s.listKeys)),
+		hop.RevokeKey:       each(forAdminOrOperator(s.revokeKey)),
+		hop.EndSessions:     each(forTenant(s.endSessions)),
+		hop.GetPlan:         each(forOperator(s.getPlan)),
+		hop.ListPlans:       each(forOperator(s.listPlans)),
+		hop.PutPlan:         each(forOperator(s.putPlan)),
+		hop.GetInstallation: each(forOperator(s.installation)),
+		hop.ReportProcess:   each(forOperator(s.reportProcess)),
+		hop.ListCaps:        each(forTenant(s.listCaps)),
+		hop.ListAudit:       each(forManagerOrOperator(s.listAudit)),
 
 		// Health
-		api.HopReady: each(forAnybody(s.readiness)),
+		hop.GetReadiness: each(forAnybody(s.readiness)),
 	}
 }

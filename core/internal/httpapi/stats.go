@@ -6,12 +6,13 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/ledger"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // readStats reads what a tenant's jobs did, by minute, hour or day.
 //
 //	@x-example-queue {"queue": "default", "step": "minute"}
-func (s *Server) readStats(ctx context.Context, owner tenant.ID, item api.Item[api.HopStatsRequest]) (api.Stats, error) {
+func (s *Server) readStats(ctx context.Context, owner tenant.ID, item hop.Item[hop.StatsRequest]) (api.Stats, error) {
 	return s.Store.Stats.JobStats(ctx, owner, item.Request)
 }
 
@@ -19,14 +20,14 @@ func (s *Server) readStats(ctx context.Context, owner tenant.ID, item api.Item[a
 // hour or day. Where there are several cells: of those that answer.
 //
 //	@x-example-hour {"step": "minute"}
-func (s *Server) readTenantStats(ctx context.Context, item api.Item[api.HopStatsRequest]) (api.TenantStats, error) {
+func (s *Server) readTenantStats(ctx context.Context, item hop.Item[hop.StatsRequest]) (api.TenantStats, error) {
 	return s.Store.Stats.TenantStats(ctx, item.Request)
 }
 
 // readLimitStats reads what was used of a tenant's limits, by minute, hour or day, and who was refused.
 //
 //	@x-example-queue {"queue": "default", "step": "minute"}
-func (s *Server) readLimitStats(ctx context.Context, owner tenant.ID, item api.Item[api.HopStatsRequest]) (api.LimitStats, error) {
+func (s *Server) readLimitStats(ctx context.Context, owner tenant.ID, item hop.Item[hop.StatsRequest]) (api.LimitStats, error) {
 	return s.Store.Stats.LimitStats(ctx, owner, item.Request)
 }
 
@@ -34,7 +35,7 @@ func (s *Server) readLimitStats(ctx context.Context, owner tenant.ID, item api.I
 // report. It is for the limit stats.
 //
 //	@x-example-tenant {"uses": [{"limit": "tenant-requests", "used": 480, "allowed": 60000}]}
-func (s *Server) recordLimitUses(_ context.Context, owner tenant.ID, item api.Item[api.HopLimitUsesRequest]) (struct{}, error) {
+func (s *Server) recordLimitUses(_ context.Context, owner tenant.ID, item hop.Item[hop.LimitUsesRequest]) (struct{}, error) {
 	s.Engine.Stats.RecordUses(owner, item.Request.Uses)
 	return struct{}{}, nil
 }
@@ -42,11 +43,11 @@ func (s *Server) recordLimitUses(_ context.Context, owner tenant.ID, item api.It
 // readUsage reads exact counts of a tenant's jobs, by day, type or user.
 //
 //	@x-example-types {"from": "2026-11-01", "to": "2026-11-30", "by": "type", "page_size": 50}
-func (s *Server) readUsage(ctx context.Context, owner tenant.ID, item api.Item[api.HopUsageRequest]) (api.Usage, error) {
+func (s *Server) readUsage(ctx context.Context, owner tenant.ID, item hop.Item[hop.UsageRequest]) (api.Usage, error) {
 	request := item.Request
-	filter := api.HopUsageRequest{From: request.From, To: request.To, By: request.By}
+	filter := hop.UsageRequest{From: request.From, To: request.To, By: request.By}
 	var made api.Usage
-	of := listingOf(api.HopUsage, item.Principal, filter, request.PageSize, request.PageToken)
+	of := listingOf(hop.GetUsage, item.Principal, filter, request.PageSize, request.PageToken)
 	items, err := paged(s, of, func(cursor string, size int) (api.Page[api.UsageItem], error) {
 		var err error
 		if made, err = s.Store.Ledger.Usage(ctx, owner, request, cursor, size+1); err != nil || made.By == api.ByDay {

@@ -12,6 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/submits"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -19,20 +20,20 @@ import (
 // `ids`, `jobs` and, where not empty, `problems` run in parallel. All items share a commit. The value is
 // the public answer, ready to be sent.
 //
-//	@Success     200 {object} api.Results[api.SubmitResponse] "An answer for each item."
-//	@Success     default {object} api.Results[api.BatchResponse]
+//	@Success     200 {object} hop.Results[api.SubmitResponse] "An answer for each item."
+//	@Success     default {object} hop.Results[api.BatchResponse]
 //	@x-access    "tenant"
 //	@x-problems  ["active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "idempotency_in_flight", "idempotency_mismatch"]
 //	@x-example-single {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "jobs": [{"type": "hash.sha256", "payload": {"text": "hello"}}]}
-func (s *Server) submitJobs(ctx context.Context, items []api.Item[api.HopSubmitRequest]) []api.Result[api.HopSubmitResponse] {
-	results := make([]api.Result[api.HopSubmitResponse], len(items))
+func (s *Server) submitJobs(ctx context.Context, items []hop.Item[hop.SubmitJobsRequest]) []hop.Result[hop.SubmitResponse] {
+	results := make([]hop.Result[hop.SubmitResponse], len(items))
 	calls := make([]submits.Call, 0, len(items))
 	places := make([]int, 0, len(items))
 	spans := itemSpans(ctx, items)
 	for i := range items {
 		call, err := submitCall(&items[i])
 		if err != nil {
-			results[i] = result[api.HopSubmitRequest, api.HopSubmitResponse](ctx, &items[i], nil, err)
+			results[i] = result[hop.SubmitJobsRequest, hop.SubmitResponse](ctx, &items[i], nil, err)
 			continue
 		}
 		if spans != nil {
@@ -57,7 +58,7 @@ func (s *Server) submitJobs(ctx context.Context, items []api.Item[api.HopSubmitR
 //     value that a column or an index refuses, or that a later statement or a Go duration
 //     cannot hold, so there is no second, shorter list of rules. It looks at the payload's length
 //     only, and costs little beside the decoding of the job.
-func submitCall(item *api.Item[api.HopSubmitRequest]) (submits.Call, error) {
+func submitCall(item *hop.Item[hop.SubmitJobsRequest]) (submits.Call, error) {
 	request := &item.Request
 	owner, err := ofTenant(item.Principal)
 	if err != nil {
@@ -106,7 +107,7 @@ func checkID(id uuid.UUID, now time.Time) error {
 	return nil
 }
 
-func idempotencyOf(given *api.Idempotency) (*submit.Idempotency, error) {
+func idempotencyOf(given *hop.Idempotency) (*submit.Idempotency, error) {
 	fingerprint, err := hex.DecodeString(given.Fingerprint)
 	if err != nil || len(fingerprint) != 32 {
 		return nil, problem.New(problem.InvalidRequest, "The fingerprint must be a SHA-256 in hex.")
@@ -115,22 +116,22 @@ func idempotencyOf(given *api.Idempotency) (*submit.Idempotency, error) {
 }
 
 // submitResult is the result of one item.
-func submitResult[Req any](ctx context.Context, item *api.Item[Req], answer *submits.Answer) api.Result[api.HopSubmitResponse] {
+func submitResult[Req any](ctx context.Context, item *hop.Item[Req], answer *submits.Answer) hop.Result[hop.SubmitResponse] {
 	switch {
 	case answer.RetryUnbatched:
-		return api.Result[api.HopSubmitResponse]{Status: http.StatusConflict, RetryUnbatched: true}
+		return hop.Result[hop.SubmitResponse]{Status: http.StatusConflict, RetryUnbatched: true}
 	case answer.Err != nil:
-		return result[Req, api.HopSubmitResponse](ctx, item, nil, answer.Err)
+		return result[Req, hop.SubmitResponse](ctx, item, nil, answer.Err)
 	case answer.Problem != nil:
-		return api.Result[api.HopSubmitResponse]{Status: answer.Problem.Status, Problem: answer.Problem}
+		return hop.Result[hop.SubmitResponse]{Status: answer.Problem.Status, Problem: answer.Problem}
 	case answer.Saved != nil:
-		return api.Result[api.HopSubmitResponse]{Status: answer.Saved.Status, Replayed: answer.Replayed, Value: &answer.Saved.Body}
+		return hop.Result[hop.SubmitResponse]{Status: answer.Saved.Status, Replayed: answer.Replayed, Value: &answer.Saved.Body}
 	}
 	response, err := renderSubmit(&answer.Answer)
 	if err != nil {
-		return result[Req, api.HopSubmitResponse](ctx, item, nil, err)
+		return result[Req, hop.SubmitResponse](ctx, item, nil, err)
 	}
-	return api.Result[api.HopSubmitResponse]{Status: response.Status, Value: &response.Body}
+	return hop.Result[hop.SubmitResponse]{Status: response.Status, Value: &response.Body}
 }
 
 // renderSubmit makes the public response to a submit that was not refused as a whole.

@@ -7,21 +7,22 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // createTenant creates a tenant under an id that the gateway drew.
 //
-//	@x-example-tenant {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002", "name": "Example Ltd"}
-func (s *Server) createTenant(ctx context.Context, item api.Item[api.HopTenantCreateRequest]) (api.Tenant, error) {
+//	@x-example-tenant {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002", "value": {"name": "Example Ltd"}}
+func (s *Server) createTenant(ctx context.Context, item hop.Item[hop.WithID[api.TenantRequest]]) (api.Tenant, error) {
 	id, err := tenantID(item.Request.ID)
 	if err != nil {
 		return api.Tenant{}, err
 	}
-	if item.Request.Cell != nil {
+	if item.Request.Value.Cell != nil {
 		return api.Tenant{}, problem.Invalid(problem.FieldError{Field: "cell", Message: "must be absent: the installation has one database"})
 	}
-	return s.Store.Tenants.Create(ctx, id, item.Request.TenantRequest)
+	return s.Store.Tenants.Create(ctx, id, item.Request.Value)
 }
 
 // shown is a tenant as the operator sees it.
@@ -42,8 +43,8 @@ func tenantID(text string) (uuid.UUID, error) {
 }
 
 // listTenants lists tenants, newest first.
-func (s *Server) listTenants(ctx context.Context, item api.Item[api.HopPageRequest]) (api.Page[api.Tenant], error) {
-	of := listingOf(api.HopTenantList, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+func (s *Server) listTenants(ctx context.Context, item hop.Item[hop.PageRequest]) (api.Page[api.Tenant], error) {
+	of := listingOf(hop.ListTenants, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, newestID, func(t api.Tenant) string { return t.ID }, func(before uuid.UUID, limit int) ([]api.Tenant, error) {
 		tenants, err := s.Store.Tenants.List(ctx, before, limit)
 		for i := range tenants {
@@ -57,15 +58,15 @@ func (s *Server) listTenants(ctx context.Context, item api.Item[api.HopPageReque
 // notified.
 //
 //	@x-problems  ["not_found"]
-//	@x-example-weight {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002", "weight": 5}
-func (s *Server) patchTenant(ctx context.Context, item api.Item[api.HopTenantPatchRequest]) (api.Tenant, error) {
+//	@x-example-weight {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002", "value": {"weight": 5}}
+func (s *Server) patchTenant(ctx context.Context, item hop.Item[hop.WithID[api.TenantPatch]]) (api.Tenant, error) {
 	id, err := uuid.Parse(item.Request.ID)
 	if err != nil {
 		return api.Tenant{}, store.ErrNotFound
 	}
-	patched, err := s.shown(s.Store.Tenants.Patch(ctx, id, item.Request.TenantPatch))
+	patched, err := s.shown(s.Store.Tenants.Patch(ctx, id, item.Request.Value))
 	if err == nil {
-		s.limitsChanged(ctx, api.LimitsChanged{Tenant: patched.ID})
+		s.limitsChanged(ctx, hop.LimitsChanged{Tenant: patched.ID})
 	}
 	return patched, err
 }
@@ -74,7 +75,7 @@ func (s *Server) patchTenant(ctx context.Context, item api.Item[api.HopTenantPat
 //
 //	@x-problems  ["not_found"]
 //	@x-example-tenant {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002"}
-func (s *Server) getTenant(ctx context.Context, item api.Item[api.HopTenantRequest]) (api.Tenant, error) {
+func (s *Server) getTenant(ctx context.Context, item hop.Item[hop.ID]) (api.Tenant, error) {
 	id, err := uuid.Parse(item.Request.ID)
 	if err != nil {
 		return api.Tenant{}, store.ErrNotFound
@@ -87,14 +88,14 @@ func (s *Server) getTenant(ctx context.Context, item api.Item[api.HopTenantReque
 //
 //	@x-problems  ["not_found"]
 //	@x-example-tenant {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002"}
-func (s *Server) deleteTenant(ctx context.Context, item api.Item[api.HopTenantRequest]) (api.Tenant, error) {
+func (s *Server) deleteTenant(ctx context.Context, item hop.Item[hop.ID]) (api.Tenant, error) {
 	id, err := uuid.Parse(item.Request.ID)
 	if err != nil {
 		return api.Tenant{}, store.ErrNotFound
 	}
 	deleted, err := s.shown(s.Store.Tenants.Delete(ctx, id))
 	if err == nil {
-		s.limitsChanged(ctx, api.LimitsChanged{Tenant: deleted.ID})
+		s.limitsChanged(ctx, hop.LimitsChanged{Tenant: deleted.ID})
 	}
 	return deleted, err
 }

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
 
@@ -36,7 +36,7 @@ var noSpan trace.Span = noop.Span{}
 
 // itemSpan begins the span of one item, a child of its caller's. An item without a
 // trace, the gateway's own, gets none.
-func itemSpan[Req any](ctx context.Context, item *api.Item[Req]) (context.Context, trace.Span) {
+func itemSpan[Req any](ctx context.Context, item *hop.Item[Req]) (context.Context, trace.Span) {
 	call, ok := ctx.Value(tracedKey{}).(traced)
 	if !ok || item.Traceparent == "" {
 		return ctx, noSpan
@@ -57,7 +57,7 @@ func itemSpan[Req any](ctx context.Context, item *api.Item[Req]) (context.Contex
 
 // itemSpans begins the spans of items that are served together; nil where the call
 // is not traced.
-func itemSpans[Req any](ctx context.Context, items []api.Item[Req]) []trace.Span {
+func itemSpans[Req any](ctx context.Context, items []hop.Item[Req]) []trace.Span {
 	if _, ok := ctx.Value(tracedKey{}).(traced); !ok {
 		return nil
 	}
@@ -69,7 +69,7 @@ func itemSpans[Req any](ctx context.Context, items []api.Item[Req]) []trace.Span
 }
 
 // endSpan records the result of an item. A caller's mistake is not an error of core's.
-func endSpan[Resp any](span trace.Span, answer *api.Result[Resp]) {
+func endSpan[Resp any](span trace.Span, answer *hop.Result[Resp]) {
 	if p := answer.Problem; p != nil && span.IsRecording() {
 		span.SetAttributes(attribute.String("forgequeue.problem.code", string(p.Code)))
 		if p.Status >= http.StatusInternalServerError {

@@ -13,6 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/jobtype"
 )
@@ -22,48 +23,48 @@ import (
 // gateways are notified.
 //
 //	@x-problems  ["schema_mismatch"]
-//	@x-example-mail {"type": "mail.send", "payload_schema": {"type": "object", "required": ["to"], "properties": {"to": {"type": "string", "format": "email"}}}}
-func (s *Server) putType(ctx context.Context, owner tenant.ID, item api.Item[api.HopTypePutRequest]) (api.HopTypeVersion, error) {
+//	@x-example-mail {"name": "mail.send", "value": {"payload_schema": {"type": "object", "required": ["to"], "properties": {"to": {"type": "string", "format": "email"}}}}}
+func (s *Server) putType(ctx context.Context, owner tenant.ID, item hop.Item[hop.PutTypeRequest]) (hop.TypeVersion, error) {
 	request := &item.Request
-	if !api.ValidName(request.Type) {
-		return api.HopTypeVersion{}, store.ErrNotFound
+	if !api.ValidName(request.Name) {
+		return hop.TypeVersion{}, store.ErrNotFound
 	}
 	// Validated by the gateway too, see submitCall.
-	if fields := request.Validate(); len(fields) > 0 {
-		return api.HopTypeVersion{}, problem.Invalid(fields...)
+	if fields := request.Value.Validate(); len(fields) > 0 {
+		return hop.TypeVersion{}, problem.Invalid(fields...)
 	}
 	err := s.types.InTurn(ctx, owner.String(), func(ctx context.Context) error {
 		return s.judgeType(ctx, owner, request)
 	})
 	if err != nil {
-		return api.HopTypeVersion{}, err
+		return hop.TypeVersion{}, err
 	}
-	stored, changed, err := s.Store.JobTypes.PutType(ctx, owner, request.Type, request.JobTypeRequest)
+	stored, changed, err := s.Store.JobTypes.PutType(ctx, owner, request.Name, request.Value)
 	if err == nil && changed > 0 {
 		s.typesChanged(ctx, owner, changed)
 	}
-	return api.HopTypeVersion{Revision: changed, JobType: stored}, err
+	return hop.TypeVersion{Revision: changed, JobType: stored}, err
 }
 
 // typesChanged tells cores and gateways.
 func (s *Server) typesChanged(ctx context.Context, owner tenant.ID, version int64) {
-	s.Hints.TypesChanged(api.TypesChanged{Tenant: owner.String(), Version: version})
+	s.Hints.TypesChanged(hop.TypesChanged{Tenant: owner.String(), Version: version})
 	if err := s.Engine.Publisher.TypesChanged(ctx); err != nil {
 		s.Logger.WarnContext(ctx, "changed types are known here only after the next refresh", "tenant", owner, "error", err)
 	}
 }
 
 // judgeType compiles the schemas of a type, and checks what should fit them.
-func (s *Server) judgeType(ctx context.Context, owner tenant.ID, request *api.HopTypePutRequest) error {
-	payload, wrong := compileSchema("payload_schema", request.PayloadSchema)
-	_, wrongResult := compileSchema("result_schema", request.ResultSchema)
+func (s *Server) judgeType(ctx context.Context, owner tenant.ID, request *hop.PutTypeRequest) error {
+	payload, wrong := compileSchema("payload_schema", request.Value.PayloadSchema)
+	_, wrongResult := compileSchema("result_schema", request.Value.ResultSchema)
 	if wrong = append(wrong, wrongResult...); len(wrong) > 0 {
 		return problem.Invalid(wrong...)
 	}
 	if payload == nil {
 		return nil
 	}
-	for i, example := range request.Examples {
+	for i, example := range request.Value.Examples {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -105,8 +106,8 @@ const (
 )
 
 // judgeWaiting refuses a schema that waiting jobs do not fit, as far as it looks.
-func (s *Server) judgeWaiting(ctx context.Context, owner tenant.ID, request *api.HopTypePutRequest, payload *jobtype.Schema) error {
-	live, err := s.Store.JobTypes.LiveJobs(ctx, owner, request.Type, mostLive, liveBytes)
+func (s *Server) judgeWaiting(ctx context.Context, owner tenant.ID, request *hop.PutTypeRequest, payload *jobtype.Schema) error {
+	live, err := s.Store.JobTypes.LiveJobs(ctx, owner, request.Name, mostLive, liveBytes)
 	if err != nil {
 		return err
 	}
@@ -136,15 +137,15 @@ func (s *Server) judgeWaiting(ctx context.Context, owner tenant.ID, request *api
 // no other version of the tenant's types has.
 //
 //	@x-problems  ["not_found"]
-//	@x-example-newest {"type": "mail.send"}
-func (s *Server) getType(ctx context.Context, owner tenant.ID, item api.Item[api.HopTypeRequest]) (api.HopTypeVersion, error) {
-	found, revision, err := s.Store.JobTypes.Type(ctx, owner, item.Request.Type, item.Request.Version)
-	return api.HopTypeVersion{Revision: revision, JobType: found}, err
+//	@x-example-newest {"name": "mail.send"}
+func (s *Server) getType(ctx context.Context, owner tenant.ID, item hop.Item[hop.TypeVersionRequest]) (hop.TypeVersion, error) {
+	found, revision, err := s.Store.JobTypes.Type(ctx, owner, item.Request.Name, item.Request.Version)
+	return hop.TypeVersion{Revision: revision, JobType: found}, err
 }
 
 // listTypes lists a tenant's job types, by name, without schemas and examples.
-func (s *Server) listTypes(ctx context.Context, owner tenant.ID, item api.Item[api.HopPageRequest]) (api.Page[api.JobTypeSummary], error) {
-	of := listingOf(api.HopTypeList, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+func (s *Server) listTypes(ctx context.Context, owner tenant.ID, item hop.Item[hop.PageRequest]) (api.Page[api.JobTypeSummary], error) {
+	of := listingOf(hop.ListTypes, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, byText, func(one api.JobTypeSummary) string { return one.Type }, func(after string, limit int) ([]api.JobTypeSummary, error) {
 		return s.Store.JobTypes.ListTypes(ctx, owner, after, limit)
 	})
@@ -153,12 +154,12 @@ func (s *Server) listTypes(ctx context.Context, owner tenant.ID, item api.Item[a
 // listTypeVersions lists the versions of a job type that are kept, newest first.
 //
 //	@x-problems  ["not_found"]
-//	@x-example-first {"type": "mail.send", "page_size": 50}
-func (s *Server) listTypeVersions(ctx context.Context, owner tenant.ID, item api.Item[api.HopTypeRequest]) (api.Page[api.JobTypeSummary], error) {
-	of := listingOf(api.HopTypeVersions, item.Principal, item.Request.Type, item.Request.PageSize, item.Request.PageToken)
+//	@x-example-first {"for": "mail.send", "page_size": 50}
+func (s *Server) listTypeVersions(ctx context.Context, owner tenant.ID, item hop.Item[hop.PageFor]) (api.Page[api.JobTypeSummary], error) {
+	of := listingOf(hop.ListTypeVersions, item.Principal, item.Request.For, item.Request.PageSize, item.Request.PageToken)
 	key := func(one api.JobTypeSummary) string { return strconv.Itoa(one.Version) }
 	return listed(s, of, newestInt, key, func(before, limit int) ([]api.JobTypeSummary, error) {
-		return s.Store.JobTypes.TypeVersions(ctx, owner, item.Request.Type, before, limit)
+		return s.Store.JobTypes.TypeVersions(ctx, owner, item.Request.For, before, limit)
 	})
 }
 
@@ -166,38 +167,38 @@ func (s *Server) listTypeVersions(ctx context.Context, owner tenant.ID, item api
 // version of the tenant's types since.
 //
 //	@x-problems  ["not_found"]
-//	@x-example-mail {"type": "mail.send"}
-func (s *Server) deleteType(ctx context.Context, owner tenant.ID, item api.Item[api.HopTypeRequest]) (api.TypesChanged, error) {
-	changed, err := s.Store.JobTypes.DeleteType(ctx, owner, item.Request.Type)
+//	@x-example-mail {"name": "mail.send"}
+func (s *Server) deleteType(ctx context.Context, owner tenant.ID, item hop.Item[hop.Name]) (hop.TypesChanged, error) {
+	changed, err := s.Store.JobTypes.DeleteType(ctx, owner, item.Request.Name)
 	if err == nil {
 		s.typesChanged(ctx, owner, changed)
 	}
-	return api.TypesChanged{Tenant: owner.String(), Version: changed}, err
+	return hop.TypesChanged{Tenant: owner.String(), Version: changed}, err
 }
 
 // documentTypes reads a tenant's job types with their schemas. The newest version of each, by name, as long
 // as they have at most 4 MiB; `left_out` counts the others.
-func (s *Server) documentTypes(ctx context.Context, owner tenant.ID, _ api.Item[api.HopTypeSetRequest]) (api.HopTypeDocuments, error) {
+func (s *Server) documentTypes(ctx context.Context, owner tenant.ID, _ hop.Item[struct{}]) (hop.TypeDocuments, error) {
 	return s.Store.JobTypes.TypeDocuments(ctx, owner)
 }
 
 // readTypes reads what gateways need to know of all job types of a tenant. The newest version of each,
 // without schemas and examples, and the version of them all. Gateways cache it.
-func (s *Server) readTypes(ctx context.Context, owner tenant.ID, _ api.Item[api.HopTypeSetRequest]) (api.HopTypeSet, error) {
+func (s *Server) readTypes(ctx context.Context, owner tenant.ID, _ hop.Item[struct{}]) (hop.TypeSet, error) {
 	return s.Store.JobTypes.TypeSet(ctx, owner)
 }
 
 // newTypes checks results.
 func (s *Server) newTypes() *jobtype.Checker {
 	return jobtype.NewChecker(jobtype.Options{
-		Set: func(ctx context.Context, owner string) (api.HopTypeSet, error) {
+		Set: func(ctx context.Context, owner string) (hop.TypeSet, error) {
 			id, err := uuid.Parse(owner)
 			if err != nil {
-				return api.HopTypeSet{}, err
+				return hop.TypeSet{}, err
 			}
 			return s.Store.JobTypes.TypeSet(ctx, id)
 		},
-		Schema: func(ctx context.Context, owner string, of api.HopType, result bool) (json.RawMessage, bool, error) {
+		Schema: func(ctx context.Context, owner string, of hop.CheckedType, result bool) (json.RawMessage, bool, error) {
 			id, err := uuid.Parse(owner)
 			if err != nil {
 				return nil, false, err

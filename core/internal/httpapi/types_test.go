@@ -10,15 +10,16 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 const needsTo = `{"type":"object","required":["to"]}`
 
-func typed(name, payload string, change ...func(*api.HopTypePutRequest)) api.HopTypePutRequest {
-	request := api.HopTypePutRequest{Type: name}
+func typed(name, payload string, change ...func(*hop.PutTypeRequest)) hop.PutTypeRequest {
+	request := hop.PutTypeRequest{Name: name}
 	if payload != "" {
-		request.PayloadSchema = json.RawMessage(payload)
+		request.Value.PayloadSchema = json.RawMessage(payload)
 	}
 	for _, c := range change {
 		c(&request)
@@ -27,7 +28,7 @@ func typed(name, payload string, change ...func(*api.HopTypePutRequest)) api.Hop
 }
 
 // refusal asks one item, and gives its problem.
-func refusal[Req any](f *fixture, path string, p api.Principal, request Req) problem.Problem {
+func refusal[Req any](f *fixture, path string, p hop.Principal, request Req) problem.Problem {
 	f.Helper()
 	got := ask[json.RawMessage](f, path, item(p, request))[0]
 	if got.Problem == nil {
@@ -47,41 +48,41 @@ func fields(p problem.Problem) string {
 func TestVersionsOfAType(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	first := one[api.HopTypeVersion](f, api.HopTypePut, f.tenant, typed("mail.send", needsTo))
-	again := one[api.HopTypeVersion](f, api.HopTypePut, f.tenant, typed("mail.send", "{ \"type\":\"object\", \"required\":[\"to\"] }"))
+	first := one[hop.TypeVersion](f, hop.PutType, f.tenant, typed("mail.send", needsTo))
+	again := one[hop.TypeVersion](f, hop.PutType, f.tenant, typed("mail.send", "{ \"type\":\"object\", \"required\":[\"to\"] }"))
 	if first.Version != 1 || again.Version != 1 || again.CreatedAt != first.CreatedAt || string(again.PayloadSchema) != needsTo {
 		t.Errorf("a repeat: %+v after %+v", again, first)
 	}
 	for i := range api.MaxTypeVersions + 2 {
-		one[api.HopTypeVersion](f, api.HopTypePut, f.tenant, typed("mail.send", needsTo, func(r *api.HopTypePutRequest) { r.Description = fmt.Sprint(i) }))
+		one[hop.TypeVersion](f, hop.PutType, f.tenant, typed("mail.send", needsTo, func(r *hop.PutTypeRequest) { r.Value.Description = fmt.Sprint(i) }))
 	}
-	newest := one[api.HopTypeVersion](f, api.HopTypeGet, f.tenant, api.HopTypeRequest{Type: "mail.send"})
+	newest := one[hop.TypeVersion](f, hop.GetType, f.tenant, hop.TypeVersionRequest{Name: "mail.send"})
 	if newest.Version != api.MaxTypeVersions+3 || newest.Description != fmt.Sprint(api.MaxTypeVersions+1) {
 		t.Errorf("%+v", newest)
 	}
-	if old := one[api.HopTypeVersion](f, api.HopTypeGet, f.tenant, api.HopTypeRequest{Type: "mail.send", Version: 5}); old.Version != 5 || old.Description != "3" || old.Revision != 5 {
+	if old := one[hop.TypeVersion](f, hop.GetType, f.tenant, hop.TypeVersionRequest{Name: "mail.send", Version: 5}); old.Version != 5 || old.Description != "3" || old.Revision != 5 {
 		t.Errorf("%+v", old)
 	}
-	if p := refusal(f, api.HopTypeGet, f.tenant, api.HopTypeRequest{Type: "mail.send", Version: 3}); p.Code != problem.NotFound {
+	if p := refusal(f, hop.GetType, f.tenant, hop.TypeVersionRequest{Name: "mail.send", Version: 3}); p.Code != problem.NotFound {
 		t.Errorf("one that is no longer kept: %+v", p)
 	}
-	page := one[api.Page[api.JobTypeSummary]](f, api.HopTypeVersions, f.tenant, api.HopTypeRequest{Type: "mail.send", PageSize: 15})
+	page := one[api.Page[api.JobTypeSummary]](f, hop.ListTypeVersions, f.tenant, hop.PageFor{For: "mail.send", PageRequest: hop.PageRequest{PageSize: 15}})
 	if len(page.Items) != 15 || page.Items[0].Version != api.MaxTypeVersions+3 || page.NextPageToken == nil {
 		t.Fatalf("%+v", page)
 	}
-	page = one[api.Page[api.JobTypeSummary]](f, api.HopTypeVersions, f.tenant, api.HopTypeRequest{Type: "mail.send", PageSize: 15, PageToken: *page.NextPageToken})
+	page = one[api.Page[api.JobTypeSummary]](f, hop.ListTypeVersions, f.tenant, hop.PageFor{For: "mail.send", PageRequest: hop.PageRequest{PageSize: 15, PageToken: *page.NextPageToken}})
 	if len(page.Items) != api.MaxTypeVersions-15 || page.NextPageToken != nil {
 		t.Errorf("the second page: %+v", page)
 	}
-	set := one[api.HopTypeSet](f, api.HopTypes, f.tenant, api.HopTypeSetRequest{})
+	set := one[hop.TypeSet](f, hop.GetTypeSet, f.tenant, struct{}{})
 	if len(set.Types) != 1 || set.Version != newest.Revision || set.Types[0].Revision != newest.Revision || !set.Types[0].ChecksPayload {
 		t.Errorf("%+v", set)
 	}
-	gone := one[api.TypesChanged](f, api.HopTypeDelete, f.tenant, api.HopTypeRequest{Type: "mail.send"})
+	gone := one[hop.TypesChanged](f, hop.DeleteType, f.tenant, hop.Name{Name: "mail.send"})
 	if gone.Version != newest.Revision+1 {
 		t.Errorf("%+v", gone)
 	}
-	made := one[api.HopTypeVersion](f, api.HopTypePut, f.tenant, typed("mail.send", needsTo))
+	made := one[hop.TypeVersion](f, hop.PutType, f.tenant, typed("mail.send", needsTo))
 	if made.Version != 1 || made.Revision != gone.Version+1 {
 		t.Errorf("made again: %+v", made)
 	}
@@ -91,25 +92,25 @@ func TestTypesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	large := json.RawMessage(`{"description":"` + strings.Repeat("x", api.MaxSchema) + `"}`)
-	for want, request := range map[string]api.HopTypePutRequest{
+	for want, request := range map[string]hop.PutTypeRequest{
 		"payload_schema/properties/a": typed("t", `{"properties":{"a":1}}`),
-		"result_schema/type":          typed("t", "", func(r *api.HopTypePutRequest) { r.ResultSchema = json.RawMessage(`{"type":"x"}`) }),
-		"examples[1]/to":              typed("t", `{"properties":{"to":{"type":"string"}}}`, func(r *api.HopTypePutRequest) { r.Examples = []json.RawMessage{[]byte(`{}`), []byte(`{"to":1}`)} }),
-		"check_results":               typed("t", "", func(r *api.HopTypePutRequest) { r.CheckResults = true }),
+		"result_schema/type":          typed("t", "", func(r *hop.PutTypeRequest) { r.Value.ResultSchema = json.RawMessage(`{"type":"x"}`) }),
+		"examples[1]/to":              typed("t", `{"properties":{"to":{"type":"string"}}}`, func(r *hop.PutTypeRequest) { r.Value.Examples = []json.RawMessage{[]byte(`{}`), []byte(`{"to":1}`)} }),
+		"check_results":               typed("t", "", func(r *hop.PutTypeRequest) { r.Value.CheckResults = true }),
 		"payload_schema":              typed("t", string(large)),
-		"defaults.priority":           typed("t", "", func(r *api.HopTypePutRequest) { r.Defaults = &api.JobTypeDefaults{Priority: new(10)} }),
-		"defaults.retry.base_ms": typed("t", "", func(r *api.HopTypePutRequest) {
-			r.Defaults = &api.JobTypeDefaults{Retry: &api.RetryRequest{BaseMS: new(int64(-1))}}
+		"defaults.priority":           typed("t", "", func(r *hop.PutTypeRequest) { r.Value.Defaults = &api.JobTypeDefaults{Priority: new(10)} }),
+		"defaults.retry.base_ms": typed("t", "", func(r *hop.PutTypeRequest) {
+			r.Value.Defaults = &api.JobTypeDefaults{Retry: &api.RetryRequest{BaseMS: new(int64(-1))}}
 		}),
 	} {
-		if p := refusal(f, api.HopTypePut, f.tenant, request); p.Code != problem.InvalidRequest || fields(p) != want {
+		if p := refusal(f, hop.PutType, f.tenant, request); p.Code != problem.InvalidRequest || fields(p) != want {
 			t.Errorf("%s: %s %s", want, p.Code, fields(p))
 		}
 	}
-	if p := refusal(f, api.HopTypePut, f.tenant, typed("a b", needsTo)); p.Code != problem.NotFound {
+	if p := refusal(f, hop.PutType, f.tenant, typed("a b", needsTo)); p.Code != problem.NotFound {
 		t.Errorf("a name that none can have: %+v", p)
 	}
-	if p := refusal(f, api.HopTypePut, userOf(f.tenant, "bob"), typed("t", needsTo)); p.Code != problem.Forbidden {
+	if p := refusal(f, hop.PutType, userOf(f.tenant, "bob"), typed("t", needsTo)); p.Code != problem.Forbidden {
 		t.Errorf("a user's key: %+v", p)
 	}
 }
@@ -118,16 +119,16 @@ func TestTypesAreBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.exec(`INSERT INTO job_types SELECT $1, 't' || n, 1, n, true, '', NULL, NULL, false, '[]', '{}', 0, now() FROM generate_series(1, $2) AS n`, f.tenant.Tenant, api.MaxTypes)
-	if p := refusal(f, api.HopTypePut, f.tenant, typed("one.more", needsTo)); p.Code != problem.InvalidRequest || !strings.Contains(p.Detail, "500") {
+	if p := refusal(f, hop.PutType, f.tenant, typed("one.more", needsTo)); p.Code != problem.InvalidRequest || !strings.Contains(p.Detail, "500") {
 		t.Errorf("%+v", p)
 	}
-	one[api.HopTypeVersion](f, api.HopTypePut, f.tenant, typed("t7", needsTo))
+	one[hop.TypeVersion](f, hop.PutType, f.tenant, typed("t7", needsTo))
 	f.exec(`UPDATE job_types SET size = $2 WHERE tenant_id = $1 AND type = 't1'`, f.tenant.Tenant, api.MaxTypeBytes-80)
-	one[api.HopTypeVersion](f, api.HopTypePut, f.tenant, typed("t8", `{"a":1}`))
-	if p := refusal(f, api.HopTypePut, f.tenant, typed("t9", needsTo)); p.Code != problem.InvalidRequest || !strings.Contains(p.Detail, "16 MiB") {
+	one[hop.TypeVersion](f, hop.PutType, f.tenant, typed("t8", `{"a":1}`))
+	if p := refusal(f, hop.PutType, f.tenant, typed("t9", needsTo)); p.Code != problem.InvalidRequest || !strings.Contains(p.Detail, "16 MiB") {
 		t.Errorf("%+v", p)
 	}
-	documents := one[api.HopTypeDocuments](f, api.HopTypeTexts, f.tenant, api.HopTypeSetRequest{})
+	documents := one[hop.TypeDocuments](f, hop.GetTypeDocuments, f.tenant, struct{}{})
 	if len(documents.Types) != 0 || documents.LeftOut != api.MaxTypes { // t1 is the first
 		t.Errorf("%d documents, %d left out", len(documents.Types), documents.LeftOut)
 	}
@@ -138,25 +139,25 @@ func TestTypesAreTheTenantsOwn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	other := f.newTenant()
-	one[api.HopTypeVersion](f, api.HopTypePut, f.tenant, typed("mail.send", needsTo))
+	one[hop.TypeVersion](f, hop.PutType, f.tenant, typed("mail.send", needsTo))
 	for path, request := range map[string]any{
-		api.HopTypeGet: api.HopTypeRequest{Type: "mail.send"}, api.HopTypeVersions: api.HopTypeRequest{Type: "mail.send"}, api.HopTypeDelete: api.HopTypeRequest{Type: "mail.send"},
+		hop.GetType: hop.TypeVersionRequest{Name: "mail.send"}, hop.ListTypeVersions: hop.PageFor{For: "mail.send"}, hop.DeleteType: hop.Name{Name: "mail.send"},
 	} {
 		if p := refusal(f, path, other, request); p.Code != problem.NotFound {
 			t.Errorf("%s: %+v", path, p)
 		}
 	}
-	if page := one[api.Page[api.JobTypeSummary]](f, api.HopTypeList, other, api.HopPageRequest{}); len(page.Items) != 0 {
+	if page := one[api.Page[api.JobTypeSummary]](f, hop.ListTypes, other, hop.PageRequest{}); len(page.Items) != 0 {
 		t.Errorf("%+v", page)
 	}
-	if set := one[api.HopTypeSet](f, api.HopTypes, other, api.HopTypeSetRequest{}); len(set.Types) != 0 || set.Version != 0 {
+	if set := one[hop.TypeSet](f, hop.GetTypeSet, other, struct{}{}); len(set.Types) != 0 || set.Version != 0 {
 		t.Errorf("%+v", set)
 	}
-	if all := one[api.HopTypeDocuments](f, api.HopTypeTexts, other, api.HopTypeSetRequest{}); len(all.Types) != 0 {
+	if all := one[hop.TypeDocuments](f, hop.GetTypeDocuments, other, struct{}{}); len(all.Types) != 0 {
 		t.Errorf("%+v", all)
 	}
-	one[api.HopTypeVersion](f, api.HopTypePut, other, typed("mail.send", `true`))
-	if mine := one[api.HopTypeVersion](f, api.HopTypeGet, f.tenant, api.HopTypeRequest{Type: "mail.send"}); string(mine.PayloadSchema) != needsTo || mine.Version != 1 {
+	one[hop.TypeVersion](f, hop.PutType, other, typed("mail.send", `true`))
+	if mine := one[hop.TypeVersion](f, hop.GetType, f.tenant, hop.TypeVersionRequest{Name: "mail.send"}); string(mine.PayloadSchema) != needsTo || mine.Version != 1 {
 		t.Errorf("%+v", mine)
 	}
 }
@@ -167,43 +168,45 @@ func TestASchemaThatRefusesWaitingJobs(t *testing.T) {
 	f := newFixture(t)
 	other := f.newTenant()
 	for _, payload := range []string{`{"to":"x"}`, `{}`, `7`} {
-		one[json.RawMessage](f, api.HopSubmit, f.tenant, job(func(r *api.SubmitRequest) {
+		one[json.RawMessage](f, hop.SubmitJobs, f.tenant, job(func(r *api.SubmitRequest) {
 			r.Type, r.Payload, r.DelayMS = "mail.send", json.RawMessage(payload), new(int64(3_600_000))
 		}))
 	}
-	one[json.RawMessage](f, api.HopSubmit, f.tenant, job(func(r *api.SubmitRequest) { r.Type = "another" }))
-	p := refusal(f, api.HopTypePut, f.tenant, typed("mail.send", needsTo))
+	one[json.RawMessage](f, hop.SubmitJobs, f.tenant, job(func(r *api.SubmitRequest) { r.Type = "another" }))
+	p := refusal(f, hop.PutType, f.tenant, typed("mail.send", needsTo))
 	if p.Code != problem.SchemaMismatch || p.Status != http.StatusUnprocessableEntity || len(p.Errors) != 2 || !strings.Contains(p.Detail, "Of 3 jobs") || !strings.Contains(p.Detail, "2 do not fit") {
 		t.Errorf("%+v", p)
 	}
-	if p := refusal(f, api.HopTypeGet, f.tenant, api.HopTypeRequest{Type: "mail.send"}); p.Code != problem.NotFound {
+	if p := refusal(f, hop.GetType, f.tenant, hop.TypeVersionRequest{Name: "mail.send"}); p.Code != problem.NotFound {
 		t.Errorf("it was stored: %+v", p)
 	}
-	one[api.HopTypeVersion](f, api.HopTypePut, other, typed("mail.send", needsTo)) // whose jobs are not looked at
-	if made := one[api.HopTypeVersion](f, api.HopTypePut, f.tenant, typed("mail.send", needsTo, func(r *api.HopTypePutRequest) { r.Force = true })); made.Version != 1 {
+	one[hop.TypeVersion](f, hop.PutType, other, typed("mail.send", needsTo)) // whose jobs are not looked at
+	if made := one[hop.TypeVersion](f, hop.PutType, f.tenant, typed("mail.send", needsTo, func(r *hop.PutTypeRequest) { r.Force = true })); made.Version != 1 {
 		t.Errorf("%+v", made)
 	}
-	one[api.HopTypeVersion](f, api.HopTypePut, f.tenant, typed("mail.send", `{"type":["object","integer"]}`))
+	one[hop.TypeVersion](f, hop.PutType, f.tenant, typed("mail.send", `{"type":["object","integer"]}`))
 }
 
 // A result that does not fit is refused, and the lease stays: it is completed with another one, or failed.
 func TestResultsAreChecked(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	checked := func(schema string) api.HopTypePutRequest {
-		return typed("hash", "", func(r *api.HopTypePutRequest) { r.ResultSchema, r.CheckResults = json.RawMessage(schema), true })
+	checked := func(schema string) hop.PutTypeRequest {
+		return typed("hash", "", func(r *hop.PutTypeRequest) {
+			r.Value.ResultSchema, r.Value.CheckResults = json.RawMessage(schema), true
+		})
 	}
-	one[api.HopTypeVersion](f, api.HopTypePut, f.tenant, checked(`{"required":["sha256"]}`))
-	for _, who := range []api.Principal{f.tenant, platform()} {
-		one[json.RawMessage](f, api.HopSubmit, f.tenant, job(func(r *api.SubmitRequest) { r.Type = "hash" }))
-		claimed := one[api.ClaimResponse](f, api.HopClaim, who, claimOf(0)).Jobs[0]
+	one[hop.TypeVersion](f, hop.PutType, f.tenant, checked(`{"required":["sha256"]}`))
+	for _, who := range []hop.Principal{f.tenant, platform()} {
+		one[json.RawMessage](f, hop.SubmitJobs, f.tenant, job(func(r *api.SubmitRequest) { r.Type = "hash" }))
+		claimed := one[api.ClaimResponse](f, hop.ClaimJobs, who, claimOf(0)).Jobs[0]
 		complete := api.OutcomeRequest{JobID: claimed.ID, Kind: api.KindComplete, LeaseToken: claimed.LeaseToken, Result: json.RawMessage(`{"md5":"x"}`)}
 		o := f.outcome(who, complete)
 		if o.Status != http.StatusUnprocessableEntity || o.Problem.Code != problem.SchemaMismatch || fields(*o.Problem) != "result" {
 			t.Fatalf("%s: %+v", who.Kind, o)
 		}
 		// twice in one report: neither passes
-		both := one[api.OutcomesResponse](f, api.HopOutcome, who, api.OutcomesRequest{Outcomes: []api.OutcomeRequest{complete, complete}})
+		both := one[api.OutcomesResponse](f, hop.ReportOutcomes, who, api.OutcomesRequest{Outcomes: []api.OutcomeRequest{complete, complete}})
 		if both.Results[0].Status != 422 || both.Results[1].Status != 422 {
 			t.Errorf("%s: twice: %+v", who.Kind, both)
 		}
@@ -221,20 +224,20 @@ func TestResultsAreChecked(t *testing.T) {
 			}
 		}
 	}
-	id := decode[api.SubmitResponse](f, one[json.RawMessage](f, api.HopSubmit, f.tenant, job(func(r *api.SubmitRequest) { r.Type = "hash" }))).ID
+	id := decode[api.SubmitResponse](f, one[json.RawMessage](f, hop.SubmitJobs, f.tenant, job(func(r *api.SubmitRequest) { r.Type = "hash" }))).ID
 	lease := f.claim()
 	if o := f.outcome(f.tenant, api.OutcomeRequest{JobID: id, Kind: api.KindFail, LeaseToken: lease.LeaseToken, Permanent: true}); o.Status != http.StatusOK {
 		t.Errorf("fail: %+v", o)
 	}
 	// a new version applies at once in this core
-	one[api.HopTypeVersion](f, api.HopTypePut, f.tenant, checked(`{"required":["md5"]}`))
+	one[hop.TypeVersion](f, hop.PutType, f.tenant, checked(`{"required":["md5"]}`))
 	f.ended(api.KindComplete, func(r *api.SubmitRequest) { r.Type = "other" })
-	one[json.RawMessage](f, api.HopSubmit, f.tenant, job(func(r *api.SubmitRequest) { r.Type = "hash" }))
+	one[json.RawMessage](f, hop.SubmitJobs, f.tenant, job(func(r *api.SubmitRequest) { r.Type = "hash" }))
 	lease = f.claim()
 	if o := f.outcome(f.tenant, api.OutcomeRequest{JobID: lease.ID, Kind: api.KindComplete, LeaseToken: lease.LeaseToken, Result: json.RawMessage(`{"sha256":1}`)}); o.Status != 422 {
 		t.Errorf("the new version: %+v", o)
 	}
-	one[api.TypesChanged](f, api.HopTypeDelete, f.tenant, api.HopTypeRequest{Type: "hash"})
+	one[hop.TypesChanged](f, hop.DeleteType, f.tenant, hop.Name{Name: "hash"})
 	if o := f.outcome(f.tenant, api.OutcomeRequest{JobID: lease.ID, Kind: api.KindComplete, LeaseToken: lease.LeaseToken, Result: json.RawMessage(`{"sha256":1}`)}); o.Status != 200 {
 		t.Errorf("without the type: %+v", o)
 	}
@@ -245,29 +248,29 @@ func TestARepeatIsAnsweredThoughItWouldBeRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	keyed := job(func(r *api.SubmitRequest) { r.Type = "t" })
-	keyed.Idempotency = &api.Idempotency{Operation: "submit", Key: "k", Fingerprint: strings.Repeat("ab", 32)}
-	first := one[json.RawMessage](f, api.HopSubmit, f.tenant, keyed)
+	keyed.Idempotency = &hop.Idempotency{Operation: "submit", Key: "k", Fingerprint: strings.Repeat("ab", 32)}
+	first := one[json.RawMessage](f, hop.SubmitJobs, f.tenant, keyed)
 	misfit := []*problem.Problem{problem.New(problem.SchemaMismatch, "does not fit")}
 	keyed.Problems, keyed.IDs = misfit, []string{uuid.Must(uuid.NewV7()).String()}
-	got := ask[json.RawMessage](f, api.HopSubmit, item(f.tenant, keyed))[0]
+	got := ask[json.RawMessage](f, hop.SubmitJobs, item(f.tenant, keyed))[0]
 	if got.Problem != nil || !got.Replayed || string(*got.Value) != string(first) {
 		t.Errorf("the repeat: %+v", got)
 	}
-	keyed.Idempotency = &api.Idempotency{Operation: "submit", Key: "l", Fingerprint: strings.Repeat("ab", 32)}
+	keyed.Idempotency = &hop.Idempotency{Operation: "submit", Key: "l", Fingerprint: strings.Repeat("ab", 32)}
 	for range 2 {
-		if got := ask[json.RawMessage](f, api.HopSubmit, item(f.tenant, keyed))[0]; got.Problem == nil || got.Problem.Code != problem.SchemaMismatch || got.Status != 422 {
+		if got := ask[json.RawMessage](f, hop.SubmitJobs, item(f.tenant, keyed))[0]; got.Problem == nil || got.Problem.Code != problem.SchemaMismatch || got.Status != 422 {
 			t.Errorf("one that was never accepted: %+v", got)
 		}
 	}
-	flow := api.HopSubmitRequest{
+	flow := hop.SubmitJobsRequest{
 		IDs: []string{uuid.Must(uuid.NewV7()).String(), uuid.Must(uuid.NewV7()).String()}, Jobs: []api.SubmitRequest{{Type: "t"}, {Type: "t"}}, Problems: append([]*problem.Problem{nil}, misfit...),
-		Batch: true, Atomic: true, Idempotency: &api.Idempotency{Operation: "flow", Key: "k", Fingerprint: strings.Repeat("ab", 32)},
-		Workflow: &api.HopWorkflow{ID: uuid.Must(uuid.NewV7()).String(), Name: "w", Refs: []string{"a", "b"}, After: [][]api.WorkflowDependency{nil, {{Ref: "a"}}}},
+		Batch: true, Atomic: true, Idempotency: &hop.Idempotency{Operation: "flow", Key: "k", Fingerprint: strings.Repeat("ab", 32)},
+		Workflow: &hop.SubmittedWorkflow{ID: uuid.Must(uuid.NewV7()).String(), Name: "w", Refs: []string{"a", "b"}, After: [][]api.WorkflowDependency{nil, {{Ref: "a"}}}},
 	}
-	if got := ask[json.RawMessage](f, api.HopSubmit, item(f.tenant, flow))[0]; got.Problem == nil || got.Problem.Code != problem.SchemaMismatch {
+	if got := ask[json.RawMessage](f, hop.SubmitJobs, item(f.tenant, flow))[0]; got.Problem == nil || got.Problem.Code != problem.SchemaMismatch {
 		t.Errorf("a workflow: %+v", got)
 	}
-	if list := one[api.Page[api.JobSummary]](f, api.HopList, f.tenant, api.HopListRequest{PageSize: 10}); len(list.Items) != 1 {
+	if list := one[api.Page[api.JobSummary]](f, hop.ListJobs, f.tenant, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageSize: 10}}); len(list.Items) != 1 {
 		t.Errorf("%d jobs are stored", len(list.Items))
 	}
 }

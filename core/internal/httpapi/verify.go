@@ -9,7 +9,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/clock"
 	"github.com/forgequeue/forgequeue/shared/server/identity"
@@ -41,9 +41,9 @@ func (s *Server) verify(c *gin.Context) {
 		s.refuse(c, problem.New(problem.Unauthenticated, "Only signed requests are answered."))
 		return
 	}
-	held := s.Bodies.Hold(c.Request.URL.Path, c.Request.URL.Path != api.HopSubmit)
+	held := s.Bodies.Hold(c.Request.URL.Path, c.Request.URL.Path != hop.SubmitJobs)
 	defer held.Release()
-	body, err := held.Read(nil, http.MaxBytesReader(c.Writer, c.Request.Body, api.MaxHopBody), c.Request.ContentLength)
+	body, err := held.Read(nil, http.MaxBytesReader(c.Writer, c.Request.Body, hop.MaxBody), c.Request.ContentLength)
 	if err != nil {
 		s.refuse(c, unread(err))
 		return

@@ -12,6 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -19,11 +20,11 @@ import (
 // answer where the call made the webhook.
 //
 //	@x-problems  ["not_found", "queue_not_empty"]
-//	@x-example-webhook {"name": "billing", "url": "https://example.com/hooks", "events": ["job.completed", "job.dead_letter"], "filter": {"queue": "invoices"}}
-func (s *Server) putWebhook(ctx context.Context, owner tenant.ID, item api.Item[api.HopWebhookPutRequest]) (api.Webhook, error) {
+//	@x-example-webhook {"name": "billing", "value": {"url": "https://example.com/hooks", "events": ["job.completed", "job.dead_letter"], "filter": {"queue": "invoices"}}}
+func (s *Server) putWebhook(ctx context.Context, owner tenant.ID, item hop.Item[hop.Put[api.WebhookRequest]]) (api.Webhook, error) {
 	request := &item.Request
 	// Validated by the gateway too, see submitCall.
-	if fields := request.Validate(); len(fields) > 0 {
+	if fields := request.Value.Validate(); len(fields) > 0 {
 		return api.Webhook{}, problem.Invalid(fields...)
 	}
 	if !api.ValidName(request.Name) {
@@ -32,7 +33,7 @@ func (s *Server) putWebhook(ctx context.Context, owner tenant.ID, item api.Item[
 	if err := s.sealsAvailable(); err != nil {
 		return api.Webhook{}, err
 	}
-	u, wrong := api.PushURL(request.URL)
+	u, wrong := api.PushURL(request.Value.URL)
 	if wrong == "" {
 		wrong = s.Guard.Judge(u)
 	}
@@ -40,7 +41,7 @@ func (s *Server) putWebhook(ctx context.Context, owner tenant.ID, item api.Item[
 		return api.Webhook{}, problem.Invalid(problem.FieldError{Field: "url", Message: wrong})
 	}
 	secret := drawSecret()
-	shown, made, err := s.Engine.Submits.PutWebhook(ctx, owner, request.Name, request.WebhookRequest, s.sealWebhook(owner, request.Name, secret))
+	shown, made, err := s.Engine.Submits.PutWebhook(ctx, owner, request.Name, request.Value, s.sealWebhook(owner, request.Name, secret))
 	if err == nil && made {
 		shown.Secret = &secret
 	}
@@ -62,13 +63,13 @@ func (s *Server) sealWebhook(owner tenant.ID, name, secret string) []byte {
 //
 //	@x-problems  ["not_found"]
 //	@x-example-webhook {"name": "billing"}
-func (s *Server) getWebhook(ctx context.Context, owner tenant.ID, item api.Item[api.HopWebhookRequest]) (api.Webhook, error) {
+func (s *Server) getWebhook(ctx context.Context, owner tenant.ID, item hop.Item[hop.Name]) (api.Webhook, error) {
 	return s.Engine.Submits.Webhook(ctx, owner, item.Request.Name)
 }
 
 // listWebhooks lists webhooks, by name.
-func (s *Server) listWebhooks(ctx context.Context, owner tenant.ID, item api.Item[api.HopPageRequest]) (api.Page[api.Webhook], error) {
-	of := listingOf(api.HopWebhookList, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+func (s *Server) listWebhooks(ctx context.Context, owner tenant.ID, item hop.Item[hop.PageRequest]) (api.Page[api.Webhook], error) {
+	of := listingOf(hop.ListWebhooks, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, byText, func(one api.Webhook) string { return one.Name }, func(after string, limit int) ([]api.Webhook, error) {
 		return s.Engine.Submits.Webhooks(ctx, owner, after, limit)
 	})
@@ -78,7 +79,7 @@ func (s *Server) listWebhooks(ctx context.Context, owner tenant.ID, item api.Ite
 //
 //	@x-problems  ["not_found"]
 //	@x-example-webhook {"name": "billing"}
-func (s *Server) deleteWebhook(ctx context.Context, owner tenant.ID, item api.Item[api.HopWebhookRequest]) (struct{}, error) {
+func (s *Server) deleteWebhook(ctx context.Context, owner tenant.ID, item hop.Item[hop.Name]) (struct{}, error) {
 	return struct{}{}, s.Engine.Submits.DeleteWebhook(ctx, owner, item.Request.Name)
 }
 
@@ -87,7 +88,7 @@ func (s *Server) deleteWebhook(ctx context.Context, owner tenant.ID, item api.It
 //
 //	@x-problems  ["not_found"]
 //	@x-example-webhook {"name": "billing"}
-func (s *Server) rotateWebhookSecret(ctx context.Context, owner tenant.ID, item api.Item[api.HopWebhookRotateRequest]) (api.Webhook, error) {
+func (s *Server) rotateWebhookSecret(ctx context.Context, owner tenant.ID, item hop.Item[hop.OnceRequest]) (api.Webhook, error) {
 	if err := s.sealsAvailable(); err != nil {
 		return api.Webhook{}, err
 	}
@@ -118,7 +119,7 @@ func (s *Server) rotateWebhookSecret(ctx context.Context, owner tenant.ID, item 
 //
 //	@x-problems  ["not_found"]
 //	@x-example-webhook {"name": "billing", "id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
-func (s *Server) testWebhook(ctx context.Context, owner tenant.ID, item api.Item[api.HopWebhookTestRequest]) (api.JobSummary, error) {
+func (s *Server) testWebhook(ctx context.Context, owner tenant.ID, item hop.Item[hop.OnceRequest]) (api.JobSummary, error) {
 	id, err := uuid.Parse(item.Request.ID)
 	if err != nil {
 		return api.JobSummary{}, problem.Invalid(problem.FieldError{Field: "id", Message: "must be a UUID"})
@@ -137,7 +138,7 @@ func (s *Server) testWebhook(ctx context.Context, owner tenant.ID, item api.Item
 //
 //	@x-problems  ["not_found"]
 //	@x-example-webhook {"name": "billing"}
-func (s *Server) probeWebhook(ctx context.Context, owner tenant.ID, item api.Item[api.HopWebhookRequest]) (api.Webhook, error) {
+func (s *Server) probeWebhook(ctx context.Context, owner tenant.ID, item hop.Item[hop.Name]) (api.Webhook, error) {
 	name := item.Request.Name
 	if err := s.Store.Webhooks.CheckWebhook(ctx, owner, name); err != nil {
 		return api.Webhook{}, err

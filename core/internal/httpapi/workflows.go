@@ -13,12 +13,13 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/workflow"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // workflowOf reads the workflow of a submit. It is validated by the gateway too; a cycle would keep
 // its jobs blocked for ever.
-func workflowOf(call *submits.Call, request *api.HopSubmitRequest, now time.Time) error {
+func workflowOf(call *submits.Call, request *hop.SubmitJobsRequest, now time.Time) error {
 	given := request.Workflow
 	if len(given.Refs) != len(request.Jobs) || len(given.After) != len(request.Jobs) || !request.Batch || !request.Atomic {
 		return problem.New(problem.InvalidRequest, "refs, after and jobs of a workflow must run in parallel, as an atomic batch.")
@@ -50,7 +51,7 @@ func workflowOf(call *submits.Call, request *api.HopSubmitRequest, now time.Time
 //
 //	@x-problems  ["not_found"]
 //	@x-example-one {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
-func (s *Server) getWorkflow(ctx context.Context, owner tenant.ID, item api.Item[api.HopWorkflowRequest]) (api.WorkflowDetail, error) {
+func (s *Server) getWorkflow(ctx context.Context, owner tenant.ID, item hop.Item[hop.ID]) (api.WorkflowDetail, error) {
 	id, err := jobID(item.Request.ID)
 	if err != nil {
 		return api.WorkflowDetail{}, err
@@ -61,8 +62,8 @@ func (s *Server) getWorkflow(ctx context.Context, owner tenant.ID, item api.Item
 // listWorkflows lists workflows by a filter, newest first.
 //
 //	@x-example-running {"filter": {"state": "running"}, "page_size": 50}
-func (s *Server) listWorkflows(ctx context.Context, owner tenant.ID, item api.Item[api.HopWorkflowListRequest]) (api.Page[api.Workflow], error) {
-	of := listingOf(api.HopWorkflowList, item.Principal, item.Request.Filter, item.Request.PageSize, item.Request.PageToken)
+func (s *Server) listWorkflows(ctx context.Context, owner tenant.ID, item hop.Item[hop.Filtered[api.WorkflowFilter]]) (api.Page[api.Workflow], error) {
+	of := listingOf(hop.ListWorkflows, item.Principal, item.Request.Filter, item.Request.PageSize, item.Request.PageToken)
 	return paged(s, of, func(cursor string, size int) (api.Page[api.Workflow], error) {
 		return s.Store.Workflows.ListWorkflows(ctx, owner, item.Principal.User, item.Request.Filter, size, cursor)
 	})
@@ -73,7 +74,7 @@ func (s *Server) listWorkflows(ctx context.Context, owner tenant.ID, item api.It
 //
 //	@x-problems  ["not_found"]
 //	@x-example-one {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
-func (s *Server) cancelWorkflow(ctx context.Context, owner tenant.ID, item api.Item[api.HopWorkflowRequest]) (api.Workflow, error) {
+func (s *Server) cancelWorkflow(ctx context.Context, owner tenant.ID, item hop.Item[hop.ID]) (api.Workflow, error) {
 	id, err := jobID(item.Request.ID)
 	if err != nil {
 		return api.Workflow{}, err
@@ -85,7 +86,7 @@ func (s *Server) cancelWorkflow(ctx context.Context, owner tenant.ID, item api.I
 //
 //	@x-problems  ["not_found"]
 //	@x-example-one {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
-func (s *Server) redriveWorkflow(ctx context.Context, owner tenant.ID, item api.Item[api.HopWorkflowRequest]) (api.DeadLetterResponse, error) {
+func (s *Server) redriveWorkflow(ctx context.Context, owner tenant.ID, item hop.Item[hop.ID]) (api.DeadLetterResponse, error) {
 	id, err := jobID(item.Request.ID)
 	if err != nil {
 		return api.DeadLetterResponse{}, err
@@ -101,13 +102,13 @@ func (s *Server) redriveWorkflow(ctx context.Context, owner tenant.ID, item api.
 // key may read the tenant's jobs, or its worker holds the job. A page ends where the results reach 8 MiB.
 //
 //	@x-problems  ["not_found"]
-//	@x-example-one {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "page_size": 50}
-func (s *Server) listParents(ctx context.Context, owner tenant.ID, item api.Item[api.HopParentsRequest]) (api.Page[api.JobParent], error) {
-	id, err := jobID(item.Request.JobID)
+//	@x-example-one {"for": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "page_size": 50}
+func (s *Server) listParents(ctx context.Context, owner tenant.ID, item hop.Item[hop.PageFor]) (api.Page[api.JobParent], error) {
+	id, err := jobID(item.Request.For)
 	if err != nil {
 		return api.Page[api.JobParent]{}, err
 	}
-	of := listingOf(api.HopParents, item.Principal, id, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListParents, item.Principal, id, item.Request.PageSize, item.Request.PageToken)
 	return paged(s, of, func(cursor string, size int) (api.Page[api.JobParent], error) {
 		page := read.ParentsPage{Size: size}
 		if cursor != "" {

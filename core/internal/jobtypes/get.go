@@ -11,6 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 const getSQL = `
@@ -84,8 +85,8 @@ LEFT JOIN job_types AS j ON j.tenant_id = t.id AND j.newest
 WHERE t.id = @tenant_id`
 
 // TypeSet gives all types of a tenant, without their schemas.
-func (t *Types) TypeSet(ctx context.Context, owner tenant.ID) (set api.HopTypeSet, err error) {
-	set.Types = []api.HopType{}
+func (t *Types) TypeSet(ctx context.Context, owner tenant.ID) (set hop.TypeSet, err error) {
+	set.Types = []hop.CheckedType{}
 	scan := func(scanned pgx.CollectableRow) (struct{}, error) {
 		var name *string
 		var version *int
@@ -97,13 +98,13 @@ func (t *Types) TypeSet(ctx context.Context, owner tenant.ID) (set api.HopTypeSe
 		if err := scanned.Scan(&set.Version, &name, &version, &revision, &payload, &results, &r.Defaults, &created); err != nil || name == nil {
 			return struct{}{}, err
 		}
-		set.Types = append(set.Types, api.HopType{
+		set.Types = append(set.Types, hop.CheckedType{
 			Type: *name, Version: *version, Revision: *revision, ChecksPayload: payload, ChecksResults: *results, Defaults: r.defaults(), CreatedAt: api.At(*created),
 		})
 		return struct{}{}, nil
 	}
 	if _, err = store.Query(store.WithClass(ctx, store.ClassSubmits), t.Store, scan, setSQL, store.Args{"tenant_id": owner}); err != nil {
-		return api.HopTypeSet{}, fmt.Errorf("jobtypes: set: %w", store.NotApplied(err))
+		return hop.TypeSet{}, fmt.Errorf("jobtypes: set: %w", store.NotApplied(err))
 	}
 	return set, nil
 }
@@ -181,20 +182,20 @@ WHERE tenant_id = @tenant_id AND newest AND type = ANY(@types::text[])
 ORDER BY type`
 
 // TypeDocuments gives a tenant's types with their schemas, by name, as far as they have documentBytes.
-func (t *Types) TypeDocuments(ctx context.Context, owner tenant.ID) (api.HopTypeDocuments, error) {
+func (t *Types) TypeDocuments(ctx context.Context, owner tenant.ID) (hop.TypeDocuments, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	made := api.HopTypeDocuments{Types: []api.JobType{}}
+	made := hop.TypeDocuments{Types: []api.JobType{}}
 	var names []string
 	scan := func(scanned pgx.CollectableRow) (struct{}, error) {
 		return struct{}{}, scanned.Scan(&made.LeftOut, &names)
 	}
 	if _, err := store.Query(ctx, t.Store, scan, documentsSQL, store.Args{"tenant_id": owner, "bytes": documentBytes}); err != nil {
-		return api.HopTypeDocuments{}, fmt.Errorf("jobtypes: documents: %w", store.NotApplied(err))
+		return hop.TypeDocuments{}, fmt.Errorf("jobtypes: documents: %w", store.NotApplied(err))
 	}
 	// A type that has grown meanwhile is larger by at most its bounds.
 	found, err := store.Query(ctx, t.Store, pgx.RowToAddrOfStructByName[row], someSQL, store.Args{"tenant_id": owner, "types": names})
 	if err != nil {
-		return api.HopTypeDocuments{}, fmt.Errorf("jobtypes: documents: %w", store.NotApplied(err))
+		return hop.TypeDocuments{}, fmt.Errorf("jobtypes: documents: %w", store.NotApplied(err))
 	}
 	for _, one := range found {
 		made.Types = append(made.Types, one.wire())

@@ -13,15 +13,16 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // keyOf is a key as a gateway draws it.
-func keyOf(id string, scopes ...string) api.HopKeyCreateRequest {
-	return api.HopKeyCreateRequest{KeyID: id, Kind: api.PrincipalTenant, Scopes: scopes, SecretHMAC: make([]byte, 32)}
+func keyOf(id string, scopes ...string) hop.CreateKeyRequest {
+	return hop.CreateKeyRequest{KeyID: id, Kind: hop.PrincipalTenant, Scopes: scopes, SecretHMAC: make([]byte, 32)}
 }
 
 // operatorMakes stores a key as the operator does.
-func (f *fixture) operatorMakes(owner tenant.ID, key api.HopKeyCreateRequest) string {
+func (f *fixture) operatorMakes(owner tenant.ID, key hop.CreateKeyRequest) string {
 	f.Helper()
 	key.Tenant = owner.String()
 	if _, err := f.Store.Keys.Create(f.Context(), key); err != nil {
@@ -50,7 +51,7 @@ func (f *fixture) keyIDs(owner tenant.ID) (ids []string) {
 func TestKeysOfATenantChangeItsKeys(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	ctx, other := audit.WithActor(t.Context(), audit.Actor{Kind: api.PrincipalTenant, KeyID: "admin"}), f.NewTenant()
+	ctx, other := audit.WithActor(t.Context(), audit.Actor{Kind: hop.PrincipalTenant, KeyID: "admin"}), f.NewTenant()
 	f.operatorMakes(f.Tenant, keyOf("admin", api.ScopeAdmin))
 	foreign := f.operatorMakes(other, keyOf("foreign", api.ScopeAdmin))
 	made, err := f.Store.Keys.CreateOwn(ctx, f.Tenant, "admin", keyOf("made", api.Scopes()...))
@@ -59,11 +60,11 @@ func TestKeysOfATenantChangeItsKeys(t *testing.T) {
 	}
 	// What the request names as its tenant and kind does not count.
 	named := keyOf("named", api.ScopeRead)
-	named.Kind, named.Tenant = api.PrincipalPlatform, other.String()
+	named.Kind, named.Tenant = hop.PrincipalPlatform, other.String()
 	if made, err := f.Store.Keys.CreateOwn(ctx, f.Tenant, "admin", named); err != nil || *made.Tenant != f.Tenant.String() {
 		t.Errorf("%+v %v", made, err)
 	}
-	if found, err := f.Store.Keys.Lookup(ctx, "named"); err != nil || found.Kind != api.PrincipalTenant || found.Tenant != f.Tenant.String() || found.TenantName != "test" {
+	if found, err := f.Store.Keys.Lookup(ctx, "named"); err != nil || found.Kind != hop.PrincipalTenant || found.Tenant != f.Tenant.String() || found.TenantName != "test" {
 		t.Errorf("%+v %v", found, err)
 	}
 

@@ -16,6 +16,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/tenants"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // Errors that a caller may act on, besides those of package store.
@@ -46,17 +47,17 @@ SELECT created_at FROM created`
 // Create stores a key that the gateway drew, of any tenant or of the platform. Core gets only the
 // HMAC of its secret. An unknown tenant is ErrNotFound, an expiry in the past ErrExpiryPast, one key
 // more than api.MaxKeys ErrTooMany.
-func (s *Keys) Create(ctx context.Context, key api.HopKeyCreateRequest) (api.Key, error) {
+func (s *Keys) Create(ctx context.Context, key hop.CreateKeyRequest) (api.Key, error) {
 	return s.createKey(ctx, nil, key)
 }
 
 // CreateOwn is CreateKey for a tenant's own key: by is the id of the key that asks, see keyChange.
-func (s *Keys) CreateOwn(ctx context.Context, owner tenant.ID, by string, key api.HopKeyCreateRequest) (api.Key, error) {
-	key.Kind, key.Tenant = api.PrincipalTenant, owner.String()
+func (s *Keys) CreateOwn(ctx context.Context, owner tenant.ID, by string, key hop.CreateKeyRequest) (api.Key, error) {
+	key.Kind, key.Tenant = hop.PrincipalTenant, owner.String()
 	return s.createKey(ctx, &by, key)
 }
 
-func (s *Keys) createKey(ctx context.Context, by *string, key api.HopKeyCreateRequest) (api.Key, error) {
+func (s *Keys) createKey(ctx context.Context, by *string, key hop.CreateKeyRequest) (api.Key, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	args := store.Args{
 		"key_id": key.KeyID, "kind": key.Kind, "tenant_id": nil, "user_id": key.User,
@@ -106,7 +107,7 @@ func (s *Keys) createKey(ctx context.Context, by *string, key api.HopKeyCreateRe
 }
 
 // keyEvent is the audit event of a key, without anything derived from its secret.
-func keyEvent(key api.HopKeyCreateRequest) audit.Event {
+func keyEvent(key hop.CreateKeyRequest) audit.Event {
 	done := audit.Event{Action: api.AuditKeyCreate, Object: key.KeyID, Detail: map[string]any{
 		"kind": key.Kind, "user": key.User, "scopes": key.Scopes, "expires_at": key.ExpiresAt,
 	}}
@@ -147,17 +148,17 @@ type keyRow struct {
 }
 
 // Lookup gives what the gateway needs to check a key of any tenant.
-func (s *Keys) Lookup(ctx context.Context, keyID string) (api.HopKey, error) {
+func (s *Keys) Lookup(ctx context.Context, keyID string) (hop.KeyRecord, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[keyRow], lookupKeySQL, store.Args{"key_id": keyID})
 	if err != nil {
-		return api.HopKey{}, fmt.Errorf("keys: key: %w", store.NotApplied(err))
+		return hop.KeyRecord{}, fmt.Errorf("keys: key: %w", store.NotApplied(err))
 	}
 	if len(rows) == 0 {
-		return api.HopKey{}, store.ErrNotFound
+		return hop.KeyRecord{}, store.ErrNotFound
 	}
 	row := rows[0]
-	key := api.HopKey{
+	key := hop.KeyRecord{
 		KeyID: row.KeyID, Kind: row.Kind, SecretHMAC: row.SecretHmac, Scopes: row.Scopes, ExpiresAt: api.AtOrNil(row.ExpiresAt),
 		ExpiresInMS: row.ExpiresInMs, SessionsEnded: row.SessionsEnded,
 	}

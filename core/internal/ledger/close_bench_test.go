@@ -8,6 +8,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // BenchmarkLedger closes a day of 200,000 finished jobs of 100 tenants, and reads the usage of one tenant with 100,000 jobs
@@ -49,7 +50,7 @@ func BenchmarkLedger(b *testing.B) {
 	for _, by := range []string{api.ByDay, api.ByUser} {
 		b.Run("read-open-100k-by-"+by, func(b *testing.B) {
 			for b.Loop() {
-				if made, err := store.Ledger.Usage(b.Context(), tenants[0], api.HopUsageRequest{By: by}, "", 51); err != nil || !made.Capped {
+				if made, err := store.Ledger.Usage(b.Context(), tenants[0], hop.UsageRequest{By: by}, "", 51); err != nil || !made.Capped {
 					b.Fatal(made.Capped, err)
 				}
 			}

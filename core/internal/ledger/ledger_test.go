@@ -22,6 +22,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -107,7 +108,7 @@ func (f *fixture) usage(from, to time.Time, by string) map[string]counts {
 	got, place := map[string]counts{}, ""
 	for {
 		const size = 2
-		made, err := f.Store.Ledger.Usage(f.Context(), f.Tenant, api.HopUsageRequest{From: from.Format(time.DateOnly), To: to.Format(time.DateOnly), By: by}, place, size)
+		made, err := f.Store.Ledger.Usage(f.Context(), f.Tenant, hop.UsageRequest{From: from.Format(time.DateOnly), To: to.Format(time.DateOnly), By: by}, place, size)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -370,18 +371,18 @@ func TestAnOpenDayIsCounted(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	another := f.NewTenant()
-	made, err := f.Store.Ledger.Usage(t.Context(), another, api.HopUsageRequest{From: from.Format(time.DateOnly), To: to.Format(time.DateOnly)}, "", 0)
+	made, err := f.Store.Ledger.Usage(t.Context(), another, hop.UsageRequest{From: from.Format(time.DateOnly), To: to.Format(time.DateOnly)}, "", 0)
 	if err != nil || len(made.Items) != 3 || made.Items[1].Accepted != 0 || made.Items[0].Day == nil || *made.Items[0].Day != made.From {
 		t.Errorf("%+v, %v", made, err)
 	}
 	if made.Items[2].Open != true || made.ClosedThrough >= made.To || made.Begins != time.Now().UTC().Format(time.DateOnly) && made.Begins != from.Format(time.DateOnly) {
 		t.Errorf("%+v", made)
 	}
-	if made, err = f.Store.Ledger.Usage(t.Context(), another, api.HopUsageRequest{By: api.ByType}, "", 10); err != nil || len(made.Items) != 0 || made.Begins == "" || made.From[8:] != "01" {
+	if made, err = f.Store.Ledger.Usage(t.Context(), another, hop.UsageRequest{By: api.ByType}, "", 10); err != nil || len(made.Items) != 0 || made.Begins == "" || made.From[8:] != "01" {
 		t.Errorf("%+v, %v", made, err)
 	}
 	f.Exec(`INSERT INTO ledger_entries SELECT $1, (now() AT TIME ZONE 'UTC')::date, 't', '', 1, 0, 0, 0, 0, 0, 0 FROM generate_series(1, $2::int)`, another, api.MaxOpenRows+1)
-	if made, err = f.Store.Ledger.Usage(t.Context(), another, api.HopUsageRequest{}, "", 0); err != nil || !made.Capped {
+	if made, err = f.Store.Ledger.Usage(t.Context(), another, hop.UsageRequest{}, "", 0); err != nil || !made.Capped {
 		t.Errorf("%+v, %v", made, err)
 	}
 }
@@ -392,12 +393,12 @@ func TestUsageRefusesRanges(t *testing.T) {
 	for _, wrong := range []struct{ from, to, field string }{
 		{"2026-11-24", "2026-11-23", "from"}, {"2025-11-23", "2026-11-24", "from"}, {"24.11.2026", "", "from"}, {"", "soon", "to"},
 	} {
-		_, err := f.Store.Ledger.Usage(t.Context(), f.Tenant, api.HopUsageRequest{From: wrong.from, To: wrong.to}, "", 0)
+		_, err := f.Store.Ledger.Usage(t.Context(), f.Tenant, hop.UsageRequest{From: wrong.from, To: wrong.to}, "", 0)
 		if refused, ok := errors.AsType[*problem.Problem](err); !ok || refused.Code != problem.InvalidRequest || refused.Errors[0].Field != wrong.field {
 			t.Errorf("%+v: %v", wrong, err)
 		}
 	}
-	if made, err := f.Store.Ledger.Usage(t.Context(), f.Tenant, api.HopUsageRequest{From: "2025-11-24", To: "2026-11-24"}, "", 0); err != nil || len(made.Items) != api.MaxUsageDays {
+	if made, err := f.Store.Ledger.Usage(t.Context(), f.Tenant, hop.UsageRequest{From: "2025-11-24", To: "2026-11-24"}, "", 0); err != nil || len(made.Items) != api.MaxUsageDays {
 		t.Errorf("%d items, %v", len(made.Items), err)
 	}
 }
@@ -412,7 +413,7 @@ func TestFailedAttemptsCountApart(t *testing.T) {
 		today := time.Now().UTC()
 		from, to := today.AddDate(0, 0, -apart*back-1).Format(time.DateOnly), today.AddDate(0, 0, -apart*back+1).Format(time.DateOnly)
 		for by, name := range map[string]string{api.ByDay: "", api.ByType: "=resize", api.ByUser: "=u1"} {
-			made, err := f.Store.Ledger.Usage(t.Context(), f.Tenant, api.HopUsageRequest{From: from, To: to, By: by}, "", 10)
+			made, err := f.Store.Ledger.Usage(t.Context(), f.Tenant, hop.UsageRequest{From: from, To: to, By: by}, "", 10)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -119,7 +120,7 @@ type usageRow struct {
 
 // Usage gives a tenant's counts by day, type or user. By type and user it gives the first size names after a place, "" for
 // the beginning; a place is "=" and a name.
-func (l *Ledger) Usage(ctx context.Context, owner tenant.ID, request api.HopUsageRequest, after string, size int) (api.Usage, error) {
+func (l *Ledger) Usage(ctx context.Context, owner tenant.ID, request hop.UsageRequest, after string, size int) (api.Usage, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	made, refused, err := l.rangeOf(ctx, request)
 	if err != nil {
@@ -190,7 +191,7 @@ func (r *usageRow) item(by string) (item api.UsageItem, ok bool) {
 }
 
 // rangeOf fills in the defaults of a request: the current month, by PostgreSQL's clock.
-func (l *Ledger) rangeOf(ctx context.Context, request api.HopUsageRequest) (made api.Usage, refused *problem.Problem, err error) {
+func (l *Ledger) rangeOf(ctx context.Context, request hop.UsageRequest) (made api.Usage, refused *problem.Problem, err error) {
 	made = api.Usage{From: request.From, To: request.To, By: request.By, Items: []api.UsageItem{}}
 	if made.By == "" {
 		made.By = api.ByDay

@@ -14,6 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // The phases of a move, as package documentation has them.
@@ -307,7 +308,7 @@ func (m *Mover) place(ctx context.Context, tx pgx.Tx, in string) error {
 	if _, err := tx.Exec(ctx, switchSQL, store.Args{"tenant_id": m.tenant, "cell": store.NullIfEmpty(in)}); err != nil {
 		return err
 	}
-	return audit.Record(audit.WithActor(ctx, audit.Actor{Kind: api.PrincipalOperator}), tx, audit.Event{
+	return audit.Record(audit.WithActor(ctx, audit.Actor{Kind: hop.PrincipalOperator}), tx, audit.Event{
 		Tenant: &m.tenant, Action: api.AuditTenantPatch, Object: m.tenant.String(), Detail: map[string]any{"cell": store.NullIfEmpty(in)},
 	})
 }

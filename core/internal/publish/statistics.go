@@ -12,7 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/stats"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // Recorder counts for the stats what is published, until it is appended to the tables.
@@ -66,7 +66,7 @@ func (r *Recorder) CountUses(uses []caps.Use) {
 }
 
 // RecordUses notes what a gateway has admitted and refused of a tenant's requests.
-func (r *Recorder) RecordUses(owner tenant.ID, uses []api.HopLimitUse) {
+func (r *Recorder) RecordUses(owner tenant.ID, uses []hop.LimitUse) {
 	noted := make([]stats.LimitUse, len(uses))
 	for i, one := range uses {
 		noted[i] = stats.LimitUse{

@@ -14,6 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submits"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // stats appends what was counted and gives the sum of all steps of a queue, or of all.
@@ -28,7 +29,7 @@ func (f *fixture) stats(name string) api.StatsItem {
 func (f *fixture) statsOf(name string) (sum api.StatsItem) {
 	f.Helper()
 	// wide: the test may cross an hour
-	made, err := f.Store.Stats.JobStats(f.Context(), f.Tenant, api.HopStatsRequest{
+	made, err := f.Store.Stats.JobStats(f.Context(), f.Tenant, hop.StatsRequest{
 		Queue: name, From: new(api.At(time.Now().Add(-2 * time.Hour))), To: new(api.At(time.Now().Add(time.Hour))),
 	})
 	if err != nil {
@@ -186,7 +187,7 @@ func (f *fixture) limitStats(name string) (byName map[string]api.LimitStatsItem,
 	if _, err := f.D.Stats.Append(f.Context()); err != nil {
 		f.Fatal(err)
 	}
-	made, err := f.Store.Stats.LimitStats(f.Context(), f.Tenant, api.HopStatsRequest{
+	made, err := f.Store.Stats.LimitStats(f.Context(), f.Tenant, hop.StatsRequest{
 		Queue: name, From: new(api.At(time.Now().Add(-2 * time.Hour))), To: new(api.At(time.Now().Add(time.Hour))),
 	})
 	if err != nil {
@@ -259,7 +260,7 @@ func TestReportsOfGateways(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for range 2 {
-		f.D.Stats.RecordUses(f.Tenant, []api.HopLimitUse{
+		f.D.Stats.RecordUses(f.Tenant, []hop.LimitUse{
 			{Limit: "tenant-requests", Used: 40, Allowed: 600},
 			{Limit: "user-requests", Used: 7, Refused: 3},
 			{Limit: "user-requests", Name: "bob", Allowed: 60, Refused: 3},

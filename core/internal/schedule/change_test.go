@@ -14,6 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submits"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -107,7 +108,7 @@ func TestTrigger(t *testing.T) {
 		if key != "" {
 			call.Idempotency = celltest.Keyed(key, "{}")
 		}
-		answer, err := f.core.TriggerSchedule(audit.WithActor(t.Context(), audit.Actor{Kind: api.PrincipalTenant}), &call)
+		answer, err := f.core.TriggerSchedule(audit.WithActor(t.Context(), audit.Actor{Kind: hop.PrincipalTenant}), &call)
 		if err != nil || answer.Problem != nil {
 			t.Fatal(answer.Problem, err)
 		}
@@ -367,7 +368,7 @@ func TestDelete(t *testing.T) {
 func TestAuditOfSchedules(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	ctx := audit.WithActor(t.Context(), audit.Actor{Kind: api.PrincipalTenant, KeyID: "k"})
+	ctx := audit.WithActor(t.Context(), audit.Actor{Kind: hop.PrincipalTenant, KeyID: "k"})
 	if _, err := f.Store.Schedules.PutSchedule(ctx, f.Tenant, "", "s", every(time.Hour)); err != nil {
 		t.Fatal(err)
 	}

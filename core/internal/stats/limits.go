@@ -11,6 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 const appendLimitsSQL = `
@@ -87,7 +88,7 @@ type refusedRow struct {
 
 // LimitStats gives what was used of a tenant's limits, or of a queue's, by steps, without the steps in which nothing
 // asked for room; and who was refused the most. What is absent in the request is its default.
-func (s *Stats) LimitStats(ctx context.Context, owner tenant.ID, request api.HopStatsRequest) (api.LimitStats, error) {
+func (s *Stats) LimitStats(ctx context.Context, owner tenant.ID, request hop.StatsRequest) (api.LimitStats, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	asked, err := s.rangeOf(ctx, request)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -37,7 +38,7 @@ type pointRow struct {
 
 // JobStats gives what a tenant's jobs did, of one queue or with an empty queue of all, by steps, with the steps in which
 // nothing happened. What is absent in the request is its default.
-func (s *Stats) JobStats(ctx context.Context, owner tenant.ID, request api.HopStatsRequest) (api.Stats, error) {
+func (s *Stats) JobStats(ctx context.Context, owner tenant.ID, request hop.StatsRequest) (api.Stats, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	asked, err := s.rangeOf(ctx, request)
 	if err != nil {
@@ -97,7 +98,7 @@ const (
 	minutesRange = 24 * time.Hour
 )
 
-func (s *Stats) rangeOf(ctx context.Context, request api.HopStatsRequest) (span, error) {
+func (s *Stats) rangeOf(ctx context.Context, request hop.StatsRequest) (span, error) {
 	var now time.Time
 	if request.To == nil {
 		var err error
@@ -113,7 +114,7 @@ func (s *Stats) rangeOf(ctx context.Context, request api.HopStatsRequest) (span,
 }
 
 // rangeOf fills in the defaults of a request, and refuses a range that is empty or too long.
-func rangeOf(request api.HopStatsRequest, now time.Time) (span, *problem.Problem) {
+func rangeOf(request hop.StatsRequest, now time.Time) (span, *problem.Problem) {
 	asked := span{to: now, step: request.Step}
 	if request.To != nil {
 		asked.to = request.To.Time

@@ -10,6 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/stats"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // BenchmarkRead reads a day by minutes of a tenant with 1,000 queues: of one queue, and of all; then while an old
@@ -29,7 +30,7 @@ func BenchmarkRead(b *testing.B) {
 		FROM generate_series(0, 1000) AS q, generate_series(1, 1440) AS m`, owner)
 	to := time.Now()
 	read := func(name string) func(*testing.B) {
-		request := api.HopStatsRequest{Queue: name, From: new(api.At(to.Add(-24 * time.Hour))), To: new(api.At(to)), Step: api.StepMinute}
+		request := hop.StatsRequest{Queue: name, From: new(api.At(to.Add(-24 * time.Hour))), To: new(api.At(to)), Step: api.StepMinute}
 		return func(b *testing.B) {
 			for b.Loop() {
 				if made, err := store.Stats.JobStats(b.Context(), owner, request); err != nil || len(made.Items) < 1440 {

@@ -14,6 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/stats"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -39,7 +40,7 @@ func (f *fixture) append(name string, at time.Time, n int64) {
 	}
 }
 
-func (f *fixture) read(request api.HopStatsRequest) api.Stats {
+func (f *fixture) read(request hop.StatsRequest) api.Stats {
 	f.Helper()
 	made, err := f.Store.Stats.JobStats(f.Context(), f.Tenant, request)
 	if err != nil {
@@ -110,38 +111,38 @@ func TestStatsAreReadBySteps(t *testing.T) {
 	f.append("mail", at, 1000)
 	f.Tenant = other
 
-	made := f.read(api.HopStatsRequest{From: new(api.At(at.Add(40 * time.Second))), To: new(api.At(at.Add(3 * time.Minute)))})
+	made := f.read(hop.StatsRequest{From: new(api.At(at.Add(40 * time.Second))), To: new(api.At(at.Add(3 * time.Minute)))})
 	if len(made.Items) != 3 || made.Items[0].Submitted != 3 || made.Items[1].Submitted != 4 || made.Items[2] != (api.StatsItem{At: api.At(at.Add(2 * time.Minute))}) {
 		t.Errorf("%+v", made.Items)
 	}
 	if made.Step != api.StepMinute || made.Queue != nil || !made.From.Equal(at) || !made.Items[1].At.Equal(at.Add(time.Minute)) {
 		t.Errorf("%+v", made)
 	}
-	made = f.read(api.HopStatsRequest{Queue: "mail", From: new(api.At(at)), To: new(api.At(at.Add(121 * time.Minute))), Step: api.StepHour})
+	made = f.read(hop.StatsRequest{Queue: "mail", From: new(api.At(at)), To: new(api.At(at.Add(121 * time.Minute))), Step: api.StepHour})
 	if len(made.Items) != 3 || made.Items[0].Submitted != 3 || made.Items[2].Submitted != 8 || *made.Queue != "mail" {
 		t.Errorf("%+v", made)
 	}
-	made = f.read(api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(25 * time.Hour)))})
+	made = f.read(hop.StatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(25 * time.Hour)))})
 	if made.Step != api.StepHour || len(made.Items) != 25 || submitted(made) != 15 {
 		t.Errorf("%+v", made)
 	}
-	if made = f.read(api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(30 * time.Hour))), Step: api.StepDay}); len(made.Items) != 2 || made.Items[0].Submitted != 15 {
+	if made = f.read(hop.StatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(30 * time.Hour))), Step: api.StepDay}); len(made.Items) != 2 || made.Items[0].Submitted != 15 {
 		t.Errorf("%+v", made)
 	}
-	if made = f.read(api.HopStatsRequest{}); len(made.Items) != 61 && len(made.Items) != 60 || time.Since(made.To.Time).Abs() > time.Minute {
+	if made = f.read(hop.StatsRequest{}); len(made.Items) != 61 && len(made.Items) != 60 || time.Since(made.To.Time).Abs() > time.Minute {
 		t.Errorf("%d items to %v", len(made.Items), made.To)
 	}
 	for _, wrong := range []struct {
-		request api.HopStatsRequest
+		request hop.StatsRequest
 		field   string
 		says    string
 	}{
-		{api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at))}, "from", "before to"},
-		{api.HopStatsRequest{From: new(api.At(time.Now().Add(time.Hour)))}, "from", "before to"},
-		{api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(48*time.Hour + 1))), Step: api.StepMinute}, "step", "step=hour"},
-		{api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at.AddDate(1, 0, 0))), Step: api.StepMinute}, "step", "step=day"},
-		{api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at.AddDate(1, 0, 0)))}, "step", "step=day"},
-		{api.HopStatsRequest{From: new(api.At(at.AddDate(-40, 0, 0))), To: new(api.At(at.AddDate(400, 0, 0))), Step: api.StepDay}, "from", "days"},
+		{hop.StatsRequest{From: new(api.At(at)), To: new(api.At(at))}, "from", "before to"},
+		{hop.StatsRequest{From: new(api.At(time.Now().Add(time.Hour)))}, "from", "before to"},
+		{hop.StatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(48*time.Hour + 1))), Step: api.StepMinute}, "step", "step=hour"},
+		{hop.StatsRequest{From: new(api.At(at)), To: new(api.At(at.AddDate(1, 0, 0))), Step: api.StepMinute}, "step", "step=day"},
+		{hop.StatsRequest{From: new(api.At(at)), To: new(api.At(at.AddDate(1, 0, 0)))}, "step", "step=day"},
+		{hop.StatsRequest{From: new(api.At(at.AddDate(-40, 0, 0))), To: new(api.At(at.AddDate(400, 0, 0))), Step: api.StepDay}, "from", "days"},
 	} {
 		_, err := f.Store.Stats.JobStats(t.Context(), f.Tenant, wrong.request)
 		refused, ok := errors.AsType[*problem.Problem](err)
@@ -149,7 +150,7 @@ func TestStatsAreReadBySteps(t *testing.T) {
 			t.Errorf("%+v: %v %+v, want %s %s", wrong.request, err, refused, wrong.field, wrong.says)
 		}
 	}
-	if exact := f.read(api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(48 * time.Hour))), Step: api.StepMinute}); len(exact.Items) != api.MaxStatsItems {
+	if exact := f.read(hop.StatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(48 * time.Hour))), Step: api.StepMinute}); len(exact.Items) != api.MaxStatsItems {
 		t.Errorf("%d items", len(exact.Items))
 	}
 }
@@ -167,8 +168,8 @@ func TestARollUpKeepsTheSums(t *testing.T) {
 			}
 		}
 	}
-	request := api.HopStatsRequest{From: new(api.At(now.Add(-51 * time.Hour))), To: new(api.At(now)), Step: api.StepHour}
-	before, beforeOne := f.read(request), f.read(api.HopStatsRequest{Queue: "q7", From: request.From, To: request.To, Step: request.Step})
+	request := hop.StatsRequest{From: new(api.At(now.Add(-51 * time.Hour))), To: new(api.At(now)), Step: api.StepHour}
+	before, beforeOne := f.read(request), f.read(hop.StatsRequest{Queue: "q7", From: request.From, To: request.To, Step: request.Step})
 	if submitted(before) != 3*parts*queues || submitted(beforeOne) != 3*parts {
 		t.Fatalf("%d and %d", submitted(before), submitted(beforeOne))
 	}
@@ -224,7 +225,7 @@ func TestARollUpKeepsTheSums(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, pair := range [][2]api.Stats{{before, f.read(request)}, {beforeOne, f.read(api.HopStatsRequest{Queue: "q7", From: request.From, To: request.To, Step: request.Step})}} {
+	for _, pair := range [][2]api.Stats{{before, f.read(request)}, {beforeOne, f.read(hop.StatsRequest{Queue: "q7", From: request.From, To: request.To, Step: request.Step})}} {
 		for i := range pair[0].Items {
 			if pair[0].Items[i] != pair[1].Items[i] {
 				t.Errorf("%+v became %+v", pair[0].Items[i], pair[1].Items[i])
@@ -266,7 +267,7 @@ func TestLimitsAreReadBySteps(t *testing.T) {
 	f.Tenant = f.NewTenant()
 	f.limits("tenant-active", "", at, stats.LimitCounts{Used: 1000, Allowed: 1000, Refused: 1000})
 	f.Tenant = other
-	read := func(request api.HopStatsRequest) api.LimitStats {
+	read := func(request hop.StatsRequest) api.LimitStats {
 		t.Helper()
 		request.From, request.To = new(api.At(at)), new(api.At(at.Add(time.Hour)))
 		made, err := f.Store.Stats.LimitStats(t.Context(), f.Tenant, request)
@@ -275,7 +276,7 @@ func TestLimitsAreReadBySteps(t *testing.T) {
 		}
 		return made
 	}
-	minutes := read(api.HopStatsRequest{})
+	minutes := read(hop.StatsRequest{})
 	if len(minutes.Limits) != 2 || minutes.Limits[0].Name != "tenant-active" || len(minutes.Limits[0].Items) != 2 || minutes.Step != api.StepMinute {
 		t.Fatalf("%+v", minutes)
 	}
@@ -285,7 +286,7 @@ func TestLimitsAreReadBySteps(t *testing.T) {
 	if r := minutes.Refused; len(r) != 2 || *r[0].Whose != "mail" || r[0].Name != "user-active" || r[0].Refused != 5 || r[1].Whose != nil || r[1].Refused != 3 || !r[1].LastAt.Equal(at.Add(2*time.Minute)) {
 		t.Errorf("%+v", r)
 	}
-	queue := read(api.HopStatsRequest{Queue: "mail"})
+	queue := read(hop.StatsRequest{Queue: "mail"})
 	if len(queue.Limits) != 1 || queue.Limits[0].Name != "queue-active" || *queue.Queue != "mail" || queue.Limits[0].Items[0].Limit != 6 {
 		t.Errorf("%+v", queue)
 	}
@@ -302,7 +303,7 @@ func TestLimitsAreReadBySteps(t *testing.T) {
 	if f.Count("limit_stats") != 5 || f.Count("limit_stats WHERE grain = 2") != 5 {
 		t.Errorf("%d rows, %d of them hours", f.Count("limit_stats"), f.Count("limit_stats WHERE grain = 2"))
 	}
-	hours := read(api.HopStatsRequest{Step: api.StepHour})
+	hours := read(hop.StatsRequest{Step: api.StepHour})
 	if one := hours.Limits[0].Items; len(one) != 1 || one[0].Used != 9 || one[0].Limit != 10 || one[0].Refused != 3 {
 		t.Errorf("%+v", one)
 	}
@@ -326,7 +327,7 @@ func TestRatesAreSums(t *testing.T) {
 	f.limits("user-requests", "ada", at, stats.LimitCounts{Allowed: 60, Refused: 4})
 	holds := func(step string, want ...api.LimitStatsItem) {
 		t.Helper()
-		made, err := f.Store.Stats.LimitStats(t.Context(), f.Tenant, api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(time.Hour))), Step: step})
+		made, err := f.Store.Stats.LimitStats(t.Context(), f.Tenant, hop.StatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(time.Hour))), Step: step})
 		if err != nil || len(made.Limits) != 2 || made.Limits[0].Name != "tenant-requests" || len(made.Limits[0].Items) != len(want) {
 			t.Fatalf("%+v, %v", made, err)
 		}
@@ -359,7 +360,7 @@ func TestRatesAreSums(t *testing.T) {
 	holds(api.StepHour, hour)
 
 	f.limits("tenant-jobs", "", time.Time{}, stats.LimitCounts{Used: 2, Allowed: 60})
-	made, err := f.Store.Stats.LimitStats(t.Context(), f.Tenant, api.HopStatsRequest{})
+	made, err := f.Store.Stats.LimitStats(t.Context(), f.Tenant, hop.StatsRequest{})
 	if err != nil || len(made.Limits) != 1 || made.Limits[0].Name != "tenant-jobs" || made.Limits[0].Items[0].Used != 2 {
 		t.Errorf("%+v, %v", made, err)
 	}

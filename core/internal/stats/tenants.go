@@ -13,6 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -59,7 +60,7 @@ type tenantRow struct {
 
 // TenantStats crosses tenants: it gives the attempts of those with the most, and of the others together. What is absent in
 // the request is its default.
-func (s *Stats) TenantStats(ctx context.Context, request api.HopStatsRequest) (api.TenantStats, error) {
+func (s *Stats) TenantStats(ctx context.Context, request hop.StatsRequest) (api.TenantStats, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	asked, err := s.rangeOf(ctx, request)
 	if err != nil {

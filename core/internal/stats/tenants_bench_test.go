@@ -7,6 +7,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // BenchmarkReadTenants reads an hour and a day of 1,000 tenants with 5 queues each, all of which do something each minute.
@@ -34,7 +35,7 @@ func BenchmarkReadTenants(b *testing.B) {
 			var took []time.Duration
 			for b.Loop() {
 				began := time.Now()
-				made, err := store.Stats.TenantStats(b.Context(), api.HopStatsRequest{From: new(api.At(to.Add(-one.length))), To: new(api.At(to)), Step: one.step})
+				made, err := store.Stats.TenantStats(b.Context(), hop.StatsRequest{From: new(api.At(to.Add(-one.length))), To: new(api.At(to)), Step: one.step})
 				if err != nil || len(made.Tenants) != api.MaxStatsTenants || made.Others.Tenants != 1000-api.MaxStatsTenants {
 					b.Fatal(made.Others.Tenants, err)
 				}

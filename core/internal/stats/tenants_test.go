@@ -13,6 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/stats"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -34,7 +35,7 @@ func TestTenantStats(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	read := func(request api.HopStatsRequest) api.TenantStats {
+	read := func(request hop.StatsRequest) api.TenantStats {
 		t.Helper()
 		made, err := f.Store.Stats.TenantStats(t.Context(), request)
 		if err != nil {
@@ -42,7 +43,7 @@ func TestTenantStats(t *testing.T) {
 		}
 		return made
 	}
-	if made := read(api.HopStatsRequest{}); len(made.Tenants) != 0 || made.Others.Tenants != 0 || len(made.Others.Items) < 60 {
+	if made := read(hop.StatsRequest{}); len(made.Tenants) != 0 || made.Others.Tenants != 0 || len(made.Others.Items) < 60 {
 		t.Errorf("nothing has happened: %+v", made)
 	}
 	tenants := make([]tenant.ID, 11)
@@ -55,7 +56,7 @@ func TestTenantStats(t *testing.T) {
 	f.started(tenants[10], at.Add(2*time.Minute), 5)
 	f.started(f.NewTenant(), at.Add(2*time.Minute), 0) // ended, and nothing started
 
-	made := read(api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(3 * time.Minute)))})
+	made := read(hop.StatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(3 * time.Minute)))})
 	if made.Step != api.StepMinute || !made.From.Equal(at) || len(made.Tenants) != api.MaxStatsTenants {
 		t.Fatalf("%+v", made)
 	}
@@ -75,11 +76,11 @@ func TestTenantStats(t *testing.T) {
 		t.Errorf("the others: %+v", o)
 	}
 	var refused *problem.Problem
-	_, err := f.Store.Stats.TenantStats(t.Context(), api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(24*time.Hour + 1)))})
+	_, err := f.Store.Stats.TenantStats(t.Context(), hop.StatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(24*time.Hour + 1)))})
 	if !errors.As(err, &refused) || refused.Status != 400 || refused.Errors[0].Field != "from" {
 		t.Errorf("more than a day: %v", err)
 	}
-	if made = read(api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(24 * time.Hour))), Step: api.StepHour}); len(made.Others.Items) != 24 {
+	if made = read(hop.StatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(24 * time.Hour))), Step: api.StepHour}); len(made.Others.Items) != 24 {
 		t.Errorf("a day: %+v", made)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenants"
 	"github.com/forgequeue/forgequeue/core/internal/workers"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 func TestMigrateTwiceAndAtOnce(t *testing.T) {
@@ -114,7 +115,7 @@ func TestTenantsKeysPlans(t *testing.T) {
 	if _, err := f.Store.Tenants.Patch(t.Context(), f.Tenant, api.TenantPatch{Plan: &nowhere}); !errors.Is(err, tenants.ErrUnknownPlan) {
 		t.Errorf("an unknown plan: %v", err)
 	}
-	key := api.HopKeyCreateRequest{KeyID: "k1", Kind: "tenant", Tenant: f.Tenant.String(), Scopes: []string{"read"}, SecretHMAC: make([]byte, 32)}
+	key := hop.CreateKeyRequest{KeyID: "k1", Kind: "tenant", Tenant: f.Tenant.String(), Scopes: []string{"read"}, SecretHMAC: make([]byte, 32)}
 	for range 2 {
 		if _, err := f.Store.Keys.Create(t.Context(), key); err != nil {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenants"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 func (f *fixture) wantSound(when string) {
@@ -52,7 +53,7 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 	if _, err := f.Store.Keys.Lookup(t.Context(), "k"+gone.String()); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("its key: %v", err)
 	}
-	_, err := f.Store.Keys.Create(t.Context(), api.HopKeyCreateRequest{KeyID: "late", Kind: "tenant", Tenant: gone.String(), Scopes: []string{"read"}, SecretHMAC: make([]byte, 32)})
+	_, err := f.Store.Keys.Create(t.Context(), hop.CreateKeyRequest{KeyID: "late", Kind: "tenant", Tenant: gone.String(), Scopes: []string{"read"}, SecretHMAC: make([]byte, 32)})
 	if !errors.Is(err, tenants.ErrDeleted) {
 		t.Errorf("a new key: %v", err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/webhook"
 	"github.com/forgequeue/forgequeue/core/internal/workflow"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -466,7 +467,7 @@ func TestDeliveriesAreShownApart(t *testing.T) {
 		t.Errorf("queues %+v, %v", queues, err)
 	}
 	today, yesterday := time.Now().UTC().Format(time.DateOnly), time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly) // it may be midnight
-	counted, err := f.Store.Ledger.Usage(t.Context(), f.Tenant, api.HopUsageRequest{By: api.ByType, From: yesterday, To: today}, "", 10)
+	counted, err := f.Store.Ledger.Usage(t.Context(), f.Tenant, hop.UsageRequest{By: api.ByType, From: yesterday, To: today}, "", 10)
 	if err != nil || len(counted.Items) != 1 || counted.Items[0].Accepted != 3 || counted.Items[0].DeadLetter != 3 {
 		t.Errorf("usage %+v, %v", counted.Items, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // Cost is what a route's requests are charged to the tenant, the key and the user.
@@ -73,7 +74,7 @@ func Reports(n int) Work { return Work{reports: n} }
 // Account is the caller that a request is charged to, and the decision.
 type Account struct {
 	// Key is the API key of the caller; nil: not charged.
-	Key  *api.HopKey
+	Key  *hop.KeyRecord
 	Cost Cost
 	// Decision is nil until it is made, and where none is.
 	Decision *Decision

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/server/redisclient"
 )
 
@@ -121,6 +121,6 @@ func (l *Limiter) ChargeUncounted(ctx context.Context, a *Account, work Work) er
 }
 
 // ReportOnce reports what was counted so far.
-func (l *Limiter) ReportOnce(ctx context.Context, send func(ctx context.Context, tenant string, uses []api.HopLimitUse) error) {
+func (l *Limiter) ReportOnce(ctx context.Context, send func(ctx context.Context, tenant string, uses []hop.LimitUse) error) {
 	l.report(ctx, send)
 }

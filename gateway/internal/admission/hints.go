@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/server/redisclient"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
@@ -25,9 +25,9 @@ type Subscriber struct {
 	// KeyRevoked gets the id of a key.
 	KeyRevoked func(keyID string)
 	// LimitsChanged gets whose limits have changed.
-	LimitsChanged func(api.LimitsChanged)
+	LimitsChanged func(hop.LimitsChanged)
 	// TypesChanged gets whose types of jobs have changed.
-	TypesChanged func(api.TypesChanged)
+	TypesChanged func(hop.TypesChanged)
 	// Missed is called whenever a subscription begins, the first one included:
 	// notifications before that were lost.
 	Missed func()
@@ -42,7 +42,7 @@ func (r *Redis) Subscribe(ctx context.Context, subscriber Subscriber) {
 		return
 	}
 	subscription := redisclient.Subscription{
-		Channels: []string{api.ChannelKeyRevoked, api.ChannelLimitsChanged, api.ChannelTypesChanged},
+		Channels: []string{hop.ChannelKeyRevoked, hop.ChannelLimitsChanged, hop.ChannelTypesChanged},
 		Silence:  silence, Begun: subscriber.Missed, Message: subscriber.notify,
 	}
 	for ctx.Err() == nil {
@@ -55,15 +55,15 @@ func (r *Redis) Subscribe(ctx context.Context, subscriber Subscriber) {
 func (s Subscriber) notify(channel, payload string) {
 	switch {
 	case len(payload) > longestHint:
-	case channel == api.ChannelKeyRevoked:
+	case channel == hop.ChannelKeyRevoked:
 		s.KeyRevoked(payload)
-	case channel == api.ChannelTypesChanged:
-		var whose api.TypesChanged
+	case channel == hop.ChannelTypesChanged:
+		var whose hop.TypesChanged
 		if json.Unmarshal([]byte(payload), &whose) == nil {
 			s.TypesChanged(whose)
 		}
 	default:
-		var whose api.LimitsChanged
+		var whose hop.LimitsChanged
 		if json.Unmarshal([]byte(payload), &whose) == nil {
 			s.LimitsChanged(whose)
 		}

@@ -11,24 +11,24 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // ear keeps what was heard. It has room for all that a test says.
 type ear struct {
 	revoked chan string
-	changed chan api.LimitsChanged
+	changed chan hop.LimitsChanged
 	missed  chan struct{}
 }
 
 func newEar() *ear {
-	return &ear{make(chan string, 10_000), make(chan api.LimitsChanged, 10_000), make(chan struct{}, 10_000)}
+	return &ear{make(chan string, 10_000), make(chan hop.LimitsChanged, 10_000), make(chan struct{}, 10_000)}
 }
 
 func (e *ear) subscriber() admission.Subscriber {
 	return admission.Subscriber{
 		KeyRevoked:    func(id string) { e.revoked <- id },
-		LimitsChanged: func(whose api.LimitsChanged) { e.changed <- whose },
+		LimitsChanged: func(whose hop.LimitsChanged) { e.changed <- whose },
 		Missed:        func() { e.missed <- struct{}{} },
 	}
 }
@@ -73,15 +73,15 @@ func TestHear(t *testing.T) {
 		for range 2 { // one for each channel: then both stand
 			within(t, e.missed)
 		}
-		say(api.ChannelKeyRevoked, strings.Repeat("x", 2000))
-		say(api.ChannelLimitsChanged, "no JSON")
-		key, whose := uuid.NewString(), api.LimitsChanged{Tenant: uuid.NewString()}
+		say(hop.ChannelKeyRevoked, strings.Repeat("x", 2000))
+		say(hop.ChannelLimitsChanged, "no JSON")
+		key, whose := uuid.NewString(), hop.LimitsChanged{Tenant: uuid.NewString()}
 		text, err := json.Marshal(whose)
 		if err != nil {
 			t.Fatal(err)
 		}
-		say(api.ChannelKeyRevoked, key)
-		say(api.ChannelLimitsChanged, string(text))
+		say(hop.ChannelKeyRevoked, key)
+		say(hop.ChannelLimitsChanged, string(text))
 		if got := within(t, e.revoked); got != key {
 			t.Errorf("heard of key %.50q", got)
 		}

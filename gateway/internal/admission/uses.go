@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 const (
@@ -34,9 +34,9 @@ type uses struct {
 // tenantUses are a tenant's. Every request of the gateway counts here while others wait: the limits are few, so that a list
 // of them is faster than a map.
 type tenantUses struct {
-	limits []api.HopLimitUse
+	limits []hop.LimitUse
 	// named are what users and keys were refused.
-	named map[useKey]*api.HopLimitUse
+	named map[useKey]*hop.LimitUse
 }
 
 type useKey struct{ limit, name string }
@@ -56,7 +56,7 @@ func (u *uses) count(a *Account, work *Work) {
 	var of *tenantUses
 	for i := range d.Policies {
 		p := &d.Policies[i]
-		use := api.HopLimitUse{Limit: p.Name, Allowed: perMinute(p.Rate)}
+		use := hop.LimitUse{Limit: p.Name, Allowed: perMinute(p.Rate)}
 		switch {
 		case d.Verdict == Admitted:
 			use.Used = p.Cost
@@ -81,7 +81,7 @@ func (u *uses) countCap(a *Account, work *Work) {
 	if full == nil || full.Scope == "" {
 		return
 	}
-	use := api.HopLimitUse{Limit: full.Scope + "-" + full.Kind, Used: full.Used, Allowed: full.Limit}
+	use := hop.LimitUse{Limit: full.Scope + "-" + full.Kind, Used: full.Used, Allowed: full.Limit}
 	for _, n := range work.jobs {
 		use.Refused += n
 	}
@@ -107,7 +107,7 @@ func (a *Account) owner(p *PolicyState) string {
 }
 
 // add counts a use of the tenant's limit; or of all users' or keys' limits, and of owner's own if it was refused.
-func (u *uses) add(of *tenantUses, use *api.HopLimitUse, owner string) {
+func (u *uses) add(of *tenantUses, use *hop.LimitUse, owner string) {
 	if owner != "" && use.Refused > 0 {
 		own := *use
 		own.Name = owner
@@ -133,7 +133,7 @@ func (u *uses) of(tenant string) *tenantUses {
 	return of
 }
 
-func (u *uses) sum(of *tenantUses, use *api.HopLimitUse) {
+func (u *uses) sum(of *tenantUses, use *hop.LimitUse) {
 	sum := of.find(use)
 	if sum == nil {
 		if u.size >= mostUses || use.Name != "" && len(of.named) >= mostNamed {
@@ -145,7 +145,7 @@ func (u *uses) sum(of *tenantUses, use *api.HopLimitUse) {
 			return
 		}
 		if of.named == nil {
-			of.named = map[useKey]*api.HopLimitUse{}
+			of.named = map[useKey]*hop.LimitUse{}
 		}
 		of.named[useKey{use.Limit, use.Name}] = new(*use)
 		return
@@ -160,7 +160,7 @@ func (u *uses) sum(of *tenantUses, use *api.HopLimitUse) {
 }
 
 // find is what was counted of the same limit, or of the same user's or key's; nil for nothing.
-func (of *tenantUses) find(use *api.HopLimitUse) *api.HopLimitUse {
+func (of *tenantUses) find(use *hop.LimitUse) *hop.LimitUse {
 	if use.Name != "" {
 		return of.named[useKey{use.Limit, use.Name}]
 	}
@@ -189,7 +189,7 @@ func perMinute(perSecond float64) int64 {
 
 // Report sends what was admitted and refused, by tenant, every twenty seconds until ctx ends, and then what is left. What
 // cannot be sent is dropped: it is for charts.
-func (l *Limiter) Report(ctx context.Context, send func(ctx context.Context, tenant string, uses []api.HopLimitUse) error) {
+func (l *Limiter) Report(ctx context.Context, send func(ctx context.Context, tenant string, uses []hop.LimitUse) error) {
 	ticker := time.NewTicker(reportEvery)
 	defer ticker.Stop()
 	for ended := false; !ended; {
@@ -202,7 +202,7 @@ func (l *Limiter) Report(ctx context.Context, send func(ctx context.Context, ten
 	}
 }
 
-func (l *Limiter) report(ctx context.Context, send func(ctx context.Context, tenant string, uses []api.HopLimitUse) error) {
+func (l *Limiter) report(ctx context.Context, send func(ctx context.Context, tenant string, uses []hop.LimitUse) error) {
 	ctx, cancel := context.WithTimeout(ctx, reportTime)
 	defer cancel()
 	var group errgroup.Group

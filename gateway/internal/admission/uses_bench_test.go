@@ -18,6 +18,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // benchTenants is how many tenants send requests between two reports.
@@ -64,13 +65,13 @@ func BenchmarkCountedUses(b *testing.B) {
 	}
 }
 
-func benchKeys(tenants int) []*api.HopKey {
+func benchKeys(tenants int) []*hop.KeyRecord {
 	rate, burst := 1e6, int64(1e6)
 	limits := api.Limits{
 		RequestsPerSecond: &rate, RequestBurst: &burst, JobsPerSecond: &rate, JobBurst: &burst,
 		UserRequestsPerSecond: &rate, UserRequestBurst: &burst, UserJobsPerSecond: &rate, UserJobBurst: &burst,
 	}
-	keys := make([]*api.HopKey, tenants)
+	keys := make([]*hop.KeyRecord, tenants)
 	for i := range keys {
 		keys[i] = keyOf(fmt.Sprintf("0190a000-0000-7000-8000-%012d", i), "", limits)
 	}
@@ -78,7 +79,7 @@ func benchKeys(tenants int) []*api.HopKey {
 }
 
 // chargeAll charges submits of the keys by 64 callers, and gives how long it took.
-func chargeAll(b *testing.B, keys []*api.HopKey, charges int, charge func(*admission.Account, admission.Work) error) time.Duration {
+func chargeAll(b *testing.B, keys []*hop.KeyRecord, charges int, charge func(*admission.Account, admission.Work) error) time.Duration {
 	b.Helper()
 	const callers = 64
 	var group sync.WaitGroup
@@ -127,7 +128,7 @@ func BenchmarkReportedUses(b *testing.B) {
 	for range b.N {
 		chargeAll(b, keys, 2*benchTenants, func(a *admission.Account, work admission.Work) error { return l.Charge(b.Context(), a, work) })
 		begun := time.Now()
-		l.ReportOnce(b.Context(), func(ctx context.Context, tenant string, uses []api.HopLimitUse) error {
+		l.ReportOnce(b.Context(), func(ctx context.Context, tenant string, uses []hop.LimitUse) error {
 			err := client.ReportUses(ctx, tenant, uses)
 			if err != nil {
 				failed.Add(1)

@@ -16,20 +16,21 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // reported is what the limiter reports when it ends, by tenant, in one order.
-func reported(t *testing.T, l *admission.Limiter) map[string][]api.HopLimitUse {
+func reported(t *testing.T, l *admission.Limiter) map[string][]hop.LimitUse {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	var mu sync.Mutex
-	all := map[string][]api.HopLimitUse{}
-	l.Report(ctx, func(ctx context.Context, tenant string, uses []api.HopLimitUse) error {
+	all := map[string][]hop.LimitUse{}
+	l.Report(ctx, func(ctx context.Context, tenant string, uses []hop.LimitUse) error {
 		if ctx.Err() != nil {
 			t.Errorf("the last report has no time: %v", ctx.Err())
 		}
-		slices.SortFunc(uses, func(a, b api.HopLimitUse) int { return strings.Compare(a.Limit+" "+a.Name, b.Limit+" "+b.Name) })
+		slices.SortFunc(uses, func(a, b hop.LimitUse) int { return strings.Compare(a.Limit+" "+a.Name, b.Limit+" "+b.Name) })
 		mu.Lock()
 		defer mu.Unlock()
 		all[tenant] = uses
@@ -38,12 +39,12 @@ func reported(t *testing.T, l *admission.Limiter) map[string][]api.HopLimitUse {
 	return all
 }
 
-func keyOf(tenant, user string, limits api.Limits) *api.HopKey {
-	return &api.HopKey{Tenant: tenant, KeyID: "key-" + tenant, User: user, Plan: &api.Plan{Limits: limits}}
+func keyOf(tenant, user string, limits api.Limits) *hop.KeyRecord {
+	return &hop.KeyRecord{Tenant: tenant, KeyID: "key-" + tenant, User: user, Plan: &api.Plan{Limits: limits}}
 }
 
 // charge charges work, and says whether it was admitted.
-func charge(t *testing.T, l *admission.Limiter, key *api.HopKey, cost admission.Cost, work admission.Work) bool {
+func charge(t *testing.T, l *admission.Limiter, key *hop.KeyRecord, cost admission.Cost, work admission.Work) bool {
 	t.Helper()
 	a := admission.Account{Key: key, Cost: cost}
 	err := l.Charge(t.Context(), &a, work)
@@ -87,7 +88,7 @@ func TestUsesAreReported(t *testing.T) {
 	if want := []bool{true, false, false, true, true, true, true, true}; !slices.Equal(admitted, want) {
 		t.Fatalf("%v, want %v", admitted, want)
 	}
-	want := map[string][]api.HopLimitUse{
+	want := map[string][]hop.LimitUse{
 		"acme": {
 			{Limit: "credential-requests", Used: 2},
 			{Limit: "tenant-jobs", Used: 4, Allowed: 120},
@@ -121,7 +122,7 @@ func TestRefusalsByHintsAreReported(t *testing.T) {
 			t.Fatal("the hint does not refuse")
 		}
 	}
-	want := map[string][]api.HopLimitUse{"acme": {
+	want := map[string][]hop.LimitUse{"acme": {
 		{Limit: "user-active", Used: 9, Allowed: 9, Refused: 2}, {Limit: "user-active", Name: "bob", Used: 9, Allowed: 9, Refused: 2},
 	}}
 	if diff := cmp.Diff(want, reported(t, l)); diff != "" {
@@ -142,7 +143,7 @@ func TestUsesAreBounded(t *testing.T) {
 	}
 	charge(t, l, keyOf("other", "", limits), admission.CostJobs, submit("bob", 2))
 	all := reported(t, l)
-	if acme := all["acme"]; len(acme) != most+1 || acme[0] != (api.HopLimitUse{Limit: "user-jobs", Refused: 2 * users}) || len(all["other"]) != 2 {
+	if acme := all["acme"]; len(acme) != most+1 || acme[0] != (hop.LimitUse{Limit: "user-jobs", Refused: 2 * users}) || len(all["other"]) != 2 {
 		t.Errorf("%d: %+v, and %v", len(acme), acme[:min(1, len(acme))], all["other"])
 	}
 }

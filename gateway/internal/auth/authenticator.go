@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // ErrUnauthenticated means that a credential is not valid: absent, malformed,
@@ -35,7 +35,7 @@ const (
 
 // Lookup reads one key from core; found is false for an unknown, revoked or
 // expired one.
-type Lookup func(ctx context.Context, keyID string) (key api.HopKey, found bool, err error)
+type Lookup func(ctx context.Context, keyID string) (key hop.KeyRecord, found bool, err error)
 
 // Options of an Authenticator.
 type Options struct {
@@ -84,9 +84,9 @@ func New(o Options) *Authenticator {
 
 // Caller is the principal, and for API keys the key as core has it.
 type Caller struct {
-	Principal api.Principal
+	Principal hop.Principal
 	// Key is nil for the operator. It is shared: never change it.
-	Key *api.HopKey
+	Key *hop.KeyRecord
 }
 
 // Authenticate verifies a credential. It returns ErrUnauthenticated for one that
@@ -95,7 +95,7 @@ type Caller struct {
 // Core is asked only for a key that a gateway with this key secret has signed.
 func (a *Authenticator) Authenticate(ctx context.Context, credential string) (Caller, error) {
 	if a.isOperator(credential) {
-		return Caller{Principal: api.Principal{Kind: api.PrincipalOperator}}, nil
+		return Caller{Principal: hop.Principal{Kind: hop.PrincipalOperator}}, nil
 	}
 	presented, err := Parse(credential)
 	if err != nil {
@@ -114,8 +114,8 @@ func (a *Authenticator) Authenticate(ctx context.Context, credential string) (Ca
 	return callerOf(known), nil
 }
 
-func callerOf(known *api.HopKey) Caller {
-	return Caller{Key: known, Principal: api.Principal{
+func callerOf(known *hop.KeyRecord) Caller {
+	return Caller{Key: known, Principal: hop.Principal{
 		Kind:   known.Kind,
 		Tenant: known.Tenant,
 		User:   known.User,
@@ -135,7 +135,7 @@ func (a *Authenticator) isOperator(credential string) bool {
 
 // proves compares even if the key is unknown, so that an unknown id takes as long
 // as a wrong secret. An expired key counts as unknown, see ask.
-func (a *Authenticator) proves(presented Key, known *api.HopKey) bool {
+func (a *Authenticator) proves(presented Key, known *hop.KeyRecord) bool {
 	stored := make([]byte, sha256.Size)
 	if known != nil {
 		stored = known.SecretHMAC
@@ -147,9 +147,9 @@ func (a *Authenticator) proves(presented Key, known *api.HopKey) bool {
 }
 
 // isOfAPIKey says that a stored key does not act as the operator, or for no tenant.
-func isOfAPIKey(known *api.HopKey) bool {
-	tenant := known.Kind == api.PrincipalTenant && known.Tenant != ""
-	platform := known.Kind == api.PrincipalPlatform && known.Tenant == ""
+func isOfAPIKey(known *hop.KeyRecord) bool {
+	tenant := known.Kind == hop.PrincipalTenant && known.Tenant != ""
+	platform := known.Kind == hop.PrincipalPlatform && known.Tenant == ""
 	return tenant || platform
 }
 
@@ -162,7 +162,7 @@ func (a *Authenticator) signed(presented Key) bool {
 
 // cached gives a key from the cache, nil for one that does not exist, and whether
 // there is an entry.
-func (a *Authenticator) cached(id string) (*api.HopKey, bool) {
+func (a *Authenticator) cached(id string) (*hop.KeyRecord, bool) {
 	now := a.now()
 	if key, ok := a.found.get(id, now); ok {
 		return key, true
@@ -172,7 +172,7 @@ func (a *Authenticator) cached(id string) (*api.HopKey, bool) {
 }
 
 // key gives the key, nil if there is none; it asks core if it is not cached.
-func (a *Authenticator) key(ctx context.Context, id string) (*api.HopKey, error) {
+func (a *Authenticator) key(ctx context.Context, id string) (*hop.KeyRecord, error) {
 	if key, ok := a.cached(id); ok {
 		return key, nil
 	}
@@ -191,12 +191,12 @@ func (a *Authenticator) key(ctx context.Context, id string) (*api.HopKey, error)
 		if landed.Err != nil {
 			return nil, landed.Err
 		}
-		return landed.Val.(*api.HopKey), nil //nolint:forcetypeassert // ask gives nothing else
+		return landed.Val.(*hop.KeyRecord), nil //nolint:forcetypeassert // ask gives nothing else
 	}
 }
 
 // ask reads the key from core and caches the answer.
-func (a *Authenticator) ask(ctx context.Context, id string) (*api.HopKey, error) {
+func (a *Authenticator) ask(ctx context.Context, id string) (*hop.KeyRecord, error) {
 	forgets, asked := a.forgets.Load(), a.now()
 	key, found, err := a.lookup(ctx, id)
 	if err != nil {
@@ -227,7 +227,7 @@ func (a *Authenticator) ask(ctx context.Context, id string) (*api.HopKey, error)
 
 // unlessForgotten removes a key that was revoked during its look-up from the cache.
 // Forget counts first, then removes.
-func (a *Authenticator) unlessForgotten(id string, key *api.HopKey, forgets uint64) *api.HopKey {
+func (a *Authenticator) unlessForgotten(id string, key *hop.KeyRecord, forgets uint64) *hop.KeyRecord {
 	if a.forgets.Load() != forgets {
 		a.found.forget(id)
 	}
@@ -246,9 +246,9 @@ func (a *Authenticator) Forget(keyID string) {
 
 // ForgetLimits invalidates all cached keys of a tenant, or of a plan: their limits
 // have changed, or the tenant was deleted. Requests that are held open are checked again.
-func (a *Authenticator) ForgetLimits(whose api.LimitsChanged) {
+func (a *Authenticator) ForgetLimits(whose hop.LimitsChanged) {
 	a.forgets.Add(1)
-	a.found.forgetWhere(func(key *api.HopKey) bool {
+	a.found.forgetWhere(func(key *hop.KeyRecord) bool {
 		return (whose.Tenant != "" && key.Tenant == whose.Tenant) ||
 			(whose.Plan != "" && key.Plan != nil && key.Plan.Name == whose.Plan)
 	})
@@ -258,6 +258,6 @@ func (a *Authenticator) ForgetLimits(whose api.LimitsChanged) {
 // ForgetAll invalidates every cached key: hints may have been missed.
 func (a *Authenticator) ForgetAll() {
 	a.forgets.Add(1)
-	a.found.forgetWhere(func(*api.HopKey) bool { return true })
+	a.found.forgetWhere(func(*hop.KeyRecord) bool { return true })
 	a.holds.look()
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,7 +26,7 @@ const operatorKey = "the-operator-key-of-these-tests"
 type core struct {
 	mu      sync.Mutex
 	now     time.Time
-	keys    map[string]api.HopKey
+	keys    map[string]hop.KeyRecord
 	err     error
 	asked   atomic.Int64
 	entered chan struct{} // where set: each look-up says so here, then
@@ -33,7 +34,7 @@ type core struct {
 }
 
 func newCore() *core {
-	return &core{now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), keys: map[string]api.HopKey{}}
+	return &core{now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), keys: map[string]hop.KeyRecord{}}
 }
 
 func (c *core) authenticator() *auth.Authenticator {
@@ -58,7 +59,7 @@ func (c *core) set(change func()) {
 	change()
 }
 
-func (c *core) lookUp(_ context.Context, id string) (api.HopKey, bool, error) {
+func (c *core) lookUp(_ context.Context, id string) (hop.KeyRecord, bool, error) {
 	c.asked.Add(1)
 	c.mu.Lock()
 	key, found := c.keys[id]
@@ -76,9 +77,9 @@ func (c *core) lookUp(_ context.Context, id string) (api.HopKey, bool, error) {
 }
 
 // add mints a key that core knows.
-func (c *core) add(change func(*api.HopKey)) auth.Key {
+func (c *core) add(change func(*hop.KeyRecord)) auth.Key {
 	key := auth.Mint("live", keySecret)
-	known := api.HopKey{KeyID: key.ID, Kind: api.PrincipalTenant, SecretHMAC: key.HMAC(keySecret), Tenant: "t1", Scopes: []string{"read"}}
+	known := hop.KeyRecord{KeyID: key.ID, Kind: hop.PrincipalTenant, SecretHMAC: key.HMAC(keySecret), Tenant: "t1", Scopes: []string{"read"}}
 	if change != nil {
 		change(&known)
 	}
@@ -90,18 +91,18 @@ func TestAuthenticate(t *testing.T) {
 	t.Parallel()
 	c := newCore()
 	a := c.authenticator()
-	good := c.add(func(k *api.HopKey) { k.User = "bob" })
+	good := c.add(func(k *hop.KeyRecord) { k.User = "bob" })
 	caller, err := a.Authenticate(t.Context(), good.Text())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := api.Principal{Kind: "tenant", Tenant: "t1", User: "bob", KeyID: good.ID}
+	want := hop.Principal{Kind: "tenant", Tenant: "t1", User: "bob", KeyID: good.ID}
 	got := caller.Principal
 	if got.Kind != want.Kind || got.Tenant != want.Tenant || got.User != want.User || got.KeyID != want.KeyID || len(got.Scopes) != 1 {
 		t.Fatalf("principal %+v", got)
 	}
 	caller, err = a.Authenticate(t.Context(), operatorKey)
-	if err != nil || caller.Principal.Kind != api.PrincipalOperator || caller.Key != nil {
+	if err != nil || caller.Principal.Kind != hop.PrincipalOperator || caller.Key != nil {
 		t.Fatalf("operator: %+v, %v", caller, err)
 	}
 }
@@ -117,10 +118,10 @@ func TestAuthenticateRefuses(t *testing.T) {
 		"not a key":           "Basic Zm9v",
 		"unknown id":          auth.Mint("live", keySecret).Text(),
 		"wrong secret":        auth.Key{Env: "live", ID: good.ID, Secret: strings.Repeat("x", 38)}.Text(),
-		"expired":             c.add(func(k *api.HopKey) { k.ExpiresAt = &past }).Text(),
-		"no hmac stored":      c.add(func(k *api.HopKey) { k.SecretHMAC = nil }).Text(),
-		"a key as operator":   c.add(func(k *api.HopKey) { k.Kind = api.PrincipalOperator }).Text(),
-		"a tenant key of one": c.add(func(k *api.HopKey) { k.Tenant = "" }).Text(),
+		"expired":             c.add(func(k *hop.KeyRecord) { k.ExpiresAt = &past }).Text(),
+		"no hmac stored":      c.add(func(k *hop.KeyRecord) { k.SecretHMAC = nil }).Text(),
+		"a key as operator":   c.add(func(k *hop.KeyRecord) { k.Kind = hop.PrincipalOperator }).Text(),
+		"a tenant key of one": c.add(func(k *hop.KeyRecord) { k.Tenant = "" }).Text(),
 		"operator key cut":    operatorKey[:len(operatorKey)-1],
 	}
 	for name, credential := range tests {
@@ -174,7 +175,7 @@ func TestExpiryIsJudgedAtEachUse(t *testing.T) {
 	c := newCore()
 	a := c.authenticator()
 	soon := api.At(c.now.Add(time.Second))
-	key := c.add(func(k *api.HopKey) { k.ExpiresAt = &soon })
+	key := c.add(func(k *hop.KeyRecord) { k.ExpiresAt = &soon })
 	if _, err := a.Authenticate(t.Context(), key.Text()); err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // cache is an LRU of look-ups by key id. It holds found keys or missing ones, never
@@ -20,7 +20,7 @@ type cache struct {
 }
 
 type entry struct {
-	key   *api.HopKey // nil in the cache of missing keys
+	key   *hop.KeyRecord // nil in the cache of missing keys
 	until time.Time
 }
 
@@ -30,7 +30,7 @@ func newCache(size int, life time.Duration) *cache {
 }
 
 // get gives the key of a valid entry, and whether there is one.
-func (c *cache) get(id string, now time.Time) (*api.HopKey, bool) {
+func (c *cache) get(id string, now time.Time) (*hop.KeyRecord, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	found, ok := c.entries.Peek(id)
@@ -41,10 +41,10 @@ func (c *cache) get(id string, now time.Time) (*api.HopKey, bool) {
 	return found.key, true
 }
 
-func (c *cache) put(id string, key *api.HopKey, now time.Time) { c.putFor(id, key, now, c.life) }
+func (c *cache) put(id string, key *hop.KeyRecord, now time.Time) { c.putFor(id, key, now, c.life) }
 
 // putFor stores a key for a shorter time.
-func (c *cache) putFor(id string, key *api.HopKey, now time.Time, life time.Duration) {
+func (c *cache) putFor(id string, key *hop.KeyRecord, now time.Time, life time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.entries.Add(id, &entry{key, now.Add(life)})
@@ -72,7 +72,7 @@ func (c *cache) forget(id string) {
 
 // forgetWhere is forget for every key that match picks. It looks at all of them,
 // some 10,000, which takes under a millisecond.
-func (c *cache) forgetWhere(match func(*api.HopKey) bool) {
+func (c *cache) forgetWhere(match func(*hop.KeyRecord) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, one := range c.entries.Values() {

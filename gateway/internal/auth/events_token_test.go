@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // An events token opens the stream of its job as its key, for a minute, and nothing else.
@@ -16,7 +16,7 @@ func TestEventsToken(t *testing.T) {
 	const job, other = "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002"
 	c := newCore()
 	a := c.authenticator()
-	key := c.add(func(k *api.HopKey) { k.User = "bob" })
+	key := c.add(func(k *hop.KeyRecord) { k.User = "bob" })
 	second := c.add(nil)
 	token, expires := a.EventsToken(key.ID, job)
 	if life := expires.Sub(c.clock()); life != time.Minute {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 func TestForgetLimitsAndAll(t *testing.T) {
@@ -14,7 +15,7 @@ func TestForgetLimitsAndAll(t *testing.T) {
 	c := newCore()
 	a := c.authenticator()
 	on := func(tenant, plan string) string {
-		return c.add(func(k *api.HopKey) {
+		return c.add(func(k *hop.KeyRecord) {
 			k.Tenant = tenant
 			if plan != "" {
 				k.Plan = &api.Plan{Name: plan}
@@ -37,11 +38,11 @@ func TestForgetLimitsAndAll(t *testing.T) {
 	looksUp("at first", 5)
 	looksUp("again", 0)
 	for what, test := range map[string]struct {
-		whose api.LimitsChanged
+		whose hop.LimitsChanged
 		want  int64
 	}{
-		"a tenant": {api.LimitsChanged{Tenant: "t1"}, 2}, "a plan": {api.LimitsChanged{Plan: "free"}, 3},
-		"both": {api.LimitsChanged{Tenant: "t3", Plan: "free"}, 4}, "unknown": {api.LimitsChanged{Tenant: "x", Plan: "y"}, 0}, "nothing": {api.LimitsChanged{}, 0},
+		"a tenant": {hop.LimitsChanged{Tenant: "t1"}, 2}, "a plan": {hop.LimitsChanged{Plan: "free"}, 3},
+		"both": {hop.LimitsChanged{Tenant: "t3", Plan: "free"}, 4}, "unknown": {hop.LimitsChanged{Tenant: "x", Plan: "y"}, 0}, "nothing": {hop.LimitsChanged{}, 0},
 	} {
 		a.ForgetLimits(test.whose)
 		looksUp(what, test.want)
@@ -54,13 +55,13 @@ func TestForgetLimitsAndAll(t *testing.T) {
 func TestForgetLimitsDuringALookUp(t *testing.T) {
 	t.Parallel()
 	for what, forget := range map[string]func(*auth.Authenticator){
-		"limits": func(a *auth.Authenticator) { a.ForgetLimits(api.LimitsChanged{Tenant: "t1"}) },
+		"limits": func(a *auth.Authenticator) { a.ForgetLimits(hop.LimitsChanged{Tenant: "t1"}) },
 		"all":    (*auth.Authenticator).ForgetAll,
 	} {
 		c := newCore()
 		c.entered, c.release = make(chan struct{}), make(chan struct{})
 		a := c.authenticator()
-		key := c.add(func(k *api.HopKey) { k.Plan = &api.Plan{Name: "old"} })
+		key := c.add(func(k *hop.KeyRecord) { k.Plan = &api.Plan{Name: "old"} })
 		plan := func() string {
 			caller, err := a.Authenticate(t.Context(), key.Text())
 			if err != nil {

@@ -6,55 +6,56 @@ import (
 	"fmt"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // own is the principal of what the gateway asks for itself. Core knows three
 // kinds, and the operator is the one that belongs to no tenant.
-func own() api.Principal { return api.Principal{Kind: api.PrincipalOperator} }
+func own() hop.Principal { return hop.Principal{Kind: hop.PrincipalOperator} }
 
 // LookUpKey reads one API key; found is false for one that is unknown, revoked or
 // expired.
-func (c *Client) LookUpKey(ctx context.Context, keyID string) (key api.HopKey, found bool, err error) {
-	item := api.Item[api.HopKeyLookupRequest]{Principal: own(), Request: api.HopKeyLookupRequest{KeyID: keyID}}
-	result, err := Call[api.HopKeyLookupRequest, api.HopKey](ctx, c, Read(api.HopKeyLookup), item)
+func (c *Client) LookUpKey(ctx context.Context, keyID string) (key hop.KeyRecord, found bool, err error) {
+	item := hop.Item[hop.ID]{Principal: own(), Request: hop.ID{ID: keyID}}
+	result, err := Call[hop.ID, hop.KeyRecord](ctx, c, Read(hop.LookUpKey), item)
 	switch {
 	case err != nil:
-		return api.HopKey{}, false, err
+		return hop.KeyRecord{}, false, err
 	case result.Problem != nil && result.Problem.Code == problem.NotFound:
-		return api.HopKey{}, false, nil
+		return hop.KeyRecord{}, false, nil
 	case result.Problem != nil:
-		return api.HopKey{}, false, result.Problem
+		return hop.KeyRecord{}, false, result.Problem
 	case result.Value == nil:
-		return api.HopKey{}, false, fmt.Errorf("%w: a key without a value", ErrContract)
+		return hop.KeyRecord{}, false, fmt.Errorf("%w: a key without a value", ErrContract)
 	}
 	return *result.Value, true, nil
 }
 
 // actsFor is the principal of what the gateway reads for a tenant, whoever calls.
-func actsFor(tenant string) api.Principal {
-	return api.Principal{Kind: api.PrincipalTenant, Tenant: tenant}
+func actsFor(tenant string) hop.Principal {
+	return hop.Principal{Kind: hop.PrincipalTenant, Tenant: tenant}
 }
 
 // ReadTypes reads the types of a tenant's jobs.
-func (c *Client) ReadTypes(ctx context.Context, tenant string) (api.HopTypeSet, error) {
-	item := api.Item[api.HopTypeSetRequest]{Principal: actsFor(tenant)}
-	result, err := Call[api.HopTypeSetRequest, api.HopTypeSet](ctx, c, Read(api.HopTypes), item)
+func (c *Client) ReadTypes(ctx context.Context, tenant string) (hop.TypeSet, error) {
+	item := hop.Item[struct{}]{Principal: actsFor(tenant)}
+	result, err := Call[struct{}, hop.TypeSet](ctx, c, Read(hop.GetTypeSet), item)
 	switch {
 	case err != nil:
-		return api.HopTypeSet{}, err
+		return hop.TypeSet{}, err
 	case result.Problem != nil:
-		return api.HopTypeSet{}, result.Problem
+		return hop.TypeSet{}, result.Problem
 	case result.Value == nil:
-		return api.HopTypeSet{}, fmt.Errorf("%w: types without a value", ErrContract)
+		return hop.TypeSet{}, fmt.Errorf("%w: types without a value", ErrContract)
 	}
 	return *result.Value, nil
 }
 
 // ReadSchema reads a schema of a version of a type; found is false where that version is not kept.
-func (c *Client) ReadSchema(ctx context.Context, tenant string, of api.HopType, result bool) (schema json.RawMessage, found bool, err error) {
-	item := api.Item[api.HopTypeRequest]{Principal: actsFor(tenant), Request: api.HopTypeRequest{Type: of.Type, Version: of.Version}}
-	got, err := Call[api.HopTypeRequest, api.HopTypeVersion](ctx, c, Read(api.HopTypeGet), item)
+func (c *Client) ReadSchema(ctx context.Context, tenant string, of hop.CheckedType, result bool) (schema json.RawMessage, found bool, err error) {
+	item := hop.Item[hop.TypeVersionRequest]{Principal: actsFor(tenant), Request: hop.TypeVersionRequest{Name: of.Type, Version: of.Version}}
+	got, err := Call[hop.TypeVersionRequest, hop.TypeVersion](ctx, c, Read(hop.GetType), item)
 	switch {
 	case err != nil:
 		return nil, false, err
@@ -74,9 +75,9 @@ func (c *Client) ReadSchema(ctx context.Context, tenant string, of api.HopType, 
 
 // ReportUses tells core what was admitted and refused of a tenant's requests. It is never repeated: what is lost is
 // missing in the limit stats, and nowhere else.
-func (c *Client) ReportUses(ctx context.Context, tenant string, uses []api.HopLimitUse) error {
-	item := api.Item[api.HopLimitUsesRequest]{Principal: actsFor(tenant), Request: api.HopLimitUsesRequest{Uses: uses}}
-	result, err := Call[api.HopLimitUsesRequest, struct{}](ctx, c, Write(api.HopLimitUses).Shared(""), item)
+func (c *Client) ReportUses(ctx context.Context, tenant string, uses []hop.LimitUse) error {
+	item := hop.Item[hop.LimitUsesRequest]{Principal: actsFor(tenant), Request: hop.LimitUsesRequest{Uses: uses}}
+	result, err := Call[hop.LimitUsesRequest, struct{}](ctx, c, Write(hop.RecordLimitUses).Shared(""), item)
 	if err == nil && result.Problem != nil {
 		err = result.Problem
 	}
@@ -84,9 +85,9 @@ func (c *Client) ReportUses(ctx context.Context, tenant string, uses []api.HopLi
 }
 
 // ReportProcess tells core that this gateway runs, or that it stops. It is never repeated: the next report is soon enough.
-func (c *Client) ReportProcess(ctx context.Context, report api.HopProcessRequest) error {
-	item := api.Item[api.HopProcessRequest]{Principal: own(), Request: report}
-	result, err := Call[api.HopProcessRequest, struct{}](ctx, c, Write(api.HopProcess).Shared(""), item)
+func (c *Client) ReportProcess(ctx context.Context, report hop.ProcessReport) error {
+	item := hop.Item[hop.ProcessReport]{Principal: own(), Request: report}
+	result, err := Call[hop.ProcessReport, struct{}](ctx, c, Write(hop.ReportProcess).Shared(""), item)
 	if err == nil && result.Problem != nil {
 		err = result.Problem
 	}
@@ -96,8 +97,8 @@ func (c *Client) ReportProcess(ctx context.Context, report api.HopProcessRequest
 // Ready reads core's readiness: ok, degraded or draining. It bypasses the limits
 // and the breaker, so that it reports core's state and not the gateway's.
 func (c *Client) Ready(ctx context.Context) (status string, err error) {
-	item := api.Item[struct{}]{Principal: own()}
-	result, err := Call[struct{}, api.Readiness](ctx, c, Read(api.HopReady), item)
+	item := hop.Item[struct{}]{Principal: own()}
+	result, err := Call[struct{}, api.Readiness](ctx, c, Read(hop.GetReadiness), item)
 	switch {
 	case err != nil:
 		return "", err

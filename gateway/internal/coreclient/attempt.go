@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/identity"
 	"github.com/forgequeue/forgequeue/shared/wait"
@@ -108,14 +108,14 @@ func (c *Client) attempt(ctx context.Context, by *http.Transport, path string, b
 // readAnswer reads a whole answer, into memory of its exact size if it has a
 // Content-Length.
 func readAnswer(response *http.Response) ([]byte, error) {
-	if length := response.ContentLength; length >= 0 && length <= api.MaxHopBody {
+	if length := response.ContentLength; length >= 0 && length <= hop.MaxBody {
 		text := make([]byte, length)
 		_, err := io.ReadFull(response.Body, text)
 		return text, err
 	}
-	text, err := io.ReadAll(io.LimitReader(response.Body, api.MaxHopBody+1))
-	if err == nil && len(text) > api.MaxHopBody {
-		err = fmt.Errorf("%w: more than %d bytes", ErrContract, api.MaxHopBody)
+	text, err := io.ReadAll(io.LimitReader(response.Body, hop.MaxBody+1))
+	if err == nil && len(text) > hop.MaxBody {
+		err = fmt.Errorf("%w: more than %d bytes", ErrContract, hop.MaxBody)
 	}
 	return text, err
 }

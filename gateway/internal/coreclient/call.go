@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/identity"
 )
@@ -23,48 +24,48 @@ import (
 //
 // A call is an envelope of its own unless its operation is Shared: then the items
 // of concurrent callers are sent in one.
-func Call[Req, Resp any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (api.Result[Resp], error) {
+func Call[Req, Resp any](ctx context.Context, c *Client, op Op, item hop.Item[Req]) (hop.Result[Resp], error) {
 	op.whose = ownerOf(item.Principal)
 	if op.class != classParked {
 		return call[Req, Resp](ctx, c, op, item)
 	}
 	if c.IsDraining() {
-		return api.Result[Resp]{}, fmt.Errorf("%w: %s", ErrCutShort, op.path)
+		return hop.Result[Resp]{}, fmt.Errorf("%w: %s", ErrCutShort, op.path)
 	}
-	claim := op.path == api.HopClaim
+	claim := op.path == hop.ClaimJobs
 	place, err := c.gate.park(claim, op.whose)
 	if err != nil {
 		c.metrics.refused(op.class, err)
-		return api.Result[Resp]{}, fmt.Errorf("%w: %s: %w", ErrNoPlace, op.path, err)
+		return hop.Result[Resp]{}, fmt.Errorf("%w: %s: %w", ErrNoPlace, op.path, err)
 	}
 	defer c.gate.unpark(claim, place)
 	op.place = place
 	result, err := call[Req, Resp](ctx, c, op, item)
 	failed := err != nil || (result.Problem != nil && result.Problem.Status >= http.StatusInternalServerError)
 	if failed && (c.IsDraining() || place.isLost()) {
-		return api.Result[Resp]{}, fmt.Errorf("%w: %s", ErrCutShort, op.path)
+		return hop.Result[Resp]{}, fmt.Errorf("%w: %s", ErrCutShort, op.path)
 	}
 	return result, err
 }
 
 // ownerOf is the unit of fairness on the hop: a tenant, or a key of no tenant.
-func ownerOf(p api.Principal) string {
+func ownerOf(p hop.Principal) string {
 	if p.Tenant != "" {
 		return p.Tenant
 	}
 	return p.Kind + " " + p.KeyID
 }
 
-func call[Req, Resp any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (api.Result[Resp], error) {
+func call[Req, Resp any](ctx context.Context, c *Client, op Op, item hop.Item[Req]) (hop.Result[Resp], error) {
 	response, err := ask(ctx, c, op, item)
 	if err != nil {
-		return api.Result[Resp]{}, err
+		return hop.Result[Resp]{}, err
 	}
 	return decode[Resp](op, response)
 }
 
 // ask gets core's response to one item, alone or with others.
-func ask[Req any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (itemResponse, error) {
+func ask[Req any](ctx context.Context, c *Client, op Op, item hop.Item[Req]) (itemResponse, error) {
 	if op.shared {
 		return share(ctx, c, op, item)
 	}

@@ -1,6 +1,8 @@
 package coreclient
 
-import "github.com/forgequeue/forgequeue/shared/api"
+import (
+	"github.com/forgequeue/forgequeue/shared/hop"
+)
 
 // class is the priority of a call. When core cannot take all calls, the lower
 // class goes first: a heartbeat that is late lets a lease expire, which adds work
@@ -41,16 +43,16 @@ func (c class) String() string {
 // classOf gives an operation's class; by its effect, if it is not named here.
 func classOf(path string, e effect) class {
 	switch path {
-	case api.HopHeartbeat, api.HopOutcome:
+	case hop.Heartbeat, hop.ReportOutcomes:
 		return classLease
-	case api.HopKeyLookup:
+	case hop.LookUpKey:
 		return classKey
-	case api.HopClaim, api.HopRegister, api.HopLeave:
+	case hop.ClaimJobs, hop.RegisterWorker, hop.Leave:
 		return classClaim
-	case api.HopList, api.HopAttempts, api.HopDeadLetters, api.HopWorkflowList, api.HopWorkflowGet, api.HopWorkers, api.HopQueues, api.HopTenantList, api.HopPlanList, api.HopKeyList,
-		api.HopScheduleList, api.HopScheduleRuns, api.HopStats, api.HopLimitStats, api.HopTenantStats, api.HopUsage, api.HopTypeList, api.HopTypeVersions, api.HopTypeTexts, api.HopInstallation:
+	case hop.ListJobs, hop.ListAttempts, hop.ListDeadLetters, hop.ListWorkflows, hop.GetWorkflow, hop.ListWorkers, hop.ListQueues, hop.ListTenants, hop.ListPlans, hop.ListKeys,
+		hop.ListSchedules, hop.ListScheduleRuns, hop.GetStats, hop.GetLimitStats, hop.GetTenantStats, hop.GetUsage, hop.ListTypes, hop.ListTypeVersions, hop.GetTypeDocuments, hop.GetInstallation:
 		return classList
-	case api.HopReady:
+	case hop.GetReadiness:
 		return classProbe
 	}
 	if e == reads {

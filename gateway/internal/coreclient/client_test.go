@@ -19,6 +19,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -34,27 +35,27 @@ func client(t *testing.T, url, secret string) *coreclient.Client {
 	return c
 }
 
-func get(ctx context.Context, c *coreclient.Client, op coreclient.Op) (api.Result[api.Whoami], error) {
-	return coreclient.Call[api.HopGetRequest, api.Whoami](ctx, c, op, api.Item[api.HopGetRequest]{
-		Principal: api.Principal{Kind: api.PrincipalTenant, Tenant: "t1"},
+func get(ctx context.Context, c *coreclient.Client, op coreclient.Op) (hop.Result[api.Whoami], error) {
+	return coreclient.Call[hop.ID, api.Whoami](ctx, c, op, hop.Item[hop.ID]{
+		Principal: hop.Principal{Kind: hop.PrincipalTenant, Tenant: "t1"},
 		RequestID: "r1", CorrelationID: "c1",
-		Request: api.HopGetRequest{JobID: "<j&1>"},
+		Request: hop.ID{ID: "<j&1>"},
 	})
 }
 
 func TestCallIsSignedAndComplete(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	core.On(api.HopGet, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Whoami{KeyID: "k"}) })
+	core.On(hop.GetJob, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Whoami{KeyID: "k"}) })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	result, err := get(ctx, client(t, core.URL, coretest.Secret), coreclient.Read(api.HopGet))
+	result, err := get(ctx, client(t, core.URL, coretest.Secret), coreclient.Read(hop.GetJob))
 	if err != nil || result.Status != 200 || result.Value == nil || result.Value.KeyID != "k" {
 		t.Fatalf("%+v, %v", result, err)
 	}
-	request := core.Requests(api.HopGet)[0]
+	request := core.Requests(hop.GetJob)[0]
 	item := request.Items[0]
-	if item.Principal.Tenant != "t1" || item.RequestID != "r1" || item.CorrelationID != "c1" || string(item.Request) != `{"job_id":"<j&1>"}` {
+	if item.Principal.Tenant != "t1" || item.RequestID != "r1" || item.CorrelationID != "c1" || string(item.Request) != `{"id":"<j&1>"}` {
 		t.Errorf("item %+v, request %s", item, item.Request)
 	}
 	left, err := strconv.Atoi(request.Header.Get(coreclient.TimeoutHeader))
@@ -75,8 +76,8 @@ func TestCallIsSignedAndComplete(t *testing.T) {
 func TestRefusalOfTheItemIsNoError(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	core.On(api.HopGet, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.NotFound, "none") })
-	result, err := get(t.Context(), client(t, core.URL, coretest.Secret), coreclient.Read(api.HopGet))
+	core.On(hop.GetJob, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.NotFound, "none") })
+	result, err := get(t.Context(), client(t, core.URL, coretest.Secret), coreclient.Read(hop.GetJob))
 	if err != nil || result.Problem == nil || result.Problem.Code != problem.NotFound {
 		t.Fatalf("%+v, %v", result, err)
 	}
@@ -132,12 +133,12 @@ func TestLostReplies(t *testing.T) {
 		want        error
 		connections int64
 	}{
-		{"a write is not repeated, and nobody knows", coreclient.Write(api.HopOutcome), coreclient.ErrOutcomeUnknown, 1},
-		{"a read is repeated once, and has cost nothing", coreclient.Read(api.HopGet), coreclient.ErrUnavailable, 2},
-		{"a keyed write is repeated once", coreclient.KeyedWrite(api.HopSubmit), coreclient.ErrOutcomeUnknown, 2},
-		{"an outcome is repeated once", coreclient.Repeatable(api.HopOutcome), coreclient.ErrOutcomeUnknown, 2},
-		{"a parked claim is not repeated", coreclient.Write(api.HopClaim).Parked(), coreclient.ErrOutcomeUnknown, 1},
-		{"a parked read is not repeated", coreclient.Read(api.HopWait).Parked(), coreclient.ErrUnavailable, 1},
+		{"a write is not repeated, and nobody knows", coreclient.Write(hop.ReportOutcomes), coreclient.ErrOutcomeUnknown, 1},
+		{"a read is repeated once, and has cost nothing", coreclient.Read(hop.GetJob), coreclient.ErrUnavailable, 2},
+		{"a keyed write is repeated once", coreclient.KeyedWrite(hop.SubmitJobs), coreclient.ErrOutcomeUnknown, 2},
+		{"an outcome is repeated once", coreclient.Repeatable(hop.ReportOutcomes), coreclient.ErrOutcomeUnknown, 2},
+		{"a parked claim is not repeated", coreclient.Write(hop.ClaimJobs).Parked(), coreclient.ErrOutcomeUnknown, 1},
+		{"a parked read is not repeated", coreclient.Read(hop.WaitForJob).Parked(), coreclient.ErrUnavailable, 1},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -159,7 +160,7 @@ func TestNothingWrittenIsUnavailable(t *testing.T) {
 	}
 	url := "http://" + listener.Addr().String()
 	_ = listener.Close()
-	for _, op := range []coreclient.Op{coreclient.Write(api.HopOutcome), coreclient.Read(api.HopGet), coreclient.KeyedWrite(api.HopSubmit)} {
+	for _, op := range []coreclient.Op{coreclient.Write(hop.ReportOutcomes), coreclient.Read(hop.GetJob), coreclient.KeyedWrite(hop.SubmitJobs)} {
 		if _, err := get(t.Context(), client(t, url, coretest.Secret), op); !errors.Is(err, coreclient.ErrUnavailable) {
 			t.Errorf("%v", err)
 		}
@@ -171,13 +172,13 @@ func TestNothingWrittenIsUnavailable(t *testing.T) {
 func TestConnectionsThatCloseCostNoCall(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	core.Raw(api.HopOutcome, func(w http.ResponseWriter, _ *http.Request) {
+	core.Raw(hop.ReportOutcomes, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close")
 		_, _ = io.WriteString(w, `{"results":[{"status":200,"value":{}}]}`)
 	})
 	c := client(t, core.URL, coretest.Secret)
 	for range 20 {
-		if _, err := get(t.Context(), c, coreclient.Write(api.HopOutcome)); err != nil {
+		if _, err := get(t.Context(), c, coreclient.Write(hop.ReportOutcomes)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -187,16 +188,16 @@ func TestTimeoutAfterSending(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
 	release := make(chan struct{})
-	core.Raw(api.HopSubmit, func(_ http.ResponseWriter, _ *http.Request) { <-release })
+	core.Raw(hop.SubmitJobs, func(_ http.ResponseWriter, _ *http.Request) { <-release })
 	defer close(release)
 	c := client(t, core.URL, coretest.Secret)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // in which it is sent
 	defer cancel()
-	_, err := get(ctx, c, coreclient.KeyedWrite(api.HopSubmit))
+	_, err := get(ctx, c, coreclient.KeyedWrite(hop.SubmitJobs))
 	if !errors.Is(err, coreclient.ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("%v", err)
 	}
-	if n := len(core.Requests(api.HopSubmit)); n != 1 {
+	if n := len(core.Requests(hop.SubmitJobs)); n != 1 {
 		t.Fatalf("sent %d times, though the deadline had passed", n)
 	}
 }
@@ -206,14 +207,14 @@ func TestClockOffsetIsLearned(t *testing.T) {
 	for _, offset := range []time.Duration{time.Hour, -time.Hour} {
 		core := coretest.New(t)
 		core.Now = func() time.Time { return time.Now().Add(offset) }
-		core.On(api.HopOutcome, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Whoami{}) })
+		core.On(hop.ReportOutcomes, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Whoami{}) })
 		c := client(t, core.URL, coretest.Secret)
 		for range 3 {
-			if _, err := get(t.Context(), c, coreclient.Write(api.HopOutcome)); err != nil {
+			if _, err := get(t.Context(), c, coreclient.Write(hop.ReportOutcomes)); err != nil {
 				t.Fatalf("offset %v: %v", offset, err)
 			}
 		}
-		if n := len(core.Requests(api.HopOutcome)); n != 3 {
+		if n := len(core.Requests(hop.ReportOutcomes)); n != 3 {
 			t.Errorf("core did %d calls, want 3", n)
 		}
 	}
@@ -225,7 +226,7 @@ func TestClockIsLearnedAFewTimesACall(t *testing.T) {
 	core := coretest.New(t)
 	var asked atomic.Int64
 	core.Now = func() time.Time { return time.Now().Add(time.Duration(asked.Add(1)) * time.Hour) }
-	_, err := get(t.Context(), client(t, core.URL, coretest.Secret), coreclient.Read(api.HopGet))
+	_, err := get(t.Context(), client(t, core.URL, coretest.Secret), coreclient.Read(hop.GetJob))
 	if !errors.Is(err, coreclient.ErrRefusesUs) || asked.Load() > 18 {
 		t.Fatalf("%v after %d looks at the clock", err, asked.Load())
 	}
@@ -234,7 +235,7 @@ func TestClockIsLearnedAFewTimesACall(t *testing.T) {
 func TestOtherSecretIsNamed(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	_, err := get(t.Context(), client(t, core.URL, strings.Repeat("x", 32)), coreclient.Write(api.HopSubmit))
+	_, err := get(t.Context(), client(t, core.URL, strings.Repeat("x", 32)), coreclient.Write(hop.SubmitJobs))
 	if !errors.Is(err, coreclient.ErrRefusesUs) || !strings.Contains(err.Error(), "FORGEQUEUE_HOP_SECRET") || core.Unsigned() != 1 {
 		t.Fatalf("%v, %d unsigned", err, core.Unsigned())
 	}
@@ -270,11 +271,11 @@ func TestRefusalsOfTheCall(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			core := coretest.New(t)
-			core.Raw(api.HopSubmit, func(w http.ResponseWriter, _ *http.Request) {
+			core.Raw(hop.SubmitJobs, func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(test.status)
 				_, _ = io.WriteString(w, test.body)
 			})
-			_, err := get(t.Context(), client(t, core.URL, coretest.Secret), coreclient.Write(api.HopSubmit))
+			_, err := get(t.Context(), client(t, core.URL, coretest.Secret), coreclient.Write(hop.SubmitJobs))
 			p, isProblem := problem.From(err)
 			if test.want == "" {
 				if isProblem || !errors.Is(err, test.err) {
@@ -292,7 +293,7 @@ func TestRefusalsOfTheCall(t *testing.T) {
 func TestLookUpKey(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	core.AddKey(api.HopKey{KeyID: "abcdefghijkl", Kind: api.PrincipalTenant})
+	core.AddKey(hop.KeyRecord{KeyID: "abcdefghijkl", Kind: hop.PrincipalTenant})
 	c := client(t, core.URL, coretest.Secret)
 	if key, found, err := c.LookUpKey(t.Context(), "abcdefghijkl"); err != nil || !found || key.KeyID != "abcdefghijkl" {
 		t.Errorf("%+v, %v, %v", key, found, err)
@@ -300,14 +301,14 @@ func TestLookUpKey(t *testing.T) {
 	if _, found, err := c.LookUpKey(t.Context(), "unknown"); err != nil || found {
 		t.Errorf("unknown: %v, %v", found, err)
 	}
-	core.On(api.HopKeyLookup, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.Overloaded, "") })
+	core.On(hop.LookUpKey, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.Overloaded, "") })
 	if _, found, err := c.LookUpKey(t.Context(), "abcdefghijkl"); err == nil || found {
 		t.Errorf("overloaded: %v, %v", found, err)
 	}
 	if status, err := c.Ready(t.Context()); err != nil || status != "ok" {
 		t.Errorf("ready: %q, %v", status, err)
 	}
-	core.On(api.HopReady, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.Overloaded, "") })
+	core.On(hop.GetReadiness, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.Overloaded, "") })
 	if _, err := c.Ready(t.Context()); err == nil {
 		t.Error("an overloaded core is ready")
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/identity"
 )
@@ -32,9 +32,9 @@ func TestCoresWithDifferentClocks(t *testing.T) {
 		}
 		return time.Now().Add(ahead)
 	}
-	works(core, api.HopGet, api.HopClaim)
+	works(core, hop.GetJob, hop.ClaimJobs)
 	h := newHop(t, core.URL, coreclient.Limits{})
-	for _, op := range []coreclient.Op{coreclient.Read(api.HopGet), coreclient.Write(api.HopClaim), coreclient.Write(api.HopClaim).Parked()} {
+	for _, op := range []coreclient.Op{coreclient.Read(hop.GetJob), coreclient.Write(hop.ClaimJobs), coreclient.Write(hop.ClaimJobs).Parked()} {
 		looks.Store(2) // the other core than the last one
 		if _, err := get(t.Context(), h.Client, op); err != nil {
 			t.Errorf("after %d looks at core's clock: %v", looks.Load(), err)
@@ -53,7 +53,7 @@ func TestManyCallsToCoresWithDifferentClocks(t *testing.T) {
 			looks.Add(1)
 			return time.Now().Add(ahead)
 		}
-		works(cores[i], api.HopGet, api.HopClaim)
+		works(cores[i], hop.GetJob, hop.ClaimJobs)
 	}
 	h := newHop(t, inTurn(t, cores), coreclient.Limits{})
 	const callers, calls = 16, 50
@@ -61,7 +61,7 @@ func TestManyCallsToCoresWithDifferentClocks(t *testing.T) {
 	for range callers {
 		group.Go(func() {
 			for range calls {
-				if _, err := get(t.Context(), h.Client, coreclient.Read(api.HopGet)); err != nil {
+				if _, err := get(t.Context(), h.Client, coreclient.Read(hop.GetJob)); err != nil {
 					t.Error(err)
 					return
 				}
@@ -111,15 +111,15 @@ func inTurn(t *testing.T, cores []*coretest.Core) (url string) {
 func TestEveryCallHasItsNonce(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	works(core, api.HopGet)
+	works(core, hop.GetJob)
 	h := newHop(t, core.URL, coreclient.Limits{})
 	seen := map[string]bool{}
 	for range 10 {
-		if _, err := get(t.Context(), h.Client, coreclient.Read(api.HopGet)); err != nil {
+		if _, err := get(t.Context(), h.Client, coreclient.Read(hop.GetJob)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, request := range core.Requests(api.HopGet) {
+	for _, request := range core.Requests(hop.GetJob) {
 		seen[string(request.Body)] = true
 	}
 	if len(seen) != 10 {
@@ -136,16 +136,16 @@ func TestACopyCameFirst(t *testing.T) {
 		asked int64
 		want  error
 	}{
-		"a write":       {coreclient.Write(api.HopSubmit), 1, coreclient.ErrOutcomeUnknown},
-		"a claim":       {coreclient.Write(api.HopClaim).Parked(), 1, coreclient.ErrOutcomeUnknown},
-		"a read":        {coreclient.Read(api.HopGet), 2, nil},
-		"a keyed write": {coreclient.KeyedWrite(api.HopSubmit), 2, nil},
+		"a write":       {coreclient.Write(hop.SubmitJobs), 1, coreclient.ErrOutcomeUnknown},
+		"a claim":       {coreclient.Write(hop.ClaimJobs).Parked(), 1, coreclient.ErrOutcomeUnknown},
+		"a read":        {coreclient.Read(hop.GetJob), 2, nil},
+		"a keyed write": {coreclient.KeyedWrite(hop.SubmitJobs), 2, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			core := coretest.New(t)
 			var asked atomic.Int64
-			for _, path := range []string{api.HopSubmit, api.HopClaim, api.HopGet} {
+			for _, path := range []string{hop.SubmitJobs, hop.ClaimJobs, hop.GetJob} {
 				core.Raw(path, func(w http.ResponseWriter, _ *http.Request) {
 					if asked.Add(1) > 1 {
 						_, _ = w.Write([]byte(`{"results":[{"status":200,"value":{}}]}`))

@@ -11,6 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -24,7 +25,7 @@ func TestDoubtOutlivesTheRepeat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	item, err := json.Marshal(api.Results[api.Whoami]{Results: []api.Result[api.Whoami]{{Status: down.Status, Problem: down}}})
+	item, err := json.Marshal(hop.Results[api.Whoami]{Results: []hop.Result[api.Whoami]{{Status: down.Status, Problem: down}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func TestDoubtOutlivesTheRepeat(t *testing.T) {
 					_, _ = connection.Write([]byte(answer))
 				}
 			})
-			_, err := get(t.Context(), client(t, url, coretest.Secret), coreclient.KeyedWrite(api.HopSubmit))
+			_, err := get(t.Context(), client(t, url, coretest.Secret), coreclient.KeyedWrite(hop.SubmitJobs))
 			if !errors.Is(err, coreclient.ErrOutcomeUnknown) || connections.Load() != 2 {
 				t.Fatalf("%v after %d connections, want outcome unknown after 2", err, connections.Load())
 			}
@@ -68,7 +69,7 @@ func TestDoubtOutlivesARefusedConnection(t *testing.T) {
 		_ = listener.Close() // before the answer is lost, or the repeat would be taken
 		_ = connection.Close()
 	}()
-	_, err = get(t.Context(), client(t, "http://"+listener.Addr().String(), coretest.Secret), coreclient.KeyedWrite(api.HopSubmit))
+	_, err = get(t.Context(), client(t, "http://"+listener.Addr().String(), coretest.Secret), coreclient.KeyedWrite(hop.SubmitJobs))
 	<-done
 	if !errors.Is(err, coreclient.ErrOutcomeUnknown) {
 		t.Fatalf("%v, want outcome unknown", err)
@@ -84,10 +85,10 @@ func TestARestartSettlesTheDoubt(t *testing.T) {
 		op   coreclient.Op
 		want error
 	}{
-		{coreclient.Repeatable(api.HopOutcome), nil},
-		{coreclient.KeyedWrite(api.HopSubmit), nil},
-		{coreclient.Write(api.HopSubmit), coreclient.ErrOutcomeUnknown},
-		{coreclient.Read(api.HopGet), coreclient.ErrUnavailable},
+		{coreclient.Repeatable(hop.ReportOutcomes), nil},
+		{coreclient.KeyedWrite(hop.SubmitJobs), nil},
+		{coreclient.Write(hop.SubmitJobs), coreclient.ErrOutcomeUnknown},
+		{coreclient.Read(hop.GetJob), coreclient.ErrUnavailable},
 	} {
 		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		if err != nil {

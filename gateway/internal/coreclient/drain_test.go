@@ -12,18 +12,19 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 type ended struct {
-	result api.Result[api.Whoami]
+	result hop.Result[api.Whoami]
 	err    error
 }
 
 // parkOne parks a call, and gives its end.
-func parkOne(ctx context.Context, h hop) <-chan ended {
+func parkOne(ctx context.Context, h fixture) <-chan ended {
 	end := make(chan ended, 1)
 	go func() {
-		result, err := get(ctx, h.Client, coreclient.Write(api.HopClaim).Parked())
+		result, err := get(ctx, h.Client, coreclient.Write(hop.ClaimJobs).Parked())
 		end <- ended{result, err}
 	}()
 	return end
@@ -32,8 +33,8 @@ func parkOne(ctx context.Context, h hop) <-chan ended {
 func TestDrainEndsParkedCalls(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	claims := hang(core, api.HopClaim)
-	works(core, api.HopOutcome)
+	claims := hang(core, hop.ClaimJobs)
+	works(core, hop.ReportOutcomes)
 	h := newHop(t, core.URL, coreclient.Limits{})
 	var ends []<-chan ended
 	for range 50 {
@@ -57,7 +58,7 @@ func TestDrainEndsParkedCalls(t *testing.T) {
 	if claims.Load() != 50 {
 		t.Error("it was sent")
 	}
-	if _, err := get(t.Context(), h.Client, coreclient.Repeatable(api.HopOutcome)); err != nil {
+	if _, err := get(t.Context(), h.Client, coreclient.Repeatable(hop.ReportOutcomes)); err != nil {
 		t.Errorf("an outcome: %v", err)
 	}
 }
@@ -68,16 +69,16 @@ func TestAnAnswerUnderWayOutlivesTheHangUp(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string
-		end  func(h hop, leave func())
+		end  func(h fixture, leave func())
 	}{
-		{"the gateway drains", func(h hop, _ func()) { h.Drain() }},
-		{"the caller leaves", func(_ hop, leave func()) { leave() }},
+		{"the gateway drains", func(h fixture, _ func()) { h.Drain() }},
+		{"the caller leaves", func(_ fixture, leave func()) { leave() }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			core := coretest.New(t)
 			parked, told := make(chan struct{}), make(chan struct{})
-			core.Raw(api.HopClaim, func(w http.ResponseWriter, r *http.Request) {
+			core.Raw(hop.ClaimJobs, func(w http.ResponseWriter, r *http.Request) {
 				close(parked)
 				<-r.Context().Done() // hung up
 				close(told)
@@ -102,7 +103,7 @@ func TestHangUpIsNotForEver(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
 	parked, release := make(chan struct{}), make(chan struct{})
-	core.Raw(api.HopClaim, func(http.ResponseWriter, *http.Request) {
+	core.Raw(hop.ClaimJobs, func(http.ResponseWriter, *http.Request) {
 		close(parked)
 		<-release
 	})
@@ -121,13 +122,13 @@ func TestHangUpIsNotForEver(t *testing.T) {
 func TestHangUpTouchesNoOtherCall(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	works(core, api.HopClaim, api.HopSubmit)
+	works(core, hop.ClaimJobs, hop.SubmitJobs)
 	h := newHop(t, core.URL, coreclient.Limits{})
 	for range 500 {
 		ctx, leave := context.WithCancel(t.Context())
 		end := parkOne(ctx, h)
 		go leave() // about when the answer is there
-		_, err := get(t.Context(), h.Client, coreclient.Write(api.HopSubmit))
+		_, err := get(t.Context(), h.Client, coreclient.Write(hop.SubmitJobs))
 		if err != nil {
 			t.Fatalf("a submit beside it: %v", err)
 		}
@@ -138,11 +139,11 @@ func TestHangUpTouchesNoOtherCall(t *testing.T) {
 func TestParkedCallHasADeadline(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	hang(core, api.HopWait)
+	hang(core, hop.WaitForJob)
 	h := newHop(t, core.URL, coreclient.Limits{})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := get(ctx, h.Client, coreclient.Read(api.HopWait).Parked()); !errors.Is(err, coreclient.ErrUnavailable) {
+	if _, err := get(ctx, h.Client, coreclient.Read(hop.WaitForJob).Parked()); !errors.Is(err, coreclient.ErrUnavailable) {
 		t.Errorf("%v", err)
 	}
 }
@@ -153,7 +154,7 @@ func TestASilentConnectionCostsATry(t *testing.T) {
 	core := coretest.New(t)
 	first := make(chan struct{}, 1)
 	first <- struct{}{}
-	core.Raw(api.HopOutcome, func(w http.ResponseWriter, r *http.Request) {
+	core.Raw(hop.ReportOutcomes, func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-first:
 			<-r.Context().Done()
@@ -164,10 +165,10 @@ func TestASilentConnectionCostsATry(t *testing.T) {
 	h := newHop(t, core.URL, coreclient.Limits{})
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	if _, err := get(ctx, h.Client, coreclient.Repeatable(api.HopOutcome)); err != nil {
+	if _, err := get(ctx, h.Client, coreclient.Repeatable(hop.ReportOutcomes)); err != nil {
 		t.Errorf("%v", err)
 	}
-	if n := len(core.Requests(api.HopOutcome)); n != 2 {
+	if n := len(core.Requests(hop.ReportOutcomes)); n != 2 {
 		t.Errorf("sent %d times", n)
 	}
 }
@@ -178,8 +179,8 @@ func TestASilentConnectionCostsATry(t *testing.T) {
 func TestALargeCallAfterAHangUp(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	claims := hang(core, api.HopClaim)
-	works(core, api.HopSubmit)
+	claims := hang(core, hop.ClaimJobs)
+	works(core, hop.SubmitJobs)
 	h := newHop(t, core.URL, coreclient.Limits{})
 	large := strings.Repeat("x", 200_000)
 	for i := range 20 {
@@ -188,8 +189,8 @@ func TestALargeCallAfterAHangUp(t *testing.T) {
 		until(t, "it is parked", func() bool { return claims.Load() == int64(i+1) })
 		leave()
 		<-parked
-		result, err := coreclient.Call[api.HopGetRequest, api.Whoami](t.Context(), h.Client, coreclient.Write(api.HopSubmit), api.Item[api.HopGetRequest]{
-			Principal: api.Principal{Kind: api.PrincipalTenant, Tenant: "t1"}, Request: api.HopGetRequest{JobID: large},
+		result, err := coreclient.Call[hop.ID, api.Whoami](t.Context(), h.Client, coreclient.Write(hop.SubmitJobs), hop.Item[hop.ID]{
+			Principal: hop.Principal{Kind: hop.PrincipalTenant, Tenant: "t1"}, Request: hop.ID{ID: large},
 		})
 		if err != nil || result.Problem != nil {
 			t.Fatalf("after %d hang-ups: %+v, %v", i+1, result, err)

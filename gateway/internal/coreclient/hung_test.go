@@ -15,16 +15,17 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// hop is a client with limits and metrics of its own.
-type hop struct {
+// fixture is a client with limits and metrics of its own.
+type fixture struct {
 	*coreclient.Client
 	registry *prometheus.Registry
 }
 
-func newHop(t *testing.T, url string, limits coreclient.Limits) hop {
+func newHop(t *testing.T, url string, limits coreclient.Limits) fixture {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	c, err := coreclient.New(coreclient.Options{
@@ -34,11 +35,11 @@ func newHop(t *testing.T, url string, limits coreclient.Limits) hop {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	return hop{c, registry}
+	return fixture{c, registry}
 }
 
 // metric sums a metric over all series whose labels have these values.
-func (h hop) metric(t *testing.T, name string, labels ...string) (sum float64) {
+func (h fixture) metric(t *testing.T, name string, labels ...string) (sum float64) {
 	t.Helper()
 	families, err := h.registry.Gather()
 	if err != nil {
@@ -102,8 +103,8 @@ func works(core *coretest.Core, paths ...string) {
 func TestHeartbeatsGetThroughAHungCore(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	submits := hang(core, api.HopSubmit)
-	works(core, api.HopHeartbeat, api.HopOutcome, api.HopClaim)
+	submits := hang(core, hop.SubmitJobs)
+	works(core, hop.Heartbeat, hop.ReportOutcomes, hop.ClaimJobs)
 	h := newHop(t, core.URL, coreclient.Limits{InFlight: 100})
 	ctx, giveUp := context.WithCancel(t.Context())
 	defer giveUp()
@@ -112,7 +113,7 @@ func TestHeartbeatsGetThroughAHungCore(t *testing.T) {
 	var overloaded, other atomic.Int64
 	for range callers {
 		group.Go(func() {
-			_, err := get(ctx, h.Client, coreclient.Write(api.HopSubmit))
+			_, err := get(ctx, h.Client, coreclient.Write(hop.SubmitJobs))
 			switch {
 			case errors.Is(err, coreclient.ErrOverloaded):
 				overloaded.Add(1)
@@ -128,7 +129,7 @@ func TestHeartbeatsGetThroughAHungCore(t *testing.T) {
 	slowest := time.Duration(0)
 	for range 100 {
 		for _, op := range []coreclient.Op{
-			coreclient.Repeatable(api.HopHeartbeat), coreclient.Repeatable(api.HopOutcome), coreclient.Write(api.HopClaim),
+			coreclient.Repeatable(hop.Heartbeat), coreclient.Repeatable(hop.ReportOutcomes), coreclient.Write(hop.ClaimJobs),
 		} {
 			began := time.Now()
 			if _, err := get(t.Context(), h.Client, op); err != nil {
@@ -147,7 +148,7 @@ func TestHeartbeatsGetThroughAHungCore(t *testing.T) {
 		t.Errorf("the metric says that %v submits are in flight", busy)
 	}
 	// A read comes after submits: it is not sent.
-	if _, err := get(t.Context(), h.Client, coreclient.Read(api.HopGet)); !errors.Is(err, coreclient.ErrOverloaded) {
+	if _, err := get(t.Context(), h.Client, coreclient.Read(hop.GetJob)); !errors.Is(err, coreclient.ErrOverloaded) {
 		t.Errorf("a read: %v", err)
 	}
 	until(t, "those that waited are told", func() bool { return overloaded.Load() == callers-80 })
@@ -170,46 +171,46 @@ func TestHeartbeatsGetThroughAHungCore(t *testing.T) {
 func TestParkedCallsAreApart(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	claims := hang(core, api.HopClaim)
-	works(core, api.HopSubmit, api.HopWait)
+	claims := hang(core, hop.ClaimJobs)
+	works(core, hop.SubmitJobs, hop.WaitForJob)
 	h := newHop(t, core.URL, coreclient.Limits{InFlight: 16, Parked: 64})
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	var group sync.WaitGroup
 	for range 64 {
 		group.Go(func() {
-			if _, err := get(ctx, h.Client, coreclient.Write(api.HopClaim).Parked()); err == nil {
+			if _, err := get(ctx, h.Client, coreclient.Write(hop.ClaimJobs).Parked()); err == nil {
 				t.Error("a claim was answered")
 			}
 		})
 	}
 	until(t, "all are parked", func() bool { return claims.Load() == 64 })
-	if _, err := get(t.Context(), h.Client, coreclient.Write(api.HopClaim).Parked()); !errors.Is(err, coreclient.ErrNoPlace) {
+	if _, err := get(t.Context(), h.Client, coreclient.Write(hop.ClaimJobs).Parked()); !errors.Is(err, coreclient.ErrNoPlace) {
 		t.Errorf("one more: %v", err)
 	}
-	if _, err := get(t.Context(), h.Client, coreclient.Read(api.HopWait).Parked()); err != nil {
+	if _, err := get(t.Context(), h.Client, coreclient.Read(hop.WaitForJob).Parked()); err != nil {
 		t.Errorf("a wait beside the claims: %v", err)
 	}
 	if h.metric(t, "forgequeue_hop_refusals_total", "parked", "parked_full") != 1 || h.metric(t, "forgequeue_hop_in_flight", "parked") != 64 {
 		t.Error("the metrics do not say so")
 	}
-	if _, err := get(t.Context(), h.Client, coreclient.Write(api.HopSubmit)); err != nil {
+	if _, err := get(t.Context(), h.Client, coreclient.Write(hop.SubmitJobs)); err != nil {
 		t.Errorf("a submit beside them: %v", err)
 	}
-	core.Raw(api.HopClaim, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	core.Raw(hop.ClaimJobs, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	leave()
 	group.Wait()
 	for range 100 {
-		if _, err := get(t.Context(), h.Client, coreclient.Write(api.HopClaim).Parked()); !errors.Is(err, coreclient.ErrOutcomeUnknown) {
+		if _, err := get(t.Context(), h.Client, coreclient.Write(hop.ClaimJobs).Parked()); !errors.Is(err, coreclient.ErrOutcomeUnknown) {
 			t.Fatalf("a claim that was cut: %v", err)
 		}
 	}
 	if state := h.metric(t, "forgequeue_hop_breaker_state"); state != 0 {
 		t.Errorf("a breaker has moved: %v", state)
 	}
-	works(core, api.HopClaim)
-	core.Raw(api.HopClaim, nil)
-	if _, err := get(t.Context(), h.Client, coreclient.Write(api.HopClaim)); err != nil {
+	works(core, hop.ClaimJobs)
+	core.Raw(hop.ClaimJobs, nil)
+	if _, err := get(t.Context(), h.Client, coreclient.Write(hop.ClaimJobs)); err != nil {
 		t.Errorf("a claim that does not wait: %v", err)
 	}
 }
@@ -219,20 +220,20 @@ func TestParkedCallsAreApart(t *testing.T) {
 func TestOpenBreakerIsDefinite(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	core.Raw(api.HopSubmit, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
-	works(core, api.HopHeartbeat)
+	core.Raw(hop.SubmitJobs, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+	works(core, hop.Heartbeat)
 	const open = 500 * time.Millisecond
 	h := newHop(t, core.URL, coreclient.Limits{BreakerOpen: open})
 	opened := time.Now()
 	for h.metric(t, "forgequeue_hop_breaker_state", "submit") != 2 {
-		if _, err := get(t.Context(), h.Client, coreclient.Write(api.HopSubmit)); !errors.Is(err, coreclient.ErrOutcomeUnknown) {
+		if _, err := get(t.Context(), h.Client, coreclient.Write(hop.SubmitJobs)); !errors.Is(err, coreclient.ErrOutcomeUnknown) {
 			t.Fatalf("a proxy's 502: %v", err)
 		}
 		opened = time.Now()
 	}
-	asked := len(core.Requests(api.HopSubmit))
+	asked := len(core.Requests(hop.SubmitJobs))
 	for range 100 {
-		_, err := get(t.Context(), h.Client, coreclient.KeyedWrite(api.HopSubmit))
+		_, err := get(t.Context(), h.Client, coreclient.KeyedWrite(hop.SubmitJobs))
 		if time.Since(opened) > open/2 {
 			break // it may be half-open soon
 		}
@@ -246,13 +247,13 @@ func TestOpenBreakerIsDefinite(t *testing.T) {
 	if asked > 40 {
 		t.Errorf("core was asked %d times before the breaker opened", asked)
 	}
-	if _, err := get(t.Context(), h.Client, coreclient.Repeatable(api.HopHeartbeat)); err != nil {
+	if _, err := get(t.Context(), h.Client, coreclient.Repeatable(hop.Heartbeat)); err != nil {
 		t.Errorf("a heartbeat: %v", err)
 	}
-	works(core, api.HopSubmit)
-	core.Raw(api.HopSubmit, nil)
+	works(core, hop.SubmitJobs)
+	core.Raw(hop.SubmitJobs, nil)
 	until(t, "closed again", func() bool {
-		_, err := get(t.Context(), h.Client, coreclient.Write(api.HopSubmit))
+		_, err := get(t.Context(), h.Client, coreclient.Write(hop.SubmitJobs))
 		return err == nil && h.metric(t, "forgequeue_hop_breaker_state", "submit") == 0
 	})
 }
@@ -261,15 +262,15 @@ func TestOpenBreakerIsDefinite(t *testing.T) {
 func TestShedLoadLeavesTheBreakerClosed(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	core.Raw(api.HopSubmit, func(w http.ResponseWriter, _ *http.Request) { problem.New(problem.Overloaded, "busy").Write(w) })
-	core.On(api.HopGet, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.CoreUnavailable, "no database") })
+	core.Raw(hop.SubmitJobs, func(w http.ResponseWriter, _ *http.Request) { problem.New(problem.Overloaded, "busy").Write(w) })
+	core.On(hop.GetJob, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.CoreUnavailable, "no database") })
 	h := newHop(t, core.URL, coreclient.Limits{})
 	for range 200 {
-		_, err := get(t.Context(), h.Client, coreclient.Write(api.HopSubmit))
+		_, err := get(t.Context(), h.Client, coreclient.Write(hop.SubmitJobs))
 		if p, ok := problem.From(err); !ok || p.Code != problem.Overloaded {
 			t.Fatal(err)
 		}
-		if _, err := get(t.Context(), h.Client, coreclient.Read(api.HopGet)); err != nil {
+		if _, err := get(t.Context(), h.Client, coreclient.Read(hop.GetJob)); err != nil {
 			t.Fatal(err)
 		}
 	}

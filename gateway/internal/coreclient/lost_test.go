@@ -14,6 +14,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -47,7 +48,7 @@ func fickle(t *testing.T, every int64) (url string, cut *atomic.Int64) {
 const hammered = 1600
 
 // hammer makes calls from many goroutines and gives how many failed.
-func hammer(t *testing.T, h hop, op coreclient.Op) (failed int64) {
+func hammer(t *testing.T, h fixture, op coreclient.Op) (failed int64) {
 	t.Helper()
 	var lost atomic.Int64
 	var group sync.WaitGroup
@@ -77,10 +78,10 @@ func TestKeepAliveRaceCostsNoOutcome(t *testing.T) {
 		op      coreclient.Op
 		repeats bool
 	}{
-		{"heartbeat", coreclient.Repeatable(api.HopHeartbeat), true},
-		{"outcome", coreclient.Repeatable(api.HopOutcome), true},
-		{"keyed submit", coreclient.KeyedWrite(api.HopSubmit), true},
-		{"control: a write", coreclient.Write(api.HopSubmit), false},
+		{"heartbeat", coreclient.Repeatable(hop.Heartbeat), true},
+		{"outcome", coreclient.Repeatable(hop.ReportOutcomes), true},
+		{"keyed submit", coreclient.KeyedWrite(hop.SubmitJobs), true},
+		{"control: a write", coreclient.Write(hop.SubmitJobs), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -108,7 +109,7 @@ func TestRepeatsAreBudgeted(t *testing.T) {
 	t.Parallel()
 	url, cut := fickle(t, 3)
 	h := newHop(t, url, coreclient.Limits{})
-	failed := hammer(t, h, coreclient.Repeatable(api.HopOutcome))
+	failed := hammer(t, h, coreclient.Repeatable(hop.ReportOutcomes))
 	repeats := h.metric(t, "forgequeue_hop_retries_total")
 	exhausted := h.metric(t, "forgequeue_hop_retry_budget_exhausted_total")
 	// What is saved up at the start is 200.
@@ -125,7 +126,7 @@ func TestDoubtReachesEachOutcome(t *testing.T) {
 	down := problem.New(problem.CoreUnavailable, "Nothing was changed.")
 	down.RetryAfterMS = &after
 	gone := problem.New(problem.LeaseLost, "It is another's now.")
-	answer, err := json.Marshal(api.Results[api.OutcomesResponse]{Results: []api.Result[api.OutcomesResponse]{{
+	answer, err := json.Marshal(hop.Results[api.OutcomesResponse]{Results: []hop.Result[api.OutcomesResponse]{{
 		Status: 200, Value: &api.OutcomesResponse{Results: []api.OutcomeResult{
 			{Index: 0, Status: 200, Outcome: &api.Outcome{State: "completed"}},
 			{Index: 1, Status: down.Status, Problem: down},
@@ -143,7 +144,7 @@ func TestDoubtReachesEachOutcome(t *testing.T) {
 			}
 		})
 		result, err := coreclient.Call[api.OutcomesRequest, api.OutcomesResponse](t.Context(), newHop(t, url, coreclient.Limits{}).Client,
-			coreclient.Repeatable(api.HopOutcome), api.Item[api.OutcomesRequest]{Request: api.OutcomesRequest{Outcomes: []api.OutcomeRequest{{JobID: "<}}>"}}}})
+			coreclient.Repeatable(hop.ReportOutcomes), hop.Item[api.OutcomesRequest]{Request: api.OutcomesRequest{Outcomes: []api.OutcomeRequest{{JobID: "<}}>"}}}})
 		if err != nil || result.Value == nil {
 			t.Fatalf("%v after %d connections", err, connections.Load())
 		}
@@ -182,7 +183,7 @@ func TestTheRepeatTakesANewConnection(t *testing.T) {
 	var group sync.WaitGroup
 	for range 2 {
 		group.Go(func() {
-			if _, err := get(t.Context(), h.Client, coreclient.Repeatable(api.HopOutcome)); err != nil {
+			if _, err := get(t.Context(), h.Client, coreclient.Repeatable(hop.ReportOutcomes)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -190,7 +191,7 @@ func TestTheRepeatTakesANewConnection(t *testing.T) {
 	until(t, "two connections", func() bool { return len(both) == 2 })
 	close(together)
 	group.Wait()
-	if _, err := get(t.Context(), h.Client, coreclient.Repeatable(api.HopOutcome)); err != nil {
+	if _, err := get(t.Context(), h.Client, coreclient.Repeatable(hop.ReportOutcomes)); err != nil {
 		t.Errorf("%v", err)
 	}
 	if repeats := h.metric(t, "forgequeue_hop_retries_total", "lease", "reply_lost"); repeats != 1 {

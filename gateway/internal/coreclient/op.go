@@ -1,6 +1,8 @@
 package coreclient
 
-import "github.com/forgequeue/forgequeue/shared/api"
+import (
+	"github.com/forgequeue/forgequeue/shared/hop"
+)
 
 // Op is one operation of core: its path, what a lost reply means, and how urgent
 // it is.
@@ -52,9 +54,9 @@ func Repeatable(path string) Op { return op(path, repeatable) }
 // cell: core answers a request when its last item is done, and a cell that does not answer
 // would delay the others' items.
 func Submit(tenant, cell string, keyed, capped bool) Op {
-	submit := Write(api.HopSubmit)
+	submit := Write(hop.SubmitJobs)
 	if keyed {
-		submit = KeyedWrite(api.HopSubmit)
+		submit = KeyedWrite(hop.SubmitJobs)
 	}
 	if keyed || capped {
 		return submit.Shared(tenant)

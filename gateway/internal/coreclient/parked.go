@@ -44,7 +44,7 @@ type parkedCall struct {
 // answer in transit would be lost, and with it an attempt of each job that it
 // leases: no worker would hold or release them.
 func (c *Client) park(ctx context.Context, at *place) (_ context.Context, end func()) {
-	hop, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadlineOf(ctx))
+	sending, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadlineOf(ctx))
 	var call parkedCall
 	over := make(chan struct{})
 	var watching sync.WaitGroup
@@ -68,7 +68,7 @@ func (c *Client) park(ctx context.Context, at *place) (_ context.Context, end fu
 			cancel()
 		}
 	})
-	traced := httptrace.WithClientTrace(hop, &httptrace.ClientTrace{GotConn: call.got, GotFirstResponseByte: call.answers})
+	traced := httptrace.WithClientTrace(sending, &httptrace.ClientTrace{GotConn: call.got, GotFirstResponseByte: call.answers})
 	return traced, func() {
 		close(over)
 		watching.Wait()

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 func TestEveryClassLeavesRoomToThoseBefore(t *testing.T) {
@@ -32,20 +32,20 @@ func TestEveryClassLeavesRoomToThoseBefore(t *testing.T) {
 func TestClassOf(t *testing.T) {
 	t.Parallel()
 	for op, want := range map[Op]class{
-		Repeatable(api.HopHeartbeat):   classLease,
-		Repeatable(api.HopOutcome):     classLease,
-		Read(api.HopKeyLookup):         classKey,
-		Write(api.HopClaim):            classClaim,
-		Write(api.HopClaim).Parked():   classParked,
-		Write(api.HopRegister):         classClaim,
-		Repeatable(api.HopLeave):       classClaim,
-		KeyedWrite(api.HopSubmit):      classSubmit,
-		Write(api.HopQueuePut):         classSubmit,
-		Read(api.HopGet):               classRead,
-		Read(api.HopWait).Parked():     classParked,
-		Read(api.HopList):              classList,
-		Read(api.HopQueues):            classList,
-		Read(api.HopReady):             classProbe,
+		Repeatable(hop.Heartbeat):      classLease,
+		Repeatable(hop.ReportOutcomes): classLease,
+		Read(hop.LookUpKey):            classKey,
+		Write(hop.ClaimJobs):           classClaim,
+		Write(hop.ClaimJobs).Parked():  classParked,
+		Write(hop.RegisterWorker):      classClaim,
+		Repeatable(hop.Leave):          classClaim,
+		KeyedWrite(hop.SubmitJobs):     classSubmit,
+		Write(hop.PutQueue):            classSubmit,
+		Read(hop.GetJob):               classRead,
+		Read(hop.WaitForJob).Parked():  classParked,
+		Read(hop.ListJobs):             classList,
+		Read(hop.ListQueues):           classList,
+		Read(hop.GetReadiness):         classProbe,
 		Read("/internal/v1/whatever"):  classRead,
 		Write("/internal/v1/whatever"): classSubmit,
 	} {

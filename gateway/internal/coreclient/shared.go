@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/server/batch"
 )
 
@@ -19,8 +19,8 @@ const (
 	// alone. core answers when its last item is done: 4,000 small jobs of batches take
 	// a slow core a second or two, which callers wait in addition to their turn.
 	sharedBytes = 512 << 10
-	// leastWeight keeps the items of an envelope below api.MaxHopItems.
-	leastWeight = sharedBytes/api.MaxHopItems + 1
+	// leastWeight keeps the items of an envelope below hop.MaxItems.
+	leastWeight = sharedBytes/hop.MaxItems + 1
 	// sharedWaiting bounds the items that wait for an envelope of one group.
 	sharedWaiting = 20_000
 	// sharedReserve is how much of its time, in percent, a call must have left when its
@@ -67,7 +67,7 @@ type (
 // itemResponse is core's response to one item, and whether an earlier try of its envelope
 // was sent and got no answer.
 type itemResponse struct {
-	result api.Result[json.RawMessage]
+	result hop.Result[json.RawMessage]
 	doubt  bool
 }
 
@@ -182,12 +182,12 @@ func (c *Client) flush(ctx context.Context, op Op, items []itemText) []batch.Res
 	return answers
 }
 
-func (c *Client) exchangeItems(ctx context.Context, op Op, items []itemText) ([]api.Result[json.RawMessage], bool, error) {
+func (c *Client) exchangeItems(ctx context.Context, op Op, items []itemText) ([]hop.Result[json.RawMessage], bool, error) {
 	answer, doubt, err := c.exchange(ctx, op, envelope(items))
 	if err != nil {
 		return nil, doubt, err
 	}
-	var results api.Results[json.RawMessage]
+	var results hop.Results[json.RawMessage]
 	if err := read(answer, &results); err != nil || len(results.Results) != len(items) {
 		return nil, doubt, fmt.Errorf("%w: %s with %d results for %d items: %w",
 			op.lost(), op.path, len(results.Results), len(items), errors.Join(ErrContract, err))
@@ -216,7 +216,7 @@ func envelope(items []itemText) []byte {
 
 // share makes a call that shares its request with others, in the common group or its
 // tenant's.
-func share[Req any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (itemResponse, error) {
+func share[Req any](ctx context.Context, c *Client, op Op, item hop.Item[Req]) (itemResponse, error) {
 	owner := item.Principal.Tenant
 	op = c.apart.grouped(op, owner)
 	item.Shared = op.group == ""
@@ -232,7 +232,7 @@ func share[Req any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (
 }
 
 // shareIn makes a call in one group.
-func shareIn[Req any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (itemResponse, error) {
+func shareIn[Req any](ctx context.Context, c *Client, op Op, item hop.Item[Req]) (itemResponse, error) {
 	text, err := encode(item)
 	if err != nil {
 		return itemResponse{}, fmt.Errorf("encode %s: %w", op.path, err)
@@ -252,9 +252,9 @@ func shareIn[Req any](ctx context.Context, c *Client, op Op, item api.Item[Req])
 }
 
 // decode reads the result of one item for its caller.
-func decode[Resp any](op Op, response itemResponse) (api.Result[Resp], error) {
-	var none api.Result[Resp]
-	result := api.Result[Resp]{Status: response.result.Status, Replayed: response.result.Replayed, Problem: response.result.Problem}
+func decode[Resp any](op Op, response itemResponse) (hop.Result[Resp], error) {
+	var none hop.Result[Resp]
+	result := hop.Result[Resp]{Status: response.result.Status, Replayed: response.result.Replayed, Problem: response.result.Problem}
 	if value := response.result.Value; value != nil {
 		result.Value = new(Resp)
 		if opaque, ok := any(result.Value).(*json.RawMessage); ok {

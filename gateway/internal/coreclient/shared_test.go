@@ -15,13 +15,14 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // one asks for the job id in an operation that may be shared, and is answered with it.
 func one(ctx context.Context, c *coreclient.Client, op coreclient.Op, id string) (string, error) {
-	result, err := coreclient.Call[api.HopGetRequest, api.Whoami](ctx, c, op, api.Item[api.HopGetRequest]{
-		Principal: api.Principal{Kind: api.PrincipalTenant, Tenant: "t-" + id}, Request: api.HopGetRequest{JobID: id},
+	result, err := coreclient.Call[hop.ID, api.Whoami](ctx, c, op, hop.Item[hop.ID]{
+		Principal: hop.Principal{Kind: hop.PrincipalTenant, Tenant: "t-" + id}, Request: hop.ID{ID: id},
 	})
 	switch {
 	case err != nil:
@@ -35,13 +36,13 @@ func one(ctx context.Context, c *coreclient.Client, op coreclient.Op, id string)
 // echo answers each item with its job id and its tenant's, when gate lets it.
 func echo(core *coretest.Core, path string, gate func(id string)) {
 	core.On(path, func(item coretest.Item) coretest.Result {
-		var request api.HopGetRequest
+		var request hop.ID
 		_ = json.Unmarshal(item.Request, &request)
-		gate(request.JobID)
-		if strings.HasPrefix(request.JobID, "bad") {
-			return coretest.Refuse(problem.InvalidRequest, request.JobID)
+		gate(request.ID)
+		if strings.HasPrefix(request.ID, "bad") {
+			return coretest.Refuse(problem.InvalidRequest, request.ID)
 		}
-		return coretest.Value(http.StatusOK, api.Whoami{KeyID: request.JobID + " of " + item.Principal.Tenant})
+		return coretest.Value(http.StatusOK, api.Whoami{KeyID: request.ID + " of " + item.Principal.Tenant})
 	})
 }
 
@@ -52,9 +53,9 @@ func TestCallersShareARequest(t *testing.T) {
 	core := coretest.New(t)
 	entered, release := make(chan struct{}, 1), make(chan struct{})
 	var first sync.Once
-	echo(core, api.HopSubmit, func(string) { first.Do(func() { entered <- struct{}{}; <-release }) })
+	echo(core, hop.SubmitJobs, func(string) { first.Do(func() { entered <- struct{}{}; <-release }) })
 	c := client(t, core.URL, coretest.Secret)
-	op := coreclient.Write(api.HopSubmit).Shared("")
+	op := coreclient.Write(hop.SubmitJobs).Shared("")
 	const callers = 200
 	var group sync.WaitGroup
 	ask := func(id string) {
@@ -77,7 +78,7 @@ func TestCallersShareARequest(t *testing.T) {
 	until(t, "all callers to wait", func() bool { return coreclient.SharedWaiting(c, op) == callers-1 })
 	close(release)
 	group.Wait()
-	if n := len(core.Requests(api.HopSubmit)); n != 2 {
+	if n := len(core.Requests(hop.SubmitJobs)); n != 2 {
 		t.Errorf("%d requests for %d callers, want 2", n, callers)
 	}
 	until(t, "the group to be forgotten", func() bool { return coreclient.Groups(c) == 0 })
@@ -89,7 +90,7 @@ func TestGroupsAreApart(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
 	entered, release := make(chan struct{}, 1), make(chan struct{})
-	echo(core, api.HopSubmit, func(id string) {
+	echo(core, hop.SubmitJobs, func(id string) {
 		if id == "stuck" {
 			entered <- struct{}{}
 			<-release
@@ -97,7 +98,7 @@ func TestGroupsAreApart(t *testing.T) {
 	})
 	defer close(release)
 	c := client(t, core.URL, coretest.Secret)
-	op := coreclient.KeyedWrite(api.HopSubmit)
+	op := coreclient.KeyedWrite(hop.SubmitJobs)
 	during, leaveDuring := context.WithCancel(t.Context())
 	before, leaveBefore := context.WithCancel(t.Context())
 	errs := make(chan error, 2)
@@ -109,7 +110,7 @@ func TestGroupsAreApart(t *testing.T) {
 	if got, err := one(t.Context(), c, op.Shared("b"), "free"); err != nil || got != "free of t-free" {
 		t.Errorf("another group: %q, %v", got, err)
 	}
-	if got, err := one(t.Context(), c, coreclient.Write(api.HopSubmit).Shared("a"), "other"); err != nil || got != "other of t-other" {
+	if got, err := one(t.Context(), c, coreclient.Write(hop.SubmitJobs).Shared("a"), "other"); err != nil || got != "other of t-other" {
 		t.Errorf("another effect: %q, %v", got, err)
 	}
 	leaveBefore()
@@ -127,7 +128,7 @@ func TestCellsAreApart(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
 	entered, release := make(chan struct{}, 1), make(chan struct{})
-	echo(core, api.HopSubmit, func(id string) {
+	echo(core, hop.SubmitJobs, func(id string) {
 		if id == "stuck" {
 			entered <- struct{}{}
 			<-release
@@ -160,7 +161,7 @@ func TestATenantThatMustWaitGoesAlone(t *testing.T) {
 	core := coretest.New(t)
 	entered, release := make(chan struct{}, 10), make(chan struct{})
 	var shared atomic.Int64
-	core.On(api.HopSubmit, func(item coretest.Item) coretest.Result {
+	core.On(hop.SubmitJobs, func(item coretest.Item) coretest.Result {
 		if item.Principal.Tenant != "t-slow" {
 			if !item.Shared {
 				t.Errorf("%s goes alone", item.Principal.Tenant)
@@ -176,7 +177,7 @@ func TestATenantThatMustWaitGoesAlone(t *testing.T) {
 		return coretest.Value(http.StatusOK, api.Whoami{KeyID: "late"})
 	})
 	c := client(t, core.URL, coretest.Secret)
-	op := coreclient.Write(api.HopSubmit).Shared("")
+	op := coreclient.Write(hop.SubmitJobs).Shared("")
 	slow := make(chan error, 2)
 	ask := func() {
 		got, err := one(t.Context(), c, op, "slow")
@@ -209,14 +210,14 @@ func TestATenantThatMustWaitGoesAlone(t *testing.T) {
 func TestALostReplyIsInDoubtForAll(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	core.Raw(api.HopSubmit, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	core.Raw(hop.SubmitJobs, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	c := client(t, core.URL, coretest.Secret)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	var group sync.WaitGroup
 	for i := range 20 {
 		group.Go(func() {
-			if _, err := one(ctx, c, coreclient.Write(api.HopSubmit).Shared(""), fmt.Sprint(i)); !errors.Is(err, coreclient.ErrOutcomeUnknown) {
+			if _, err := one(ctx, c, coreclient.Write(hop.SubmitJobs).Shared(""), fmt.Sprint(i)); !errors.Is(err, coreclient.ErrOutcomeUnknown) {
 				t.Errorf("%d: %v", i, err)
 			}
 		})

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/identity"
 )
@@ -24,10 +25,10 @@ import (
 const Secret = "the hop secret of tests, 32 bytes or more"
 
 // Item is one caller's request as core sees it.
-type Item = api.Item[json.RawMessage]
+type Item = hop.Item[json.RawMessage]
 
 // Result is an answer to it.
-type Result = api.Result[any]
+type Result = hop.Result[any]
 
 // Answer answers one item.
 type Answer func(Item) Result
@@ -49,7 +50,7 @@ type Core struct {
 	mu       sync.Mutex
 	answers  map[string]Answer
 	raw      map[string]http.HandlerFunc
-	keys     map[string]api.HopKey
+	keys     map[string]hop.KeyRecord
 	requests []Request
 	unsigned int
 }
@@ -57,9 +58,9 @@ type Core struct {
 // New starts a Core that is ready and knows no keys.
 func New(tb testing.TB) *Core {
 	tb.Helper()
-	c := &Core{Now: time.Now, answers: map[string]Answer{}, raw: map[string]http.HandlerFunc{}, keys: map[string]api.HopKey{}}
-	c.On(api.HopReady, func(Item) Result { return Value(http.StatusOK, api.Readiness{Status: "ok"}) })
-	c.On(api.HopKeyLookup, c.lookUp)
+	c := &Core{Now: time.Now, answers: map[string]Answer{}, raw: map[string]http.HandlerFunc{}, keys: map[string]hop.KeyRecord{}}
+	c.On(hop.GetReadiness, func(Item) Result { return Value(http.StatusOK, api.Readiness{Status: "ok"}) })
+	c.On(hop.LookUpKey, c.lookUp)
 	server := httptest.NewServer(http.HandlerFunc(c.serve))
 	tb.Cleanup(server.Close)
 	c.URL = server.URL
@@ -90,7 +91,7 @@ func (c *Core) Raw(path string, answer http.HandlerFunc) {
 }
 
 // AddKey makes a key known, and RevokeKey unknown again.
-func (c *Core) AddKey(key api.HopKey) {
+func (c *Core) AddKey(key hop.KeyRecord) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.keys[key.KeyID] = key
@@ -118,11 +119,11 @@ func (c *Core) Unsigned() int {
 }
 
 func (c *Core) lookUp(item Item) Result {
-	var request api.HopKeyLookupRequest
+	var request hop.ID
 	_ = json.Unmarshal(item.Request, &request) // an empty id is no key either
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key, ok := c.keys[request.KeyID]
+	key, ok := c.keys[request.ID]
 	if !ok {
 		return Refuse(problem.NotFound, "core has its own words for no such key")
 	}
@@ -134,7 +135,7 @@ func (c *Core) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	verifier := identity.Verifier{Secrets: [][]byte{[]byte(Secret)}, Window: api.HopAssertionWindow * time.Second}
+	verifier := identity.Verifier{Secrets: [][]byte{[]byte(Secret)}, Window: hop.AssertionWindow * time.Second}
 	err = verifier.Verify(r.Header.Get(identity.Header), r.Method, r.URL.Path, body, c.Now())
 	switch {
 	case err == nil:
@@ -149,7 +150,7 @@ func (c *Core) serve(w http.ResponseWriter, r *http.Request) {
 		problem.New(problem.Unauthenticated, "who are you?").Write(w)
 		return
 	}
-	var envelope api.Envelope[json.RawMessage]
+	var envelope hop.Envelope[json.RawMessage]
 	if err := json.NewDecoder(bytes.NewReader(body)).Decode(&envelope); err != nil {
 		problem.New(problem.InvalidJSON, err.Error()).Write(w)
 		return
@@ -170,7 +171,7 @@ func (c *Core) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *Core) answer(w http.ResponseWriter, answer Answer, items []Item) {
-	results := api.Results[any]{Results: []Result{}}
+	results := hop.Results[any]{Results: []Result{}}
 	for _, item := range items {
 		results.Results = append(results.Results, answer(item))
 	}

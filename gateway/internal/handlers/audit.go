@@ -6,6 +6,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // ListAudit answers GET /v1/audit with a page of the tenant's audit events, newest
@@ -66,8 +67,8 @@ func (h *Handlers) pageOfAudit(ctx context.Context, c *Call) (Response[api.Page[
 	if err := q.Err(); err != nil {
 		return Response[api.Page[api.AuditEntry]]{}, err
 	}
-	return send[api.HopAuditRequest, api.Page[api.AuditEntry]](ctx, h, c, coreclient.Read(api.HopAudit),
-		api.HopAuditRequest{Filter: filter, PageSize: page.PageSize, PageToken: page.PageToken})
+	return send[hop.Filtered[api.AuditFilter], api.Page[api.AuditEntry]](ctx, h, c, coreclient.Read(hop.ListAudit),
+		hop.Filtered[api.AuditFilter]{Filter: filter, PageRequest: page})
 }
 
 func validUUID(text string) bool {

@@ -8,6 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -28,7 +29,7 @@ type Call struct {
 	// Params are the path's, such as id, unescaped.
 	Params      map[string]string
 	Query       url.Values
-	Idempotency *api.Idempotency // nil where the request has no Idempotency-Key
+	Idempotency *hop.Idempotency // nil where the request has no Idempotency-Key
 	// Prefer and IfNoneMatch are the headers of these names, as they came.
 	Prefer, IfNoneMatch []string
 	// Body counts the memory of the request's body.
@@ -39,7 +40,7 @@ type Call struct {
 }
 
 // Principal is on whose behalf core is asked.
-func (c *Call) Principal() api.Principal { return c.Caller.Principal }
+func (c *Call) Principal() hop.Principal { return c.Caller.Principal }
 
 // The answers to malformed, unknown and foreign ids alike, and to unknown workers.
 var (

@@ -8,6 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // Whoami answers GET /v1/whoami: what the caller's key is. It does not call core:
@@ -52,7 +53,7 @@ func (h *Handlers) Whoami(_ context.Context, c *Call, _ None) (Response[api.Whoa
 func (h *Handlers) EndSessions(ctx context.Context, c *Call, _ None) (Response[None], error) {
 	id := c.Principal().KeyID
 	h.auth.Forget(id) // before as well as after, as for a revocation
-	_, err := send[api.HopSessionsEndRequest, None](ctx, h, c, coreclient.Write(api.HopSessionsEnd), api.HopSessionsEndRequest{})
+	_, err := send[struct{}, None](ctx, h, c, coreclient.Write(hop.EndSessions), struct{}{})
 	h.auth.Forget(id)
 	return Response[None]{Status: http.StatusNoContent}, err
 }
@@ -86,7 +87,7 @@ func (h *Handlers) Limits(ctx context.Context, c *Call, _ None) (Response[api.Li
 	if user == "" {
 		user = who.User
 	}
-	used, err := send[api.HopCapsRequest, api.HopCapsResponse](ctx, h, c, coreclient.Read(api.HopCaps), api.HopCapsRequest{User: user})
+	used, err := send[hop.CapsRequest, hop.CapsResponse](ctx, h, c, coreclient.Read(hop.ListCaps), hop.CapsRequest{User: user})
 	if err != nil {
 		return nothing, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -39,7 +40,7 @@ func (h *Handlers) Claim(ctx context.Context, c *Call, r api.ClaimRequest) (Resp
 	}
 	c.Body.Release() // the rest of the body is small, and the claim may wait long
 	waits := r.WaitMS != nil && *r.WaitMS > 0
-	op := coreclient.Write(api.HopClaim)
+	op := coreclient.Write(hop.ClaimJobs)
 	if waits {
 		c.wait = time.Duration(*r.WaitMS) * time.Millisecond
 		op = op.Parked()
@@ -74,7 +75,7 @@ func (h *Handlers) Claim(ctx context.Context, c *Call, r api.ClaimRequest) (Resp
 func (h *Handlers) claimShortly(ctx context.Context, c *Call, r api.ClaimRequest) (Response[json.RawMessage], error) {
 	wait := c.wait
 	c.wait, r.WaitMS = 0, nil
-	answer, err := send[api.ClaimRequest, json.RawMessage](ctx, h, c, coreclient.Write(api.HopClaim), r)
+	answer, err := send[api.ClaimRequest, json.RawMessage](ctx, h, c, coreclient.Write(hop.ClaimJobs), r)
 	var claimed struct {
 		Jobs []json.RawMessage `json:"jobs"`
 	}
@@ -101,5 +102,5 @@ func (h *Handlers) giveBack(ctx context.Context, c *Call, claimed json.RawMessag
 		release.Outcomes = append(release.Outcomes, api.OutcomeRequest{JobID: job.ID, Kind: api.KindRelease, LeaseToken: job.LeaseToken})
 	}
 	// The caller's context has ended; this call has the usual timeout of its own.
-	_, _ = send[api.OutcomesRequest, api.OutcomesResponse](context.WithoutCancel(ctx), h, c, coreclient.Repeatable(api.HopOutcome), release)
+	_, _ = send[api.OutcomesRequest, api.OutcomesResponse](context.WithoutCancel(ctx), h, c, coreclient.Repeatable(hop.ReportOutcomes), release)
 }

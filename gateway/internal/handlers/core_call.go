@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -14,7 +14,7 @@ import (
 func send[Req, Resp any](ctx context.Context, h *Handlers, c *Call, op coreclient.Op, request Req) (Response[Resp], error) {
 	ctx, cancel := context.WithTimeout(ctx, h.timeout+c.wait)
 	defer cancel()
-	result, err := coreclient.Call[Req, Resp](ctx, h.core, op, api.Item[Req]{
+	result, err := coreclient.Call[Req, Resp](ctx, h.core, op, hop.Item[Req]{
 		Principal:     c.Principal(),
 		RequestID:     c.RequestID,
 		CorrelationID: c.CorrelationID,

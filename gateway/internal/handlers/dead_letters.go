@@ -10,6 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -38,8 +39,8 @@ func (h *Handlers) ListDeadLetters(ctx context.Context, c *Call, _ None) (Respon
 	if err := q.Err(); err != nil {
 		return Response[api.Page[api.DeadLetter]]{}, err
 	}
-	return send[api.HopDeadLettersRequest, api.Page[api.DeadLetter]](ctx, h, c, coreclient.Read(api.HopDeadLetters),
-		api.HopDeadLettersRequest{Filter: filter, PageSize: page.PageSize, PageToken: page.PageToken})
+	return send[hop.Filtered[api.DeadLetterFilter], api.Page[api.DeadLetter]](ctx, h, c, coreclient.Read(hop.ListDeadLetters),
+		hop.Filtered[api.DeadLetterFilter]{Filter: filter, PageRequest: page})
 }
 
 // readDeadLetterFilter reads the filter of the lists of dead letters.
@@ -79,8 +80,8 @@ func (h *Handlers) GroupDeadLetters(ctx context.Context, c *Call, _ None) (Respo
 	if err := q.Err(); err != nil {
 		return Response[api.DeadLetterGroups]{}, err
 	}
-	return send[api.HopDeadLetterGroupsRequest, api.DeadLetterGroups](ctx, h, c, coreclient.Read(api.HopDeadLetterGroups),
-		api.HopDeadLetterGroupsRequest{Filter: filter, Size: page.PageSize})
+	return send[hop.Filtered[api.DeadLetterFilter], api.DeadLetterGroups](ctx, h, c, coreclient.Read(hop.GroupDeadLetters),
+		hop.Filtered[api.DeadLetterFilter]{Filter: filter, PageRequest: hop.PageRequest{PageSize: page.PageSize}})
 }
 
 // RedriveJob answers POST /v1/jobs/{id}/redrive: 202 with a dead letter that is
@@ -101,7 +102,7 @@ func (h *Handlers) RedriveJob(ctx context.Context, c *Call, _ None) (Response[ap
 	if err != nil {
 		return Response[api.JobSummary]{}, err
 	}
-	answer, err := send[api.HopJobRequest, api.JobSummary](ctx, h, c, coreclient.Write(api.HopRedrive), api.HopJobRequest{JobID: id})
+	answer, err := send[hop.ID, api.JobSummary](ctx, h, c, coreclient.Write(hop.RedriveJob), hop.ID{ID: id})
 	answer.Status = http.StatusAccepted
 	return answer, err
 }
@@ -133,7 +134,7 @@ func (h *Handlers) RedriveJob(ctx context.Context, c *Call, _ None) (Response[ap
 //	@x-example-dry-run {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "dry_run": true}
 //	@Router      /v1/dead-letters/redrive [post]
 func (h *Handlers) RedriveDeadLetters(ctx context.Context, c *Call, r api.DeadLetterRequest) (Response[json.RawMessage], error) {
-	return h.redriveOrDiscard(ctx, c, api.HopDeadLetterRedrive, r)
+	return h.redriveOrDiscard(ctx, c, hop.RedriveDeadLetters, r)
 }
 
 // DiscardDeadLetters answers POST /v1/dead-letters/discard: dead letters are deleted,
@@ -158,7 +159,7 @@ func (h *Handlers) DiscardDeadLetters(ctx context.Context, c *Call, r api.DeadLe
 	if fields := r.RefuseCanary(); len(fields) > 0 {
 		return Response[json.RawMessage]{}, problem.Invalid(fields...)
 	}
-	return h.redriveOrDiscard(ctx, c, api.HopDeadLetterDiscard, r)
+	return h.redriveOrDiscard(ctx, c, hop.DiscardDeadLetters, r)
 }
 
 // redriveOrDiscard passes on a list of dead letters, or a filter. A malformed id is sent

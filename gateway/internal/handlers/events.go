@@ -7,6 +7,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -113,7 +114,7 @@ func (e *JobEvents) next(ctx context.Context, last api.Job) (_ api.Job, over boo
 func (h *Handlers) waitVersion(ctx context.Context, c *Call, id, version string) (api.Job, error) {
 	c.wait = api.MaxWait
 	defer func() { c.wait = 0 }()
-	answer, err := send[api.HopWaitRequest, api.Job](ctx, h, c, coreclient.Read(api.HopWait).Parked(),
-		api.HopWaitRequest{JobID: id, WaitMS: api.MaxWait.Milliseconds(), Version: version})
+	answer, err := send[hop.WaitForJobRequest, api.Job](ctx, h, c, coreclient.Read(hop.WaitForJob).Parked(),
+		hop.WaitForJobRequest{ID: id, WaitMS: api.MaxWait.Milliseconds(), Version: version})
 	return answer.Value, err
 }

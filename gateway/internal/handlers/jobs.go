@@ -10,6 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // ListJobs answers GET /v1/jobs with a page of jobs without payload, result and
@@ -51,8 +52,8 @@ func (h *Handlers) ListJobs(ctx context.Context, c *Call, _ None) (Response[api.
 			return Response[api.Page[api.JobSummary]]{}, anotherUser("user", "The key is bound to a user, and the list asks for the jobs of another user.")
 		}
 	}
-	return send[api.HopListRequest, api.Page[api.JobSummary]](ctx, h, c, coreclient.Read(api.HopList),
-		api.HopListRequest{Filter: filter, PageSize: page.PageSize, PageToken: page.PageToken})
+	return send[hop.Filtered[api.JobFilter], api.Page[api.JobSummary]](ctx, h, c, coreclient.Read(hop.ListJobs),
+		hop.Filtered[api.JobFilter]{Filter: filter, PageRequest: page})
 }
 
 func readJobFilter(q *request.Query) api.JobFilter {
@@ -99,7 +100,7 @@ func (h *Handlers) GetJob(ctx context.Context, c *Call, _ None) (Response[json.R
 		return nothing, err
 	}
 	left, applied := c.preferredWait()
-	request := api.HopWaitRequest{JobID: id}
+	request := hop.WaitForJobRequest{ID: id}
 	if left == 0 || len(c.IfNoneMatch) > 0 {
 		found, err := h.read(ctx, c, id)
 		if err != nil {
@@ -127,7 +128,7 @@ func (h *Handlers) GetJob(ctx context.Context, c *Call, _ None) (Response[json.R
 
 // read asks core for a job as it is.
 func (h *Handlers) read(ctx context.Context, c *Call, id string) (api.Job, error) {
-	found, err := send[api.HopGetRequest, api.Job](ctx, h, c, coreclient.Read(api.HopGet), api.HopGetRequest{JobID: id})
+	found, err := send[hop.ID, api.Job](ctx, h, c, coreclient.Read(hop.GetJob), hop.ID{ID: id})
 	return found.Value, err
 }
 
@@ -162,11 +163,11 @@ func (h *Handlers) ExplainJob(ctx context.Context, c *Call, _ None) (Response[ap
 		return Response[api.Explanation]{}, err
 	}
 	q := request.NewQuery(c.Query)
-	asked := api.HopExplainRequest{JobID: id, Details: q.OneOf("details", "true", "false") == "true"}
+	asked := hop.ExplainJobRequest{ID: id, Details: q.OneOf("details", "true", "false") == "true"}
 	if err := q.Err(); err != nil {
 		return Response[api.Explanation]{}, err
 	}
-	return send[api.HopExplainRequest, api.Explanation](ctx, h, c, coreclient.Read(api.HopExplain), asked)
+	return send[hop.ExplainJobRequest, api.Explanation](ctx, h, c, coreclient.Read(hop.ExplainJob), asked)
 }
 
 // CancelJob answers POST /v1/jobs/{id}/cancel: 200 with a job that is cancelled,
@@ -188,7 +189,7 @@ func (h *Handlers) CancelJob(ctx context.Context, c *Call, _ None) (Response[api
 	if err != nil {
 		return Response[api.JobSummary]{}, err
 	}
-	answer, err := send[api.HopJobRequest, api.HopCancelResponse](ctx, h, c, coreclient.Write(api.HopCancel), api.HopJobRequest{JobID: id})
+	answer, err := send[hop.ID, hop.CancelResponse](ctx, h, c, coreclient.Write(hop.CancelJob), hop.ID{ID: id})
 	if err != nil {
 		return Response[api.JobSummary]{}, err
 	}
@@ -216,7 +217,7 @@ func (h *Handlers) DeleteJob(ctx context.Context, c *Call, _ None) (Response[Non
 	if err != nil {
 		return Response[None]{}, err
 	}
-	_, err = send[api.HopJobRequest, None](ctx, h, c, coreclient.Write(api.HopJobDelete), api.HopJobRequest{JobID: id})
+	_, err = send[hop.ID, None](ctx, h, c, coreclient.Write(hop.DeleteJob), hop.ID{ID: id})
 	return Response[None]{Status: http.StatusNoContent}, err
 }
 
@@ -242,6 +243,6 @@ func (h *Handlers) ListAttempts(ctx context.Context, c *Call, _ None) (Response[
 	if err != nil {
 		return Response[api.Page[api.Attempt]]{}, err
 	}
-	return send[api.HopAttemptsRequest, api.Page[api.Attempt]](ctx, h, c, coreclient.Read(api.HopAttempts),
-		api.HopAttemptsRequest{JobID: id, PageSize: page.PageSize, PageToken: page.PageToken})
+	return send[hop.PageFor, api.Page[api.Attempt]](ctx, h, c, coreclient.Read(hop.ListAttempts),
+		hop.PageFor{For: id, PageRequest: page})
 }

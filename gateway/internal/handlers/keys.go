@@ -8,6 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -33,8 +34,8 @@ func (h *Handlers) CreateKey(ctx context.Context, c *Call, r api.KeyRequest) (Re
 	if fields := r.Validate(h.core.Now()); len(fields) > 0 {
 		return Response[api.NewKey]{}, problem.Invalid(fields...)
 	}
-	return h.mint(ctx, c, api.HopKeyCreateRequest{
-		Kind: api.PrincipalTenant, Tenant: tenant, User: r.User, Scopes: r.Scopes, ExpiresAt: r.ExpiresAt,
+	return h.mint(ctx, c, hop.CreateKeyRequest{
+		Kind: hop.PrincipalTenant, Tenant: tenant, User: r.User, Scopes: r.Scopes, ExpiresAt: r.ExpiresAt,
 	})
 }
 
@@ -55,16 +56,16 @@ func (h *Handlers) CreatePlatformKey(ctx context.Context, c *Call, r api.Platfor
 	if fields := r.Validate(h.core.Now()); len(fields) > 0 {
 		return Response[api.NewKey]{}, problem.Invalid(fields...)
 	}
-	return h.mint(ctx, c, api.HopKeyCreateRequest{
-		Kind: api.PrincipalPlatform, Scopes: []string{api.ScopeWork}, ExpiresAt: r.ExpiresAt,
+	return h.mint(ctx, c, hop.CreateKeyRequest{
+		Kind: hop.PrincipalPlatform, Scopes: []string{api.ScopeWork}, ExpiresAt: r.ExpiresAt,
 	})
 }
 
 // mint draws a key, has core store all but its secret, and returns it once.
-func (h *Handlers) mint(ctx context.Context, c *Call, request api.HopKeyCreateRequest) (Response[api.NewKey], error) {
+func (h *Handlers) mint(ctx context.Context, c *Call, request hop.CreateKeyRequest) (Response[api.NewKey], error) {
 	key := auth.Mint(h.keyEnv, h.keySecret)
 	request.KeyID, request.SecretHMAC = key.ID, key.HMAC(h.keySecret)
-	stored, err := send[api.HopKeyCreateRequest, api.Key](ctx, h, c, coreclient.Write(api.HopKeyCreate), request)
+	stored, err := send[hop.CreateKeyRequest, api.Key](ctx, h, c, coreclient.Write(hop.CreateKey), request)
 	if err != nil {
 		return Response[api.NewKey]{}, err
 	}
@@ -93,8 +94,7 @@ func (h *Handlers) ListKeys(ctx context.Context, c *Call, _ None) (Response[api.
 	if err != nil {
 		return Response[api.Page[api.Key]]{}, err
 	}
-	page.Tenant = tenant
-	return send[api.HopPageRequest, api.Page[api.Key]](ctx, h, c, coreclient.Read(api.HopKeyList), page)
+	return send[hop.PageFor, api.Page[api.Key]](ctx, h, c, coreclient.Read(hop.ListKeys), hop.PageFor{For: tenant, PageRequest: page})
 }
 
 // RevokeKey answers DELETE /v1/admin/keys/{key_id}: 204, and again 204 for a
@@ -121,7 +121,7 @@ func (h *Handlers) revoke(ctx context.Context, c *Call) (Response[None], error) 
 	}
 	// Before as well as after: if the answer is lost, the revocation may still hold.
 	h.auth.Forget(id)
-	_, err := send[api.HopKeyLookupRequest, None](ctx, h, c, coreclient.Write(api.HopKeyRevoke), api.HopKeyLookupRequest{KeyID: id})
+	_, err := send[hop.ID, None](ctx, h, c, coreclient.Write(hop.RevokeKey), hop.ID{ID: id})
 	h.auth.Forget(id)
 	return Response[None]{Status: http.StatusNoContent}, err
 }

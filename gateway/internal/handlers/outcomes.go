@@ -8,6 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -161,7 +162,7 @@ func (h *Handlers) ReportOutcomes(ctx context.Context, c *Call, r api.OutcomesRe
 // when its last outcome is done.
 func (h *Handlers) passOutcomes(ctx context.Context, c *Call, outcomes []api.OutcomeRequest) ([]api.OutcomeResult, error) {
 	answer, err := send[api.OutcomesRequest, api.OutcomesResponse](ctx, h, c,
-		coreclient.Repeatable(api.HopOutcome).Shared(c.Principal().Tenant), api.OutcomesRequest{Outcomes: outcomes})
+		coreclient.Repeatable(hop.ReportOutcomes).Shared(c.Principal().Tenant), api.OutcomesRequest{Outcomes: outcomes})
 	if err != nil {
 		return nil, err
 	}

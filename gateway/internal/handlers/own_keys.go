@@ -6,6 +6,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -27,7 +28,7 @@ func (h *Handlers) CreateOwnKey(ctx context.Context, c *Call, r api.KeyRequest) 
 	if fields := r.Validate(h.core.Now()); len(fields) > 0 {
 		return Response[api.NewKey]{}, problem.Invalid(fields...)
 	}
-	return h.mint(ctx, c, api.HopKeyCreateRequest{Kind: api.PrincipalTenant, User: r.User, Scopes: r.Scopes, ExpiresAt: r.ExpiresAt})
+	return h.mint(ctx, c, hop.CreateKeyRequest{Kind: hop.PrincipalTenant, User: r.User, Scopes: r.Scopes, ExpiresAt: r.ExpiresAt})
 }
 
 // ListOwnKeys answers GET /v1/keys with a page of the keys of the caller's tenant, without their secrets.
@@ -46,7 +47,7 @@ func (h *Handlers) ListOwnKeys(ctx context.Context, c *Call, _ None) (Response[a
 	if err != nil {
 		return Response[api.Page[api.Key]]{}, err
 	}
-	return send[api.HopPageRequest, api.Page[api.Key]](ctx, h, c, coreclient.Read(api.HopKeyList), page)
+	return send[hop.PageRequest, api.Page[api.Key]](ctx, h, c, coreclient.Read(hop.ListKeys), page)
 }
 
 // RevokeOwnKey answers DELETE /v1/keys/{key_id}: 204, and again 204 for a repeat. A key of another tenant

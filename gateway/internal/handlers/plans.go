@@ -6,6 +6,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -24,7 +25,7 @@ func (h *Handlers) GetPlan(ctx context.Context, c *Call, _ None) (Response[api.P
 	if err != nil {
 		return Response[api.Plan]{}, err
 	}
-	return send[api.HopPlanGetRequest, api.Plan](ctx, h, c, coreclient.Read(api.HopPlanGet), api.HopPlanGetRequest{Name: name})
+	return send[hop.Name, api.Plan](ctx, h, c, coreclient.Read(hop.GetPlan), hop.Name{Name: name})
 }
 
 // ListPlans answers GET /v1/admin/plans with a page, by name.
@@ -43,7 +44,7 @@ func (h *Handlers) ListPlans(ctx context.Context, c *Call, _ None) (Response[api
 	if err != nil {
 		return Response[api.Page[api.Plan]]{}, err
 	}
-	return send[api.HopPageRequest, api.Page[api.Plan]](ctx, h, c, coreclient.Read(api.HopPlanList), page)
+	return send[hop.PageRequest, api.Page[api.Plan]](ctx, h, c, coreclient.Read(hop.ListPlans), page)
 }
 
 // PutPlan answers PUT /v1/admin/plans/{name}: makes the plan, or replaces all of
@@ -68,10 +69,10 @@ func (h *Handlers) PutPlan(ctx context.Context, c *Call, r api.PlanRequest) (Res
 	if fields := r.Validate(); len(fields) > 0 {
 		return Response[api.Plan]{}, problem.Invalid(fields...)
 	}
-	whose := api.LimitsChanged{Plan: name}
+	whose := hop.LimitsChanged{Plan: name}
 	h.auth.ForgetLimits(whose) // before as well as after: if the answer is lost, the change may still hold
-	answer, err := send[api.HopPlanPutRequest, api.Plan](ctx, h, c, coreclient.Write(api.HopPlanPut),
-		api.HopPlanPutRequest{Name: name, PlanRequest: r})
+	answer, err := send[hop.Put[api.PlanRequest], api.Plan](ctx, h, c, coreclient.Write(hop.PutPlan),
+		hop.Put[api.PlanRequest]{Name: name, Value: r})
 	h.auth.ForgetLimits(whose)
 	return answer, err
 }

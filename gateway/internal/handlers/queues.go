@@ -7,6 +7,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -24,11 +25,11 @@ import (
 //	@Router      /v1/queues [get]
 func (h *Handlers) ListQueues(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Queue]], error) {
 	q := request.NewQuery(c.Query)
-	asked := api.HopQueuesRequest{HopPageRequest: q.Page(), DepthBudget: q.Whole("depth_budget", api.MaxDepthBudget)}
+	asked := hop.ListQueuesRequest{PageRequest: q.Page(), DepthBudget: q.Whole("depth_budget", api.MaxDepthBudget)}
 	if err := q.Err(); err != nil {
 		return Response[api.Page[api.Queue]]{}, err
 	}
-	return send[api.HopQueuesRequest, api.Page[api.Queue]](ctx, h, c, coreclient.Read(api.HopQueues), asked)
+	return send[hop.ListQueuesRequest, api.Page[api.Queue]](ctx, h, c, coreclient.Read(hop.ListQueues), asked)
 }
 
 // GetQueue answers GET /v1/queues/{name} with the queue: settings, depths, its
@@ -47,7 +48,7 @@ func (h *Handlers) GetQueue(ctx context.Context, c *Call, _ None) (Response[api.
 	if err != nil {
 		return Response[api.Queue]{}, err
 	}
-	return send[api.HopQueueRequest, api.Queue](ctx, h, c, coreclient.Read(api.HopQueueGet), api.HopQueueRequest{Name: name})
+	return send[hop.Name, api.Queue](ctx, h, c, coreclient.Read(hop.GetQueue), hop.Name{Name: name})
 }
 
 // PutQueue answers PUT /v1/queues/{name}: makes the queue, or replaces all of its
@@ -81,8 +82,8 @@ func (h *Handlers) PutQueue(ctx context.Context, c *Call, r api.QueueRequest) (R
 	if fields := r.Validate(); len(fields) > 0 {
 		return Response[api.Queue]{}, problem.Invalid(fields...)
 	}
-	return send[api.HopQueuePutRequest, api.Queue](ctx, h, c, coreclient.Write(api.HopQueuePut),
-		api.HopQueuePutRequest{Name: name, QueueRequest: r})
+	return send[hop.Put[api.QueueRequest], api.Queue](ctx, h, c, coreclient.Write(hop.PutQueue),
+		hop.Put[api.QueueRequest]{Name: name, Value: r})
 }
 
 // PauseQueue answers POST /v1/queues/{name}/pause: nothing more is claimed from
@@ -123,8 +124,8 @@ func (h *Handlers) setPaused(ctx context.Context, c *Call, paused bool) (Respons
 	if err != nil {
 		return Response[api.Queue]{}, err
 	}
-	return send[api.HopQueuePauseRequest, api.Queue](ctx, h, c, coreclient.Write(api.HopQueuePause),
-		api.HopQueuePauseRequest{Name: name, Paused: paused})
+	return send[hop.Pause, api.Queue](ctx, h, c, coreclient.Write(hop.PauseQueue),
+		hop.Pause{Name: name, Paused: paused})
 }
 
 // ProbeQueue answers POST /v1/queues/{name}/probe: an open breaker is half-open, and the next calls are let through.
@@ -143,7 +144,7 @@ func (h *Handlers) ProbeQueue(ctx context.Context, c *Call, _ None) (Response[ap
 	if err != nil {
 		return Response[api.Queue]{}, err
 	}
-	return send[api.HopQueueRequest, api.Queue](ctx, h, c, coreclient.Write(api.HopQueueProbe), api.HopQueueRequest{Name: name})
+	return send[hop.Name, api.Queue](ctx, h, c, coreclient.Write(hop.ProbeQueue), hop.Name{Name: name})
 }
 
 // DeleteQueue answers DELETE /v1/queues/{name}: 204, and 204 again for a repeat; 409
@@ -165,6 +166,6 @@ func (h *Handlers) DeleteQueue(ctx context.Context, c *Call, _ None) (Response[N
 	if err != nil {
 		return Response[None]{}, err
 	}
-	_, err = send[api.HopQueueRequest, None](ctx, h, c, coreclient.Write(api.HopQueueDelete), api.HopQueueRequest{Name: name})
+	_, err = send[hop.Name, None](ctx, h, c, coreclient.Write(hop.DeleteQueue), hop.Name{Name: name})
 	return Response[None]{Status: http.StatusNoContent}, err
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // ListRedrives answers GET /v1/redrives with a page of the redrives and discards by
@@ -25,7 +26,7 @@ func (h *Handlers) ListRedrives(ctx context.Context, c *Call, _ None) (Response[
 	if err != nil {
 		return Response[api.Page[api.Redrive]]{}, err
 	}
-	return send[api.HopPageRequest, api.Page[api.Redrive]](ctx, h, c, coreclient.Read(api.HopRedriveList), page)
+	return send[hop.PageRequest, api.Page[api.Redrive]](ctx, h, c, coreclient.Read(hop.ListRedrives), page)
 }
 
 // GetRedrive answers GET /v1/redrives/{id} with the progress of a redrive or a
@@ -44,7 +45,7 @@ func (h *Handlers) GetRedrive(ctx context.Context, c *Call, _ None) (Response[ap
 	if err != nil {
 		return Response[api.Redrive]{}, err
 	}
-	return send[api.HopRedriveRequest, api.Redrive](ctx, h, c, coreclient.Read(api.HopRedriveGet), api.HopRedriveRequest{ID: id})
+	return send[hop.ID, api.Redrive](ctx, h, c, coreclient.Read(hop.GetRedrive), hop.ID{ID: id})
 }
 
 // CancelRedrive answers POST /v1/redrives/{id}/cancel: after the answer it changes no
@@ -64,5 +65,5 @@ func (h *Handlers) CancelRedrive(ctx context.Context, c *Call, _ None) (Response
 	if err != nil {
 		return Response[api.Redrive]{}, err
 	}
-	return send[api.HopRedriveRequest, api.Redrive](ctx, h, c, coreclient.Write(api.HopRedriveCancel), api.HopRedriveRequest{ID: id})
+	return send[hop.ID, api.Redrive](ctx, h, c, coreclient.Write(hop.CancelRedrive), hop.ID{ID: id})
 }

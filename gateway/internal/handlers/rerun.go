@@ -10,6 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // RerunJob answers POST /v1/jobs/{id}/rerun as SubmitJob does, with a new job like the
@@ -41,8 +42,8 @@ import (
 //	@x-example-same    {}
 //	@x-example-differs {"payload": {"text": "hello again"}, "priority": 8, "max_attempts": 1, "delay_ms": 1000}
 //	@Router      /v1/jobs/{id}/rerun [post]
-func (h *Handlers) RerunJob(ctx context.Context, c *Call, r api.RerunRequest) (Response[api.HopSubmitResponse], error) {
-	var nothing Response[api.HopSubmitResponse]
+func (h *Handlers) RerunJob(ctx context.Context, c *Call, r api.RerunRequest) (Response[hop.SubmitResponse], error) {
+	var nothing Response[hop.SubmitResponse]
 	of, err := c.id()
 	if err != nil {
 		return nothing, err
@@ -59,13 +60,13 @@ func (h *Handlers) RerunJob(ctx context.Context, c *Call, r api.RerunRequest) (R
 	if err != nil {
 		return nothing, fmt.Errorf("draw a job id: %w", err)
 	}
-	op := coreclient.Write(api.HopRerun)
+	op := coreclient.Write(hop.RerunJob)
 	if c.Idempotency != nil {
-		op = coreclient.KeyedWrite(api.HopRerun)
+		op = coreclient.KeyedWrite(hop.RerunJob)
 		c.Idempotency.Operation += " " + of // the body does not name it
 	}
-	answer, err := send[api.HopRerunRequest, api.HopSubmitResponse](ctx, h, c, op,
-		api.HopRerunRequest{JobID: of, ID: drawn.String(), Job: r, Idempotency: c.Idempotency})
+	answer, err := send[hop.RerunJobRequest, hop.SubmitResponse](ctx, h, c, op,
+		hop.RerunJobRequest{JobID: of, ID: drawn.String(), Job: r, Idempotency: c.Idempotency})
 	c.Body.Release() // the caller may wait for the job's end
 	if err != nil {
 		h.limiter.NoteCaps(ctx, c.Principal().Tenant, brought, err)

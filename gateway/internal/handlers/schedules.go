@@ -12,6 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -65,8 +66,8 @@ func (h *Handlers) PutSchedule(ctx context.Context, c *Call, r api.ScheduleReque
 		return Response[api.Schedule]{}, misfit
 	}
 	r.Job.Queue, r.Job.Priority, r.Job.MaxAttempts, r.Job.TimeoutMS, r.Job.Retry = template.Queue, template.Priority, template.MaxAttempts, template.TimeoutMS, template.Retry
-	return send[api.HopSchedulePutRequest, api.Schedule](ctx, h, c, coreclient.Write(api.HopSchedulePut),
-		api.HopSchedulePutRequest{Name: name, ScheduleRequest: r})
+	return send[hop.Put[api.ScheduleRequest], api.Schedule](ctx, h, c, coreclient.Write(hop.PutSchedule),
+		hop.Put[api.ScheduleRequest]{Name: name, Value: r})
 }
 
 // ListSchedules answers GET /v1/schedules with a page of schedules, by name.
@@ -85,7 +86,7 @@ func (h *Handlers) ListSchedules(ctx context.Context, c *Call, _ None) (Response
 	if err != nil {
 		return Response[api.Page[api.Schedule]]{}, err
 	}
-	return send[api.HopPageRequest, api.Page[api.Schedule]](ctx, h, c, coreclient.Read(api.HopScheduleList), page)
+	return send[hop.PageRequest, api.Page[api.Schedule]](ctx, h, c, coreclient.Read(hop.ListSchedules), page)
 }
 
 // GetSchedule answers GET /v1/schedules/{name}.
@@ -103,7 +104,7 @@ func (h *Handlers) GetSchedule(ctx context.Context, c *Call, _ None) (Response[a
 	if err != nil {
 		return Response[api.Schedule]{}, err
 	}
-	return send[api.HopScheduleRequest, api.Schedule](ctx, h, c, coreclient.Read(api.HopScheduleGet), api.HopScheduleRequest{Name: name})
+	return send[hop.Name, api.Schedule](ctx, h, c, coreclient.Read(hop.GetSchedule), hop.Name{Name: name})
 }
 
 // DeleteSchedule answers DELETE /v1/schedules/{name}: 204. Its runs go with it; the
@@ -122,7 +123,7 @@ func (h *Handlers) DeleteSchedule(ctx context.Context, c *Call, _ None) (Respons
 	if err != nil {
 		return Response[None]{}, err
 	}
-	_, err = send[api.HopScheduleRequest, None](ctx, h, c, coreclient.Write(api.HopScheduleDelete), api.HopScheduleRequest{Name: name})
+	_, err = send[hop.Name, None](ctx, h, c, coreclient.Write(hop.DeleteSchedule), hop.Name{Name: name})
 	return Response[None]{Status: http.StatusNoContent}, err
 }
 
@@ -161,8 +162,8 @@ func (h *Handlers) setSchedulePaused(ctx context.Context, c *Call, paused bool) 
 	if err != nil {
 		return Response[api.Schedule]{}, err
 	}
-	return send[api.HopSchedulePauseRequest, api.Schedule](ctx, h, c, coreclient.Write(api.HopSchedulePause),
-		api.HopSchedulePauseRequest{Name: name, Paused: paused})
+	return send[hop.Pause, api.Schedule](ctx, h, c, coreclient.Write(hop.PauseSchedule),
+		hop.Pause{Name: name, Paused: paused})
 }
 
 // TriggerSchedule answers POST /v1/schedules/{name}/trigger with 202 and the job that it
@@ -181,27 +182,27 @@ func (h *Handlers) setSchedulePaused(ctx context.Context, c *Call, paused bool) 
 //	@x-access    "manage"
 //	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "too_many_lanes"]
 //	@Router      /v1/schedules/{name}/trigger [post]
-func (h *Handlers) TriggerSchedule(ctx context.Context, c *Call, _ None) (Response[api.HopSubmitResponse], error) {
+func (h *Handlers) TriggerSchedule(ctx context.Context, c *Call, _ None) (Response[hop.SubmitResponse], error) {
 	name, err := c.name()
 	if err != nil {
-		return Response[api.HopSubmitResponse]{}, err
+		return Response[hop.SubmitResponse]{}, err
 	}
 	drawn, err := uuid.NewV7()
 	if err != nil {
-		return Response[api.HopSubmitResponse]{}, fmt.Errorf("draw a job id: %w", err)
+		return Response[hop.SubmitResponse]{}, fmt.Errorf("draw a job id: %w", err)
 	}
 	brought := admission.Submit(false, c.Idempotency != nil)
 	brought.Add(&api.SubmitRequest{User: userOf(c)})
 	if err := h.limiter.Charge(ctx, &c.Account, brought); err != nil {
-		return Response[api.HopSubmitResponse]{}, err
+		return Response[hop.SubmitResponse]{}, err
 	}
-	op := coreclient.Write(api.HopScheduleTrigger)
+	op := coreclient.Write(hop.TriggerSchedule)
 	if c.Idempotency != nil {
-		op = coreclient.KeyedWrite(api.HopScheduleTrigger)
+		op = coreclient.KeyedWrite(hop.TriggerSchedule)
 		c.Idempotency.Operation += " " + name // the body does not name it
 	}
-	answer, err := send[api.HopScheduleTriggerRequest, api.HopSubmitResponse](ctx, h, c, op,
-		api.HopScheduleTriggerRequest{Name: name, ID: drawn.String(), Idempotency: c.Idempotency})
+	answer, err := send[hop.OnceRequest, hop.SubmitResponse](ctx, h, c, op,
+		hop.OnceRequest{Name: name, ID: drawn.String(), Idempotency: c.Idempotency})
 	if err != nil || answer.Status != http.StatusAccepted {
 		return answer, err
 	}
@@ -238,6 +239,6 @@ func (h *Handlers) ListScheduleRuns(ctx context.Context, c *Call, _ None) (Respo
 	if err != nil {
 		return Response[api.Page[api.ScheduleRun]]{}, err
 	}
-	return send[api.HopScheduleRunsRequest, api.Page[api.ScheduleRun]](ctx, h, c, coreclient.Read(api.HopScheduleRuns),
-		api.HopScheduleRunsRequest{Name: name, PageSize: page.PageSize, PageToken: page.PageToken})
+	return send[hop.PageFor, api.Page[api.ScheduleRun]](ctx, h, c, coreclient.Read(hop.ListScheduleRuns),
+		hop.PageFor{For: name, PageRequest: page})
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // Stats answers GET /v1/stats with an api.Stats.
@@ -28,12 +29,12 @@ func (h *Handlers) Stats(ctx context.Context, c *Call, _ None) (Response[api.Sta
 	if err != nil {
 		return Response[api.Stats]{}, err
 	}
-	return send[api.HopStatsRequest, api.Stats](ctx, h, c, coreclient.Read(api.HopStats), asked)
+	return send[hop.StatsRequest, api.Stats](ctx, h, c, coreclient.Read(hop.GetStats), asked)
 }
 
-func statsRequest(c *Call) (api.HopStatsRequest, error) {
+func statsRequest(c *Call) (hop.StatsRequest, error) {
 	q := request.NewQuery(c.Query)
-	asked := api.HopStatsRequest{Queue: q.Queue("queue"), From: q.Time("from"), To: q.Time("to"), Step: q.OneOf("step", api.StepMinute, api.StepHour, api.StepDay)}
+	asked := hop.StatsRequest{Queue: q.Queue("queue"), From: q.Time("from"), To: q.Time("to"), Step: q.OneOf("step", api.StepMinute, api.StepHour, api.StepDay)}
 	return asked, q.Err()
 }
 
@@ -56,7 +57,7 @@ func (h *Handlers) TenantStats(ctx context.Context, c *Call, _ None) (Response[a
 	if err != nil {
 		return Response[api.TenantStats]{}, err
 	}
-	return send[api.HopStatsRequest, api.TenantStats](ctx, h, c, coreclient.Read(api.HopTenantStats), asked)
+	return send[hop.StatsRequest, api.TenantStats](ctx, h, c, coreclient.Read(hop.GetTenantStats), asked)
 }
 
 // LimitStats answers GET /v1/limits/stats with an api.LimitStats.
@@ -79,7 +80,7 @@ func (h *Handlers) LimitStats(ctx context.Context, c *Call, _ None) (Response[ap
 	if err != nil {
 		return Response[api.LimitStats]{}, err
 	}
-	return send[api.HopStatsRequest, api.LimitStats](ctx, h, c, coreclient.Read(api.HopLimitStats), asked)
+	return send[hop.StatsRequest, api.LimitStats](ctx, h, c, coreclient.Read(hop.GetLimitStats), asked)
 }
 
 // Usage answers GET /v1/usage with an api.Usage.
@@ -100,9 +101,9 @@ func (h *Handlers) LimitStats(ctx context.Context, c *Call, _ None) (Response[ap
 //	@Router      /v1/usage [get]
 func (h *Handlers) Usage(ctx context.Context, c *Call, _ None) (Response[api.Usage], error) {
 	q := request.NewQuery(c.Query)
-	asked := api.HopUsageRequest{From: q.Date("from"), To: q.Date("to"), By: q.OneOf("by", api.ByDay, api.ByType, api.ByUser), HopPageRequest: q.Page()}
+	asked := hop.UsageRequest{From: q.Date("from"), To: q.Date("to"), By: q.OneOf("by", api.ByDay, api.ByType, api.ByUser), PageRequest: q.Page()}
 	if err := q.Err(); err != nil {
 		return Response[api.Usage]{}, err
 	}
-	return send[api.HopUsageRequest, api.Usage](ctx, h, c, coreclient.Read(api.HopUsage), asked)
+	return send[hop.UsageRequest, api.Usage](ctx, h, c, coreclient.Read(hop.GetUsage), asked)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -56,31 +57,31 @@ import (
 //	@x-example-scheduled {"type": "report.monthly", "queue": "reports", "delay_ms": 60000, "priority": 3, "max_attempts": 5, "timeout_ms": 120000, "retry": {"base_ms": 10000, "cap_ms": 600000, "jitter": 0.2}}
 //	@x-example-everything {"type": "mail.send", "queue": "mail", "payload": {"to": "ada@example.com", "template": "welcome"}, "priority": 7, "tags": ["smtp"], "user": "ada", "metadata": {"order": "1042"}, "dedupe_key": "welcome-ada", "deadline": "2035-01-01T00:00:00Z"}
 //	@Router      /v1/jobs [post]
-func (h *Handlers) SubmitJob(ctx context.Context, c *Call, job api.SubmitRequest) (Response[api.HopSubmitResponse], error) {
+func (h *Handlers) SubmitJob(ctx context.Context, c *Call, job api.SubmitRequest) (Response[hop.SubmitResponse], error) {
 	if refused := admitJob(&job, c.Principal(), ""); refused != nil {
-		return Response[api.HopSubmitResponse]{}, refused
+		return Response[hop.SubmitResponse]{}, refused
 	}
 	brought := admission.Submit(true, c.Idempotency != nil)
 	brought.Add(&job)
 	if err := h.limiter.Charge(ctx, &c.Account, brought); err != nil {
-		return Response[api.HopSubmitResponse]{}, err
+		return Response[hop.SubmitResponse]{}, err
 	}
 	misfit, err := h.conformOne(ctx, c, &job, "")
 	if err != nil {
-		return Response[api.HopSubmitResponse]{}, err
+		return Response[hop.SubmitResponse]{}, err
 	}
 	if misfit != nil && c.Idempotency == nil {
-		return Response[api.HopSubmitResponse]{}, misfit
+		return Response[hop.SubmitResponse]{}, misfit
 	}
 	drawn, err := uuid.NewV7()
 	if err != nil {
-		return Response[api.HopSubmitResponse]{}, fmt.Errorf("draw a job id: %w", err)
+		return Response[hop.SubmitResponse]{}, fmt.Errorf("draw a job id: %w", err)
 	}
-	request := api.HopSubmitRequest{IDs: []string{drawn.String()}, Jobs: []api.SubmitRequest{job}, Idempotency: c.Idempotency}
+	request := hop.SubmitJobsRequest{IDs: []string{drawn.String()}, Jobs: []api.SubmitRequest{job}, Idempotency: c.Idempotency}
 	if misfit != nil { // unless it is a repeat of one that was accepted
 		request.Problems = []*problem.Problem{c.Sign(misfit)}
 	}
-	answer, err := send[api.HopSubmitRequest, api.HopSubmitResponse](ctx, h, c, submitOp(c, len(job.After) > 0), request)
+	answer, err := send[hop.SubmitJobsRequest, hop.SubmitResponse](ctx, h, c, submitOp(c, len(job.After) > 0), request)
 	c.Body.Release() // the caller may wait for the job's end
 	if err != nil {
 		h.limiter.NoteCaps(ctx, c.Principal().Tenant, brought, err)
@@ -91,11 +92,11 @@ func (h *Handlers) SubmitJob(ctx context.Context, c *Call, job api.SubmitRequest
 
 // submitted gives the answer to a submit of one job that core has accepted: with its
 // Location, and after the wait that the caller prefers.
-func (h *Handlers) submitted(ctx context.Context, c *Call, answer Response[api.HopSubmitResponse]) (Response[api.HopSubmitResponse], error) {
+func (h *Handlers) submitted(ctx context.Context, c *Call, answer Response[hop.SubmitResponse]) (Response[hop.SubmitResponse], error) {
 	// A replay names the first job: the id is the answer's, not the one generated here.
 	id := idOf(answer.Value)
 	if id == "" {
-		return Response[api.HopSubmitResponse]{}, fmt.Errorf("%w: a submitted job without an id", coreclient.ErrContract)
+		return Response[hop.SubmitResponse]{}, fmt.Errorf("%w: a submitted job without an id", coreclient.ErrContract)
 	}
 	if answer.Status != http.StatusAccepted {
 		return answer, nil
@@ -110,10 +111,10 @@ func (h *Handlers) submitted(ctx context.Context, c *Call, answer Response[api.H
 // awaitEnd gives the answer to a new job's producer: the job if it ends during the
 // wait, else accepted as it is. The job is stored, so that a failed wait is no
 // error: the answer only has no Preference-Applied.
-func (h *Handlers) awaitEnd(ctx context.Context, c *Call, id string, accepted Response[api.HopSubmitResponse]) Response[api.HopSubmitResponse] {
+func (h *Handlers) awaitEnd(ctx context.Context, c *Call, id string, accepted Response[hop.SubmitResponse]) Response[hop.SubmitResponse] {
 	left, applied := c.preferredWait()
 	if left > 0 {
-		job, err := h.hold(ctx, c, left, api.HopWaitRequest{JobID: id, Ended: true})
+		job, err := h.hold(ctx, c, left, hop.WaitForJobRequest{ID: id, Ended: true})
 		if err != nil {
 			return accepted
 		}
@@ -170,12 +171,12 @@ func idOf(answer json.RawMessage) string {
 //	@x-example-basic  {"jobs": [{"type": "hash.sha256", "payload": {"text": "one"}}, {"type": "hash.sha256", "payload": {"text": "two"}}]}
 //	@x-example-whole  {"jobs": [{"type": "hash.sha256", "payload": {"text": "all"}}, {"type": "hash.sha256", "payload": {"text": "or none"}}], "atomic": true}
 //	@Router      /v1/jobs/batch [post]
-func (h *Handlers) SubmitBatch(ctx context.Context, c *Call, batch api.BatchRequest) (Response[api.HopSubmitResponse], error) {
-	var nothing Response[api.HopSubmitResponse]
+func (h *Handlers) SubmitBatch(ctx context.Context, c *Call, batch api.BatchRequest) (Response[hop.SubmitResponse], error) {
+	var nothing Response[hop.SubmitResponse]
 	if fields := batch.Validate(); len(fields) > 0 {
 		return nothing, problem.Invalid(fields...)
 	}
-	request := api.HopSubmitRequest{Jobs: batch.Jobs, Batch: true, Atomic: batch.Atomic, Idempotency: c.Idempotency}
+	request := hop.SubmitJobsRequest{Jobs: batch.Jobs, Batch: true, Atomic: batch.Atomic, Idempotency: c.Idempotency}
 	for range batch.Jobs {
 		id, err := uuid.NewV7()
 		if err != nil {
@@ -212,7 +213,7 @@ func (h *Handlers) SubmitBatch(ctx context.Context, c *Call, batch api.BatchRequ
 			batch.Jobs[i] = api.SubmitRequest{}
 		}
 	}
-	answer, err := send[api.HopSubmitRequest, api.HopSubmitResponse](ctx, h, c, submitOp(c, anyAfter(batch.Jobs)), request)
+	answer, err := send[hop.SubmitJobsRequest, hop.SubmitResponse](ctx, h, c, submitOp(c, anyAfter(batch.Jobs)), request)
 	if err != nil {
 		h.limiter.NoteCaps(ctx, c.Principal().Tenant, brought, err)
 	}
@@ -284,13 +285,13 @@ func firstOf(problems []*problem.Problem) error {
 	return nil
 }
 
-func allRefused(problems []*problem.Problem) (Response[api.HopSubmitResponse], error) {
+func allRefused(problems []*problem.Problem) (Response[hop.SubmitResponse], error) {
 	response := api.BatchResponse{Results: make([]api.BatchResult, len(problems)), Rejected: len(problems)}
 	for i, p := range problems {
 		response.Results[i] = api.BatchResult{Index: i, Status: p.Status, Problem: p}
 	}
 	text, err := Encode(response)
-	return Response[api.HopSubmitResponse]{Value: text}, err
+	return Response[hop.SubmitResponse]{Value: text}, err
 }
 
 // submitOp is the operation of core that a submit is. linked says that a job comes after others: core
@@ -314,12 +315,12 @@ func (h *Handlers) SubmitBusy(c *Call) error {
 
 // admitJob validates one job of a submit, nil if it is valid, and sets the user of
 // a user-bound key. prefix names the job in a batch, such as "jobs[3].".
-func admitJob(job *api.SubmitRequest, who api.Principal, prefix string) *problem.Problem {
+func admitJob(job *api.SubmitRequest, who hop.Principal, prefix string) *problem.Problem {
 	return admitFields(job, job.Validate(prefix, time.Now()), who, prefix)
 }
 
 // admitFields is admitJob for a job whose wrong fields are known.
-func admitFields(job *api.SubmitRequest, wrong []problem.FieldError, who api.Principal, prefix string) *problem.Problem {
+func admitFields(job *api.SubmitRequest, wrong []problem.FieldError, who hop.Principal, prefix string) *problem.Problem {
 	if len(job.Payload) > api.MaxPayload {
 		return fieldTooLarge(prefix+"payload", api.MaxPayload)
 	}

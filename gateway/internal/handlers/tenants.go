@@ -10,6 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -32,8 +33,8 @@ func (h *Handlers) CreateTenant(ctx context.Context, c *Call, r api.TenantReques
 	if err != nil {
 		return Response[api.Tenant]{}, fmt.Errorf("draw a tenant id: %w", err)
 	}
-	answer, err := send[api.HopTenantCreateRequest, api.Tenant](ctx, h, c, coreclient.Write(api.HopTenantCreate),
-		api.HopTenantCreateRequest{ID: id.String(), TenantRequest: r})
+	answer, err := send[hop.WithID[api.TenantRequest], api.Tenant](ctx, h, c, coreclient.Write(hop.CreateTenant),
+		hop.WithID[api.TenantRequest]{ID: id.String(), Value: r})
 	answer.Status = http.StatusCreated
 	return answer, err
 }
@@ -54,7 +55,7 @@ func (h *Handlers) ListTenants(ctx context.Context, c *Call, _ None) (Response[a
 	if err != nil {
 		return Response[api.Page[api.Tenant]]{}, err
 	}
-	return send[api.HopPageRequest, api.Page[api.Tenant]](ctx, h, c, coreclient.Read(api.HopTenantList), page)
+	return send[hop.PageRequest, api.Page[api.Tenant]](ctx, h, c, coreclient.Read(hop.ListTenants), page)
 }
 
 // PatchTenant answers PATCH /v1/admin/tenants/{id}: what is absent stays, and
@@ -80,10 +81,10 @@ func (h *Handlers) PatchTenant(ctx context.Context, c *Call, r api.TenantPatch) 
 	if fields := r.Validate(); len(fields) > 0 {
 		return Response[api.Tenant]{}, problem.Invalid(fields...)
 	}
-	whose := api.LimitsChanged{Tenant: id}
+	whose := hop.LimitsChanged{Tenant: id}
 	h.auth.ForgetLimits(whose) // before as well as after: if the answer is lost, the change may still hold
-	answer, err := send[api.HopTenantPatchRequest, api.Tenant](ctx, h, c, coreclient.Write(api.HopTenantPatch),
-		api.HopTenantPatchRequest{ID: id, TenantPatch: r})
+	answer, err := send[hop.WithID[api.TenantPatch], api.Tenant](ctx, h, c, coreclient.Write(hop.PatchTenant),
+		hop.WithID[api.TenantPatch]{ID: id, Value: r})
 	h.auth.ForgetLimits(whose)
 	return answer, err
 }
@@ -103,7 +104,7 @@ func (h *Handlers) GetTenant(ctx context.Context, c *Call, _ None) (Response[api
 	if err != nil {
 		return Response[api.Tenant]{}, err
 	}
-	return send[api.HopTenantRequest, api.Tenant](ctx, h, c, coreclient.Read(api.HopTenantGet), api.HopTenantRequest{ID: id})
+	return send[hop.ID, api.Tenant](ctx, h, c, coreclient.Read(hop.GetTenant), hop.ID{ID: id})
 }
 
 // DeleteTenant answers DELETE /v1/admin/tenants/{id}: 202 with the tenant, whose keys are
@@ -124,9 +125,9 @@ func (h *Handlers) DeleteTenant(ctx context.Context, c *Call, _ None) (Response[
 	if err != nil {
 		return Response[api.Tenant]{}, err
 	}
-	whose := api.LimitsChanged{Tenant: id}
+	whose := hop.LimitsChanged{Tenant: id}
 	h.auth.ForgetLimits(whose) // before as well as after: if the answer is lost, the deletion may still have begun
-	answer, err := send[api.HopTenantRequest, api.Tenant](ctx, h, c, coreclient.Write(api.HopTenantDelete), api.HopTenantRequest{ID: id})
+	answer, err := send[hop.ID, api.Tenant](ctx, h, c, coreclient.Write(hop.DeleteTenant), hop.ID{ID: id})
 	h.auth.ForgetLimits(whose)
 	answer.Status = http.StatusAccepted
 	return answer, err

@@ -10,6 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/gateway/internal/typedocs"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -46,13 +47,13 @@ func (h *Handlers) PutType(ctx context.Context, c *Call, r api.JobTypeRequest) (
 	if fields := r.Validate(); len(fields) > 0 {
 		return Response[api.JobType]{}, problem.Invalid(fields...)
 	}
-	answer, err := send[api.HopTypePutRequest, api.HopTypeVersion](ctx, h, c, coreclient.Write(api.HopTypePut),
-		api.HopTypePutRequest{Type: name, JobTypeRequest: r, Force: force})
+	answer, err := send[hop.PutTypeRequest, hop.TypeVersion](ctx, h, c, coreclient.Write(hop.PutType),
+		hop.PutTypeRequest{Name: name, Value: r, Force: force})
 	if err != nil {
 		return Response[api.JobType]{}, err
 	}
 	// here at once, in other gateways by the hint
-	h.types.Changed(api.TypesChanged{Tenant: c.Principal().Tenant, Version: answer.Value.Revision})
+	h.types.Changed(hop.TypesChanged{Tenant: c.Principal().Tenant, Version: answer.Value.Revision})
 	return Response[api.JobType]{Value: answer.Value.JobType}, nil
 }
 
@@ -78,7 +79,7 @@ func (h *Handlers) GetType(ctx context.Context, c *Call, _ None) (Response[api.J
 			return Response[api.JobType]{}, problem.Invalid(problem.FieldError{Field: "version", Message: "must be a whole number from 1"})
 		}
 	}
-	answer, err := send[api.HopTypeRequest, api.HopTypeVersion](ctx, h, c, coreclient.Read(api.HopTypeGet), api.HopTypeRequest{Type: name, Version: version})
+	answer, err := send[hop.TypeVersionRequest, hop.TypeVersion](ctx, h, c, coreclient.Read(hop.GetType), hop.TypeVersionRequest{Name: name, Version: version})
 	return Response[api.JobType]{Value: answer.Value.JobType}, err
 }
 
@@ -98,7 +99,7 @@ func (h *Handlers) ListTypes(ctx context.Context, c *Call, _ None) (Response[api
 	if err != nil {
 		return Response[api.Page[api.JobTypeSummary]]{}, err
 	}
-	return send[api.HopPageRequest, api.Page[api.JobTypeSummary]](ctx, h, c, coreclient.Read(api.HopTypeList), page)
+	return send[hop.PageRequest, api.Page[api.JobTypeSummary]](ctx, h, c, coreclient.Read(hop.ListTypes), page)
 }
 
 // ListTypeVersions answers GET /v1/types/{type}/versions with a page of the versions that are kept, newest first.
@@ -122,8 +123,7 @@ func (h *Handlers) ListTypeVersions(ctx context.Context, c *Call, _ None) (Respo
 	if err != nil {
 		return Response[api.Page[api.JobTypeSummary]]{}, err
 	}
-	return send[api.HopTypeRequest, api.Page[api.JobTypeSummary]](ctx, h, c, coreclient.Read(api.HopTypeVersions),
-		api.HopTypeRequest{Type: name, PageSize: page.PageSize, PageToken: page.PageToken})
+	return send[hop.PageFor, api.Page[api.JobTypeSummary]](ctx, h, c, coreclient.Read(hop.ListTypeVersions), hop.PageFor{For: name, PageRequest: page})
 }
 
 // DeleteType answers DELETE /v1/types/{type}: 204. Jobs of the type are no longer checked.
@@ -141,9 +141,9 @@ func (h *Handlers) DeleteType(ctx context.Context, c *Call, _ None) (Response[No
 	if err != nil {
 		return Response[None]{}, err
 	}
-	answer, err := send[api.HopTypeRequest, api.TypesChanged](ctx, h, c, coreclient.Write(api.HopTypeDelete), api.HopTypeRequest{Type: name})
+	answer, err := send[hop.TypeVersionRequest, hop.TypesChanged](ctx, h, c, coreclient.Write(hop.DeleteType), hop.TypeVersionRequest{Name: name})
 	if err == nil {
-		h.types.Changed(api.TypesChanged{Tenant: c.Principal().Tenant, Version: answer.Value.Version})
+		h.types.Changed(hop.TypesChanged{Tenant: c.Principal().Tenant, Version: answer.Value.Version})
 	}
 	return Response[None]{Status: http.StatusNoContent}, err
 }
@@ -158,7 +158,7 @@ func (h *Handlers) DeleteType(ctx context.Context, c *Call, _ None) (Response[No
 //	@x-access    "read"
 //	@Router      /v1/openapi [get]
 func (h *Handlers) GetOpenAPI(ctx context.Context, c *Call, _ None) (Response[json.RawMessage], error) {
-	answer, err := send[api.HopTypeSetRequest, api.HopTypeDocuments](ctx, h, c, coreclient.Read(api.HopTypeTexts), api.HopTypeSetRequest{})
+	answer, err := send[struct{}, hop.TypeDocuments](ctx, h, c, coreclient.Read(hop.GetTypeDocuments), struct{}{})
 	if err != nil {
 		return Response[json.RawMessage]{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // whileKeyIsGood gives a context that ends, with auth.ErrUnauthenticated for its cause,
@@ -39,16 +40,16 @@ func (c *Call) preferredWait() (left time.Duration, applied string) {
 // with the job as it is. It fails with coreclient.ErrCutShort if the wait was ended
 // early, and with auth.ErrUnauthenticated if the key is no longer valid.
 // If there is no place to wait it waits a little here, and reads the job.
-func (h *Handlers) hold(ctx context.Context, c *Call, wait time.Duration, hop api.HopWaitRequest) (api.Job, error) {
-	c.wait, hop.WaitMS = wait, wait.Milliseconds()
+func (h *Handlers) hold(ctx context.Context, c *Call, wait time.Duration, request hop.WaitForJobRequest) (api.Job, error) {
+	c.wait, request.WaitMS = wait, wait.Milliseconds()
 	ctx, release := h.whileKeyIsGood(ctx, c)
 	defer release()
-	answer, err := send[api.HopWaitRequest, api.Job](ctx, h, c, coreclient.Read(api.HopWait).Parked(), hop)
+	answer, err := send[hop.WaitForJobRequest, api.Job](ctx, h, c, coreclient.Read(hop.WaitForJob).Parked(), request)
 	job := answer.Value
 	if errors.Is(err, coreclient.ErrNoPlace) {
 		c.wait = 0
 		coreclient.ShortWait(ctx, wait)
-		job, err = h.read(ctx, c, hop.JobID)
+		job, err = h.read(ctx, c, request.ID)
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, auth.ErrUnauthenticated) {
 		return api.Job{}, cause

@@ -10,6 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -29,7 +30,7 @@ func (h *Handlers) ListWebhooks(ctx context.Context, c *Call, _ None) (Response[
 	if err != nil {
 		return Response[api.Page[api.Webhook]]{}, err
 	}
-	return send[api.HopPageRequest, api.Page[api.Webhook]](ctx, h, c, coreclient.Read(api.HopWebhookList), page)
+	return send[hop.PageRequest, api.Page[api.Webhook]](ctx, h, c, coreclient.Read(hop.ListWebhooks), page)
 }
 
 // GetWebhook answers GET /v1/webhooks/{name} with the webhook.
@@ -47,7 +48,7 @@ func (h *Handlers) GetWebhook(ctx context.Context, c *Call, _ None) (Response[ap
 	if err != nil {
 		return Response[api.Webhook]{}, err
 	}
-	return send[api.HopWebhookRequest, api.Webhook](ctx, h, c, coreclient.Read(api.HopWebhookGet), api.HopWebhookRequest{Name: name})
+	return send[hop.Name, api.Webhook](ctx, h, c, coreclient.Read(hop.GetWebhook), hop.Name{Name: name})
 }
 
 // PutWebhook answers PUT /v1/webhooks/{name}: makes the webhook, or replaces all of its settings but
@@ -76,7 +77,7 @@ func (h *Handlers) PutWebhook(ctx context.Context, c *Call, r api.WebhookRequest
 	if fields := r.Validate(); len(fields) > 0 {
 		return Response[api.Webhook]{}, problem.Invalid(fields...)
 	}
-	return send[api.HopWebhookPutRequest, api.Webhook](ctx, h, c, coreclient.Write(api.HopWebhookPut), api.HopWebhookPutRequest{Name: name, WebhookRequest: r})
+	return send[hop.Put[api.WebhookRequest], api.Webhook](ctx, h, c, coreclient.Write(hop.PutWebhook), hop.Put[api.WebhookRequest]{Name: name, Value: r})
 }
 
 // DeleteWebhook answers DELETE /v1/webhooks/{name}: 204. Its deliveries go with it.
@@ -94,7 +95,7 @@ func (h *Handlers) DeleteWebhook(ctx context.Context, c *Call, _ None) (Response
 	if err != nil {
 		return Response[None]{}, err
 	}
-	_, err = send[api.HopWebhookRequest, None](ctx, h, c, coreclient.Write(api.HopWebhookDelete), api.HopWebhookRequest{Name: name})
+	_, err = send[hop.Name, None](ctx, h, c, coreclient.Write(hop.DeleteWebhook), hop.Name{Name: name})
 	return Response[None]{Status: http.StatusNoContent}, err
 }
 
@@ -115,7 +116,7 @@ func (h *Handlers) RotateWebhookSecret(ctx context.Context, c *Call, _ None) (Re
 	if err != nil {
 		return Response[api.Webhook]{}, err
 	}
-	return send[api.HopWebhookRotateRequest, api.Webhook](ctx, h, c, c.webhookOp(api.HopWebhookRotate, name), api.HopWebhookRotateRequest{Name: name, Idempotency: c.Idempotency})
+	return send[hop.OnceRequest, api.Webhook](ctx, h, c, c.webhookOp(hop.RotateWebhookSecret, name), hop.OnceRequest{Name: name, Idempotency: c.Idempotency})
 }
 
 // ProbeWebhook answers POST /v1/webhooks/{name}/probe: an open breaker is half-open. Where it is closed nothing changes.
@@ -133,7 +134,7 @@ func (h *Handlers) ProbeWebhook(ctx context.Context, c *Call, _ None) (Response[
 	if err != nil {
 		return Response[api.Webhook]{}, err
 	}
-	return send[api.HopWebhookRequest, api.Webhook](ctx, h, c, coreclient.Write(api.HopWebhookProbe), api.HopWebhookRequest{Name: name})
+	return send[hop.Name, api.Webhook](ctx, h, c, coreclient.Write(hop.ProbeWebhook), hop.Name{Name: name})
 }
 
 // TestWebhook answers POST /v1/webhooks/{name}/test with 202 and the delivery's job.
@@ -157,8 +158,8 @@ func (h *Handlers) TestWebhook(ctx context.Context, c *Call, _ None) (Response[a
 	if err != nil {
 		return Response[api.JobSummary]{}, fmt.Errorf("draw a job id: %w", err)
 	}
-	answer, err := send[api.HopWebhookTestRequest, api.JobSummary](ctx, h, c, c.webhookOp(api.HopWebhookTest, name),
-		api.HopWebhookTestRequest{Name: name, ID: drawn.String(), Idempotency: c.Idempotency})
+	answer, err := send[hop.OnceRequest, api.JobSummary](ctx, h, c, c.webhookOp(hop.TestWebhook, name),
+		hop.OnceRequest{Name: name, ID: drawn.String(), Idempotency: c.Idempotency})
 	if err != nil {
 		return answer, err
 	}

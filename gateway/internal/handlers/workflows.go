@@ -12,6 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -33,18 +34,18 @@ import (
 //	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-diamond {"name": "order", "jobs": [{"ref": "charge", "type": "payment.charge"}, {"ref": "invoice", "type": "invoice.make", "after": ["charge"]}, {"ref": "parcel", "type": "parcel.send", "after": [{"ref": "charge", "on_failed": "cancel"}]}, {"ref": "mail", "type": "mail.send", "after": ["invoice", {"ref": "parcel", "on_failed": "run"}]}]}
 //	@Router      /v1/workflows [post]
-func (h *Handlers) SubmitWorkflow(ctx context.Context, c *Call, workflow api.WorkflowRequest) (Response[api.HopSubmitResponse], error) {
+func (h *Handlers) SubmitWorkflow(ctx context.Context, c *Call, workflow api.WorkflowRequest) (Response[hop.SubmitResponse], error) {
 	if fields := workflow.Validate(time.Now()); len(fields) > 0 {
-		return Response[api.HopSubmitResponse]{}, problem.Invalid(fields...)
+		return Response[hop.SubmitResponse]{}, problem.Invalid(fields...)
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
-		return Response[api.HopSubmitResponse]{}, fmt.Errorf("draw a workflow id: %w", err)
+		return Response[hop.SubmitResponse]{}, fmt.Errorf("draw a workflow id: %w", err)
 	}
 	if workflow.Name == "" {
 		workflow.Name = "workflow"
 	}
-	return h.submitWorkflow(ctx, c, workflow.Jobs, api.HopWorkflow{ID: id.String(), Name: workflow.Name, Metadata: workflow.Metadata})
+	return h.submitWorkflow(ctx, c, workflow.Jobs, hop.SubmittedWorkflow{ID: id.String(), Name: workflow.Name, Metadata: workflow.Metadata})
 }
 
 // AddToWorkflow answers POST /v1/workflows/{id}/jobs with the api.Workflow: 202. All jobs are added,
@@ -64,26 +65,26 @@ func (h *Handlers) SubmitWorkflow(ctx context.Context, c *Call, workflow api.Wor
 //	@x-problems  ["workflow_ended", "cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-one {"jobs": [{"ref": "survey", "type": "mail.send", "after": ["mail"]}]}
 //	@Router      /v1/workflows/{id}/jobs [post]
-func (h *Handlers) AddToWorkflow(ctx context.Context, c *Call, more api.WorkflowJobsRequest) (Response[api.HopSubmitResponse], error) {
+func (h *Handlers) AddToWorkflow(ctx context.Context, c *Call, more api.WorkflowJobsRequest) (Response[hop.SubmitResponse], error) {
 	id, err := c.id()
 	if err != nil {
-		return Response[api.HopSubmitResponse]{}, err
+		return Response[hop.SubmitResponse]{}, err
 	}
 	if fields := more.Validate(time.Now()); len(fields) > 0 {
-		return Response[api.HopSubmitResponse]{}, problem.Invalid(fields...)
+		return Response[hop.SubmitResponse]{}, problem.Invalid(fields...)
 	}
 	if c.Idempotency != nil { // of this workflow: the body does not name it
 		keyed := *c.Idempotency
 		keyed.Operation += ":" + id
 		c.Idempotency = &keyed
 	}
-	return h.submitWorkflow(ctx, c, more.Jobs, api.HopWorkflow{ID: id, Add: true})
+	return h.submitWorkflow(ctx, c, more.Jobs, hop.SubmittedWorkflow{ID: id, Add: true})
 }
 
 // submitWorkflow sends validated jobs of a workflow as an atomic batch.
-func (h *Handlers) submitWorkflow(ctx context.Context, c *Call, jobs []api.WorkflowJobRequest, workflow api.HopWorkflow) (Response[api.HopSubmitResponse], error) {
-	var nothing Response[api.HopSubmitResponse]
-	made := api.HopSubmitRequest{Batch: true, Atomic: true, Idempotency: c.Idempotency, Workflow: &workflow}
+func (h *Handlers) submitWorkflow(ctx context.Context, c *Call, jobs []api.WorkflowJobRequest, workflow hop.SubmittedWorkflow) (Response[hop.SubmitResponse], error) {
+	var nothing Response[hop.SubmitResponse]
+	made := hop.SubmitJobsRequest{Batch: true, Atomic: true, Idempotency: c.Idempotency, Workflow: &workflow}
 	brought := admission.Submit(true, c.Idempotency != nil)
 	for i := range jobs {
 		one := &jobs[i].SubmitRequest
@@ -109,7 +110,7 @@ func (h *Handlers) submitWorkflow(ctx context.Context, c *Call, jobs []api.Workf
 		return nothing, misfit
 	}
 	made.Problems = problems
-	answer, err := send[api.HopSubmitRequest, api.HopSubmitResponse](ctx, h, c, submitOp(c, true), made)
+	answer, err := send[hop.SubmitJobsRequest, hop.SubmitResponse](ctx, h, c, submitOp(c, true), made)
 	if err != nil {
 		h.limiter.NoteCaps(ctx, c.Principal().Tenant, brought, err)
 		return answer, err
@@ -140,8 +141,8 @@ func (h *Handlers) ListWorkflows(ctx context.Context, c *Call, _ None) (Response
 	if err := q.Err(); err != nil {
 		return Response[api.Page[api.Workflow]]{}, err
 	}
-	return send[api.HopWorkflowListRequest, api.Page[api.Workflow]](ctx, h, c, coreclient.Read(api.HopWorkflowList),
-		api.HopWorkflowListRequest{Filter: filter, PageSize: page.PageSize, PageToken: page.PageToken})
+	return send[hop.Filtered[api.WorkflowFilter], api.Page[api.Workflow]](ctx, h, c, coreclient.Read(hop.ListWorkflows),
+		hop.Filtered[api.WorkflowFilter]{Filter: filter, PageRequest: page})
 }
 
 // GetWorkflow answers GET /v1/workflows/{id} with the workflow and all of its jobs.
@@ -159,7 +160,7 @@ func (h *Handlers) GetWorkflow(ctx context.Context, c *Call, _ None) (Response[a
 	if err != nil {
 		return Response[api.WorkflowDetail]{}, err
 	}
-	return send[api.HopWorkflowRequest, api.WorkflowDetail](ctx, h, c, coreclient.Read(api.HopWorkflowGet), api.HopWorkflowRequest{ID: id})
+	return send[hop.ID, api.WorkflowDetail](ctx, h, c, coreclient.Read(hop.GetWorkflow), hop.ID{ID: id})
 }
 
 // CancelWorkflow answers POST /v1/workflows/{id}/cancel: 202, its jobs that wait have ended, and the
@@ -178,7 +179,7 @@ func (h *Handlers) CancelWorkflow(ctx context.Context, c *Call, _ None) (Respons
 	if err != nil {
 		return Response[api.Workflow]{}, err
 	}
-	answer, err := send[api.HopWorkflowRequest, api.Workflow](ctx, h, c, coreclient.Write(api.HopWorkflowCancel), api.HopWorkflowRequest{ID: id})
+	answer, err := send[hop.ID, api.Workflow](ctx, h, c, coreclient.Write(hop.CancelWorkflow), hop.ID{ID: id})
 	answer.Status = http.StatusAccepted
 	return answer, err
 }
@@ -200,7 +201,7 @@ func (h *Handlers) RedriveWorkflow(ctx context.Context, c *Call, _ None) (Respon
 	if err != nil {
 		return Response[api.DeadLetterResponse]{}, err
 	}
-	answer, err := send[api.HopWorkflowRequest, api.DeadLetterResponse](ctx, h, c, coreclient.Write(api.HopWorkflowRedrive), api.HopWorkflowRequest{ID: id})
+	answer, err := send[hop.ID, api.DeadLetterResponse](ctx, h, c, coreclient.Write(hop.RedriveWorkflow), hop.ID{ID: id})
 	answer.Status = http.StatusAccepted
 	return answer, err
 }
@@ -227,6 +228,6 @@ func (h *Handlers) ListParents(ctx context.Context, c *Call, _ None) (Response[a
 	if err != nil {
 		return Response[api.Page[api.JobParent]]{}, err
 	}
-	return send[api.HopParentsRequest, api.Page[api.JobParent]](ctx, h, c, coreclient.Read(api.HopParents),
-		api.HopParentsRequest{JobID: id, PageSize: page.PageSize, PageToken: page.PageToken})
+	return send[hop.PageFor, api.Page[api.JobParent]](ctx, h, c, coreclient.Read(hop.ListParents),
+		hop.PageFor{For: id, PageRequest: page})
 }

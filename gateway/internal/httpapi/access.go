@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -64,17 +65,17 @@ func unbound(a access) access {
 }
 
 // admit checks a caller; the problem says what is missing.
-func (a access) admit(who api.Principal) error {
+func (a access) admit(who hop.Principal) error {
 	switch {
-	case a.operator && who.Kind == api.PrincipalOperator:
+	case a.operator && who.Kind == hop.PrincipalOperator:
 		return nil
 	case a.operator:
 		return problem.New(problem.Forbidden, "/v1/admin needs the operator key.")
-	case who.Kind == api.PrincipalOperator:
+	case who.Kind == hop.PrincipalOperator:
 		return problem.New(problem.Forbidden, "The operator key is valid for /v1/admin only; use an API key here.")
 	case a.anyKey:
 		return nil
-	case who.Kind == api.PrincipalPlatform && !a.platform:
+	case who.Kind == hop.PrincipalPlatform && !a.platform:
 		return problem.New(problem.Forbidden, "A platform key can only claim jobs, register workers, send heartbeats and report outcomes.")
 	case a.anyTenantKey:
 		return nil
@@ -82,7 +83,7 @@ func (a access) admit(who api.Principal) error {
 		return problem.New(problem.Forbidden, "The key is bound to a user, and this resource belongs to the whole tenant; use a key without a user.")
 	}
 	needed := a.scope
-	if who.Kind == api.PrincipalPlatform {
+	if who.Kind == hop.PrincipalPlatform {
 		needed = api.ScopeWork // a platform key has no other
 	}
 	if needed != "" && slices.Contains(who.Scopes, needed) || a.or != "" && slices.Contains(who.Scopes, a.or) {

@@ -14,6 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -194,7 +195,7 @@ func TestAccess(t *testing.T) {
 func TestAccessOfUserBoundKeys(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
-	key := d.keyWith(func(k *api.HopKey) { k.Scopes, k.User = api.Scopes(), "bob" })
+	key := d.keyWith(func(k *hop.KeyRecord) { k.Scopes, k.User = api.Scopes(), "bob" })
 	for route, rule := range table {
 		if rule.public || rule.operator {
 			continue
@@ -223,7 +224,7 @@ func TestUnauthenticatedAnswersAreEqual(t *testing.T) {
 		"other scheme":   {"Basic Zm9vOmJhcg=="},
 		"unknown":        {"Bearer " + auth.Mint("test", []byte(keySecret)).Text()},
 		"revoked":        {"Bearer " + revoked.Text()},
-		"expired":        {"Bearer " + d.keyWith(func(k *api.HopKey) { k.ExpiresAt, k.ExpiresInMS = &past, new(int64(-1)) })},
+		"expired":        {"Bearer " + d.keyWith(func(k *hop.KeyRecord) { k.ExpiresAt, k.ExpiresInMS = &past, new(int64(-1)) })},
 		"too short":      {"Bearer fq_test_a_b"},
 		"wrong checksum": {"Bearer " + good[:len(good)-1]},
 		"wrong secret":   {"Bearer " + auth.Key{Env: "test", ID: parsed.ID, Secret: strings.Repeat("z", 27)}.Text()},
@@ -309,18 +310,18 @@ func TestRevokedKeyStopsAtOnce(t *testing.T) {
 }
 
 // away is a core that cannot be reached.
-func away(context.Context, string) (api.HopKey, bool, error) {
-	return api.HopKey{}, false, fmt.Errorf("%w: connection refused", coreclient.ErrUnavailable)
+func away(context.Context, string) (hop.KeyRecord, bool, error) {
+	return hop.KeyRecord{}, false, fmt.Errorf("%w: connection refused", coreclient.ErrUnavailable)
 }
 
 // revoking makes core take revocations.
 func (d *door) revoking() {
-	d.core.On(api.HopKeyRevoke, func(item coretest.Item) coretest.Result {
-		var request api.HopKeyLookupRequest
+	d.core.On(hop.RevokeKey, func(item coretest.Item) coretest.Result {
+		var request hop.ID
 		if err := json.Unmarshal(item.Request, &request); err != nil {
 			return coretest.Refuse(problem.InvalidJSON, err.Error())
 		}
-		d.core.RevokeKey(request.KeyID)
+		d.core.RevokeKey(request.ID)
 		return coretest.Result{Status: http.StatusNoContent}
 	})
 }

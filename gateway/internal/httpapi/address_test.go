@@ -12,6 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -135,7 +136,7 @@ func TestLimitOfFailedKeys(t *testing.T) {
 			t.Fatalf("%d %s", got.status, got.body)
 		}
 	}
-	expired := d.keyWith(func(k *api.HopKey) { k.ExpiresInMS = new(int64(-1)) })
+	expired := d.keyWith(func(k *hop.KeyRecord) { k.ExpiresInMS = new(int64(-1)) })
 	for _, bad := range []string{auth.Mint("test", []byte(keySecret)).Text(), "", "short", good[:len(good)-1], expired} {
 		ask("203.0.113.7", bad).refused(t, 401, problem.Unauthenticated)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/memory"
 )
@@ -70,7 +71,7 @@ func TestATenantsBodiesHaveAShare(t *testing.T) {
 	d := newDoor(t, func(o *httpapi.Options) { o.Bodies = bodies })
 	d.accept()
 	key := d.key("submit")
-	other := d.keyWith(func(k *api.HopKey) { k.Tenant, k.Scopes = jobID, []string{"submit"} })
+	other := d.keyWith(func(k *hop.KeyRecord) { k.Tenant, k.Scopes = jobID, []string{"submit"} })
 	job := `{"type":"a","payload":"` + strings.Repeat("x", 40<<10) + `"}`
 	slow := d.half("/v1/jobs", key, 100<<10, job[:30<<10])
 	reach(t, bodies, "half a body has come", func(used int64) bool { return used >= 4*(30<<10) })
@@ -100,7 +101,7 @@ func TestOutcomesPassWhereSubmitsAreFull(t *testing.T) {
 	d.finishing()
 	for i, size := range []int{60 << 10, 60 << 10, 60 << 10, 20 << 10} {
 		tenant := fmt.Sprintf("%s%d", jobID[:len(jobID)-1], i)
-		key := d.keyWith(func(k *api.HopKey) { k.Tenant, k.Scopes = tenant, []string{"submit"} })
+		key := d.keyWith(func(k *hop.KeyRecord) { k.Tenant, k.Scopes = tenant, []string{"submit"} })
 		before := bodies.Used()
 		d.half("/v1/jobs", key, size, strings.Repeat(" ", size-1))
 		reach(t, bodies, "a body has come", func(used int64) bool { return used >= before+4*int64(size) })
@@ -120,7 +121,7 @@ func TestABodyCountsUntilItIsPassedOn(t *testing.T) {
 	bodies := request.NewBudget(1 << 30)
 	d := newDoor(t, func(o *httpapi.Options) { o.Bodies = bodies })
 	asked, answer := make(chan int64), make(chan struct{})
-	d.core.Raw(api.HopSubmit, func(w http.ResponseWriter, _ *http.Request) {
+	d.core.Raw(hop.SubmitJobs, func(w http.ResponseWriter, _ *http.Request) {
 		asked <- bodies.Used()
 		<-answer
 		w.WriteHeader(http.StatusServiceUnavailable)

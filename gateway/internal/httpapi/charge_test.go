@@ -18,6 +18,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -40,8 +41,8 @@ func onRedis(t *testing.T) func(*httpapi.Options) {
 }
 
 // limited makes a key with every tenant scope under these limits.
-func (d *door) limited(limits api.Limits, change ...func(*api.HopKey)) string {
-	return d.keyWith(func(k *api.HopKey) {
+func (d *door) limited(limits api.Limits, change ...func(*hop.KeyRecord)) string {
+	return d.keyWith(func(k *hop.KeyRecord) {
 		k.Scopes, k.Plan = api.Scopes(), &api.Plan{Name: "p", Limits: limits}
 		for _, c := range change {
 			c(k)
@@ -49,12 +50,12 @@ func (d *door) limited(limits api.Limits, change ...func(*api.HopKey)) string {
 	})
 }
 
-func boundTo(user string) func(*api.HopKey) { return func(k *api.HopKey) { k.User = user } }
+func boundTo(user string) func(*hop.KeyRecord) { return func(k *hop.KeyRecord) { k.User = user } }
 
 // acceptBatches makes core take batches too: the answer is of no matter.
 func (d *door) acceptBatches() {
-	d.core.On(api.HopSubmit, func(item coretest.Item) coretest.Result {
-		var request api.HopSubmitRequest
+	d.core.On(hop.SubmitJobs, func(item coretest.Item) coretest.Result {
+		var request hop.SubmitJobsRequest
 		if err := json.Unmarshal(item.Request, &request); err != nil {
 			d.t.Errorf("core got %s: %v", item.Request, err)
 		}
@@ -74,7 +75,7 @@ func batchOf(n int, user string, atomic bool) string {
 	return fmt.Sprintf(`{"jobs":[%s],"atomic":%v}`, strings.TrimSuffix(strings.Repeat(job+",", n), ","), atomic)
 }
 
-func (d *door) submits() int { return len(d.core.Requests(api.HopSubmit)) }
+func (d *door) submits() int { return len(d.core.Requests(hop.SubmitJobs)) }
 
 // waits checks that header and body tell the same wait, and gives it.
 func (a answer) waits(t *testing.T, p problem.Problem) time.Duration {
@@ -148,13 +149,13 @@ func TestJobsAreCharged(t *testing.T) {
 func TestLeasesAreNeverRefused(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, onRedis(t))
-	d.core.On(api.HopHeartbeat, func(coretest.Item) coretest.Result {
+	d.core.On(hop.Heartbeat, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, api.HeartbeatResponse{Status: "ACTIVE", Leases: []api.LeaseStatus{}})
 	})
-	d.core.On(api.HopOutcome, func(coretest.Item) coretest.Result {
+	d.core.On(hop.ReportOutcomes, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, api.OutcomesResponse{Results: []api.OutcomeResult{{Status: 200, Outcome: &api.Outcome{}}}})
 	})
-	d.core.On(api.HopCaps, func(coretest.Item) coretest.Result { return coretest.Value(200, api.HopCapsResponse{}) })
+	d.core.On(hop.ListCaps, func(coretest.Item) coretest.Result { return coretest.Value(200, hop.CapsResponse{}) })
 	key := d.limited(api.Limits{RequestsPerSecond: new(slowly), RequestBurst: new(int64(1))})
 	d.do("GET", "/v1/jobs/"+jobID, key, "")
 	for route, body := range map[string]string{
@@ -211,7 +212,7 @@ func TestEveryAuthenticatedAnswerTellsTheLimits(t *testing.T) {
 	limits := api.Limits{RequestsPerSecond: new(slowly), RequestBurst: new(int64(1000)), JobsPerSecond: new(slowly), JobBurst: new(int64(1000))}
 	callers := map[string]string{
 		"all scopes": d.limited(limits),
-		"no scope":   d.limited(limits, func(k *api.HopKey) { k.Scopes = nil }),
+		"no scope":   d.limited(limits, func(k *hop.KeyRecord) { k.Scopes = nil }),
 		"bound":      d.limited(limits, boundTo("bob")),
 	}
 	left, jobsLeft := 1000, 1000
@@ -342,11 +343,11 @@ func TestReportsHaveABucketOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	var limiter *admission.Limiter
 	d := newDoor(t, func(o *httpapi.Options) { limiter = o.Limiter })
-	key := d.keyWith(func(k *api.HopKey) {
+	key := d.keyWith(func(k *hop.KeyRecord) {
 		k.Scopes = []string{api.ScopeWork}
 		k.Plan = &api.Plan{Name: "p", Limits: api.Limits{RequestsPerSecond: new(0.001), RequestBurst: new(int64(1)), JobsPerSecond: new(0.001), JobBurst: new(int64(1))}}
 	})
-	d.core.On(api.HopOutcome, func(item coretest.Item) coretest.Result {
+	d.core.On(hop.ReportOutcomes, func(item coretest.Item) coretest.Result {
 		var request api.OutcomesRequest
 		_ = json.Unmarshal(item.Request, &request)
 		return coretest.Value(200, api.OutcomesResponse{Results: make([]api.OutcomeResult, len(request.Outcomes))})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -17,7 +18,7 @@ func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	key := d.key("read")
-	paging(d, api.HopDeadLetters, api.DeadLetter{
+	paging(d, hop.ListDeadLetters, api.DeadLetter{
 		Job: api.JobSummary{ID: jobID}, Reason: "deadline", Fingerprint: "00ff", Attempts: 2, Error: &api.JobError{Message: "<m>"},
 	})
 	for query, want := range map[string]api.DeadLetterFilter{
@@ -37,8 +38,8 @@ func TestDeadLetters(t *testing.T) {
 			t.Errorf("%s: status %d %s", query, got.status, got.body)
 			continue
 		}
-		sent := last[api.HopDeadLettersRequest](d, api.HopDeadLetters)
-		if diff := cmp.Diff(api.HopDeadLettersRequest{Filter: want, PageSize: 5, PageToken: "t"}, sent); diff != "" {
+		sent := last[hop.Filtered[api.DeadLetterFilter]](d, hop.ListDeadLetters)
+		if diff := cmp.Diff(hop.Filtered[api.DeadLetterFilter]{Filter: want, PageRequest: hop.PageRequest{PageSize: 5, PageToken: "t"}}, sent); diff != "" {
 			t.Errorf("%s: core got %s", query, diff)
 		}
 	}
@@ -66,22 +67,22 @@ func TestCancel(t *testing.T) {
 		status    int
 		body      string
 	}{{false, 200, ""}, {true, 202, ""}, {true, 202, " {} "}} {
-		d.core.On(api.HopCancel, func(coretest.Item) coretest.Result {
-			return coretest.Value(200, api.HopCancelResponse{Job: api.JobSummary{ID: jobID, CancelRequested: test.requested}, Requested: test.requested})
+		d.core.On(hop.CancelJob, func(coretest.Item) coretest.Result {
+			return coretest.Value(200, hop.CancelResponse{Job: api.JobSummary{ID: jobID, CancelRequested: test.requested}, Requested: test.requested})
 		})
 		got := d.do("POST", path, key, test.body)
 		if got.status != test.status || !strings.HasPrefix(string(got.body), `{"id":"`+jobID+`",`) || strings.Contains(string(got.body), `"requested"`) {
 			t.Errorf("status %d %s", got.status, got.body)
 		}
 	}
-	if sent := last[api.HopJobRequest](d, api.HopCancel); sent.JobID != jobID {
+	if sent := last[hop.ID](d, hop.CancelJob); sent.ID != jobID {
 		t.Errorf("core got %+v", sent)
 	}
 	d.do("POST", path, key, `{"reason":"x"}`).refused(t, 400, problem.UnknownField)
 	d.do("POST", path, key, `[]`).refused(t, 400, problem.InvalidRequest)
 	d.do("POST", "/v1/jobs/x/cancel", key, "").refused(t, 404, problem.NotFound)
 	for _, code := range []problem.Code{problem.JobTerminal, problem.NotFound} {
-		d.core.On(api.HopCancel, func(coretest.Item) coretest.Result { return coretest.Refuse(code, "core says so") })
+		d.core.On(hop.CancelJob, func(coretest.Item) coretest.Result { return coretest.Refuse(code, "core says so") })
 		d.do("POST", path, key, "").refused(t, problem.New(code, "").Status, code)
 	}
 }
@@ -91,7 +92,7 @@ func TestRedriveOneJob(t *testing.T) {
 	d := newDoor(t)
 	key := d.key("manage")
 	path := "/v1/jobs/" + jobID + "/redrive"
-	d.core.On(api.HopRedrive, func(coretest.Item) coretest.Result {
+	d.core.On(hop.RedriveJob, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, api.JobSummary{ID: jobID, Redrives: 1})
 	})
 	for _, body := range []string{"", "{}"} {
@@ -99,13 +100,13 @@ func TestRedriveOneJob(t *testing.T) {
 			t.Errorf("status %d %s", got.status, got.body)
 		}
 	}
-	if sent := last[api.HopJobRequest](d, api.HopRedrive); sent.JobID != jobID {
+	if sent := last[hop.ID](d, hop.RedriveJob); sent.ID != jobID {
 		t.Errorf("core got %+v", sent)
 	}
 	d.do("POST", path, key, `{"x":1}`).refused(t, 400, problem.UnknownField)
 	d.do("POST", "/v1/jobs/x/redrive", key, "").refused(t, 404, problem.NotFound)
 	for _, code := range []problem.Code{problem.NotDead, problem.DedupeConflict, problem.ActiveCapReached, problem.NotFound} {
-		d.core.On(api.HopRedrive, func(coretest.Item) coretest.Result { return coretest.Refuse(code, "core says so") })
+		d.core.On(hop.RedriveJob, func(coretest.Item) coretest.Result { return coretest.Refuse(code, "core says so") })
 		d.do("POST", path, key, "").refused(t, problem.New(code, "").Status, code)
 	}
 }
@@ -137,15 +138,15 @@ func TestSettleDeadLetters(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	key := d.key("manage")
-	for verb, hop := range map[string]string{"redrive": api.HopDeadLetterRedrive, "discard": api.HopDeadLetterDiscard} {
+	for verb, op := range map[string]string{"redrive": hop.RedriveDeadLetters, "discard": hop.DiscardDeadLetters} {
 		path := "/v1/dead-letters/" + verb
-		d.settling(hop)
+		d.settling(op)
 		got := d.do("POST", path, key, fmt.Sprintf(`{"ids":[%q,"nonsense",%q,""],"dry_run":false}`, jobID, strings.ToUpper(jobID)))
 		var response api.DeadLetterResponse
 		if err := json.Unmarshal(got.body, &response); err != nil || got.status != 200 || len(response.Results) != 4 {
 			t.Fatalf("%s: status %d %s", verb, got.status, got.body)
 		}
-		if sent := last[api.DeadLetterRequest](d, hop); !cmp.Equal(sent, api.DeadLetterRequest{IDs: []string{jobID, "", jobID, ""}}) {
+		if sent := last[api.DeadLetterRequest](d, op); !cmp.Equal(sent, api.DeadLetterRequest{IDs: []string{jobID, "", jobID, ""}}) {
 			t.Errorf("%s: core got %+v", verb, sent)
 		}
 		for i, result := range response.Results {
@@ -163,7 +164,7 @@ func TestSettleDeadLetters(t *testing.T) {
 		if got := d.do("POST", path, key, `{"ids":[`+many[:len(many)-1]+`]}`); got.status != 200 {
 			t.Errorf("%s: the most ids: status %d", verb, got.status)
 		}
-		before := len(d.core.Requests(hop))
+		before := len(d.core.Requests(op))
 		for body, code := range map[string]problem.Code{
 			"":                          problem.InvalidJSON,
 			"{}":                        problem.InvalidRequest,
@@ -178,12 +179,12 @@ func TestSettleDeadLetters(t *testing.T) {
 		} {
 			d.do("POST", path, key, body).refused(t, 400, code)
 		}
-		if n := len(d.core.Requests(hop)); n != before {
+		if n := len(d.core.Requests(op)); n != before {
 			t.Errorf("%s: bad requests reached core", verb)
 		}
-		d.core.On(hop, func(coretest.Item) coretest.Result { return coretest.Value(200, api.DeadLetterResponse{}) })
+		d.core.On(op, func(coretest.Item) coretest.Result { return coretest.Value(200, api.DeadLetterResponse{}) })
 		d.do("POST", path, key, `{"ids":["x"]}`).refused(t, 500, problem.Internal)
-		d.core.On(hop, func(coretest.Item) coretest.Result { return coretest.Value(200, []int{}) })
+		d.core.On(op, func(coretest.Item) coretest.Result { return coretest.Value(200, []int{}) })
 		d.do("POST", path, key, `{"ids":["x"]}`).refused(t, 503, problem.OutcomeUnknown)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/jobtype"
 )
@@ -99,20 +100,20 @@ func newDoorWith(t *testing.T, limits coreclient.Limits, change ...func(*httpapi
 
 // key makes a tenant key with these scopes that core knows.
 func (d *door) key(scopes ...string) string {
-	return d.keyWith(func(k *api.HopKey) { k.Scopes = scopes })
+	return d.keyWith(func(k *hop.KeyRecord) { k.Scopes = scopes })
 }
 
-func (d *door) keyWith(change func(*api.HopKey)) string {
+func (d *door) keyWith(change func(*hop.KeyRecord)) string {
 	key := auth.Mint("test", []byte(keySecret))
-	known := api.HopKey{KeyID: key.ID, Kind: api.PrincipalTenant, SecretHMAC: key.HMAC([]byte(keySecret)), Tenant: tenantID}
+	known := hop.KeyRecord{KeyID: key.ID, Kind: hop.PrincipalTenant, SecretHMAC: key.HMAC([]byte(keySecret)), Tenant: tenantID}
 	change(&known)
 	d.core.AddKey(known)
 	return key.Text()
 }
 
 func (d *door) platformKey() string {
-	return d.keyWith(func(k *api.HopKey) {
-		k.Kind, k.Tenant, k.Scopes = api.PrincipalPlatform, "", []string{api.ScopeWork}
+	return d.keyWith(func(k *hop.KeyRecord) {
+		k.Kind, k.Tenant, k.Scopes = hop.PrincipalPlatform, "", []string{api.ScopeWork}
 	})
 }
 
@@ -234,8 +235,8 @@ func (l *lines) requests(t *testing.T) []map[string]any {
 
 // accept makes core take submits: 202 with the job's id.
 func (d *door) accept() {
-	d.core.On(api.HopSubmit, func(item coretest.Item) coretest.Result {
-		var request api.HopSubmitRequest
+	d.core.On(hop.SubmitJobs, func(item coretest.Item) coretest.Result {
+		var request hop.SubmitJobsRequest
 		if err := json.Unmarshal(item.Request, &request); err != nil {
 			d.t.Errorf("core got %s: %v", item.Request, err)
 		}
@@ -244,13 +245,13 @@ func (d *door) accept() {
 }
 
 // submitted is what core got by the last submit.
-func (d *door) submitted() api.HopSubmitRequest {
+func (d *door) submitted() hop.SubmitJobsRequest {
 	d.t.Helper()
-	requests := d.core.Requests(api.HopSubmit)
+	requests := d.core.Requests(hop.SubmitJobs)
 	if len(requests) == 0 {
 		d.t.Fatal("nothing reached core")
 	}
-	var request api.HopSubmitRequest
+	var request hop.SubmitJobsRequest
 	if err := json.Unmarshal(requests[len(requests)-1].Items[0].Request, &request); err != nil {
 		d.t.Fatal(err)
 	}

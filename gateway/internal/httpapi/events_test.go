@@ -13,6 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -36,9 +37,9 @@ func (d *door) watched(state string) *watchedJob {
 		}
 		return coretest.Value(200, w.job)
 	}
-	d.core.On(api.HopGet, func(coretest.Item) coretest.Result { return answer() })
-	d.core.On(api.HopWait, func(item coretest.Item) coretest.Result {
-		var request api.HopWaitRequest
+	d.core.On(hop.GetJob, func(coretest.Item) coretest.Result { return answer() })
+	d.core.On(hop.WaitForJob, func(item coretest.Item) coretest.Result {
+		var request hop.WaitForJobRequest
 		if err := json.Unmarshal(item.Request, &request); err != nil || request.Version == "" {
 			d.t.Errorf("core got %s: %v", item.Request, err)
 		}
@@ -164,7 +165,7 @@ func TestEvents(t *testing.T) {
 	stream.want("end", api.StateCompleted)
 	stream.want("", "")
 	// Core was asked once for each change, and once at the beginning.
-	if gets, waits := len(d.core.Requests(api.HopGet)), len(d.core.Requests(api.HopWait)); gets != 1 || waits != 5 {
+	if gets, waits := len(d.core.Requests(hop.GetJob)), len(d.core.Requests(hop.WaitForJob)); gets != 1 || waits != 5 {
 		t.Errorf("core read the job %d times, and waited %d times for 5 changes", gets, waits)
 	}
 	for _, state := range []string{api.StateCompleted, api.StateDeadLetter, api.StateCancelled} {
@@ -243,7 +244,7 @@ func TestEventsAgain(t *testing.T) {
 			d.server.SetStreamTimes(life, time.Hour, time.Minute)
 			job := d.watched(api.StateQueued)
 			var id string
-			stream := d.events(eventsPath, d.keyWith(func(k *api.HopKey) { id, k.Scopes = k.KeyID, []string{api.ScopeRead} }))
+			stream := d.events(eventsPath, d.keyWith(func(k *hop.KeyRecord) { id, k.Scopes = k.KeyID, []string{api.ScopeRead} }))
 			stream.want("job", api.StateQueued)
 			end(d, job, id)
 			stream.want("again", "")
@@ -264,8 +265,8 @@ func TestEventsWithoutCore(t *testing.T) {
 		stream.want("job", api.StateQueued)
 	}
 	down := func(w http.ResponseWriter, _ *http.Request) { problem.New(problem.CoreUnavailable, "no").Write(w) }
-	d.core.Raw(api.HopWait, down)
-	d.core.Raw(api.HopGet, down)
+	d.core.Raw(hop.WaitForJob, down)
+	d.core.Raw(hop.GetJob, down)
 	job.change(func(j *api.Job) { j.Epoch = 1 }) // answers the wait that core has taken
 	last := func(stream *events, enough func(string, api.Job) bool) {
 		t.Helper()
@@ -283,8 +284,8 @@ func TestEventsWithoutCore(t *testing.T) {
 		last(stream, func(name string, _ api.Job) bool { return name == ":" })
 	}
 	job.change(func(j *api.Job) { j.Epoch = 2 })
-	d.core.Raw(api.HopWait, nil)
-	d.core.Raw(api.HopGet, nil)
+	d.core.Raw(hop.WaitForJob, nil)
+	d.core.Raw(hop.GetJob, nil)
 	for _, stream := range streams {
 		last(stream, func(name string, got api.Job) bool { return name == "job" && got.Epoch == 2 })
 	}
@@ -326,8 +327,8 @@ func TestEventsOfASlowReader(t *testing.T) {
 	job := inState(api.StateRunning)
 	job.Payload = json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)
 	var waits atomic.Int64
-	d.core.On(api.HopGet, func(coretest.Item) coretest.Result { return coretest.Value(200, job) })
-	d.core.On(api.HopWait, func(coretest.Item) coretest.Result {
+	d.core.On(hop.GetJob, func(coretest.Item) coretest.Result { return coretest.Value(200, job) })
+	d.core.On(hop.WaitForJob, func(coretest.Item) coretest.Result {
 		next := job
 		next.Epoch = waits.Add(1)
 		return coretest.Value(200, next)
@@ -342,7 +343,7 @@ func TestEventsOfASlowReader(t *testing.T) {
 func (d *door) openStreams() float64 { return d.metric("forgequeue_event_streams")[""] }
 
 func (d *door) anotherTenantsKey() string {
-	return d.keyWith(func(k *api.HopKey) {
+	return d.keyWith(func(k *hop.KeyRecord) {
 		k.Tenant, k.Scopes = "01980a5c-0000-7cc0-9d5e-3f2b6a1c0009", []string{api.ScopeRead}
 	})
 }

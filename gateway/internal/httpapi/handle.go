@@ -11,7 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // handler answers the requests of a route.
@@ -142,7 +142,7 @@ func (s *Server) receive(g *gin.Context, c *call, r route, into any) error {
 	if err != nil {
 		return err // it was decoded before: an internal error
 	}
-	c.Idempotency = &api.Idempotency{Operation: r.operation, Key: key, Fingerprint: fingerprint}
+	c.Idempotency = &hop.Idempotency{Operation: r.operation, Key: key, Fingerprint: fingerprint}
 	return nil
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -15,8 +15,8 @@ import (
 func (d *door) full(policy problem.Policy) (full *atomic.Bool) {
 	full = &atomic.Bool{}
 	full.Store(true)
-	d.core.On(api.HopSubmit, func(item coretest.Item) coretest.Result {
-		var request api.HopSubmitRequest
+	d.core.On(hop.SubmitJobs, func(item coretest.Item) coretest.Result {
+		var request hop.SubmitJobsRequest
 		if err := json.Unmarshal(item.Request, &request); err != nil {
 			d.t.Errorf("core got %s: %v", item.Request, err)
 		}

@@ -9,17 +9,18 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // capped makes core tell caps: the tenant's and, where it is asked, a user's.
 func (d *door) capped() {
-	d.core.On(api.HopCaps, func(item coretest.Item) coretest.Result {
+	d.core.On(hop.ListCaps, func(item coretest.Item) coretest.Result {
 		caps := []api.CapUse{{Scope: "tenant", Kind: "active", Limit: 100, Used: 7}}
-		if last := new(api.HopCapsRequest); json.Unmarshal(item.Request, last) == nil && last.User != "" {
+		if last := new(hop.CapsRequest); json.Unmarshal(item.Request, last) == nil && last.User != "" {
 			caps = append(caps, api.CapUse{Scope: "user", Kind: "running", Limit: 3, Used: 1})
 		}
-		return coretest.Value(200, api.HopCapsResponse{Caps: caps})
+		return coretest.Value(200, hop.CapsResponse{Caps: caps})
 	})
 }
 
@@ -30,7 +31,7 @@ func TestLimits(t *testing.T) {
 	d.accept()
 	plan := api.Limits{JobsPerSecond: new(slowly), JobBurst: new(int64(50)), UserJobsPerSecond: new(5.0), UserJobBurst: new(int64(10))}
 	overrides := &api.Overrides{Users: map[string]api.Limits{"bob": {JobsPerSecond: new(slowly), JobBurst: new(int64(20))}}}
-	withOverrides := func(k *api.HopKey) { k.Overrides = overrides }
+	withOverrides := func(k *hop.KeyRecord) { k.Overrides = overrides }
 	unbound, bob := d.limited(plan, withOverrides), d.limited(plan, withOverrides, boundTo("bob"))
 	if got := d.do("POST", "/v1/jobs", bob, `{"type":"a"}`); got.status != 202 {
 		t.Fatalf("%d %s", got.status, got.body)
@@ -78,14 +79,14 @@ func TestLimits(t *testing.T) {
 	d.do("GET", "/v1/limits?user=ann", bob, "").refused(t, 403, problem.Forbidden)
 	d.do("GET", "/v1/limits?user=", unbound, "").refused(t, 400, problem.InvalidRequest)
 	d.do("GET", "/v1/limits", d.platformKey(), "").refused(t, 403, problem.Forbidden)
-	if got := d.do("GET", "/v1/limits", d.keyWith(func(*api.HopKey) {}), ""); got.status != 200 || string(got.body) != `{"policies":[],"caps":[`+tenantCap+`]}` {
+	if got := d.do("GET", "/v1/limits", d.keyWith(func(*hop.KeyRecord) {}), ""); got.status != 200 || string(got.body) != `{"policies":[],"caps":[`+tenantCap+`]}` {
 		t.Errorf("a key without scopes or plan: %d %s", got.status, got.body)
 	}
-	d.core.On(api.HopCaps, func(coretest.Item) coretest.Result { return coretest.Value(200, api.HopCapsResponse{}) })
+	d.core.On(hop.ListCaps, func(coretest.Item) coretest.Result { return coretest.Value(200, hop.CapsResponse{}) })
 	if got := d.do("GET", "/v1/limits", d.key(), ""); string(got.body) != `{"policies":[],"caps":[]}` {
 		t.Errorf("without caps: %s", got.body)
 	}
-	d.core.On(api.HopCaps, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.CoreUnavailable, "away") })
+	d.core.On(hop.ListCaps, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.CoreUnavailable, "away") })
 	if got := d.do("GET", "/v1/limits", bob, ""); got.header.Get("Retry-After") == "" || got.header.Get("RateLimit") == "" {
 		t.Errorf("core is away: %d %v", got.status, got.header)
 	} else {
@@ -106,13 +107,13 @@ func TestChangedLimitsHoldAtOnce(t *testing.T) {
 		}
 		return answer.Policies[0].Burst
 	}
-	var known api.HopKey
-	key := d.limited(api.Limits{JobsPerSecond: new(1.0), JobBurst: new(int64(10))}, func(k *api.HopKey) { known = *k })
+	var known hop.KeyRecord
+	key := d.limited(api.Limits{JobsPerSecond: new(1.0), JobBurst: new(int64(10))}, func(k *hop.KeyRecord) { known = *k })
 	known.Scopes = api.Scopes()
 	if got := burst(key); got != 10 {
 		t.Fatalf("burst %d", got)
 	}
-	d.core.On(api.HopTenantPatch, func(coretest.Item) coretest.Result {
+	d.core.On(hop.PatchTenant, func(coretest.Item) coretest.Result {
 		known.Overrides = &api.Overrides{Limits: api.Limits{JobBurst: new(int64(20))}}
 		known.Plan = &api.Plan{Name: "p", Limits: api.Limits{JobsPerSecond: new(1.0)}}
 		d.core.AddKey(known)
@@ -124,7 +125,7 @@ func TestChangedLimitsHoldAtOnce(t *testing.T) {
 	if got := burst(key); got != 20 {
 		t.Errorf("after the tenant's change: burst %d", got)
 	}
-	d.core.On(api.HopPlanPut, func(coretest.Item) coretest.Result {
+	d.core.On(hop.PutPlan, func(coretest.Item) coretest.Result {
 		known.Plan, known.Overrides = &api.Plan{Name: "p", Limits: api.Limits{JobsPerSecond: new(1.0), JobBurst: new(int64(30))}}, nil
 		d.core.AddKey(known)
 		return coretest.Value(200, api.Plan{})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -38,11 +39,11 @@ func TestListJobs(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	key := d.key("read")
-	paging(d, api.HopList, api.JobSummary{ID: jobID, State: "queued", Tags: []string{}, Metadata: map[string]string{"a": "<&>"}})
-	for query, want := range map[string]api.HopListRequest{
+	paging(d, hop.ListJobs, api.JobSummary{ID: jobID, State: "queued", Tags: []string{}, Metadata: map[string]string{"a": "<&>"}})
+	for query, want := range map[string]hop.Filtered[api.JobFilter]{
 		"":                                   {},
-		"page_size=200&page_token=abc":       {PageSize: 200, PageToken: "abc"},
-		"page_size=1":                        {PageSize: 1},
+		"page_size=200&page_token=abc":       {PageRequest: hop.PageRequest{PageSize: 200, PageToken: "abc"}},
+		"page_size=1":                        {PageRequest: hop.PageRequest{PageSize: 1}},
 		"queue=mail:eu":                      {Filter: api.JobFilter{Queue: "mail:eu"}},
 		"type=mail.send":                     {Filter: api.JobFilter{Type: "mail.send"}},
 		"tag=gpu":                            {Filter: api.JobFilter{Tag: "gpu"}},
@@ -70,7 +71,7 @@ func TestListJobs(t *testing.T) {
 		if want.PageSize == 0 {
 			want.PageSize = 50
 		}
-		if diff := cmp.Diff(want, last[api.HopListRequest](d, api.HopList)); diff != "" {
+		if diff := cmp.Diff(want, last[hop.Filtered[api.JobFilter]](d, hop.ListJobs)); diff != "" {
 			t.Errorf("%s: core got %s", query, diff)
 		}
 	}
@@ -140,16 +141,16 @@ func TestListJobsRefuses(t *testing.T) {
 			t.Errorf("%.100s: %s", query, diff)
 		}
 	}
-	if n := len(d.core.Requests(api.HopList)); n != 0 {
+	if n := len(d.core.Requests(hop.ListJobs)); n != 0 {
 		t.Errorf("%d bad requests reached core", n)
 	}
-	paging(d, api.HopList, api.JobSummary{})
+	paging(d, hop.ListJobs, api.JobSummary{})
 	most := maps.Clone(many)
 	most.Del("metadata.k0")
 	if got := d.do("GET", "/v1/jobs?"+most.Encode(), key, ""); got.status != 200 {
 		t.Errorf("the most metadata: status %d", got.status)
 	}
-	d.core.On(api.HopList, func(coretest.Item) coretest.Result {
+	d.core.On(hop.ListJobs, func(coretest.Item) coretest.Result {
 		return coretest.Refuse(problem.InvalidRequest, "page_token: is of another list")
 	})
 	d.do("GET", "/v1/jobs?page_token=x", key, "").refused(t, 400, problem.InvalidRequest)
@@ -159,13 +160,13 @@ func TestListJobsRefuses(t *testing.T) {
 func TestListJobsOfAUser(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
-	paging(d, api.HopList, api.JobSummary{})
-	key := d.keyWith(func(k *api.HopKey) { k.Scopes, k.User = []string{"read"}, "bob" })
+	paging(d, hop.ListJobs, api.JobSummary{})
+	key := d.keyWith(func(k *hop.KeyRecord) { k.Scopes, k.User = []string{"read"}, "bob" })
 	for _, query := range []string{"", "?user=bob"} {
-		if got := d.do("GET", "/v1/jobs"+query, key, ""); got.status != 200 || last[api.HopListRequest](d, api.HopList).Filter.User != "bob" {
+		if got := d.do("GET", "/v1/jobs"+query, key, ""); got.status != 200 || last[hop.Filtered[api.JobFilter]](d, hop.ListJobs).Filter.User != "bob" {
 			t.Errorf("%s: status %d %s", query, got.status, got.body)
 		}
-		if principal := d.core.Requests(api.HopList)[0].Items[0].Principal; principal.User != "bob" {
+		if principal := d.core.Requests(hop.ListJobs)[0].Items[0].Principal; principal.User != "bob" {
 			t.Errorf("%s: principal %+v", query, principal)
 		}
 	}
@@ -178,13 +179,13 @@ func TestAttempts(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	key := d.key("read")
-	paging(d, api.HopAttempts, api.Attempt{Attempt: 1, Epoch: 1, Kind: "failed", Error: &api.JobError{Type: "E", Message: "<m>", Stack: "s"}})
+	paging(d, hop.ListAttempts, api.Attempt{Attempt: 1, Epoch: 1, Kind: "failed", Error: &api.JobError{Type: "E", Message: "<m>", Stack: "s"}})
 	got := d.do("GET", "/v1/jobs/"+strings.ToUpper(jobID)+"/attempts?page_size=7&page_token=t", key, "")
 	want := `{"items":[{"attempt":1,"epoch":1,"kind":"failed","worker_id":null,"started_at":null,"ended_at":null,"error":{"type":"E","message":"<m>","stack":"s"},"next_run_at":null}],"next_page_token":"next"}`
 	if got.status != 200 || string(got.body) != want {
 		t.Errorf("status %d %s", got.status, got.body)
 	}
-	if sent := last[api.HopAttemptsRequest](d, api.HopAttempts); sent != (api.HopAttemptsRequest{JobID: jobID, PageSize: 7, PageToken: "t"}) {
+	if sent := last[hop.PageFor](d, hop.ListAttempts); sent != (hop.PageFor{For: jobID, PageRequest: hop.PageRequest{PageSize: 7, PageToken: "t"}}) {
 		t.Errorf("core got %+v", sent)
 	}
 	d.refuses("/v1/jobs/"+jobID+"/attempts", key, map[string]string{"page_size": "page_size", "page_token": "page_token"})
@@ -194,14 +195,14 @@ func TestAttempts(t *testing.T) {
 func TestListWorkers(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
-	paging(d, api.HopWorkers, api.Worker{WorkerID: "w1", Status: api.WorkerStale})
+	paging(d, hop.ListWorkers, api.Worker{WorkerID: "w1", Status: api.WorkerStale})
 	for kind, key := range map[string]string{"tenant": d.key("read"), "platform": d.platformKey()} {
 		got := d.do("GET", "/v1/workers?page_size=3", key, "")
 		if got.status != http.StatusOK || !strings.Contains(string(got.body), `{"worker_id":"w1","status":"STALE",`) {
 			t.Errorf("%s: status %d %s", kind, got.status, got.body)
 		}
-		requests := d.core.Requests(api.HopWorkers)
-		if principal := requests[len(requests)-1].Items[0].Principal; principal.Kind != kind || last[api.HopPageRequest](d, api.HopWorkers).PageSize != 3 {
+		requests := d.core.Requests(hop.ListWorkers)
+		if principal := requests[len(requests)-1].Items[0].Principal; principal.Kind != kind || last[hop.PageRequest](d, hop.ListWorkers).PageSize != 3 {
 			t.Errorf("%s: core got %+v", kind, requests[len(requests)-1].Items[0])
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -19,15 +20,15 @@ func TestOwnKeys(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	admin := d.key("admin")
-	d.core.On(api.HopKeyCreate, func(item coretest.Item) coretest.Result {
-		var r api.HopKeyCreateRequest
+	d.core.On(hop.CreateKey, func(item coretest.Item) coretest.Result {
+		var r hop.CreateKeyRequest
 		if err := json.Unmarshal(item.Request, &r); err != nil {
 			return coretest.Refuse(problem.InvalidJSON, err.Error())
 		}
 		if item.Principal.Tenant != tenantID || !slices.Equal(item.Principal.Scopes, []string{"admin"}) || r.Tenant != "" {
 			t.Errorf("core is asked %+v as %+v", r, item.Principal)
 		}
-		d.core.AddKey(api.HopKey{KeyID: r.KeyID, Kind: r.Kind, SecretHMAC: r.SecretHMAC, Tenant: item.Principal.Tenant, Scopes: r.Scopes})
+		d.core.AddKey(hop.KeyRecord{KeyID: r.KeyID, Kind: r.Kind, SecretHMAC: r.SecretHMAC, Tenant: item.Principal.Tenant, Scopes: r.Scopes})
 		return coretest.Value(http.StatusOK, api.Key{KeyID: r.KeyID, Tenant: &item.Principal.Tenant, Scopes: r.Scopes, CreatedAt: api.At(time.Now())})
 	})
 	var made api.NewKey
@@ -37,7 +38,7 @@ func TestOwnKeys(t *testing.T) {
 	if got.status != 201 || err != nil || parsed.ID != made.KeyID {
 		t.Fatalf("%d %s %v", got.status, got.body, err)
 	}
-	if all := d.core.Requests(api.HopKeyCreate); strings.Contains(string(all[0].Body), parsed.Secret) {
+	if all := d.core.Requests(hop.CreateKey); strings.Contains(string(all[0].Body), parsed.Secret) {
 		t.Error("core gets the secret")
 	}
 	if got := d.do("GET", "/v1/whoami", made.Secret, ""); got.status != 200 {
@@ -52,11 +53,11 @@ func TestOwnKeys(t *testing.T) {
 	}
 	d.do("POST", "/v1/keys", admin, `{"scopes":["read"],"tenant":"`+tenantID+`"}`).refused(t, 400, problem.UnknownField)
 
-	d.core.On(api.HopKeyList, func(coretest.Item) coretest.Result {
+	d.core.On(hop.ListKeys, func(coretest.Item) coretest.Result {
 		return coretest.Value(http.StatusOK, api.Page[api.Key]{Items: []api.Key{made.Key}})
 	})
 	got = d.do("GET", "/v1/keys?page_size=7", admin, "")
-	if page := last[api.HopPageRequest](d, api.HopKeyList); got.status != 200 || page.PageSize != 7 || page.Tenant != "" || strings.Contains(string(got.body), `"key":`) {
+	if page := last[hop.PageFor](d, hop.ListKeys); got.status != 200 || page.PageSize != 7 || page.For != "" || strings.Contains(string(got.body), `"key":`) {
 		t.Errorf("%d %s %+v", got.status, got.body, page)
 	}
 	d.do("GET", "/v1/keys?tenant="+tenantID, admin, "").refused(t, 400, problem.InvalidRequest)
@@ -69,7 +70,7 @@ func TestOwnKeys(t *testing.T) {
 	}
 	d.do("GET", "/v1/whoami", made.Secret, "").refused(t, 401, problem.Unauthenticated)
 	d.do("DELETE", "/v1/keys/bad", admin, "").refused(t, 404, problem.NotFound)
-	d.core.On(api.HopKeyRevoke, func(coretest.Item) coretest.Result {
+	d.core.On(hop.RevokeKey, func(coretest.Item) coretest.Result {
 		return coretest.Refuse(problem.Forbidden, "A key cannot revoke itself.")
 	})
 	d.do("DELETE", "/v1/keys/"+made.KeyID, admin, "").refused(t, 403, problem.Forbidden)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -22,40 +23,40 @@ func TestQueues(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	read, manage := d.key("read"), d.key("manage")
-	paging(d, api.HopQueues, aQueue)
+	paging(d, hop.ListQueues, aQueue)
 	got := d.do("GET", "/v1/queues?page_size=9&page_token=t", read, "")
 	if got.status != 200 || string(got.body) != `{"items":[`+queueText+`],"next_page_token":"next"}` {
 		t.Errorf("list: status %d %s", got.status, got.body)
 	}
-	asked := api.HopQueuesRequest{HopPageRequest: api.HopPageRequest{PageSize: 9, PageToken: "t"}}
-	if sent := last[api.HopQueuesRequest](d, api.HopQueues); sent != asked {
+	asked := hop.ListQueuesRequest{PageRequest: hop.PageRequest{PageSize: 9, PageToken: "t"}}
+	if sent := last[hop.ListQueuesRequest](d, hop.ListQueues); sent != asked {
 		t.Errorf("core got %+v", sent)
 	}
 	d.do("GET", "/v1/queues?page_size=9&page_token=t&depth_budget=1000000", read, "")
 	asked.DepthBudget = 1_000_000
-	if sent := last[api.HopQueuesRequest](d, api.HopQueues); sent != asked {
+	if sent := last[hop.ListQueuesRequest](d, hop.ListQueues); sent != asked {
 		t.Errorf("core got %+v", sent)
 	}
 	d.refuses("/v1/queues", read, map[string]string{"page_size": "page_size", "page_token": "page_token", "depth_budget": "budget"})
 
 	whole := func(coretest.Item) coretest.Result { return coretest.Value(200, aQueue) }
-	for _, path := range []string{api.HopQueueGet, api.HopQueuePut, api.HopQueuePause, api.HopQueueProbe} {
+	for _, path := range []string{hop.GetQueue, hop.PutQueue, hop.PauseQueue, hop.ProbeQueue} {
 		d.core.On(path, whole)
 	}
 	for _, test := range []struct{ method, path, key, body, hop, sent string }{
-		{"GET", "/v1/queues/mail", read, "", api.HopQueueGet, `{"name":"mail"}`},
-		{"GET", "/v1/queues/mail%3Aeu.1", read, "", api.HopQueueGet, `{"name":"mail:eu.1"}`},
-		{"PUT", "/v1/queues/mail", manage, "{}", api.HopQueuePut, `{"name":"mail"}`},
+		{"GET", "/v1/queues/mail", read, "", hop.GetQueue, `{"name":"mail"}`},
+		{"GET", "/v1/queues/mail%3Aeu.1", read, "", hop.GetQueue, `{"name":"mail:eu.1"}`},
+		{"PUT", "/v1/queues/mail", manage, "{}", hop.PutQueue, `{"name":"mail","value":{}}`},
 		{
 			"PUT", "/v1/queues/mail", manage,
-			`{"visibility_timeout_ms":1000,"max_attempts":1000,"retry":{"base_ms":1,"jitter":null},"max_running":0,"rate_per_second":0.5}`, api.HopQueuePut,
-			`{"name":"mail","visibility_timeout_ms":1000,"max_attempts":1000,"retry":{"base_ms":1},"max_running":0,"rate_per_second":0.5}`,
+			`{"visibility_timeout_ms":1000,"max_attempts":1000,"retry":{"base_ms":1,"jitter":null},"max_running":0,"rate_per_second":0.5}`, hop.PutQueue,
+			`{"name":"mail","value":{"visibility_timeout_ms":1000,"max_attempts":1000,"retry":{"base_ms":1},"max_running":0,"rate_per_second":0.5}}`,
 		},
-		{"PUT", "/v1/queues/mail", manage, `{"max_attempts":null}`, api.HopQueuePut, `{"name":"mail"}`},
-		{"POST", "/v1/queues/mail/pause", manage, "", api.HopQueuePause, `{"name":"mail","paused":true}`},
-		{"POST", "/v1/queues/mail/pause", manage, "{}", api.HopQueuePause, `{"name":"mail","paused":true}`},
-		{"POST", "/v1/queues/mail/probe", manage, "", api.HopQueueProbe, `{"name":"mail"}`},
-		{"POST", "/v1/queues/mail/resume", manage, "", api.HopQueuePause, `{"name":"mail","paused":false}`},
+		{"PUT", "/v1/queues/mail", manage, `{"max_attempts":null}`, hop.PutQueue, `{"name":"mail","value":{}}`},
+		{"POST", "/v1/queues/mail/pause", manage, "", hop.PauseQueue, `{"name":"mail","paused":true}`},
+		{"POST", "/v1/queues/mail/pause", manage, "{}", hop.PauseQueue, `{"name":"mail","paused":true}`},
+		{"POST", "/v1/queues/mail/probe", manage, "", hop.ProbeQueue, `{"name":"mail"}`},
+		{"POST", "/v1/queues/mail/resume", manage, "", hop.PauseQueue, `{"name":"mail","paused":false}`},
 	} {
 		got := d.do(test.method, test.path, test.key, test.body)
 		if got.status != 200 || string(got.body) != queueText {
@@ -96,12 +97,12 @@ func TestQueuesRefuse(t *testing.T) {
 		}
 	}
 	d.do("POST", "/v1/queues/mail/pause", manage, `{"paused":true}`).refused(t, 400, problem.UnknownField)
-	for _, path := range []string{api.HopQueuePut, api.HopQueuePause} {
+	for _, path := range []string{hop.PutQueue, hop.PauseQueue} {
 		if n := len(d.core.Requests(path)); n != 0 {
 			t.Errorf("%d bad requests reached %s", n, path)
 		}
 	}
-	bound := d.keyWith(func(k *api.HopKey) { k.Scopes, k.User = []string{"manage", "read"}, "bob" })
+	bound := d.keyWith(func(k *hop.KeyRecord) { k.Scopes, k.User = []string{"manage", "read"}, "bob" })
 	p := d.do("PUT", "/v1/queues/mail", bound, "{}").refused(t, 403, problem.Forbidden)
 	if !strings.Contains(p.Detail, "bound to a user") {
 		t.Errorf("detail %q", p.Detail)
@@ -115,10 +116,10 @@ func TestDeleteQueue(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	key := d.key("manage")
-	d.core.On(api.HopQueueDelete, func(coretest.Item) coretest.Result { return coretest.Value(200, struct{}{}) })
-	if got := d.do("DELETE", "/v1/queues/q", key, ""); got.status != 204 || len(got.body) != 0 || last[api.HopQueueRequest](d, api.HopQueueDelete).Name != "q" {
+	d.core.On(hop.DeleteQueue, func(coretest.Item) coretest.Result { return coretest.Value(200, struct{}{}) })
+	if got := d.do("DELETE", "/v1/queues/q", key, ""); got.status != 204 || len(got.body) != 0 || last[hop.Name](d, hop.DeleteQueue).Name != "q" {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	d.core.On(api.HopQueueDelete, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.QueueNotEmpty, "1 queued.") })
+	d.core.On(hop.DeleteQueue, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.QueueNotEmpty, "1 queued.") })
 	d.do("DELETE", "/v1/queues/q", key, "").refused(t, 409, problem.QueueNotEmpty)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -15,9 +16,9 @@ func TestSettleByFilter(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	key := d.key("manage")
-	for verb, hop := range map[string]string{"redrive": api.HopDeadLetterRedrive, "discard": api.HopDeadLetterDiscard} {
+	for verb, op := range map[string]string{"redrive": hop.RedriveDeadLetters, "discard": hop.DiscardDeadLetters} {
 		path := "/v1/dead-letters/" + verb
-		d.core.On(hop, func(coretest.Item) coretest.Result {
+		d.core.On(op, func(coretest.Item) coretest.Result {
 			return coretest.Value(200, api.Redrive{ID: jobID, Action: verb, State: api.RedriveRunning, Matched: 7})
 		})
 		got := d.do("POST", path, key, `{"filter":{"queue":"q","reason":"permanent","fingerprint":"0F","after":"2026-11-20T12:00:00Z"},"rate_per_second":500}`)
@@ -29,14 +30,14 @@ func TestSettleByFilter(t *testing.T) {
 		want := api.DeadLetterRequest{RatePerSecond: &rate, Filter: &api.DeadLetterFilterBody{
 			Queue: &q, Reason: &reason, Fingerprint: &cause, After: at("2026-11-20T12:00:00Z"),
 		}}
-		if diff := cmp.Diff(want, last[api.DeadLetterRequest](d, hop)); diff != "" {
+		if diff := cmp.Diff(want, last[api.DeadLetterRequest](d, op)); diff != "" {
 			t.Errorf("%s: core got %s", verb, diff)
 		}
-		d.core.On(hop, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Matched{Matched: 7}) })
+		d.core.On(op, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Matched{Matched: 7}) })
 		if got := d.do("POST", path, key, `{"filter":{},"dry_run":true}`); got.status != 200 || string(got.body) != `{"matched":7,"matched_capped":false}` {
 			t.Errorf("%s: dry run: status %d %s", verb, got.status, got.body)
 		}
-		before := len(d.core.Requests(hop))
+		before := len(d.core.Requests(op))
 		for body, field := range map[string]string{
 			`{"filter":{"queue":["q"]}}`:                   "filter.queue",
 			`{"filter":{"after":"yesterday"}}`:             "filter.after",
@@ -58,7 +59,7 @@ func TestSettleByFilter(t *testing.T) {
 				t.Errorf("%s %.80s: status %d %s", verb, body, got.status, got.body)
 			}
 		}
-		if n := len(d.core.Requests(hop)); n != before {
+		if n := len(d.core.Requests(op)); n != before {
 			t.Errorf("%s: bad requests reached core", verb)
 		}
 	}
@@ -68,7 +69,7 @@ func TestRedriveWithACanary(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	key := d.key("manage")
-	d.core.On(api.HopDeadLetterRedrive, func(coretest.Item) coretest.Result {
+	d.core.On(hop.RedriveDeadLetters, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, api.Redrive{ID: jobID, Canary: &api.Canary{Count: 20, Success: 0.9, State: api.CanarySampling}})
 	})
 	got := d.do("POST", "/v1/dead-letters/redrive", key, `{"filter":{},"canary":{"count":20,"success":0.9,"timeout_seconds":60}}`)
@@ -76,7 +77,7 @@ func TestRedriveWithACanary(t *testing.T) {
 		t.Errorf("status %d %s", got.status, got.body)
 	}
 	want := &api.CanaryRequest{Count: 20, Success: 0.9, TimeoutSeconds: new(60)}
-	if diff := cmp.Diff(want, last[api.DeadLetterRequest](d, api.HopDeadLetterRedrive).Canary); diff != "" {
+	if diff := cmp.Diff(want, last[api.DeadLetterRequest](d, hop.RedriveDeadLetters).Canary); diff != "" {
 		t.Errorf("core got %s", diff)
 	}
 	for body, field := range map[string]string{
@@ -102,21 +103,21 @@ func TestRedriveWithACanary(t *testing.T) {
 func TestRedrives(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
-	key := d.keyWith(func(k *api.HopKey) { k.Scopes = api.Scopes() })
+	key := d.keyWith(func(k *hop.KeyRecord) { k.Scopes = api.Scopes() })
 	made := api.Redrive{ID: jobID, Action: "redrive", State: "cancelled"}
-	for _, hop := range []string{api.HopRedriveGet, api.HopRedriveCancel} {
-		d.core.On(hop, func(coretest.Item) coretest.Result { return coretest.Value(200, made) })
+	for _, op := range []string{hop.GetRedrive, hop.CancelRedrive} {
+		d.core.On(op, func(coretest.Item) coretest.Result { return coretest.Value(200, made) })
 	}
-	paging(d, api.HopRedriveList, made)
+	paging(d, hop.ListRedrives, made)
 	for _, route := range []struct{ method, path, hop, body string }{
-		{"GET", "/v1/redrives/" + jobID, api.HopRedriveGet, ""},
-		{"POST", "/v1/redrives/" + strings.ToUpper(jobID) + "/cancel", api.HopRedriveCancel, ""},
-		{"POST", "/v1/redrives/" + jobID + "/cancel", api.HopRedriveCancel, "{}"},
+		{"GET", "/v1/redrives/" + jobID, hop.GetRedrive, ""},
+		{"POST", "/v1/redrives/" + strings.ToUpper(jobID) + "/cancel", hop.CancelRedrive, ""},
+		{"POST", "/v1/redrives/" + jobID + "/cancel", hop.CancelRedrive, "{}"},
 	} {
 		if got := d.do(route.method, route.path, key, route.body); got.status != 200 || !strings.Contains(string(got.body), `"state":"cancelled"`) {
 			t.Errorf("%s: status %d %s", route.path, got.status, got.body)
 		}
-		if sent := last[api.HopRedriveRequest](d, route.hop); sent.ID != jobID {
+		if sent := last[hop.ID](d, route.hop); sent.ID != jobID {
 			t.Errorf("core got %+v", sent)
 		}
 	}
@@ -133,15 +134,15 @@ func TestDeadLetterGroups(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	key := d.key("read")
-	d.core.On(api.HopDeadLetterGroups, func(coretest.Item) coretest.Result {
+	d.core.On(hop.GroupDeadLetters, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, api.DeadLetterGroups{Items: []api.DeadLetterGroup{{Fingerprint: "0f", Queue: "q", Count: 3}}, Read: 3, Groups: 1})
 	})
 	got := d.do("GET", "/v1/dead-letters/groups?queue=q&fingerprint=0F&page_size=7", key, "")
 	if got.status != 200 || !strings.HasPrefix(string(got.body), `{"items":[{"fingerprint":"0f","queue":"q","type":"","reason":"","count":3,"count_capped":false,`) || !strings.HasSuffix(string(got.body), `"read":3,"read_capped":false,"groups":1}`) {
 		t.Errorf("status %d %s", got.status, got.body)
 	}
-	want := api.HopDeadLetterGroupsRequest{Filter: api.DeadLetterFilter{Queue: "q", Fingerprint: "0f"}, Size: 7}
-	if diff := cmp.Diff(want, last[api.HopDeadLetterGroupsRequest](d, api.HopDeadLetterGroups)); diff != "" {
+	want := hop.Filtered[api.DeadLetterFilter]{Filter: api.DeadLetterFilter{Queue: "q", Fingerprint: "0f"}, PageRequest: hop.PageRequest{PageSize: 7}}
+	if diff := cmp.Diff(want, last[hop.Filtered[api.DeadLetterFilter]](d, hop.GroupDeadLetters)); diff != "" {
 		t.Errorf("core got %s", diff)
 	}
 	d.refuses("/v1/dead-letters/groups", key, map[string]string{
@@ -157,20 +158,20 @@ func TestDeadLetterGroups(t *testing.T) {
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
-	paging(d, api.HopAudit, api.AuditEntry{ID: jobID, Action: api.AuditPlanPut, Actor: api.AuditActor{Kind: "operator"}, Detail: []byte(`{"a":"<&>"}`)})
+	paging(d, hop.ListAudit, api.AuditEntry{ID: jobID, Action: api.AuditPlanPut, Actor: api.AuditActor{Kind: "operator"}, Detail: []byte(`{"a":"<&>"}`)})
 	for path, caller := range map[string]string{"/v1/audit": d.key("manage"), "/v1/admin/audit": operatorKey} {
 		got := d.do("GET", path+"?action=plan.put&object=p%20q&key_id=k&after=2026-11-20T12:00:00Z&page_size=5", caller, "")
 		if got.status != 200 || !strings.Contains(string(got.body), `"actor":{"kind":"operator","key_id":null,"user":null},"action":"plan.put","object":null,"detail":{"a":"<&>"},`) {
 			t.Errorf("%s: status %d %s", path, got.status, got.body)
 		}
-		want := api.HopAuditRequest{Filter: api.AuditFilter{Action: "plan.put", Object: "p q", KeyID: "k", After: at("2026-11-20T12:00:00Z")}, PageSize: 5}
-		if diff := cmp.Diff(want, last[api.HopAuditRequest](d, api.HopAudit)); diff != "" {
+		want := hop.Filtered[api.AuditFilter]{Filter: api.AuditFilter{Action: "plan.put", Object: "p q", KeyID: "k", After: at("2026-11-20T12:00:00Z")}, PageRequest: hop.PageRequest{PageSize: 5}}
+		if diff := cmp.Diff(want, last[hop.Filtered[api.AuditFilter]](d, hop.ListAudit)); diff != "" {
 			t.Errorf("%s: core got %s", path, diff)
 		}
 		d.refuses(path, caller, map[string]string{"page_size": "page_size", "page_token": "page_token", "object": "label", "key_id": "label", "after": "time", "before": "time"})
 		d.do("GET", path+"?action=nothing", caller, "").refused(t, 400, problem.InvalidRequest)
 	}
-	if got := d.do("GET", "/v1/admin/audit?tenant="+jobID, operatorKey, ""); got.status != 200 || last[api.HopAuditRequest](d, api.HopAudit).Filter.Tenant != jobID {
+	if got := d.do("GET", "/v1/admin/audit?tenant="+jobID, operatorKey, ""); got.status != 200 || last[hop.Filtered[api.AuditFilter]](d, hop.ListAudit).Filter.Tenant != jobID {
 		t.Errorf("status %d %s", got.status, got.body)
 	}
 	d.do("GET", "/v1/admin/audit?tenant=x", operatorKey, "").refused(t, 400, problem.InvalidRequest)

@@ -6,12 +6,13 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // rerunning makes core take reruns.
 func (d *door) rerunning() {
-	d.core.On(api.HopRerun, func(coretest.Item) coretest.Result {
+	d.core.On(hop.RerunJob, func(coretest.Item) coretest.Result {
 		return coretest.Value(202, api.SubmitResponse{JobSummary: api.JobSummary{ID: jobID}})
 	})
 }
@@ -27,12 +28,12 @@ func TestRerun(t *testing.T) {
 		if got.status != 202 || got.header.Get("Location") != "/v1/jobs/"+jobID {
 			t.Fatalf("%s: %d %s", body, got.status, got.body)
 		}
-		sent := last[api.HopRerunRequest](d, api.HopRerun)
+		sent := last[hop.RerunJobRequest](d, hop.RerunJob)
 		if sent.Idempotency == nil || sent.Idempotency.Key != "k" || sent.Idempotency.Operation != "rerun "+jobID || sent.JobID != jobID || len(sent.ID) != 36 || sent.Job.Type != "" {
 			t.Errorf("%s: core got %+v", body, sent)
 		}
 	}
-	if sent := last[api.HopRerunRequest](d, api.HopRerun); *sent.Job.Priority != 8 || string(sent.Job.Payload) != `{"n":1.50}` {
+	if sent := last[hop.RerunJobRequest](d, hop.RerunJob); *sent.Job.Priority != 8 || string(sent.Job.Payload) != `{"n":1.50}` {
 		t.Errorf("core got %+v", sent)
 	}
 	for body, want := range map[string]problem.Code{`{"priority":10}`: problem.InvalidRequest, `{"type":"a b"}`: problem.InvalidRequest, `{"prio":1}`: problem.UnknownField} {
@@ -46,7 +47,7 @@ func TestRerunOfAUser(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	d.rerunning()
-	key := d.keyWith(func(k *api.HopKey) { k.Scopes, k.User = api.Scopes(), "ada" })
+	key := d.keyWith(func(k *hop.KeyRecord) { k.Scopes, k.User = api.Scopes(), "ada" })
 	for body, status := range map[string]int{"": 202, `{"user":"ada"}`: 202, `{"user":"bob"}`: 403} {
 		got := d.do("POST", "/v1/jobs/"+jobID+"/rerun", key, body)
 		if got.status != status {
@@ -55,7 +56,7 @@ func TestRerunOfAUser(t *testing.T) {
 		if status != 202 {
 			continue // it may be the first, and then core has got none
 		}
-		if sent := last[api.HopRerunRequest](d, api.HopRerun); sent.Job.User == nil || *sent.Job.User != "ada" {
+		if sent := last[hop.RerunJobRequest](d, hop.RerunJob); sent.Job.User == nil || *sent.Job.User != "ada" {
 			t.Errorf("%s: core got %+v", body, sent)
 		}
 	}
@@ -81,7 +82,7 @@ func TestRerunWaits(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	d.rerunning()
-	d.core.On(api.HopWait, func(coretest.Item) coretest.Result {
+	d.core.On(hop.WaitForJob, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, api.Job{JobSummary: api.JobSummary{ID: jobID, State: api.StateCompleted}})
 	})
 	if got := d.do("POST", "/v1/jobs/"+jobID+"/rerun", d.key("submit"), "", "Prefer", "wait=5"); got.status != 200 || got.header.Get("Preference-Applied") != "wait=5" {

@@ -11,16 +11,17 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // parkedRequests are the two that wait in core.
 func parkedRequests(d *door, key string) map[string]func() answer {
 	return map[string]func() answer{
-		api.HopClaim: func() answer {
+		hop.ClaimJobs: func() answer {
 			return d.do("POST", "/v1/claims", key, `{"worker_id":"w","queues":["default"],"wait_ms":25000}`)
 		},
-		api.HopWait: func() answer { return d.do("GET", "/v1/jobs/"+jobID, key, "", "Prefer", "wait=25") },
+		hop.WaitForJob: func() answer { return d.do("GET", "/v1/jobs/"+jobID, key, "", "Prefer", "wait=25") },
 	}
 }
 
@@ -28,7 +29,7 @@ func parkedRequests(d *door, key string) map[string]func() answer {
 // a hint that another key was revoked ends nothing.
 func TestRevocationEndsWhatIsParked(t *testing.T) {
 	t.Parallel()
-	for _, path := range []string{api.HopClaim, api.HopWait} {
+	for _, path := range []string{hop.ClaimJobs, hop.WaitForJob} {
 		for _, expires := range []bool{false, true} {
 			d := newDoor(t)
 			parked, gone := make(chan struct{}), make(chan struct{})
@@ -38,7 +39,7 @@ func TestRevocationEndsWhatIsParked(t *testing.T) {
 				close(gone)
 			})
 			var id string
-			key := d.keyWith(func(k *api.HopKey) {
+			key := d.keyWith(func(k *hop.KeyRecord) {
 				id, k.Scopes = k.KeyID, []string{api.ScopeRead, api.ScopeWork}
 				if expires {
 					k.ExpiresInMS = new(int64(300)) // when it has, core knows it no longer
@@ -70,17 +71,17 @@ func TestADeletionEndsWhatIsParked(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	parked := make(chan struct{})
-	d.core.Raw(api.HopClaim, func(_ http.ResponseWriter, r *http.Request) {
+	d.core.Raw(hop.ClaimJobs, func(_ http.ResponseWriter, r *http.Request) {
 		close(parked)
 		<-r.Context().Done()
 	})
 	var id string
-	key := d.keyWith(func(k *api.HopKey) { id, k.Scopes = k.KeyID, []string{api.ScopeWork} })
+	key := d.keyWith(func(k *hop.KeyRecord) { id, k.Scopes = k.KeyID, []string{api.ScopeWork} })
 	answered := make(chan answer, 1)
-	go func() { answered <- parkedRequests(d, key)[api.HopClaim]() }()
+	go func() { answered <- parkedRequests(d, key)[hop.ClaimJobs]() }()
 	<-parked
 	d.core.RevokeKey(id)
-	d.auth.ForgetLimits(api.LimitsChanged{Tenant: tenantID})
+	d.auth.ForgetLimits(hop.LimitsChanged{Tenant: tenantID})
 	select {
 	case got := <-answered:
 		got.refused(t, 401, problem.Unauthenticated)
@@ -94,26 +95,26 @@ func TestRevocationGivesJobsBack(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	parked := make(chan struct{})
-	d.core.Raw(api.HopClaim, func(w http.ResponseWriter, r *http.Request) {
+	d.core.Raw(hop.ClaimJobs, func(w http.ResponseWriter, r *http.Request) {
 		close(parked)
 		<-r.Context().Done() // hung up, and the jobs are leased
 		_, _ = w.Write([]byte(`{"results":[{"status":200,"value":{"jobs":[{"id":"` + jobID + `","lease_token":"7.x"}]}}]}`))
 	})
 	released := make(chan api.OutcomesRequest, 1)
-	d.core.On(api.HopOutcome, func(item coretest.Item) coretest.Result {
+	d.core.On(hop.ReportOutcomes, func(item coretest.Item) coretest.Result {
 		var request api.OutcomesRequest
 		_ = json.Unmarshal(item.Request, &request)
 		released <- request
 		return coretest.Value(200, api.OutcomesResponse{Results: []api.OutcomeResult{{Status: 200}}})
 	})
 	var id string
-	key := d.keyWith(func(k *api.HopKey) { id, k.Scopes = k.KeyID, []string{api.ScopeWork} })
+	key := d.keyWith(func(k *hop.KeyRecord) { id, k.Scopes = k.KeyID, []string{api.ScopeWork} })
 	go func() {
 		<-parked
 		d.core.RevokeKey(id)
 		d.auth.Forget(id)
 	}()
-	parkedRequests(d, key)[api.HopClaim]().refused(t, 401, problem.Unauthenticated)
+	parkedRequests(d, key)[hop.ClaimJobs]().refused(t, 401, problem.Unauthenticated)
 	if got := <-released; len(got.Outcomes) != 1 || got.Outcomes[0].JobID != jobID || got.Outcomes[0].Kind != api.KindRelease {
 		t.Errorf("released %+v", got)
 	}
@@ -125,11 +126,11 @@ func TestOneTenantsWaitsAreNoOneElses(t *testing.T) {
 	t.Parallel()
 	const places = 20
 	d := newDoorWith(t, coreclient.Limits{Parked: places})
-	d.core.On(api.HopGet, func(coretest.Item) coretest.Result { return coretest.Value(200, inState("queued")) })
+	d.core.On(hop.GetJob, func(coretest.Item) coretest.Result { return coretest.Value(200, inState("queued")) })
 	claim := make(chan struct{})
 	var greedy, other, claims atomic.Int64
-	d.core.Raw(api.HopWait, func(w http.ResponseWriter, r *http.Request) {
-		var envelope api.Envelope[json.RawMessage]
+	d.core.Raw(hop.WaitForJob, func(w http.ResponseWriter, r *http.Request) {
+		var envelope hop.Envelope[json.RawMessage]
 		_ = json.NewDecoder(r.Body).Decode(&envelope)
 		waits := &greedy
 		if envelope.Items[0].Principal.Tenant != tenantID {
@@ -139,11 +140,11 @@ func TestOneTenantsWaitsAreNoOneElses(t *testing.T) {
 		select {
 		case <-r.Context().Done():
 		case <-claim:
-			text, _ := json.Marshal(api.Results[api.Job]{Results: []api.Result[api.Job]{{Status: 200, Value: new(inState("running"))}}})
+			text, _ := json.Marshal(hop.Results[api.Job]{Results: []hop.Result[api.Job]{{Status: 200, Value: new(inState("running"))}}})
 			_, _ = w.Write(text)
 		}
 	})
-	d.core.Raw(api.HopClaim, func(w http.ResponseWriter, r *http.Request) {
+	d.core.Raw(hop.ClaimJobs, func(w http.ResponseWriter, r *http.Request) {
 		claims.Add(1)
 		select {
 		case <-r.Context().Done():
@@ -152,13 +153,13 @@ func TestOneTenantsWaitsAreNoOneElses(t *testing.T) {
 		}
 	})
 	first := d.key("read")
-	second := d.keyWith(func(k *api.HopKey) {
+	second := d.keyWith(func(k *hop.KeyRecord) {
 		k.Tenant, k.Scopes = "0190a000-0000-7000-8000-00000000000b", []string{api.ScopeRead, api.ScopeWork}
 	})
 	var group sync.WaitGroup
 	for range 3 * places {
 		group.Go(func() {
-			if got := parkedRequests(d, first)[api.HopWait](); got.status != 200 {
+			if got := parkedRequests(d, first)[hop.WaitForJob](); got.status != 200 {
 				t.Errorf("a wait over the share: status %d: %s", got.status, got.body)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 const (
@@ -71,10 +72,10 @@ func TestRequestsAreSpans(t *testing.T) {
 	d := newDoor(t, tracedBy(provider))
 	d.accept()
 	key := d.key("submit")
-	item := func(headers ...string) api.Item[api.HopSubmitRequest] {
+	item := func(headers ...string) hop.Item[hop.SubmitJobsRequest] {
 		d.do("POST", "/v1/jobs?", key, `{"type":"a"}`, headers...)
-		all := d.core.Requests(api.HopSubmit)
-		return api.Item[api.HopSubmitRequest]{Traceparent: all[len(all)-1].Items[0].Traceparent}
+		all := d.core.Requests(hop.SubmitJobs)
+		return hop.Item[hop.SubmitJobsRequest]{Traceparent: all[len(all)-1].Items[0].Traceparent}
 	}
 	for _, test := range []struct {
 		name, traceparent string

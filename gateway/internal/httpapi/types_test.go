@@ -10,6 +10,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -24,38 +25,38 @@ type typesOf struct {
 // types makes core have types of jobs.
 func (d *door) types() *typesOf {
 	has := &typesOf{schemas: map[string]map[string]string{}, version: map[string]int64{}}
-	d.core.On(api.HopTypes, func(item coretest.Item) coretest.Result {
+	d.core.On(hop.GetTypeSet, func(item coretest.Item) coretest.Result {
 		has.mu.Lock()
 		defer has.mu.Unlock()
 		has.reads.Add(1)
-		set := api.HopTypeSet{Version: has.version[item.Principal.Tenant], Types: []api.HopType{}}
+		set := hop.TypeSet{Version: has.version[item.Principal.Tenant], Types: []hop.CheckedType{}}
 		for name := range has.schemas[item.Principal.Tenant] {
-			set.Types = append(set.Types, api.HopType{
+			set.Types = append(set.Types, hop.CheckedType{
 				Type: name, Version: 1, Revision: set.Version, ChecksPayload: true,
 				Defaults: api.JobTypeDefaults{Priority: new(2), Queue: new("of-type"), Retry: &api.RetryRequest{BaseMS: new(int64(7)), CapMS: new(int64(9))}},
 			})
 		}
 		return coretest.Value(200, set)
 	})
-	d.core.On(api.HopTypeGet, func(item coretest.Item) coretest.Result {
-		var request api.HopTypeRequest
+	d.core.On(hop.GetType, func(item coretest.Item) coretest.Result {
+		var request hop.TypeVersionRequest
 		if err := json.Unmarshal(item.Request, &request); err != nil {
 			d.t.Error(err)
 		}
 		has.mu.Lock()
 		defer has.mu.Unlock()
-		schema, ok := has.schemas[item.Principal.Tenant][request.Type]
+		schema, ok := has.schemas[item.Principal.Tenant][request.Name]
 		if !ok {
 			return coretest.Refuse(problem.NotFound, "none")
 		}
-		return coretest.Value(200, api.HopTypeVersion{Revision: has.version[item.Principal.Tenant], JobType: api.JobType{Type: request.Type, Version: 1, PayloadSchema: json.RawMessage(schema)}})
+		return coretest.Value(200, hop.TypeVersion{Revision: has.version[item.Principal.Tenant], JobType: api.JobType{Type: request.Name, Version: 1, PayloadSchema: json.RawMessage(schema)}})
 	})
-	d.core.On(api.HopTypePut, func(item coretest.Item) coretest.Result {
-		var request api.HopTypePutRequest
+	d.core.On(hop.PutType, func(item coretest.Item) coretest.Result {
+		var request hop.PutTypeRequest
 		if err := json.Unmarshal(item.Request, &request); err != nil {
 			d.t.Error(err)
 		}
-		return coretest.Value(200, api.HopTypeVersion{Revision: has.set(item.Principal.Tenant, request.Type, string(request.PayloadSchema)), JobType: api.JobType{Type: request.Type}})
+		return coretest.Value(200, hop.TypeVersion{Revision: has.set(item.Principal.Tenant, request.Name, string(request.Value.PayloadSchema)), JobType: api.JobType{Type: request.Name}})
 	})
 	return has
 }
@@ -73,7 +74,7 @@ func (t *typesOf) set(tenant, name, schema string) int64 {
 
 // typedKey is a key of a tenant whose types have a version.
 func (d *door) typedKey(tenant string, version int64) string {
-	return d.keyWith(func(k *api.HopKey) { k.Tenant, k.Scopes, k.TypesVersion = tenant, api.Scopes(), version })
+	return d.keyWith(func(k *hop.KeyRecord) { k.Tenant, k.Scopes, k.TypesVersion = tenant, api.Scopes(), version })
 }
 
 func places(p problem.Problem) string {
@@ -100,7 +101,7 @@ func TestPayloadsAreChecked(t *testing.T) {
 	if places(p) != "payload payload/n" || !strings.Contains(p.Errors[0].Message, "required") || p.Instance != "/v1/jobs" {
 		t.Errorf("%+v", p)
 	}
-	if len(d.core.Requests(api.HopSubmit)) != 0 {
+	if len(d.core.Requests(hop.SubmitJobs)) != 0 {
 		t.Error("it was sent")
 	}
 	d.do("POST", "/v1/jobs", key, `{"type":"mail"}`).refused(t, 422, problem.SchemaMismatch) // nothing is null
@@ -155,7 +156,7 @@ func TestBatchesWorkflowsAndSchedulesAreChecked(t *testing.T) {
 	d := newDoor(t)
 	has := d.types()
 	key := d.typedKey(tenantID, has.set(tenantID, "mail", mailSchema))
-	d.core.On(api.HopSubmit, func(coretest.Item) coretest.Result {
+	d.core.On(hop.SubmitJobs, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, map[string]any{"results": []any{}, "accepted": 1, "rejected": 1})
 	})
 	good, bad := `{"type":"mail","payload":{"to":"x"}}`, `{"type":"mail","payload":{"to":7}}`
@@ -167,7 +168,7 @@ func TestBatchesWorkflowsAndSchedulesAreChecked(t *testing.T) {
 		sent.Problems[2].Code != problem.InvalidRequest || *sent.Jobs[0].Priority != 2 {
 		t.Errorf("core got %s", asJSON(t, sent))
 	}
-	before := len(d.core.Requests(api.HopSubmit))
+	before := len(d.core.Requests(hop.SubmitJobs))
 	if p := d.do("POST", "/v1/jobs/batch", key, `{"atomic":true,"jobs":[`+good+`,`+bad+`]}`).refused(t, 422, problem.SchemaMismatch); places(p) != "jobs[1].payload/to" {
 		t.Errorf("%+v", p)
 	}
@@ -181,7 +182,7 @@ func TestBatchesWorkflowsAndSchedulesAreChecked(t *testing.T) {
 	if p := d.do("PUT", "/v1/schedules/s", key, `{"every_ms":60000,"job":`+bad+`}`).refused(t, 422, problem.SchemaMismatch); places(p) != "job.payload/to" {
 		t.Errorf("%+v", p)
 	}
-	if n := len(d.core.Requests(api.HopSubmit)); n != before {
+	if n := len(d.core.Requests(hop.SubmitJobs)); n != before {
 		t.Errorf("core got %d more submits", n-before)
 	}
 	// With a key they may be repeats of what was accepted: core says.
@@ -192,10 +193,10 @@ func TestBatchesWorkflowsAndSchedulesAreChecked(t *testing.T) {
 			t.Errorf("%s: core got %s", path, asJSON(t, sent))
 		}
 	}
-	d.core.On(api.HopSchedulePut, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Schedule{Name: "s"}) })
+	d.core.On(hop.PutSchedule, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Schedule{Name: "s"}) })
 	d.do("PUT", "/v1/schedules/s", key, `{"every_ms":60000,"job":`+good+`}`)
-	if made := last[api.HopSchedulePutRequest](d, api.HopSchedulePut); made.Job.Queue != "of-type" || *made.Job.Priority != 2 {
-		t.Errorf("core got %+v", made.Job)
+	if made := last[hop.Put[api.ScheduleRequest]](d, hop.PutSchedule); made.Value.Job.Queue != "of-type" || *made.Value.Job.Priority != 2 {
+		t.Errorf("core got %+v", made.Value.Job)
 	}
 }
 
@@ -219,7 +220,7 @@ func TestAChangeOfTypesHolds(t *testing.T) {
 		t.Errorf("the types were read %d times", n)
 	}
 	// another gateway's change
-	d.typesChecker.Changed(api.TypesChanged{Tenant: tenantID, Version: has.set(tenantID, "mail", `{"type":"integer"}`)})
+	d.typesChecker.Changed(hop.TypesChanged{Tenant: tenantID, Version: has.set(tenantID, "mail", `{"type":"integer"}`)})
 	if got := d.do("POST", "/v1/jobs", key, job); got.status != 202 {
 		t.Errorf("%d %s", got.status, got.body)
 	}
@@ -231,7 +232,7 @@ func TestWithoutTypesNothingIsAccepted(t *testing.T) {
 	d := newDoor(t)
 	d.accept()
 	key := d.typedKey(tenantID, 1)
-	d.core.On(api.HopTypes, func(coretest.Item) coretest.Result {
+	d.core.On(hop.GetTypeSet, func(coretest.Item) coretest.Result {
 		return coretest.Refuse(problem.CoreUnavailable, "core's database is away")
 	})
 	d.do("POST", "/v1/jobs", key, `{"type":"mail"}`).refused(t, 503, problem.CoreUnavailable)
@@ -266,15 +267,15 @@ func TestTypesOverHTTP(t *testing.T) {
 			t.Errorf("%s %s: %d %s", test.method, test.path, got.status, got.body)
 		}
 	}
-	d.core.On(api.HopTypeDelete, func(coretest.Item) coretest.Result { return coretest.Value(200, api.TypesChanged{Version: 3}) })
+	d.core.On(hop.DeleteType, func(coretest.Item) coretest.Result { return coretest.Value(200, hop.TypesChanged{Version: 3}) })
 	if got := d.do("DELETE", "/v1/types/mail", key, ""); got.status != 204 {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if got := d.do("PUT", "/v1/types/mail?force=true", key, `{"payload_schema":null}`); got.status != 200 || !last[api.HopTypePutRequest](d, api.HopTypePut).Force {
+	if got := d.do("PUT", "/v1/types/mail?force=true", key, `{"payload_schema":null}`); got.status != 200 || !last[hop.PutTypeRequest](d, hop.PutType).Force {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	d.core.On(api.HopTypeTexts, func(coretest.Item) coretest.Result {
-		return coretest.Value(200, api.HopTypeDocuments{LeftOut: 2, Types: []api.JobType{
+	d.core.On(hop.GetTypeDocuments, func(coretest.Item) coretest.Result {
+		return coretest.Value(200, hop.TypeDocuments{LeftOut: 2, Types: []api.JobType{
 			{Type: "a:b", Version: 3, Description: "Sends.", PayloadSchema: json.RawMessage(`{"properties":{"c":{"$ref":"#/$defs/c"},"$ref":{"type":"string"}},"$defs":{"c":{"$ref":"#"}}}`), Examples: []json.RawMessage{[]byte(`{"c":1}`)}},
 			{Type: "plain", Version: 1, PayloadSchema: json.RawMessage(`null`), Examples: []json.RawMessage{}},
 		}})

@@ -50,11 +50,11 @@ func (p Proxies) ClientAddress(remoteAddr string, header http.Header) (client ne
 func (p Proxies) walk(peer netip.Addr, hops []string) (client netip.Addr, attributed bool) {
 	client = peer
 	for i := len(hops) - 1; i >= 0 && p.Trusts(client); i-- {
-		hop, ok := parseNode(hops[i])
+		node, ok := parseNode(hops[i])
 		if !ok {
 			return netip.Addr{}, false
 		}
-		client = hop
+		client = node
 	}
 	if len(hops) == 0 {
 		return netip.Addr{}, false

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -185,8 +186,8 @@ func (q *Query) Whole(name string, most int64) (n int64) {
 
 // Page reads page_size and page_token. Core, which made the token, checks that it is valid
 // and belongs to this list.
-func (q *Query) Page() api.HopPageRequest {
-	page := api.HopPageRequest{PageSize: api.DefaultPageSize}
+func (q *Query) Page() hop.PageRequest {
+	page := hop.PageRequest{PageSize: api.DefaultPageSize}
 	if q.values.Has("page_size") {
 		page.PageSize = int(q.Whole("page_size", api.MaxPageSize))
 	}
@@ -197,7 +198,7 @@ func (q *Query) Page() api.HopPageRequest {
 }
 
 // ReadPage is for lists without filters.
-func ReadPage(values url.Values) (api.HopPageRequest, error) {
+func ReadPage(values url.Values) (hop.PageRequest, error) {
 	q := NewQuery(values)
 	page := q.Page()
 	return page, q.Err()

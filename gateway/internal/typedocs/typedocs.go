@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 type object = map[string]any
@@ -16,7 +17,7 @@ const Tag = "Your job types"
 
 // Document has an operation for each type: a submit of it. They are all POST /v1/jobs, and OpenAPI wants each path
 // once; so each has the type as a fragment, which no client sends.
-func Document(types api.HopTypeDocuments) any {
+func Document(types hop.TypeDocuments) any {
 	paths, schemas := object{}, object{}
 	for i := range types.Types {
 		one := &types.Types[i]

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/server/turns"
 )
 
@@ -36,10 +36,10 @@ var errGone = errors.New("jobtype: the version is gone")
 // Options of a Checker.
 type Options struct {
 	// Set reads the types of a tenant.
-	Set func(ctx context.Context, tenant string) (api.HopTypeSet, error)
+	Set func(ctx context.Context, tenant string) (hop.TypeSet, error)
 	// Schema reads a schema of a type's version, its result's or its payload's; found is false where that version
 	// is not kept.
-	Schema func(ctx context.Context, tenant string, of api.HopType, result bool) (schema json.RawMessage, found bool, err error)
+	Schema func(ctx context.Context, tenant string, of hop.CheckedType, result bool) (schema json.RawMessage, found bool, err error)
 	// Now is time.Now if nil.
 	Now func() time.Time
 }
@@ -69,11 +69,11 @@ type Set struct {
 	// answers is the version that was asked for when it was read: a database that was restored may have an older one.
 	answers int64
 	until   time.Time
-	types   map[string]*api.HopType
+	types   map[string]*hop.CheckedType
 }
 
 // Type gives a type; nil where there is none.
-func (s *Set) Type(name string) *api.HopType {
+func (s *Set) Type(name string) *hop.CheckedType {
 	if s == nil {
 		return nil
 	}
@@ -92,7 +92,7 @@ func NewChecker(o Options) *Checker {
 }
 
 // Changed notes that a tenant's types have a new version.
-func (c *Checker) Changed(change api.TypesChanged) {
+func (c *Checker) Changed(change hop.TypesChanged) {
 	types := c.of(change.Tenant)
 	for {
 		known := types.noticed.Load()
@@ -140,7 +140,7 @@ func (c *Checker) read(ctx context.Context, types *tenantTypes, version int64) (
 	if err != nil {
 		return nil, err
 	}
-	set := &Set{version: got.Version, answers: max(got.Version, wanted), until: now.Add(setLife), types: make(map[string]*api.HopType, len(got.Types))}
+	set := &Set{version: got.Version, answers: max(got.Version, wanted), until: now.Add(setLife), types: make(map[string]*hop.CheckedType, len(got.Types))}
 	for i := range got.Types {
 		set.types[got.Types[i].Type] = &got.Types[i]
 	}
@@ -199,7 +199,7 @@ func (c *Checker) InTurn(ctx context.Context, tenant string, do func(context.Con
 
 // Ask is a value to be checked against a type.
 type Ask struct {
-	Of api.HopType
+	Of hop.CheckedType
 	// Result says that it is a result; otherwise it is a payload.
 	Result bool
 	Value  json.RawMessage
@@ -251,7 +251,7 @@ func (c *Checker) Check(ctx context.Context, tenant string, asks []Ask) (places 
 func (c *Checker) forget(tenant string) { c.of(tenant).set.Store(nil) }
 
 // schema gives a compiled schema, in the tenant's turn.
-func (c *Checker) schema(ctx context.Context, tenant string, of api.HopType, result bool) (*Schema, error) {
+func (c *Checker) schema(ctx context.Context, tenant string, of hop.CheckedType, result bool) (*Schema, error) {
 	key := schemaKey{tenant: tenant, jobType: of.Type, revision: of.Revision, created: of.CreatedAt.UnixMicro(), result: result}
 	if known := c.compiled.get(key); known != nil {
 		return known, nil

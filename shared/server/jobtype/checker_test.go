@@ -11,14 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/server/jobtype"
 )
 
 // source has the types of tenants.
 type source struct {
 	mu      sync.Mutex
-	sets    map[string]api.HopTypeSet
+	sets    map[string]hop.TypeSet
 	schemas map[string]string // by tenant, type and revision
 	reads   atomic.Int32
 	texts   atomic.Int32
@@ -28,12 +28,12 @@ type source struct {
 }
 
 func newSource() *source {
-	return &source{sets: map[string]api.HopTypeSet{}, schemas: map[string]string{}, now: time.Now()}
+	return &source{sets: map[string]hop.TypeSet{}, schemas: map[string]string{}, now: time.Now()}
 }
 
 func (s *source) checker() *jobtype.Checker {
 	return jobtype.NewChecker(jobtype.Options{
-		Set: func(_ context.Context, tenant string) (api.HopTypeSet, error) {
+		Set: func(_ context.Context, tenant string) (hop.TypeSet, error) {
 			s.reads.Add(1)
 			s.mu.Lock()
 			set, block := s.sets[tenant], s.block
@@ -44,7 +44,7 @@ func (s *source) checker() *jobtype.Checker {
 			}
 			return set, nil
 		},
-		Schema: func(_ context.Context, tenant string, of api.HopType, _ bool) (json.RawMessage, bool, error) {
+		Schema: func(_ context.Context, tenant string, of hop.CheckedType, _ bool) (json.RawMessage, bool, error) {
 			s.texts.Add(1)
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -64,7 +64,7 @@ func (s *source) put(tenant, schema string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	version := s.sets[tenant].Version + 1
-	s.sets[tenant] = api.HopTypeSet{Version: version, Types: []api.HopType{{Type: "t", Version: int(version), Revision: version, ChecksPayload: true}}}
+	s.sets[tenant] = hop.TypeSet{Version: version, Types: []hop.CheckedType{{Type: "t", Version: int(version), Revision: version, ChecksPayload: true}}}
 	s.schemas[fmt.Sprint(tenant, "t", version)] = schema
 	return version
 }
@@ -112,8 +112,8 @@ func TestTypesAreReadOnce(t *testing.T) {
 	if got := check(t.Context(), c, "a", version, `7`); got != "misfit" {
 		t.Errorf("before the hint: %s", got)
 	}
-	c.Changed(api.TypesChanged{Tenant: "a", Version: next})
-	c.Changed(api.TypesChanged{Tenant: "a", Version: version}) // late
+	c.Changed(hop.TypesChanged{Tenant: "a", Version: next})
+	c.Changed(hop.TypesChanged{Tenant: "a", Version: version}) // late
 	if got := check(t.Context(), c, "a", version, `7`); got != "fits" || s.reads.Load() != 2 {
 		t.Errorf("after the hint: %s, %d reads", got, s.reads.Load())
 	}
@@ -137,7 +137,7 @@ func TestALateReadDoesNotReplace(t *testing.T) {
 	go func() { late <- check(context.WithoutCancel(t.Context()), c, "a", version, `7`) }()
 	<-s.entered // it has the old set
 	next := s.put("a", `{"type":"integer"}`)
-	c.Changed(api.TypesChanged{Tenant: "a", Version: next})
+	c.Changed(hop.TypesChanged{Tenant: "a", Version: next})
 	newer := make(chan string, 1)
 	go func() { newer <- check(context.WithoutCancel(t.Context()), c, "a", 0, `7`) }()
 	close(s.block)
@@ -150,7 +150,7 @@ func TestALateReadDoesNotReplace(t *testing.T) {
 	if got := check(t.Context(), c, "a", next, `7`); got != "fits" {
 		t.Errorf("at the end: %s", got)
 	}
-	c.Changed(api.TypesChanged{Tenant: "a", Version: next + 100}) // the database was restored
+	c.Changed(hop.TypesChanged{Tenant: "a", Version: next + 100}) // the database was restored
 	before := s.reads.Load()
 	for range 3 {
 		if got := check(t.Context(), c, "a", next, `7`); got != "fits" {

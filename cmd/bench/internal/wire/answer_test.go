@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -26,11 +27,11 @@ func TestLeasesAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hop, err := json.Marshal(api.Results[api.ClaimResponse]{Results: []api.Result[api.ClaimResponse]{{Status: 200, Value: &response}}})
+	answered, err := json.Marshal(hop.Results[api.ClaimResponse]{Results: []hop.Result[api.ClaimResponse]{{Status: 200, Value: &response}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, body := range [][]byte{plain, hop} {
+	for _, body := range [][]byte{plain, answered} {
 		found, err := findLeases(body, begun, nil)
 		if err != nil || len(found) != 2 {
 			t.Fatalf("%d found, %v", len(found), err)
@@ -65,9 +66,9 @@ func TestAnswersAreCounted(t *testing.T) {
 	refused := problem.New(problem.QueueFull, "full")
 	batch := api.BatchResponse{Accepted: 12, Rejected: 2, Results: []api.BatchResult{{Status: 429, Problem: refused}, {Status: 429, Problem: refused}}}
 	raw := json.RawMessage(write(batch))
-	hop := api.Results[json.RawMessage]{Results: []api.Result[json.RawMessage]{{Status: 200, Value: &raw}, {Status: 200, Value: &raw}}}
+	answered := hop.Results[json.RawMessage]{Results: []hop.Result[json.RawMessage]{{Status: 200, Value: &raw}, {Status: 200, Value: &raw}}}
 	single := json.RawMessage(write(api.SubmitResponse{}))
-	singles := api.Results[json.RawMessage]{Results: []api.Result[json.RawMessage]{{Status: 202, Value: &single}, {Status: 429, Problem: refused}}}
+	singles := hop.Results[json.RawMessage]{Results: []hop.Result[json.RawMessage]{{Status: 202, Value: &single}, {Status: 429, Problem: refused}}}
 	for name, test := range map[string]struct {
 		answer reply
 		batch  bool
@@ -75,7 +76,7 @@ func TestAnswersAreCounted(t *testing.T) {
 	}{
 		"one":          {reply{status: 202, body: single}, false, 1},
 		"batch":        {reply{status: 200, body: write(batch)}, true, 12},
-		"core, batch":  {reply{status: 200, body: write(hop)}, true, 24},
+		"core, batch":  {reply{status: 200, body: write(answered)}, true, 24},
 		"core, single": {reply{status: 200, body: write(singles)}, false, 1},
 		"refused":      {reply{status: 429, body: write(refused)}, false, 0},
 	} {
@@ -89,7 +90,7 @@ func TestAnswersAreCounted(t *testing.T) {
 	if got := countCompleted(write(outcomes)); got != 1 {
 		t.Errorf("%d outcomes", got)
 	}
-	if got := countCompleted(write(api.Results[api.OutcomesResponse]{Results: []api.Result[api.OutcomesResponse]{{Status: 200, Value: &outcomes}}})); got != 1 {
+	if got := countCompleted(write(hop.Results[api.OutcomesResponse]{Results: []hop.Result[api.OutcomesResponse]{{Status: 200, Value: &outcomes}}})); got != 1 {
 		t.Errorf("%d outcomes at core", got)
 	}
 	if byCode, example := problems(write(batch)); byCode["queue_full"] != 2 || example != "full" {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/identity"
 )
@@ -57,17 +58,17 @@ func (c *coreEndpoint) submit(to []byte, scratch *[]byte, who []Caller, ask Subm
 	}
 	body = append(body, `]}`...)
 	*scratch = body
-	return c.request(to, api.HopSubmit, *scratch)
+	return c.request(to, hop.SubmitJobs, *scratch)
 }
 
 func (c *coreEndpoint) claim(to []byte, scratch *[]byte, who *Caller, ask Claim) []byte {
 	*scratch = append(appendClaim(c.item(scratch, who), ask), `}]}`...)
-	return c.request(to, api.HopClaim, *scratch)
+	return c.request(to, hop.ClaimJobs, *scratch)
 }
 
 func (c *coreEndpoint) complete(to []byte, scratch *[]byte, who *Caller, leases []Lease) []byte {
 	*scratch = append(appendOutcomes(c.item(scratch, who), leases), `}]}`...)
-	return c.request(to, api.HopOutcome, *scratch)
+	return c.request(to, hop.ReportOutcomes, *scratch)
 }
 
 // item begins an envelope of one item, up to its request.
@@ -86,22 +87,22 @@ func (c *coreEndpoint) MakeCallers(ctx context.Context, n int, plan *api.PlanReq
 	name := "unlimited"
 	if plan != nil {
 		name = planName
-		if err := ask(ctx, c, api.HopPlanPut, []api.HopPlanPutRequest{{Name: name, PlanRequest: *plan}}); err != nil {
+		if err := ask(ctx, c, hop.PutPlan, []hop.Put[api.PlanRequest]{{Name: name, Value: *plan}}); err != nil {
 			return nil, fmt.Errorf("the plan of the tenants: %w", err)
 		}
 	}
 	made := make([]Caller, 0, n)
 	for len(made) < n {
-		requests := make([]api.HopTenantCreateRequest, min(n-len(made), api.MaxHopItems/10))
+		requests := make([]hop.WithID[api.TenantRequest], min(n-len(made), hop.MaxItems/10))
 		for i := range requests {
 			id, err := uuid.NewV7()
 			if err != nil {
 				return nil, err
 			}
-			requests[i] = api.HopTenantCreateRequest{ID: id.String(), TenantRequest: api.TenantRequest{Name: "bench", Plan: &name}}
+			requests[i] = hop.WithID[api.TenantRequest]{ID: id.String(), Value: api.TenantRequest{Name: "bench", Plan: &name}}
 			made = append(made, tenantCaller(id.String()))
 		}
-		if err := ask(ctx, c, api.HopTenantCreate, requests); err != nil {
+		if err := ask(ctx, c, hop.CreateTenant, requests); err != nil {
 			return nil, fmt.Errorf("tenants: %w", err)
 		}
 	}
@@ -109,23 +110,23 @@ func (c *coreEndpoint) MakeCallers(ctx context.Context, n int, plan *api.PlanReq
 }
 
 func (c *coreEndpoint) Platform(context.Context) (Caller, func(), error) {
-	return principalCaller(api.Principal{Kind: api.PrincipalPlatform, Scopes: []string{api.ScopeWork}}), func() {}, nil
+	return principalCaller(hop.Principal{Kind: hop.PrincipalPlatform, Scopes: []string{api.ScopeWork}}), func() {}, nil
 }
 
 func tenantCaller(id string) Caller {
-	return principalCaller(api.Principal{Kind: api.PrincipalTenant, Tenant: id, Scopes: api.Scopes()})
+	return principalCaller(hop.Principal{Kind: hop.PrincipalTenant, Tenant: id, Scopes: api.Scopes()})
 }
 
-func principalCaller(principal api.Principal) Caller {
+func principalCaller(principal hop.Principal) Caller {
 	text, _ := json.Marshal(principal) // texts alone
 	return Caller{principal: text}
 }
 
 // ask makes one call to core as the operator; every item must succeed.
 func ask[Req any](ctx context.Context, c *coreEndpoint, path string, requests []Req) error {
-	envelope := api.Envelope[Req]{}
+	envelope := hop.Envelope[Req]{}
 	for _, request := range requests {
-		envelope.Items = append(envelope.Items, api.Item[Req]{Principal: api.Principal{Kind: api.PrincipalOperator}, Request: request})
+		envelope.Items = append(envelope.Items, hop.Item[Req]{Principal: hop.Principal{Kind: hop.PrincipalOperator}, Request: request})
 	}
 	body, err := json.Marshal(envelope)
 	if err != nil {

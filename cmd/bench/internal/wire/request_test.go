@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/server/identity"
 )
 
@@ -98,7 +99,7 @@ func TestRequestsToCore(t *testing.T) {
 	}
 	request, body := parse(t, c.submit(nil, &scratch, who, Submit{Jobs: 2, Batch: true, Key: "k", At: time.Second}))
 	verify(request, body)
-	items := decode[api.Envelope[api.HopSubmitRequest]](t, body).Items
+	items := decode[hop.Envelope[hop.SubmitJobsRequest]](t, body).Items
 	if len(items) != 2 || items[1].Principal.Tenant != "t2" || len(items[0].Request.Jobs) != 2 || len(items[0].Request.IDs) != 2 ||
 		!items[0].Request.Batch || len(items[0].Request.Idempotency.Fingerprint) != 64 ||
 		items[0].Request.Idempotency.Key == items[1].Request.Idempotency.Key {
@@ -106,12 +107,12 @@ func TestRequestsToCore(t *testing.T) {
 	}
 	request, body = parse(t, c.claim(nil, &scratch, &who[0], Claim{Worker: "w", Queue: "q1", Max: 1}))
 	verify(request, body)
-	if items := decode[api.Envelope[api.ClaimRequest]](t, body).Items; len(items) != 1 || items[0].Request.WorkerID != "w" {
+	if items := decode[hop.Envelope[api.ClaimRequest]](t, body).Items; len(items) != 1 || items[0].Request.WorkerID != "w" {
 		t.Errorf("%s", body)
 	}
 	request, body = parse(t, c.complete(nil, &scratch, &who[0], []Lease{{id: "a", token: "t"}}))
 	verify(request, body)
-	if items := decode[api.Envelope[api.OutcomesRequest]](t, body).Items; len(items[0].Request.Outcomes) != 1 {
+	if items := decode[hop.Envelope[api.OutcomesRequest]](t, body).Items; len(items[0].Request.Outcomes) != 1 {
 		t.Errorf("%s", body)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // Inhabit gives a tenant some of all that a tenant can have.
@@ -44,7 +45,7 @@ func (f *Fixture) Inhabit(owner tenant.ID) {
 	must(err)
 	_, err = f.Store.DeadLetters.CreateRedrive(ctx, owner, "", deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive})
 	must(err)
-	_, err = f.Store.Keys.Create(ctx, api.HopKeyCreateRequest{KeyID: "k" + owner.String(), Kind: "tenant", Tenant: owner.String(), Scopes: []string{"read"}, SecretHMAC: make([]byte, 32)})
+	_, err = f.Store.Keys.Create(ctx, hop.CreateKeyRequest{KeyID: "k" + owner.String(), Kind: "tenant", Tenant: owner.String(), Scopes: []string{"read"}, SecretHMAC: make([]byte, 32)})
 	must(err)
 	flow := uuid.Must(uuid.NewV7())
 	f.Exec(`INSERT INTO workflows (id, tenant_id, name, metadata, created_at) VALUES ($1, $2, 'w', '{}', now())`, flow, owner)
