@@ -66,7 +66,7 @@ func TestACoreWithoutTheFile(t *testing.T) {
 	tenants := in.tenantsIn(start(t, in.config()))
 	for cell, owner := range tenants {
 		request, id := jobOf()
-		answer := ask[json.RawMessage](alone, hop.SubmitJobs, owner, request)
+		answer := ask[json.RawMessage](alone, hop.SubmitJobs.Path, owner, request)
 		if refused := answer.Status == http.StatusServiceUnavailable; refused != (cell != 0) {
 			t.Errorf("cell %d: %+v", cell, answer)
 		}
@@ -82,7 +82,7 @@ func TestCellsAreListed(t *testing.T) {
 	core := start(t, in.config())
 	tenants := in.tenantsIn(core)
 	request, _ := jobOf()
-	must[api.SubmitResponse](core, hop.SubmitJobs, tenants[1], request)
+	must[api.SubmitResponse](core, hop.SubmitJobs.Path, tenants[1], request)
 	listed, err := app.Cells(t.Context(), in.cfg)
 	if err != nil || len(listed) != 2 {
 		t.Fatalf("%+v, %v", listed, err)
@@ -92,7 +92,7 @@ func TestCellsAreListed(t *testing.T) {
 			t.Errorf("%+v", one)
 		}
 	}
-	ended := must[api.ClaimResponse](core, hop.ClaimJobs, tenants[1], claimOf("w", 20*time.Second))
+	ended := must[api.ClaimResponse](core, hop.ClaimJobs.Path, tenants[1], claimOf("w", 20*time.Second))
 	if len(ended.Jobs) != 1 {
 		t.Fatalf("%+v", ended)
 	}
@@ -158,7 +158,7 @@ func TestTheCellOfANewTenant(t *testing.T) {
 	in.write(func(entries []map[string]any) { entries[1]["accepts_new"] = false })
 	core := start(t, in.config())
 	create := func(cell *string) hop.Result[api.Tenant] {
-		return ask[api.Tenant](core, hop.CreateTenant, operator, hop.WithID[api.TenantRequest]{
+		return ask[api.Tenant](core, hop.CreateTenant.Path, operator, hop.WithID[api.TenantRequest]{
 			ID: uuid.Must(uuid.NewV7()).String(), Value: api.TenantRequest{Name: "t", Cell: cell},
 		})
 	}
@@ -171,17 +171,17 @@ func TestTheCellOfANewTenant(t *testing.T) {
 	if named.Value == nil || named.Value.Cell != "second" {
 		t.Fatalf("%+v", named)
 	}
-	if got := must[api.Tenant](core, hop.GetTenant, operator, hop.ID{ID: named.Value.ID}); got.Cell != "second" {
+	if got := must[api.Tenant](core, hop.GetTenant.Path, operator, hop.ID{ID: named.Value.ID}); got.Cell != "second" {
 		t.Errorf("%+v", got)
 	}
 	if got := create(new("absent")); got.Problem == nil || got.Problem.Code != problem.InvalidRequest {
 		t.Errorf("%+v", got)
 	}
-	if listed := must[api.Page[api.Tenant]](core, hop.ListTenants, operator, hop.PageRequest{PageSize: 10}); len(listed.Items) != 4 || listed.Items[3].Cell != "first" {
+	if listed := must[api.Page[api.Tenant]](core, hop.ListTenants.Path, operator, hop.PageRequest{PageSize: 10}); len(listed.Items) != 4 || listed.Items[3].Cell != "first" {
 		t.Errorf("%+v", listed)
 	}
 	alone := start(t, config(t, celltest.URL(t)))
-	if got := ask[api.Tenant](alone, hop.CreateTenant, operator, hop.WithID[api.TenantRequest]{
+	if got := ask[api.Tenant](alone, hop.CreateTenant.Path, operator, hop.WithID[api.TenantRequest]{
 		ID: uuid.Must(uuid.NewV7()).String(), Value: api.TenantRequest{Name: "t", Cell: new("first")},
 	}); got.Problem == nil || got.Problem.Code != problem.InvalidRequest {
 		t.Errorf("one database: %+v", got)

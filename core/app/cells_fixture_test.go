@@ -181,7 +181,7 @@ func (in *installation) tenantsIn(r *running) []hop.Principal {
 	in.Helper()
 	found := make([]hop.Principal, len(in.names))
 	for range in.names {
-		made := must[api.Tenant](r, hop.CreateTenant, operator, hop.WithID[api.TenantRequest]{
+		made := must[api.Tenant](r, hop.CreateTenant.Path, operator, hop.WithID[api.TenantRequest]{
 			ID: uuid.Must(uuid.NewV7()).String(), Value: api.TenantRequest{Name: "t"},
 		})
 		var name *string

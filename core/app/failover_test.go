@@ -19,7 +19,7 @@ func TestAnOldPrimaryIsACell(t *testing.T) {
 	core := start(t, in.config())
 	for _, owner := range in.tenantsIn(core) {
 		request, _ := jobOf()
-		must[api.SubmitResponse](core, hop.SubmitJobs, owner, request)
+		must[api.SubmitResponse](core, hop.SubmitJobs.Path, owner, request)
 	}
 	alone := celltest.URL(t)
 	for name, one := range map[string]struct {

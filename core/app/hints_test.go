@@ -50,26 +50,26 @@ func TestCoresGetHintsOfEachOther(t *testing.T) {
 
 	// A hint that is sent before the other one listens is lost, by design.
 	celltest.Eventually(t, "changed settings", func() bool {
-		ask[api.Queue](core, hop.PutQueue, owner, hop.Put[api.QueueRequest]{Name: "q"})
+		ask[api.Queue](core, hop.PutQueue.Path, owner, hop.Put[api.QueueRequest]{Name: "q"})
 		return settings.Load() > 0
 	})
 	celltest.Eventually(t, "jobs that are ready and have ended", func() bool {
 		job := uuid.Must(uuid.NewV7()).String()
 		submit := hop.SubmitJobsRequest{IDs: []string{job}, Jobs: []api.SubmitRequest{{Type: "test", Queue: "q"}}}
-		if got := ask[json.RawMessage](core, hop.SubmitJobs, owner, submit); got.Status != http.StatusAccepted {
+		if got := ask[json.RawMessage](core, hop.SubmitJobs.Path, owner, submit); got.Status != http.StatusAccepted {
 			t.Fatalf("submit: %+v", got)
 		}
-		ask[hop.CancelResponse](core, hop.CancelJob, owner, hop.ID{ID: job})
+		ask[hop.CancelResponse](core, hop.CancelJob.Path, owner, hop.ID{ID: job})
 		return ready.Load() > 0 && over.Load() > 0
 	})
 	celltest.Eventually(t, "a worker that left", func() bool {
-		ask[struct{}](core, hop.Leave, owner, hop.ID{ID: "w1"})
+		ask[struct{}](core, hop.Leave.Path, owner, hop.ID{ID: "w1"})
 		return left.Load() > 0
 	})
 
 	begun, waited := time.Now(), make(chan time.Duration, 1)
 	go func() {
-		ask[api.ClaimResponse](core, hop.ClaimJobs, owner, claimOf("w2", 25*time.Second))
+		ask[api.ClaimResponse](core, hop.ClaimJobs.Path, owner, claimOf("w2", 25*time.Second))
 		waited <- time.Since(begun)
 	}()
 	celltest.Eventually(t, "the end of the claim", func() bool {

@@ -160,11 +160,11 @@ func TestMigrateServeAndDrain(t *testing.T) {
 	core := start(t, cfg)
 	owner := someTenant()
 	submit := hop.SubmitJobsRequest{IDs: []string{uuid.Must(uuid.NewV7()).String()}, Jobs: []api.SubmitRequest{{Type: "test", DelayMS: new(int64(50))}}}
-	if got := ask[json.RawMessage](core, hop.SubmitJobs, owner, submit); got.Status != http.StatusAccepted {
+	if got := ask[json.RawMessage](core, hop.SubmitJobs.Path, owner, submit); got.Status != http.StatusAccepted {
 		t.Fatalf("submit: %+v", got)
 	}
 	// it is due in a moment: that takes the promoter and the wake-up
-	claimed := ask[api.ClaimResponse](core, hop.ClaimJobs, owner, claimOf("w1", 20*time.Second))
+	claimed := ask[api.ClaimResponse](core, hop.ClaimJobs.Path, owner, claimOf("w1", 20*time.Second))
 	if claimed.Value == nil || len(claimed.Value.Jobs) != 1 {
 		t.Fatalf("claim: %+v", claimed)
 	}
@@ -194,7 +194,7 @@ func TestParkedClaimsEndAtTheDrain(t *testing.T) {
 	answers := make(chan hop.Result[api.ClaimResponse], claims)
 	for i := range claims {
 		go func() {
-			answers <- ask[api.ClaimResponse](core, hop.ClaimJobs, owner, claimOf(fmt.Sprintf("w%d", i), 25*time.Second))
+			answers <- ask[api.ClaimResponse](core, hop.ClaimJobs.Path, owner, claimOf(fmt.Sprintf("w%d", i), 25*time.Second))
 		}()
 	}
 	celltest.Eventually(t, "the claims to come", func() bool {
@@ -222,7 +222,7 @@ func TestRedisMayBeAway(t *testing.T) {
 	cfg.RedisURL = "redis://127.0.0.1:1"
 	core := start(t, cfg)
 	submit := hop.SubmitJobsRequest{IDs: []string{uuid.Must(uuid.NewV7()).String()}, Jobs: []api.SubmitRequest{{Type: "test"}}}
-	if got := ask[json.RawMessage](core, hop.SubmitJobs, someTenant(), submit); got.Status != http.StatusAccepted {
+	if got := ask[json.RawMessage](core, hop.SubmitJobs.Path, someTenant(), submit); got.Status != http.StatusAccepted {
 		t.Errorf("submit: %+v", got)
 	}
 	if err := core.end(); err != nil {
@@ -236,9 +236,11 @@ func TestAJobIsClaimedThroughAnotherCore(t *testing.T) {
 	one, two := start(t, config(t, databaseURL)), start(t, config(t, databaseURL))
 	owner := someTenant()
 	answers := make(chan hop.Result[api.ClaimResponse], 1)
-	go func() { answers <- ask[api.ClaimResponse](one, hop.ClaimJobs, owner, claimOf("w1", 25*time.Second)) }()
+	go func() {
+		answers <- ask[api.ClaimResponse](one, hop.ClaimJobs.Path, owner, claimOf("w1", 25*time.Second))
+	}()
 	submit := hop.SubmitJobsRequest{IDs: []string{uuid.Must(uuid.NewV7()).String()}, Jobs: []api.SubmitRequest{{Type: "test"}}}
-	if got := ask[json.RawMessage](two, hop.SubmitJobs, owner, submit); got.Status != http.StatusAccepted {
+	if got := ask[json.RawMessage](two, hop.SubmitJobs.Path, owner, submit); got.Status != http.StatusAccepted {
 		t.Fatalf("submit: %+v", got)
 	}
 	if got := <-answers; got.Value == nil || len(got.Value.Jobs) != 1 {

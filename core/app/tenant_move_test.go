@@ -42,10 +42,10 @@ func TestMovesThatAreRefused(t *testing.T) {
 	in := newInstallation(t, "first", "second", "third")
 	core := start(t, in.config())
 	tenants := in.tenantsIn(core)
-	gone := must[api.Tenant](core, hop.CreateTenant, operator, hop.WithID[api.TenantRequest]{
+	gone := must[api.Tenant](core, hop.CreateTenant.Path, operator, hop.WithID[api.TenantRequest]{
 		ID: uuid.Must(uuid.NewV7()).String(), Value: api.TenantRequest{Name: "gone"},
 	})
-	must[api.Tenant](core, hop.DeleteTenant, operator, hop.ID{ID: gone.ID})
+	must[api.Tenant](core, hop.DeleteTenant.Path, operator, hop.ID{ID: gone.ID})
 	one := config(t, in.urls[0])
 	away := in.config()
 	in.write(func(entries []map[string]any) {
@@ -86,7 +86,7 @@ func TestAMoveWhileCoresRun(t *testing.T) {
 	moved, stays := tenants[0], tenants[1]
 	submit := func(core *running, owner hop.Principal) *problem.Problem {
 		request, _ := jobOf()
-		return ask[api.SubmitResponse](core, hop.SubmitJobs, owner, request).Problem
+		return ask[api.SubmitResponse](core, hop.SubmitJobs.Path, owner, request).Problem
 	}
 	request := app.TenantMove{Tenant: moved.Tenant, Cell: "second"}
 	upTo := func(phase string) {
@@ -125,7 +125,7 @@ func TestAMoveWhileCoresRun(t *testing.T) {
 	parked := make(chan hop.Result[api.ClaimResponse], 1)
 	waiting := claimOf("w", api.MaxWait)
 	waiting.Queues = []string{"later"}
-	go func() { parked <- ask[api.ClaimResponse](cores[1], hop.ClaimJobs, moved, waiting) }()
+	go func() { parked <- ask[api.ClaimResponse](cores[1], hop.ClaimJobs.Path, moved, waiting) }()
 	celltest.Eventually(t, "the claim to wait in the old cell", func() bool { return in.count(0, `SELECT count(*) FROM workers WHERE worker_id = 'w'`) == 1 })
 	upTo("switched")
 	for _, core := range cores { // the old cell refuses until the core knows of the switch
@@ -141,7 +141,7 @@ func TestAMoveWhileCoresRun(t *testing.T) {
 	if late := app.MoveTenant(t.Context(), in.config(), app.TenantMove{Tenant: moved.Tenant, Abort: true}); late == nil || !strings.Contains(late.Error(), "cannot be aborted") {
 		t.Errorf("an abort after the switch: %v", late)
 	}
-	if got := must[api.Tenant](cores[1], hop.GetTenant, operator, hop.ID{ID: moved.Tenant}); got.Cell != "second" {
+	if got := must[api.Tenant](cores[1], hop.GetTenant.Path, operator, hop.ID{ID: moved.Tenant}); got.Cell != "second" {
 		t.Errorf("the tenant is in %q", got.Cell)
 	}
 }

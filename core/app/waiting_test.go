@@ -142,7 +142,7 @@ func TestCoreWaitsForPostgreSQL(t *testing.T) {
 	if status, text := core.fetch("GET", core.url+"/livez", nil); status != http.StatusOK {
 		t.Errorf("livez: %d %s", status, text)
 	}
-	status, text := core.fetch("POST", core.url+hop.SubmitJobs, []byte(`{"items":[]}`))
+	status, text := core.fetch("POST", core.url+hop.SubmitJobs.Path, []byte(`{"items":[]}`))
 	if refused := (problem.Problem{}); json.Unmarshal(text, &refused) != nil || status != http.StatusServiceUnavailable || refused.Code != problem.CoreUnavailable {
 		t.Errorf("a submit meanwhile: %d %s", status, text)
 	}
@@ -152,7 +152,7 @@ func TestCoreWaitsForPostgreSQL(t *testing.T) {
 		return status == http.StatusOK
 	})
 	submit := hop.SubmitJobsRequest{IDs: []string{uuid.Must(uuid.NewV7()).String()}, Jobs: []api.SubmitRequest{{Type: "test"}}}
-	if got := ask[json.RawMessage](core, hop.SubmitJobs, someTenant(), submit); got.Status != http.StatusAccepted {
+	if got := ask[json.RawMessage](core, hop.SubmitJobs.Path, someTenant(), submit); got.Status != http.StatusAccepted {
 		t.Errorf("submit: %+v", got)
 	}
 	if err := core.end(); err != nil {

@@ -134,7 +134,7 @@ func principalOf(access string) (principal map[string]any, sentence string, ok b
 	switch access {
 	case "tenant":
 		return tenant, "For principals of a tenant.", true
-	case "worker":
+	case "worker", "manager or platform":
 		return tenant, "For principals of a tenant, bound to no user, and of the platform.", true
 	case "manager":
 		return tenant, "For principals of a tenant, bound to no user.", true

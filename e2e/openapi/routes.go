@@ -16,35 +16,18 @@ import (
 	"unicode"
 )
 
-// accessOf is the x-access of a route whose handler is in one of these functions of
-// core/internal/httpapi/principals.go, which check the principal.
-func accessOf() map[string]string {
-	return map[string]string{
-		"forTenant":            "tenant",
-		"forManager":           "manager",
-		"forWorker":            "worker",
-		"forManagerOrPlatform": "worker",
-		"forReaderOrWorker":    "reader or worker",
-		"forManagerOrOperator": "manager or operator",
-		"forAdminOrOperator":   "admin or operator",
-		"forOperator":          "operator",
-		"forAnybody":           "anybody",
-	}
-}
-
-// route is a line of core's tables of routes. access is empty where its handler judges principals itself.
+// route is a line of core's table of probes, or of the table of operations.
 type route struct{ path, method, tag, access string }
 
 // annotator copies core's handlers, and says in their comments what the code says already: the comment's
-// text is the summary and the description; the table of routes has the path, the group and the access,
+// text is the summary and the description; the table of operations has the path, the group and the access,
 // and the handler's types are the request, with its paging, and the answer.
 type annotator struct {
 	root  string
 	files *token.FileSet
-	// paths are the values of constants.
-	paths  map[string]string
-	types  types
-	routes map[string]route
+	types types
+	// operations are those of shared/hop by their names in Go, routes those of core by their handlers.
+	operations, routes map[string]route
 }
 
 // annotate writes the handlers of folder to out, ready for swag.
@@ -53,13 +36,17 @@ func annotate(root, folder, out string) error {
 	if err != nil {
 		return err
 	}
-	a := &annotator{root: root, files: token.NewFileSet(), paths: map[string]string{}, types: found, routes: map[string]route{}}
+	a := &annotator{root: root, files: token.NewFileSet(), types: found, operations: map[string]route{}, routes: map[string]route{}}
 	wire, err := a.parse("shared/hop")
 	if err != nil {
 		return err
 	}
+	access := map[string]string{}
 	for _, file := range wire {
-		a.constants(file)
+		maps.Copy(access, constants(file))
+	}
+	for _, file := range wire {
+		a.operation(file, access)
 	}
 	handlers, err := a.parse(folder)
 	if err != nil {
@@ -105,14 +92,40 @@ func (a *annotator) parse(folder string) (map[string]*ast.File, error) {
 	return files, nil
 }
 
-func (a *annotator) constants(file *ast.File) {
+// constants are a file's constants that are text.
+func constants(file *ast.File) map[string]string {
+	found := map[string]string{}
 	ast.Inspect(file, func(n ast.Node) bool {
 		if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Values) == 1 {
 			if text, err := strconv.Unquote(gotypes.ExprString(spec.Values[0])); err == nil {
-				a.paths["hop."+spec.Names[0].Name] = text
+				found[spec.Names[0].Name] = text
 			}
 		}
 		return true
+	})
+	return found
+}
+
+// operation reads the lines of the table of operations: GetJob = read[ID, api.Job]("get-job", ForTenant).
+func (a *annotator) operation(file *ast.File, access map[string]string) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || len(spec.Values) != 1 {
+			return true
+		}
+		ast.Inspect(spec.Values[0], func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) != 2 {
+				return true
+			}
+			if name, err := strconv.Unquote(gotypes.ExprString(call.Args[0])); err == nil {
+				a.operations[spec.Names[0].Name] = route{
+					path: "/internal/v1/" + name, method: "post", tag: a.heading(file, spec), access: access[gotypes.ExprString(call.Args[1])],
+				}
+			}
+			return false
+		})
+		return false
 	})
 }
 
@@ -133,8 +146,18 @@ func (a *annotator) tables(file *ast.File) (err error) {
 			continue
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
-			if line, ok := n.(*ast.KeyValueExpr); ok && err == nil {
-				err = a.line(file, f.Name.Name, line)
+			switch line := n.(type) {
+			case *ast.KeyValueExpr:
+				a.routes[selected(line.Value, "s")] = route{path: strings.Trim(gotypes.ExprString(line.Key), `"`), method: "get", tag: "Health", access: "public"}
+			case *ast.CallExpr, *ast.CompositeLit:
+				if op := selected(n, "hop"); op != "" && selected(n, "s") != "" && exprName(n) != "table" {
+					made, ok := a.operations[op]
+					if !ok || made.access == "" || made.tag == "" {
+						err = fmt.Errorf("hop.%s is no line of the table of operations, or there is no comment over its block", op)
+					}
+					a.routes[selected(n, "s")] = made
+					return false
+				}
 			}
 			return err == nil
 		})
@@ -142,29 +165,22 @@ func (a *annotator) tables(file *ast.File) (err error) {
 	return err
 }
 
-func (a *annotator) line(file *ast.File, table string, line *ast.KeyValueExpr) error {
-	key := gotypes.ExprString(line.Key)
-	made := route{path: a.paths[key], method: "post", tag: a.heading(file, line)}
-	if table == "probes" {
-		made = route{path: strings.Trim(key, `"`), method: "get", tag: "Health", access: "public"}
+func exprName(n ast.Node) string {
+	if call, ok := n.(*ast.CallExpr); ok {
+		return gotypes.ExprString(call.Fun)
 	}
-	if made.path == "" || made.tag == "" {
-		return fmt.Errorf("the route %s is no constant of shared/hop, or there is no comment over its block", key)
-	}
-	handler := ""
-	ast.Inspect(line.Value, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.Ident:
-			if access, ok := accessOf()[n.Name]; ok {
-				made.access = access
-			}
-		case *ast.SelectorExpr:
-			handler = n.Sel.Name
+	return ""
+}
+
+// selected is the first name in n that is selected of a package or a receiver.
+func selected(n ast.Node, of string) (name string) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok && name == "" && gotypes.ExprString(s.X) == of {
+			name = s.Sel.Name
 		}
-		return true
+		return name == ""
 	})
-	a.routes[handler] = made
-	return nil
+	return name
 }
 
 // heading is the last comment over a line that has its own line.
@@ -219,12 +235,10 @@ func (a *annotator) annotations(f *ast.FuncDecl, r route) ([]string, error) {
 	if description != "" {
 		lines = append(lines, "Description "+description)
 	}
-	if (r.access == "") != said(accessExtension) {
-		return nil, fmt.Errorf("it needs an %s, in the table of routes or in its comment, not in both", accessExtension)
+	if said(accessExtension) {
+		return nil, fmt.Errorf("the table of operations has its %s", accessExtension)
 	}
-	if r.access != "" {
-		lines = append(lines, accessExtension+" "+strconv.Quote(r.access))
-	}
+	lines = append(lines, accessExtension+" "+strconv.Quote(r.access))
 	if r.method == "get" {
 		return lines, nil
 	}

@@ -13,11 +13,10 @@ const handlers = `package httpapi
 func (s *Server) probes() map[string]handler { return map[string]handler{"/livez": s.livez} }
 
 func (s *Server) routes() map[string]handler {
-	return map[string]handler{
-		// Jobs
-		hop.List: each(TABLE(s.listJobs)), // a remark
-		hop.Drop: each(forManager(s.dropJob)),
-	}
+	return table(
+		each(hop.List, owned(s.listJobs)), // a remark
+		each(hop.Drop, owned(s.dropJob)),
+	)
 }
 
 // livez says that the process is alive.
@@ -37,8 +36,14 @@ func (s *Server) dropJob(ctx context.Context, owner tenant.ID, item hop.Item[str
 
 const wire = `package hop
 
-const List = "/internal/v1/limits/job-lists"
-const Drop = "/internal/v1/drops"
+const ForTenant Access = "tenant"
+const ForManager Access = "manager"
+
+var (
+	// Jobs
+	List = list[PageRequest, api.Page[api.Job]]("limits/job-lists", ForTenant)
+	Drop = write[struct{}, struct{}]("drops", ForManager).in(ClassList)
+)
 
 type PageRequest struct {
 	PageSize int ` + "`json:\"page_size\"`" + `
@@ -68,7 +73,7 @@ func annotated(t *testing.T, replacements ...string) (string, error) {
 // What the table of routes and a handler's types say is not said again beside it.
 func TestHandlersAreAnnotatedFromTheCode(t *testing.T) {
 	t.Parallel()
-	text, err := annotated(t, "TABLE", "forTenant", "COMMENT", "//\t@x-problems [\"not_found\"]")
+	text, err := annotated(t, "COMMENT", "//\t@x-problems [\"not_found\"]")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,18 +95,13 @@ func TestHandlersAreAnnotatedFromTheCode(t *testing.T) {
 	}
 }
 
-// Access is said once: in the table, or beside a handler that judges it itself.
+// The table of operations has the access; a comment does not say it again.
 func TestAccessIsSaidOnce(t *testing.T) {
 	t.Parallel()
-	for name, given := range map[string][]string{
-		"twice": {"TABLE", "forTenant", "COMMENT", "//\t@x-access \"operator\""},
-		"never": {"TABLE", "whatever", "COMMENT", "//"},
-	} {
-		if text, err := annotated(t, given...); err == nil || !strings.Contains(err.Error(), "listJobs: it needs an x-access") {
-			t.Errorf("%s: %v\n%s", name, err, text)
-		}
+	if text, err := annotated(t, "COMMENT", "//\t@x-access \"operator\""); err == nil || !strings.Contains(err.Error(), "listJobs: the table of operations has its x-access") {
+		t.Errorf("%v\n%s", err, text)
 	}
-	if _, err := annotated(t, "TABLE", "whatever", "COMMENT", "//\t@x-access \"operator\""); err != nil {
+	if _, err := annotated(t, "COMMENT", "//", "hop.Drop", "hop.Other"); err == nil || !strings.Contains(err.Error(), "hop.Other is no line of the table") {
 		t.Error(err)
 	}
 }

@@ -42,7 +42,7 @@ func (g *gateway) burst(t *testing.T, key auth.Key) int64 {
 func TestChangedLimitsHint(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	core.On(hop.ListCaps, func(coretest.Item) coretest.Result { return coretest.Value(200, hop.CapsResponse{}) })
+	core.On(hop.ListCaps.Path, func(coretest.Item) coretest.Result { return coretest.Value(200, hop.CapsResponse{}) })
 	url := storetest.Redis(t)
 	gateways := []*gateway{start(t, core.URL, url, hang), start(t, core.URL, url, hang)}
 	plan := func(name string, burst int64) *api.Plan {

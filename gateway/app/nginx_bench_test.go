@@ -109,7 +109,7 @@ func benchKey(key auth.Key, limits api.Limits) hop.KeyRecord {
 func echoCore(b *testing.B, keys map[string]hop.KeyRecord) http.Handler {
 	submitted := []byte(`{"status":202,"value":{"id":"0190a000-0000-7000-8000-0000000000b1","type":"mail","queue":"default","state":"queued","warnings":[],"deduplicated":false}}`)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != hop.LookUpKey {
+		if r.URL.Path != hop.LookUpKey.Path {
 			// one answer for each item, and no more work than that
 			body, _ := io.ReadAll(r.Body)
 			n := max(bytes.Count(body, []byte(`"principal":`)), 1)

@@ -124,7 +124,7 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
 	parked, release := make(chan struct{}), make(chan struct{})
-	core.On(hop.ListTenants, func(coretest.Item) coretest.Result {
+	core.On(hop.ListTenants.Path, func(coretest.Item) coretest.Result {
 		close(parked)
 		<-release
 		return coretest.Value(200, api.Page[api.Tenant]{Items: []api.Tenant{}})
@@ -159,7 +159,7 @@ func TestDrainNotice(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
 	parked := make(chan struct{})
-	core.Raw(hop.ClaimJobs, func(_ http.ResponseWriter, r *http.Request) {
+	core.Raw(hop.ClaimJobs.Path, func(_ http.ResponseWriter, r *http.Request) {
 		close(parked)
 		<-r.Context().Done()
 	})
@@ -207,7 +207,7 @@ func TestDrainThatDoesNotEndIsAnError(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
 	parked := make(chan struct{})
-	core.Raw(hop.ListTenants, func(_ http.ResponseWriter, r *http.Request) {
+	core.Raw(hop.ListTenants.Path, func(_ http.ResponseWriter, r *http.Request) {
 		close(parked)
 		<-r.Context().Done()
 	})
@@ -301,7 +301,7 @@ func TestAGatewayReportsItself(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
 	reports := make(chan hop.ProcessReport, 100)
-	core.On(hop.ReportProcess, func(item coretest.Item) coretest.Result {
+	core.On(hop.ReportProcess.Path, func(item coretest.Item) coretest.Result {
 		var report hop.ProcessReport
 		if err := json.Unmarshal(item.Request, &report); err != nil {
 			t.Error(err)

@@ -18,15 +18,15 @@ import (
 func TestChangedTypesHint(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	core.On(hop.SubmitJobs, func(item coretest.Item) coretest.Result {
+	core.On(hop.SubmitJobs.Path, func(item coretest.Item) coretest.Result {
 		var request hop.SubmitJobsRequest
 		_ = json.Unmarshal(item.Request, &request)
 		return coretest.Value(202, map[string]any{"id": request.IDs[0], "state": "queued"})
 	})
-	core.On(hop.GetTypeSet, func(coretest.Item) coretest.Result {
+	core.On(hop.GetTypeSet.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, hop.TypeSet{Version: 1, Types: []hop.CheckedType{{Type: "mail", Version: 1, Revision: 1, ChecksPayload: true}}})
 	})
-	core.On(hop.GetType, func(coretest.Item) coretest.Result {
+	core.On(hop.GetType.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, hop.TypeVersion{Revision: 1, JobType: api.JobType{Type: "mail", Version: 1, PayloadSchema: json.RawMessage(`{"type":"string"}`)}})
 	})
 	url := storetest.Redis(t)

@@ -1,83 +1,108 @@
 package hop
 
-// Paths of core's operations.
-const (
-	GetWorkflow         = "/internal/v1/workflow-gets"
-	ListWorkflows       = "/internal/v1/workflow-lists"
-	CancelWorkflow      = "/internal/v1/workflow-cancels"
-	RedriveWorkflow     = "/internal/v1/workflow-redrives"
-	ListParents         = "/internal/v1/parents"
-	SubmitJobs          = "/internal/v1/submits"
-	RerunJob            = "/internal/v1/reruns"
-	DeleteJob           = "/internal/v1/job-deletions"
-	GetJob              = "/internal/v1/gets"
-	ClaimJobs           = "/internal/v1/claims"
-	Heartbeat           = "/internal/v1/heartbeats"
-	ReportOutcomes      = "/internal/v1/outcomes"
-	RegisterWorker      = "/internal/v1/registrations"
-	Leave               = "/internal/v1/departures"
-	LookUpKey           = "/internal/v1/key-lookups"
-	CreateTenant        = "/internal/v1/tenant-creations"
-	ListTenants         = "/internal/v1/tenant-lists"
-	PatchTenant         = "/internal/v1/tenant-patches"
-	GetTenant           = "/internal/v1/tenant-gets"
-	DeleteTenant        = "/internal/v1/tenant-deletions"
-	CreateKey           = "/internal/v1/key-creations"
-	ListKeys            = "/internal/v1/key-lists"
-	RevokeKey           = "/internal/v1/key-revocations"
-	EndSessions         = "/internal/v1/session-endings"
-	GetPlan             = "/internal/v1/plan-gets"
-	ListPlans           = "/internal/v1/plan-lists"
-	PutPlan             = "/internal/v1/plan-puts"
-	ListCaps            = "/internal/v1/caps"
-	GetReadiness        = "/internal/v1/readiness"
-	ListAudit           = "/internal/v1/audit-lists"
-	GetInstallation     = "/internal/v1/installation"
-	ReportProcess       = "/internal/v1/processes"
-	PutType             = "/internal/v1/type-puts"
-	GetType             = "/internal/v1/type-gets"
-	ListTypes           = "/internal/v1/type-lists"
-	ListTypeVersions    = "/internal/v1/type-versions"
-	DeleteType          = "/internal/v1/type-deletions"
-	GetTypeSet          = "/internal/v1/types"
-	GetTypeDocuments    = "/internal/v1/type-documents"
-	ListJobs            = "/internal/v1/lists"
-	ListAttempts        = "/internal/v1/attempt-lists"
-	CancelJob           = "/internal/v1/cancels"
-	RedriveJob          = "/internal/v1/redrives"
-	ListDeadLetters     = "/internal/v1/dead-letter-lists"
-	RedriveDeadLetters  = "/internal/v1/dead-letter-redrives"
-	DiscardDeadLetters  = "/internal/v1/dead-letter-discards"
-	ListWorkers         = "/internal/v1/worker-lists"
-	ListQueues          = "/internal/v1/queue-lists"
-	GetQueue            = "/internal/v1/queue-gets"
-	PutQueue            = "/internal/v1/queue-puts"
-	PauseQueue          = "/internal/v1/queue-pauses"
-	DeleteQueue         = "/internal/v1/queue-deletions"
-	ProbeQueue          = "/internal/v1/queue-probes"
-	WaitForJob          = "/internal/v1/waits"
-	ExplainJob          = "/internal/v1/explanations"
-	GroupDeadLetters    = "/internal/v1/dead-letter-groups"
-	GetRedrive          = "/internal/v1/redrive-gets"
-	ListRedrives        = "/internal/v1/redrive-lists"
-	CancelRedrive       = "/internal/v1/redrive-cancels"
-	PutSchedule         = "/internal/v1/schedule-puts"
-	GetSchedule         = "/internal/v1/schedule-gets"
-	ListSchedules       = "/internal/v1/schedule-lists"
-	DeleteSchedule      = "/internal/v1/schedule-deletions"
-	PauseSchedule       = "/internal/v1/schedule-pauses"
-	TriggerSchedule     = "/internal/v1/schedule-triggers"
-	ListScheduleRuns    = "/internal/v1/schedule-run-lists"
-	GetTenantStats      = "/internal/v1/tenant-stats"
-	GetLimitStats       = "/internal/v1/limits/stats"
-	RecordLimitUses     = "/internal/v1/limits/uses"
-	GetStats            = "/internal/v1/stats"
-	GetUsage            = "/internal/v1/usage"
-	PutWebhook          = "/internal/v1/webhook-puts"
-	GetWebhook          = "/internal/v1/webhook-gets"
-	ListWebhooks        = "/internal/v1/webhook-lists"
-	DeleteWebhook       = "/internal/v1/webhook-deletions"
-	RotateWebhookSecret = "/internal/v1/webhook-rotations"
-	TestWebhook         = "/internal/v1/webhook-tests"
-	ProbeWebhook        = "/internal/v1/webhook-probes"
+import (
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// The table of operations. Gateway, core and the documents take from it all that they know of one, so that an operation
+// is a line here and a handler in core. The name is that of its path. A comment over a block is its group in
+// api-docs/core.json, which e2e/openapi reads from here.
+var (
+	// Jobs
+	SubmitJobs   = keyed[SubmitJobsRequest, SubmitResponse]("submit-jobs", ForTenant)
+	RerunJob     = keyed[RerunJobRequest, SubmitResponse]("rerun-job", ForTenant)
+	GetJob       = read[ID, api.Job]("get-job", ForTenant)
+	ListJobs     = list[Filtered[api.JobFilter], api.Page[api.JobSummary]]("list-jobs", ForTenant)
+	ListAttempts = list[PageFor, api.Page[api.Attempt]]("list-attempts", ForTenant)
+	CancelJob    = write[ID, CancelResponse]("cancel-job", ForTenant)
+	DeleteJob    = write[ID, struct{}]("delete-job", ForTenant)
+	WaitForJob   = read[WaitForJobRequest, api.Job]("wait-for-job", ForTenant)
+	ExplainJob   = read[ExplainJobRequest, api.Explanation]("explain-job", ForTenant)
+
+	// Workflows
+	ListParents     = read[PageFor, api.Page[api.JobParent]]("list-parents", ForReaderOrWorker)
+	GetWorkflow     = list[ID, api.WorkflowDetail]("get-workflow", ForTenant)
+	ListWorkflows   = list[Filtered[api.WorkflowFilter], api.Page[api.Workflow]]("list-workflows", ForTenant)
+	CancelWorkflow  = write[ID, api.Workflow]("cancel-workflow", ForTenant)
+	RedriveWorkflow = write[ID, api.DeadLetterResponse]("redrive-workflow", ForTenant)
+
+	// Workers
+	ClaimJobs      = write[api.ClaimRequest, api.ClaimResponse]("claim-jobs", ForWorker).in(ClassClaim)
+	ReportOutcomes = repeatable[api.OutcomesRequest, api.OutcomesResponse]("report-outcomes", ForWorker).in(ClassLease)
+	Heartbeat      = repeatable[WorkerHeartbeat, api.HeartbeatResponse]("heartbeat", ForWorker).in(ClassLease)
+	RegisterWorker = write[api.WorkerRequest, api.Worker]("register-worker", ForWorker).in(ClassClaim)
+	Leave          = repeatable[ID, struct{}]("leave", ForWorker).in(ClassClaim)
+	ListWorkers    = list[PageRequest, api.Page[api.Worker]]("list-workers", ForManagerOrPlatform)
+
+	// Queues
+	ListQueues      = list[ListQueuesRequest, api.Page[api.Queue]]("list-queues", ForManager)
+	GetQueue        = read[Name, api.Queue]("get-queue", ForManager)
+	PutQueue        = write[Put[api.QueueRequest], api.Queue]("put-queue", ForManager)
+	PauseQueue      = write[Pause, api.Queue]("pause-queue", ForManager)
+	ProbeQueue      = write[Name, api.Queue]("probe-queue", ForManager)
+	DeleteQueue     = write[Name, struct{}]("delete-queue", ForManager)
+	GetStats        = list[StatsRequest, api.Stats]("get-stats", ForManager)
+	GetLimitStats   = list[StatsRequest, api.LimitStats]("get-limit-stats", ForManager)
+	RecordLimitUses = write[LimitUsesRequest, struct{}]("record-limit-uses", ForManager)
+	GetUsage        = list[UsageRequest, api.Usage]("get-usage", ForManager)
+
+	// Dead letters
+	ListDeadLetters    = list[Filtered[api.DeadLetterFilter], api.Page[api.DeadLetter]]("list-dead-letters", ForTenant)
+	GroupDeadLetters   = list[Filtered[api.DeadLetterFilter], api.DeadLetterGroups]("group-dead-letters", ForTenant)
+	RedriveDeadLetters = unlessDry("redrive-dead-letters", ForTenant)
+	DiscardDeadLetters = unlessDry("discard-dead-letters", ForTenant)
+	RedriveJob         = write[ID, api.JobSummary]("redrive-job", ForTenant)
+	GetRedrive         = read[ID, api.Redrive]("get-redrive", ForTenant)
+	ListRedrives       = list[PageRequest, api.Page[api.Redrive]]("list-redrives", ForTenant)
+	CancelRedrive      = write[ID, api.Redrive]("cancel-redrive", ForTenant)
+
+	// Job types
+	PutType          = write[PutTypeRequest, TypeVersion]("put-type", ForManager)
+	GetType          = read[TypeVersionRequest, TypeVersion]("get-type", ForTenant)
+	ListTypes        = list[PageRequest, api.Page[api.JobTypeSummary]]("list-types", ForTenant)
+	ListTypeVersions = list[PageFor, api.Page[api.JobTypeSummary]]("list-type-versions", ForTenant)
+	DeleteType       = write[Name, TypesChanged]("delete-type", ForManager)
+	GetTypeDocuments = list[struct{}, TypeDocuments]("get-type-documents", ForTenant)
+	GetTypeSet       = read[struct{}, TypeSet]("get-type-set", ForTenant)
+
+	// Schedules
+	PutSchedule      = write[Put[api.ScheduleRequest], api.Schedule]("put-schedule", ForTenant)
+	GetSchedule      = read[Name, api.Schedule]("get-schedule", ForTenant)
+	ListSchedules    = list[PageRequest, api.Page[api.Schedule]]("list-schedules", ForTenant)
+	DeleteSchedule   = write[Name, struct{}]("delete-schedule", ForTenant)
+	PauseSchedule    = write[Pause, api.Schedule]("pause-schedule", ForTenant)
+	TriggerSchedule  = keyed[OnceRequest, SubmitResponse]("trigger-schedule", ForTenant)
+	ListScheduleRuns = list[PageFor, api.Page[api.ScheduleRun]]("list-schedule-runs", ForTenant)
+
+	// Webhooks
+	PutWebhook          = write[Put[api.WebhookRequest], api.Webhook]("put-webhook", ForManager)
+	GetWebhook          = read[Name, api.Webhook]("get-webhook", ForManager)
+	ListWebhooks        = list[PageRequest, api.Page[api.Webhook]]("list-webhooks", ForManager)
+	DeleteWebhook       = write[Name, struct{}]("delete-webhook", ForManager)
+	RotateWebhookSecret = keyed[OnceRequest, api.Webhook]("rotate-webhook-secret", ForManager)
+	ProbeWebhook        = write[Name, api.Webhook]("probe-webhook", ForManager)
+	TestWebhook         = keyed[OnceRequest, api.JobSummary]("test-webhook", ForManager)
+
+	// Tenants and keys
+	CreateTenant    = write[WithID[api.TenantRequest], api.Tenant]("create-tenant", ForOperator)
+	ListTenants     = list[PageRequest, api.Page[api.Tenant]]("list-tenants", ForOperator)
+	GetTenantStats  = list[StatsRequest, api.TenantStats]("get-tenant-stats", ForOperator)
+	PatchTenant     = write[WithID[api.TenantPatch], api.Tenant]("patch-tenant", ForOperator)
+	GetTenant       = read[ID, api.Tenant]("get-tenant", ForOperator)
+	DeleteTenant    = write[ID, api.Tenant]("delete-tenant", ForOperator)
+	LookUpKey       = read[ID, KeyRecord]("look-up-key", ForAnybody).in(ClassKey)
+	CreateKey       = write[CreateKeyRequest, api.Key]("create-key", ForAdminOrOperator)
+	ListKeys        = list[PageFor, api.Page[api.Key]]("list-keys", ForAdminOrOperator)
+	RevokeKey       = write[ID, struct{}]("revoke-key", ForAdminOrOperator)
+	EndSessions     = write[struct{}, struct{}]("end-sessions", ForTenant)
+	GetPlan         = read[Name, api.Plan]("get-plan", ForOperator)
+	ListPlans       = list[PageRequest, api.Page[api.Plan]]("list-plans", ForOperator)
+	PutPlan         = write[Put[api.PlanRequest], api.Plan]("put-plan", ForOperator)
+	GetInstallation = list[struct{}, api.Installation]("get-installation", ForOperator)
+	ReportProcess   = write[ProcessReport, struct{}]("report-process", ForOperator)
+	ListCaps        = read[CapsRequest, CapsResponse]("list-caps", ForTenant)
+	ListAudit       = list[Filtered[api.AuditFilter], api.Page[api.AuditEntry]]("list-audit", ForManagerOrOperator)
+
+	// Health
+	GetReadiness = read[struct{}, api.Readiness]("get-readiness", ForAnybody).in(ClassProbe)
 )

@@ -31,7 +31,7 @@ func TestAccessIsAsDocumented(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	const admin = "adminadminad"
-	one[api.Key](f, hop.CreateKey, operator(), hop.CreateKeyRequest{
+	one[api.Key](f, hop.CreateKey.Path, operator(), hop.CreateKeyRequest{
 		KeyID: admin, Kind: hop.PrincipalTenant, Tenant: f.tenant.Tenant, SecretHMAC: make([]byte, 32), Scopes: api.Scopes(),
 	})
 	full := f.tenant
@@ -43,7 +43,7 @@ func TestAccessIsAsDocumented(t *testing.T) {
 	calls := documentedCalls(t)
 	paths := slices.Sorted(maps.Keys(calls))
 	// the deletion of the tenant comes last: afterwards nothing is allowed
-	paths = append(slices.DeleteFunc(paths, func(path string) bool { return path == hop.DeleteTenant }), hop.DeleteTenant)
+	paths = append(slices.DeleteFunc(paths, func(path string) bool { return path == hop.DeleteTenant.Path }), hop.DeleteTenant.Path)
 	for _, path := range paths {
 		call := calls[path]
 		var allowed []string
@@ -56,7 +56,7 @@ func TestAccessIsAsDocumented(t *testing.T) {
 			t.Errorf("%s: the document does not say who may call it: %q", path, call.description)
 			continue
 		}
-		if path == hop.PutSchedule { // of a user's key it takes that user's jobs alone
+		if path == hop.PutSchedule.Path { // of a user's key it takes that user's jobs alone
 			call.request["value"].(map[string]any)["job"].(map[string]any)["user"] = "bob"
 		}
 		for name, p := range principals {

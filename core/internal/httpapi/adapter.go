@@ -27,10 +27,6 @@ type response struct {
 	unsent func()
 }
 
-// TimeoutHeader carries how long the gateway still waits, in milliseconds. It is
-// not signed: at worst a request ends early.
-const TimeoutHeader = "Forgequeue-Timeout-Ms"
-
 // defaultTimeout bounds a call whose gateway names no timeout, or a longer one.
 const defaultTimeout = 30 * time.Second
 
@@ -38,7 +34,7 @@ const defaultTimeout = 30 * time.Second
 func withTimeout(r *http.Request, wait time.Duration) (context.Context, context.CancelFunc) {
 	timeout := defaultTimeout + wait
 	// compared as milliseconds: as a Duration a huge number would be a negative one
-	if ms, err := strconv.ParseInt(r.Header.Get(TimeoutHeader), 10, 64); err == nil && ms > 0 && ms < timeout.Milliseconds() {
+	if ms, err := strconv.ParseInt(r.Header.Get(hop.TimeoutHeader), 10, 64); err == nil && ms > 0 && ms < timeout.Milliseconds() {
 		timeout = time.Duration(ms) * time.Millisecond
 	}
 	return context.WithTimeout(r.Context(), timeout)
@@ -103,8 +99,9 @@ func (s *Server) refuse(c *gin.Context, p *problem.Problem) {
 type itemHandler[Req, Resp any] func(context.Context, hop.Item[Req]) (Resp, error)
 
 // each serves the items of a call one after the other.
-func each[Req, Resp any](serve itemHandler[Req, Resp]) handler {
-	return together(func(ctx context.Context, items []hop.Item[Req]) []hop.Result[Resp] {
+func each[Req, Resp any](op hop.Op[Req, Resp], admit admitted[Req, Resp]) route {
+	serve := admit(op.Access)
+	return together(op, func(ctx context.Context, items []hop.Item[Req]) []hop.Result[Resp] {
 		results := make([]hop.Result[Resp], len(items))
 		for i := range items {
 			ctx, span := itemSpan(ctx, &items[i])
@@ -117,8 +114,9 @@ func each[Req, Resp any](serve itemHandler[Req, Resp]) handler {
 }
 
 // atOnce serves the items of a call side by side: each may wait.
-func atOnce[Req, Resp any](serve itemHandler[Req, Resp]) handler {
-	return together(func(ctx context.Context, items []hop.Item[Req]) []hop.Result[Resp] {
+func atOnce[Req, Resp any](op hop.Op[Req, Resp], admit admitted[Req, Resp]) route {
+	serve := admit(op.Access)
+	return together(op, func(ctx context.Context, items []hop.Item[Req]) []hop.Result[Resp] {
 		results := make([]hop.Result[Resp], len(items))
 		var group sync.WaitGroup
 		for i := range items {
@@ -136,8 +134,8 @@ func atOnce[Req, Resp any](serve itemHandler[Req, Resp]) handler {
 }
 
 // atOnceResults is atOnce for a handler that makes the whole result of an item.
-func atOnceResults[Req, Resp any](serve func(context.Context, hop.Item[Req]) hop.Result[Resp]) handler {
-	return together(func(ctx context.Context, items []hop.Item[Req]) []hop.Result[Resp] {
+func atOnceResults[Req, Resp any](op hop.Op[Req, Resp], serve func(context.Context, hop.Item[Req]) hop.Result[Resp]) route {
+	return together(op, func(ctx context.Context, items []hop.Item[Req]) []hop.Result[Resp] {
 		results := make([]hop.Result[Resp], len(items))
 		var group sync.WaitGroup
 		for i := range items {
@@ -152,12 +150,12 @@ func atOnceResults[Req, Resp any](serve func(context.Context, hop.Item[Req]) hop
 }
 
 // together serves all items of a call with one function.
-func together[Req, Resp any](serve func(context.Context, []hop.Item[Req]) []hop.Result[Resp]) handler {
-	return func(ctx context.Context, body []byte) (response, error) {
+func together[Req, Resp any](op hop.Op[Req, Resp], serve func(context.Context, []hop.Item[Req]) []hop.Result[Resp]) route {
+	return route{op.Path, func(ctx context.Context, body []byte) (response, error) {
 		items, err := decodeItems[Req](body)
 		if err != nil {
 			return response{}, err
 		}
 		return response{value: hop.Results[Resp]{Results: serve(ctx, items)}}, nil
-	}
+	}}
 }

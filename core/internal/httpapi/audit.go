@@ -21,7 +21,7 @@ func (s *Server) listAudit(ctx context.Context, owner *tenant.ID, item hop.Item[
 	if err != nil {
 		return api.Page[api.AuditEntry]{}, err
 	}
-	of := listingOf(hop.ListAudit, item.Principal, filter, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListAudit.Path, item.Principal, filter, item.Request.PageSize, item.Request.PageToken)
 	return paged(s, of, func(cursor string, size int) (api.Page[api.AuditEntry], error) {
 		return s.Store.Audit.Audit(ctx, owner, filter, size, cursor)
 	})

@@ -16,7 +16,7 @@ func TestBrokersCredentialsAreNotShown(t *testing.T) {
 	f := newFixture(t)
 	put := func(url string) *api.Push {
 		t.Helper()
-		got := one[api.Queue](f, hop.PutQueue, f.tenant, pushes(func(p *api.PushRequest) { p.URL = url }))
+		got := one[api.Queue](f, hop.PutQueue.Path, f.tenant, pushes(func(p *api.PushRequest) { p.URL = url }))
 		return got.Settings.Push
 	}
 	stored := func() (sealed []byte) {
@@ -50,7 +50,7 @@ func TestBrokersCredentialsAreNotShown(t *testing.T) {
 	if err := f.behind.QueryRow(t.Context(), `SELECT json_agg(detail)::text FROM audit_log`).Scan(&audited); err != nil {
 		t.Fatal(err)
 	}
-	get := f.send(f.request(t.Context(), hop.GetQueue, envelope(item(f.tenant, hop.Name{Name: "hooks"}))))
+	get := f.send(f.request(t.Context(), hop.GetQueue.Path, envelope(item(f.tenant, hop.Name{Name: "hooks"}))))
 	for _, secret := range []string{"p@ssword", "p%40ssword", "ada"} {
 		if bytes.Contains(get.body, []byte(secret)) || bytes.Contains(audited, []byte(secret)) || bytes.Contains(sealed, []byte(secret)) || f.log.has(secret) {
 			t.Errorf("%s is told", secret)
@@ -89,7 +89,7 @@ func TestBrokersThatCannotBe(t *testing.T) {
 		if err := json.Unmarshal([]byte(`{"name":"hooks","value":{"mode":"push","push":`+push+`}}`), &request); err != nil {
 			t.Fatal(err)
 		}
-		result := ask[api.Queue](f, hop.PutQueue, item(f.tenant, request))[0]
+		result := ask[api.Queue](f, hop.PutQueue.Path, item(f.tenant, request))[0]
 		if result.Problem == nil || result.Status != 400 || len(result.Problem.Errors) == 0 || result.Problem.Errors[0].Field != field {
 			t.Errorf("%s: %d %+v", push, result.Status, result.Problem)
 		}

@@ -16,7 +16,7 @@ func (d *Divider) claimAnywhere(ctx context.Context, body []byte) (response, err
 		return response{}, err
 	}
 	if !hasPlatform(items) {
-		return d.divide(ctx, hop.ClaimJobs, body, items)
+		return d.divide(ctx, hop.ClaimJobs.Path, body, items)
 	}
 	typed, err := decodeItems[api.ClaimRequest](body)
 	if err != nil {
@@ -70,7 +70,7 @@ func (d *Divider) claimOne(ctx context.Context, item hop.Item[api.ClaimRequest])
 		if err != nil {
 			return result[api.ClaimRequest, api.ClaimResponse](ctx, &item, nil, err), nil
 		}
-		return single[api.ClaimRequest, api.ClaimResponse](ctx, d, cell, hop.ClaimJobs, item)
+		return single(ctx, d, cell, hop.ClaimJobs, item)
 	}
 	found := d.claimInTurn(ctx, item)
 	if wait := item.Request.WaitMS; found.jobs() || found.answer.Problem != nil || wait == nil || *wait <= 0 {
@@ -87,7 +87,7 @@ func (d *Divider) claimInTurn(ctx context.Context, item hop.Item[api.ClaimReques
 	answered := false
 	for _, cell := range d.turn() {
 		var one claimed
-		one.answer, one.unsent = single[api.ClaimRequest, api.ClaimResponse](ctx, d, cell, hop.ClaimJobs, item)
+		one.answer, one.unsent = single(ctx, d, cell, hop.ClaimJobs, item)
 		if one.jobs() {
 			return one
 		}
@@ -117,7 +117,7 @@ func (d *Divider) claimInAll(ctx context.Context, item hop.Item[api.ClaimRequest
 	for cell := range d.Cells {
 		go func() {
 			var one claimed
-			one.answer, one.unsent = single[api.ClaimRequest, api.ClaimResponse](waiting, d, cell, hop.ClaimJobs, item)
+			one.answer, one.unsent = single(waiting, d, cell, hop.ClaimJobs, item)
 			answers <- one
 		}()
 	}

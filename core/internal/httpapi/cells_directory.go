@@ -18,18 +18,18 @@ import (
 // directoryRoutes serve the directory, which the home cell has. What others have copies of is copied
 // before the answer where they answer; a duty copies the rest later.
 func (d *Divider) directoryRoutes() map[string]handler {
-	own := map[string]handler{
-		hop.CreateTenant: each(forOperator(d.createTenant)),
-		hop.PatchTenant:  each(forOperator(d.patchTenant)),
-		hop.DeleteTenant: each(forOperator(d.deleteTenant)),
-		hop.GetTenant:    each(forOperator(d.getTenant)),
-		hop.PutPlan:      each(forOperator(d.putPlan)),
-		hop.LookUpKey:    each(d.lookUpKey),
-	}
-	for _, path := range []string{hop.ListTenants, hop.GetPlan, hop.ListPlans, hop.ListKeys} {
+	own := table(
+		each(hop.CreateTenant, plain(d.createTenant)),
+		each(hop.PatchTenant, plain(d.patchTenant)),
+		each(hop.DeleteTenant, plain(d.deleteTenant)),
+		each(hop.GetTenant, plain(d.getTenant)),
+		each(hop.PutPlan, plain(d.putPlan)),
+		each(hop.LookUpKey, plain(d.lookUpKey)),
+	)
+	for _, path := range []string{hop.ListTenants.Path, hop.GetPlan.Path, hop.ListPlans.Path, hop.ListKeys.Path} {
 		own[path] = d.atHome(path)
 	}
-	for _, path := range []string{hop.CreateKey, hop.RevokeKey, hop.EndSessions} {
+	for _, path := range []string{hop.CreateKey.Path, hop.RevokeKey.Path, hop.EndSessions.Path} {
 		serve := d.atHome(path)
 		own[path] = func(ctx context.Context, body []byte) (response, error) {
 			made, err := serve(ctx, body)
@@ -48,8 +48,8 @@ func (d *Divider) atHome(path string) handler {
 }
 
 // byHome asks the home cell one item.
-func byHome[Req, Resp any](ctx context.Context, d *Divider, path string, item hop.Item[Req]) (value Resp, err error) {
-	answer, _ := single[Req, Resp](ctx, d, 0, path, item)
+func byHome[Req, Resp any](ctx context.Context, d *Divider, op hop.Op[Req, Resp], item hop.Item[Req]) (value Resp, err error) {
+	answer, _ := single(ctx, d, 0, op, item)
 	if answer.Problem != nil {
 		return value, answer.Problem
 	}
@@ -143,7 +143,7 @@ func (d *Divider) copyTenant(ctx context.Context, id tenant.ID) {
 }
 
 func (d *Divider) patchTenant(ctx context.Context, item hop.Item[hop.WithID[api.TenantPatch]]) (api.Tenant, error) {
-	patched, err := byHome[hop.WithID[api.TenantPatch], api.Tenant](ctx, d, hop.PatchTenant, item)
+	patched, err := byHome(ctx, d, hop.PatchTenant, item)
 	if err == nil {
 		d.copyNamed(ctx, patched.ID)
 	}
@@ -157,7 +157,7 @@ func (d *Divider) copyNamed(ctx context.Context, id string) {
 }
 
 func (d *Divider) deleteTenant(ctx context.Context, item hop.Item[hop.ID]) (api.Tenant, error) {
-	deleted, err := byHome[hop.ID, api.Tenant](ctx, d, hop.DeleteTenant, item)
+	deleted, err := byHome(ctx, d, hop.DeleteTenant, item)
 	if err == nil {
 		d.copyNamed(ctx, deleted.ID)
 		d.Copier.Kick() // its keys
@@ -167,7 +167,7 @@ func (d *Divider) deleteTenant(ctx context.Context, item hop.Item[hop.ID]) (api.
 
 // getTenant reads a tenant. A deletion has ended when it has in the home cell and in the tenant's.
 func (d *Divider) getTenant(ctx context.Context, item hop.Item[hop.ID]) (api.Tenant, error) {
-	found, err := byHome[hop.ID, api.Tenant](ctx, d, hop.GetTenant, item)
+	found, err := byHome(ctx, d, hop.GetTenant, item)
 	if err != nil || found.Deletion == nil {
 		return found, err
 	}
@@ -179,7 +179,7 @@ func (d *Divider) getTenant(ctx context.Context, item hop.Item[hop.ID]) (api.Ten
 	if err != nil || cell == 0 {
 		return found, err
 	}
-	there, _ := single[hop.ID, api.Tenant](ctx, d, cell, hop.GetTenant, item)
+	there, _ := single(ctx, d, cell, hop.GetTenant, item)
 	switch {
 	case there.Problem != nil && there.Problem.Status >= 500:
 		return api.Tenant{}, there.Problem
@@ -195,7 +195,7 @@ func (d *Divider) getTenant(ctx context.Context, item hop.Item[hop.ID]) (api.Ten
 }
 
 func (d *Divider) putPlan(ctx context.Context, item hop.Item[hop.Put[api.PlanRequest]]) (api.Plan, error) {
-	plan, err := byHome[hop.Put[api.PlanRequest], api.Plan](ctx, d, hop.PutPlan, item)
+	plan, err := byHome(ctx, d, hop.PutPlan, item)
 	if err != nil {
 		return plan, err
 	}
@@ -218,7 +218,7 @@ func (d *Divider) putPlan(ctx context.Context, item hop.Item[hop.Put[api.PlanReq
 // lookUpKey asks the home cell. While that does not answer, a key is looked up in the copies: keys do
 // not change meanwhile, because only the home cell changes them.
 func (d *Divider) lookUpKey(ctx context.Context, item hop.Item[hop.ID]) (hop.KeyRecord, error) {
-	found, _ := single[hop.ID, hop.KeyRecord](ctx, d, 0, hop.LookUpKey, item)
+	found, _ := single(ctx, d, 0, hop.LookUpKey, item)
 	if found.Problem == nil {
 		err := d.cellAndTypesOf(ctx, found.Value)
 		return *found.Value, err
@@ -227,7 +227,7 @@ func (d *Divider) lookUpKey(ctx context.Context, item hop.Item[hop.ID]) (hop.Key
 		return hop.KeyRecord{}, found.Problem
 	}
 	for cell := 1; cell < len(d.Cells); cell++ {
-		if there, _ := single[hop.ID, hop.KeyRecord](ctx, d, cell, hop.LookUpKey, item); there.Problem == nil {
+		if there, _ := single(ctx, d, cell, hop.LookUpKey, item); there.Problem == nil {
 			if there.Value.Tenant != "" {
 				there.Value.Cell = d.Cells[cell].Name
 			}

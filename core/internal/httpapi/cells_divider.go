@@ -84,7 +84,7 @@ func (d *Divider) home() *Server { return d.Cells[0].routes.Load().server }
 
 // ownRoutes are the routes that are not divided by tenant alone.
 func (d *Divider) ownRoutes() map[string]handler {
-	own := map[string]handler{hop.GetReadiness: each(d.readiness)}
+	own := table(each(hop.GetReadiness, plain(d.readiness)))
 	for _, some := range []map[string]handler{d.directoryRoutes(), d.workerRoutes(), d.listRoutes()} {
 		maps.Copy(own, some)
 	}

@@ -19,12 +19,12 @@ import (
 
 // listRoutes serve what is read in several cells and merged.
 func (d *Divider) listRoutes() map[string]handler {
-	return map[string]handler{
-		hop.ListAudit:       each(forManagerOrOperator(d.listAudit)),
-		hop.ListWorkers:     each(d.listWorkers),
-		hop.GetInstallation: each(forOperator(d.installation)),
-		hop.GetTenantStats:  each(forOperator(d.tenantStats)),
-	}
+	return table(
+		each(hop.ListAudit, overseen(d.listAudit)),
+		each(hop.ListWorkers, owned(d.listWorkers)),
+		each(hop.GetInstallation, plain(d.installation)),
+		each(hop.GetTenantStats, plain(d.tenantStats)),
+	)
 }
 
 // eachCell calls do for all cells side by side.
@@ -175,7 +175,7 @@ func (d *Divider) listAudit(ctx context.Context, owner *tenant.ID, item hop.Item
 			among = append(among, cell)
 		}
 	}
-	of := listingOf(hop.ListAudit, item.Principal, filter, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListAudit.Path, item.Principal, filter, item.Request.PageSize, item.Request.PageToken)
 	return paged(d.home(), of, func(place string, size int) (api.Page[api.AuditEntry], error) {
 		return mergeList(ctx, d, among, size, place, func(ctx context.Context, s *Server, place string) (api.Page[api.AuditEntry], error) {
 			return s.Store.Audit.Audit(ctx, owner, filter, size, place)
@@ -184,19 +184,19 @@ func (d *Divider) listAudit(ctx context.Context, owner *tenant.ID, item hop.Item
 }
 
 // listWorkers merges a platform's workers, each of which is in several cells.
-func (d *Divider) listWorkers(ctx context.Context, item hop.Item[hop.PageRequest]) (api.Page[api.Worker], error) {
-	if item.Principal.Kind != hop.PrincipalPlatform {
-		cell, err := d.cellOf(ctx, item.Principal)
+func (d *Divider) listWorkers(ctx context.Context, owner tenant.ID, item hop.Item[hop.PageRequest]) (api.Page[api.Worker], error) {
+	if owner != tenant.Platform {
+		cell, err := d.cellOfTenant(ctx, owner)
 		if err != nil {
 			return api.Page[api.Worker]{}, err
 		}
-		answer, _ := single[hop.PageRequest, api.Page[api.Worker]](ctx, d, cell, hop.ListWorkers, item)
+		answer, _ := single(ctx, d, cell, hop.ListWorkers, item)
 		if answer.Problem != nil {
 			return api.Page[api.Worker]{}, answer.Problem
 		}
 		return *answer.Value, nil
 	}
-	of := listingOf(hop.ListWorkers, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListWorkers.Path, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return paged(d.home(), of, func(place string, size int) (api.Page[api.Worker], error) {
 		return mergeList(ctx, d, d.allCells(), size, place, func(ctx context.Context, s *Server, place string) (api.Page[api.Worker], error) {
 			workers, err := s.Store.Workers.List(ctx, tenant.Platform, place, size+1)
@@ -208,7 +208,7 @@ func (d *Divider) listWorkers(ctx context.Context, item hop.Item[hop.PageRequest
 // installation is the home cell's, with the PostgreSQL, the statements and the redrives of all cells that answer. checks
 // has the state of each cell.
 func (d *Divider) installation(ctx context.Context, item hop.Item[struct{}]) (api.Installation, error) {
-	answers := inAll[struct{}, api.Installation](ctx, d, hop.GetInstallation, func(int) hop.Item[struct{}] { return item })
+	answers := inAll(ctx, d, hop.GetInstallation, func(int) hop.Item[struct{}] { return item })
 	if answers[0].Problem != nil {
 		return api.Installation{}, answers[0].Problem
 	}
@@ -230,7 +230,7 @@ func (d *Divider) tenantStats(ctx context.Context, item hop.Item[hop.StatsReques
 	if item.Request.To == nil { // the same steps in all cells
 		item.Request.To = new(api.At(clock.Now()))
 	}
-	answers := inAll[hop.StatsRequest, api.TenantStats](ctx, d, hop.GetTenantStats, func(int) hop.Item[hop.StatsRequest] { return item })
+	answers := inAll(ctx, d, hop.GetTenantStats, func(int) hop.Item[hop.StatsRequest] { return item })
 	var found []api.TenantStats
 	for _, answer := range answers {
 		if answer.Status == http.StatusOK {

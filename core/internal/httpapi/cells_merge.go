@@ -99,13 +99,13 @@ func (m *merged) response() (response, error) {
 }
 
 // single asks one cell one item, and gives its typed result. unsent is as a response's.
-func single[Req, Resp any](ctx context.Context, d *Divider, cell int, path string, item hop.Item[Req]) (answer hop.Result[Resp], unsent func()) {
+func single[Req, Resp any](ctx context.Context, d *Divider, cell int, op hop.Op[Req, Resp], item hop.Item[Req]) (answer hop.Result[Resp], unsent func()) {
 	refused := func(err error) hop.Result[Resp] { return result[Req, Resp](ctx, &item, nil, err) }
 	body, err := marshal(hop.Envelope[Req]{Items: []hop.Item[Req]{item}})
 	if err != nil {
 		return refused(err), nil
 	}
-	made, err := d.ask(ctx, cell, path, body)
+	made, err := d.ask(ctx, cell, op.Path, body)
 	if err != nil {
 		return refused(err), nil
 	}
@@ -115,5 +115,5 @@ func single[Req, Resp any](ctx context.Context, d *Divider, cell int, path strin
 	if made.unsent != nil {
 		made.unsent()
 	}
-	return refused(fmt.Errorf("httpapi: %s: a cell's answer has the type %T", path, made.value)), nil
+	return refused(fmt.Errorf("httpapi: %s: a cell's answer has the type %T", op.Path, made.value)), nil
 }

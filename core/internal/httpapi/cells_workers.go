@@ -12,20 +12,20 @@ import (
 
 // workerRoutes serve a platform's workers, whose jobs are in all cells; a tenant's worker asks its cell.
 func (d *Divider) workerRoutes() map[string]handler {
-	return map[string]handler{
-		hop.ClaimJobs:      d.claimAnywhere,
-		hop.ReportOutcomes: forPlatform(d, hop.ReportOutcomes, d.reportAnywhere),
-		hop.Heartbeat:      forPlatform(d, hop.Heartbeat, d.beatEverywhere),
-		hop.RegisterWorker: forPlatform(d, hop.RegisterWorker, d.registerEverywhere),
-		hop.Leave:          forPlatform(d, hop.Leave, d.leaveEverywhere),
-		hop.ListParents:    forPlatform(d, hop.ListParents, d.parentsAnywhere),
-	}
+	return table(
+		route{hop.ClaimJobs.Path, d.claimAnywhere},
+		forPlatform(d, hop.ReportOutcomes, d.reportAnywhere),
+		forPlatform(d, hop.Heartbeat, d.beatEverywhere),
+		forPlatform(d, hop.RegisterWorker, d.registerEverywhere),
+		forPlatform(d, hop.Leave, d.leaveEverywhere),
+		forPlatform(d, hop.ListParents, d.parentsAnywhere),
+	)
 }
 
 // forPlatform serves a platform's items with serve, side by side. A call without any is divided.
-func forPlatform[Req, Resp any](d *Divider, path string, serve func(context.Context, hop.Item[Req]) hop.Result[Resp]) handler {
-	byTenant := d.byTenant(path)
-	side := atOnceResults(func(ctx context.Context, item hop.Item[Req]) hop.Result[Resp] {
+func forPlatform[Req, Resp any](d *Divider, op hop.Op[Req, Resp], serve func(context.Context, hop.Item[Req]) hop.Result[Resp]) route {
+	byTenant := d.byTenant(op.Path)
+	side := atOnceResults(op, func(ctx context.Context, item hop.Item[Req]) hop.Result[Resp] {
 		if item.Principal.Kind == hop.PrincipalPlatform {
 			return serve(ctx, item)
 		}
@@ -33,23 +33,23 @@ func forPlatform[Req, Resp any](d *Divider, path string, serve func(context.Cont
 		if err != nil {
 			return result[Req, Resp](ctx, &item, nil, err)
 		}
-		answer, _ := single[Req, Resp](ctx, d, cell, path, item)
+		answer, _ := single(ctx, d, cell, op, item)
 		return answer
 	})
-	return func(ctx context.Context, body []byte) (response, error) {
+	return route{op.Path, func(ctx context.Context, body []byte) (response, error) {
 		items, err := decodeItems[struct{}](body)
 		if err != nil || !hasPlatform(items) {
 			return byTenant(ctx, body)
 		}
-		return side(ctx, body)
-	}
+		return side.serve(ctx, body)
+	}}
 }
 
 // inAll asks all cells, and gives the answers by cell.
-func inAll[Req, Resp any](ctx context.Context, d *Divider, path string, of func(cell int) hop.Item[Req]) []hop.Result[Resp] {
+func inAll[Req, Resp any](ctx context.Context, d *Divider, op hop.Op[Req, Resp], of func(cell int) hop.Item[Req]) []hop.Result[Resp] {
 	answers := make([]hop.Result[Resp], len(d.Cells))
 	eachCell(d, func(cell int) {
-		answers[cell], _ = single[Req, Resp](ctx, d, cell, path, of(cell))
+		answers[cell], _ = single(ctx, d, cell, op, of(cell))
 	})
 	return answers
 }
@@ -66,11 +66,11 @@ func bestOf[Resp any](answers []hop.Result[Resp]) hop.Result[Resp] {
 
 func (d *Divider) registerEverywhere(ctx context.Context, item hop.Item[api.WorkerRequest]) hop.Result[api.Worker] {
 	// A cell that does not answer now has the worker's row with its next claim there.
-	return bestOf(inAll[api.WorkerRequest, api.Worker](ctx, d, hop.RegisterWorker, func(int) hop.Item[api.WorkerRequest] { return item }))
+	return bestOf(inAll(ctx, d, hop.RegisterWorker, func(int) hop.Item[api.WorkerRequest] { return item }))
 }
 
 func (d *Divider) leaveEverywhere(ctx context.Context, item hop.Item[hop.ID]) hop.Result[struct{}] {
-	answers := inAll[hop.ID, struct{}](ctx, d, hop.Leave, func(int) hop.Item[hop.ID] { return item })
+	answers := inAll(ctx, d, hop.Leave, func(int) hop.Item[hop.ID] { return item })
 	for i := range answers {
 		if answers[i].Problem != nil { // its leases there are not given back: the call may be repeated
 			return answers[i]
@@ -81,7 +81,7 @@ func (d *Divider) leaveEverywhere(ctx context.Context, item hop.Item[hop.ID]) ho
 
 // parentsAnywhere finds the cell of a job that a platform's worker holds.
 func (d *Divider) parentsAnywhere(ctx context.Context, item hop.Item[hop.PageFor]) hop.Result[api.Page[api.JobParent]] {
-	answers := inAll[hop.PageFor, api.Page[api.JobParent]](ctx, d, hop.ListParents, func(int) hop.Item[hop.PageFor] { return item })
+	answers := inAll(ctx, d, hop.ListParents, func(int) hop.Item[hop.PageFor] { return item })
 	for i := range answers {
 		if answers[i].Problem == nil {
 			return answers[i]
@@ -109,7 +109,7 @@ func (d *Divider) leaseCell(ctx context.Context, token string) (int, error) {
 func (d *Divider) reportAnywhere(ctx context.Context, item hop.Item[api.OutcomesRequest]) hop.Result[api.OutcomesResponse] {
 	sent := item.Request.Outcomes
 	if len(sent) == 0 || len(sent) > api.MaxOutcomes {
-		answer, _ := single[api.OutcomesRequest, api.OutcomesResponse](ctx, d, 0, hop.ReportOutcomes, item)
+		answer, _ := single(ctx, d, 0, hop.ReportOutcomes, item)
 		return answer
 	}
 	made := api.OutcomesResponse{Results: make([]api.OutcomeResult, len(sent))}
@@ -132,7 +132,7 @@ func (d *Divider) reportAnywhere(ctx context.Context, item hop.Item[api.Outcomes
 		for i, place := range places {
 			part.Request.Outcomes[i] = sent[place]
 		}
-		answer, _ := single[api.OutcomesRequest, api.OutcomesResponse](ctx, d, cell, hop.ReportOutcomes, part)
+		answer, _ := single(ctx, d, cell, hop.ReportOutcomes, part)
 		for i, place := range places {
 			if answer.Problem != nil || answer.Value == nil || len(answer.Value.Results) != len(places) {
 				made.Results[place] = refusedOutcome(place, answer.Problem)
@@ -164,7 +164,7 @@ func (d *Divider) beatEverywhere(ctx context.Context, item hop.Item[hop.WorkerHe
 			parts[cell] = append(parts[cell], i)
 		}
 	}
-	answers := inAll[hop.WorkerHeartbeat, api.HeartbeatResponse](ctx, d, hop.Heartbeat, func(cell int) hop.Item[hop.WorkerHeartbeat] {
+	answers := inAll(ctx, d, hop.Heartbeat, func(cell int) hop.Item[hop.WorkerHeartbeat] {
 		part := item
 		part.Request.Leases = make([]api.Lease, len(parts[cell]))
 		for i, place := range parts[cell] {

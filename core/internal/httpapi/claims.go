@@ -19,7 +19,6 @@ import (
 //
 //	@Param       envelope body hop.Envelope[api.ClaimRequest] true "The callers' requests."
 //	@Success     200 {object} hop.Results[api.ClaimResponse] "An answer for each item."
-//	@x-access    "worker"
 //	@x-problems  ["rate_limited"]
 //	@x-example-one {"worker_id": "worker-1", "queues": ["default"]}
 func (s *Server) claimJobs(ctx context.Context, body []byte) (response, error) {

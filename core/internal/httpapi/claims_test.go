@@ -33,20 +33,20 @@ func TestAClaimWaits(t *testing.T) {
 	answers := make(chan api.ClaimResponse, 1)
 	claim := claimOf(20 * time.Second)
 	claim.WorkerID = "parked"
-	go func() { answers <- one[api.ClaimResponse](f, hop.ClaimJobs, f.tenant, claim) }()
+	go func() { answers <- one[api.ClaimResponse](f, hop.ClaimJobs.Path, f.tenant, claim) }()
 	celltest.Eventually(t, "the claim to come", func() bool { return f.parked() == 1 })
 	id := f.submit()
 	if got := <-answers; len(got.Jobs) != 1 || got.Jobs[0].ID != id {
 		t.Errorf("claim = %+v", got)
 	}
 	start := time.Now()
-	if got := one[api.ClaimResponse](f, hop.ClaimJobs, f.tenant, claimOf(100*time.Millisecond)); got.Jobs == nil || len(got.Jobs) != 0 ||
+	if got := one[api.ClaimResponse](f, hop.ClaimJobs.Path, f.tenant, claimOf(100*time.Millisecond)); got.Jobs == nil || len(got.Jobs) != 0 ||
 		time.Since(start) < 100*time.Millisecond {
 		t.Errorf("claim = %+v after %v", got, time.Since(start))
 	}
 	f.draining.Store(true)
 	start = time.Now()
-	if got := one[api.ClaimResponse](f, hop.ClaimJobs, f.tenant, claim); len(got.Jobs) != 0 || time.Since(start) > 10*time.Second {
+	if got := one[api.ClaimResponse](f, hop.ClaimJobs.Path, f.tenant, claim); len(got.Jobs) != 0 || time.Since(start) > 10*time.Second {
 		t.Errorf("claim while draining = %+v after %v", got, time.Since(start))
 	}
 }
@@ -57,8 +57,8 @@ func TestTheTimeoutHeader(t *testing.T) {
 	f := newFixture(t)
 	claim := func(timeout string) (response, time.Duration) {
 		t.Helper()
-		r := f.request(t.Context(), hop.ClaimJobs, envelope(item(f.tenant, claimOf(20*time.Second))))
-		r.Header.Set(httpapi.TimeoutHeader, timeout)
+		r := f.request(t.Context(), hop.ClaimJobs.Path, envelope(item(f.tenant, claimOf(20*time.Second))))
+		r.Header.Set(hop.TimeoutHeader, timeout)
 		start := time.Now()
 		return f.send(r), time.Since(start)
 	}
@@ -86,7 +86,7 @@ func TestACallerThatLeavesWhileItWaits(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		claim := claimOf(20 * time.Second)
 		claim.WorkerID = fmt.Sprintf("parked-%d", round)
-		request := f.request(ctx, hop.ClaimJobs, envelope(item(f.tenant, claim)))
+		request := f.request(ctx, hop.ClaimJobs.Path, envelope(item(f.tenant, claim)))
 		left := make(chan error, 1)
 		go func() {
 			answered, err := f.client.Do(request)
@@ -117,7 +117,7 @@ func TestAnAnswerThatCannotBeWritten(t *testing.T) {
 	f := newFixture(t)
 	id, other := f.submit(), f.submit()
 	body := envelope(item(f.tenant, claimOf(0)), item(platform(), claimOf(0)))
-	f.handler.ServeHTTP(deaf{httptest.NewRecorder()}, f.request(t.Context(), hop.ClaimJobs, body))
+	f.handler.ServeHTTP(deaf{httptest.NewRecorder()}, f.request(t.Context(), hop.ClaimJobs.Path, body))
 	f.untouched(id)
 	f.untouched(other)
 }
@@ -128,7 +128,7 @@ func TestACallerThatLeavesDuringTheStatement(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id := f.submit()
-	one[api.ClaimResponse](f, hop.ClaimJobs, f.tenant, api.ClaimRequest{WorkerID: "w1", Queues: []string{"nothing"}})
+	one[api.ClaimResponse](f, hop.ClaimJobs.Path, f.tenant, api.ClaimRequest{WorkerID: "w1", Queues: []string{"nothing"}})
 	conn := celltest.Connect(t, f.url)
 	if _, err := conn.Exec(t.Context(), `BEGIN; LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestACallerThatLeavesDuringTheStatement(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		f.handler.ServeHTTP(httptest.NewRecorder(), f.request(ctx, hop.ClaimJobs, envelope(item(f.tenant, claimOf(0)))))
+		f.handler.ServeHTTP(httptest.NewRecorder(), f.request(ctx, hop.ClaimJobs.Path, envelope(item(f.tenant, claimOf(0)))))
 	}()
 	celltest.Eventually(t, "the statement to stand before the lock", func() bool {
 		var n int
@@ -158,10 +158,10 @@ func TestAPanicIsInternal(t *testing.T) {
 	f := newFixture(t)
 	broken := &httpapi.Server{Logger: f.logger, Verifier: verifier(), Draining: f.draining.Load, Bodies: httpapi.NewBodies(1 << 30)} // no store, no engine
 	handler := broken.Handler(prometheus.NewRegistry())
-	for _, path := range []string{hop.ClaimJobs, hop.GetJob} {
+	for _, path := range []string{hop.ClaimJobs.Path, hop.GetJob.Path} {
 		recorder := httptest.NewRecorder()
 		body := envelope(item(f.tenant, claimOf(0)))
-		if path == hop.GetJob {
+		if path == hop.GetJob.Path {
 			body = envelope(item(f.tenant, hop.ID{ID: "01a1fa61-e349-7a5a-9878-9bdc50fd0278"}))
 		}
 		handler.ServeHTTP(recorder, f.request(t.Context(), path, body))

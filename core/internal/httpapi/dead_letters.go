@@ -22,7 +22,7 @@ import (
 //
 //	@x-example-exhausted {"filter": {"reason": "exhausted"}, "page_size": 50}
 func (s *Server) listDeadLetters(ctx context.Context, owner tenant.ID, item hop.Item[hop.Filtered[api.DeadLetterFilter]]) (api.Page[api.DeadLetter], error) {
-	of := listingOf(hop.ListDeadLetters, item.Principal, item.Request.Filter, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListDeadLetters.Path, item.Principal, item.Request.Filter, item.Request.PageSize, item.Request.PageToken)
 	return paged(s, of, func(cursor string, size int) (api.Page[api.DeadLetter], error) {
 		return s.Store.DeadLetters.DeadLetters(ctx, owner, item.Principal.User, item.Request.Filter, size, cursor)
 	})

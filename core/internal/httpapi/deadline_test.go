@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // A gateway can only shorten the time that core takes for a call: what it leaves
@@ -33,7 +34,7 @@ func TestTheGatewaysDeadlineShortens(t *testing.T) {
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/internal/v1/gets", http.NoBody)
 		if test.header != "" {
-			r.Header.Set(TimeoutHeader, test.header)
+			r.Header.Set(hop.TimeoutHeader, test.header)
 		}
 		before := time.Now()
 		ctx, cancel := withTimeout(r, test.wait)

@@ -29,7 +29,7 @@ func (f *fixture) refused(what string, got response, code problem.Code) {
 func TestOnlySignedRequestsAreAnswered(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	path, body := hop.GetJob, envelope(item(f.tenant, hop.ID{ID: "x"}))
+	path, body := hop.GetJob.Path, envelope(item(f.tenant, hop.ID{ID: "x"}))
 	sign := func(secret, method, path string, body []byte, at time.Duration) string {
 		return identity.Sign([]byte(secret), method, path, body, time.Now().Add(at))
 	}
@@ -46,7 +46,7 @@ func TestOnlySignedRequestsAreAnswered(t *testing.T) {
 		"nonsense":               {"v1 nonsense", problem.Unauthenticated},
 		"another secret":         {sign(strings.Repeat("x", 40), "POST", path, body, 0), problem.Unauthenticated},
 		"another method":         {sign(secret, "PUT", path, body, 0), problem.Unauthenticated},
-		"another path":           {sign(secret, "POST", hop.ClaimJobs, body, 0), problem.Unauthenticated},
+		"another path":           {sign(secret, "POST", hop.ClaimJobs.Path, body, 0), problem.Unauthenticated},
 		"another body":           {sign(secret, "POST", path, append([]byte(" "), body...), 0), problem.Unauthenticated},
 		"another time":           {strings.Replace(good, "t=1", "t=2", 1), problem.Unauthenticated},
 		"late":                   {sign(secret, "POST", path, body, -31*time.Second), problem.AssertionExpired},
@@ -86,11 +86,11 @@ func TestRoutesAndMethods(t *testing.T) {
 		method, path string
 		code         problem.Code
 	}{
-		{"GET", hop.ClaimJobs, problem.MethodNotAllowed},
-		{"DELETE", hop.SubmitJobs, problem.MethodNotAllowed},
+		{"GET", hop.ClaimJobs.Path, problem.MethodNotAllowed},
+		{"DELETE", hop.SubmitJobs.Path, problem.MethodNotAllowed},
 		{"POST", "/livez", problem.MethodNotAllowed},
 		{"POST", "/internal/v1/nothing", problem.NotFound},
-		{"POST", hop.ClaimJobs + "/", problem.NotFound},
+		{"POST", hop.ClaimJobs.Path + "/", problem.NotFound},
 		{"GET", "/", problem.NotFound},
 		{"GET", "/metrics", problem.NotFound},
 		{"GET", "/debug/pprof/", problem.NotFound},
@@ -127,7 +127,7 @@ func TestEnvelopes(t *testing.T) {
 		"1000 items":      {many(1000), ""},
 		"an item is null": {[]byte(`{"items":[null]}`), ""},
 	} {
-		got := f.send(f.request(t.Context(), hop.GetJob, c.body))
+		got := f.send(f.request(t.Context(), hop.GetJob.Path, c.body))
 		if c.code != "" {
 			f.refused(name, got, c.code)
 		} else if got.status != http.StatusOK {
@@ -152,7 +152,7 @@ func (z *zeros) Read(p []byte) (int, error) {
 func TestABodyTooLarge(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	r := f.request(t.Context(), hop.SubmitJobs, nil)
+	r := f.request(t.Context(), hop.SubmitJobs.Path, nil)
 	r.Body, r.ContentLength = io.NopCloser(&zeros{hop.MaxBody + 1}), hop.MaxBody+1
 	f.refused("with its length", f.send(r), problem.PayloadTooLarge)
 }
@@ -161,7 +161,7 @@ func TestABodyTooLarge(t *testing.T) {
 func TestABodyThatBreaksOff(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	r := f.request(t.Context(), hop.SubmitJobs, nil)
+	r := f.request(t.Context(), hop.SubmitJobs.Path, nil)
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader([]byte("{"))), 100
 	answered, err := f.client.Do(r)
 	if err == nil {
@@ -200,7 +200,7 @@ func TestLiveAndReady(t *testing.T) {
 	if status, got := ask("/readyz"); status != http.StatusOK || got.Status != "degraded" || got.Checks["database"] != "down" {
 		t.Errorf("readyz without a database: %d %+v", status, got)
 	}
-	told := one[api.Readiness](f, hop.GetReadiness, operator(), struct{}{})
+	told := one[api.Readiness](f, hop.GetReadiness.Path, operator(), struct{}{})
 	if told.Status != "degraded" {
 		t.Errorf("the gateway is told %+v", told)
 	}
@@ -228,16 +228,16 @@ func TestTheDatabaseIsGone(t *testing.T) {
 		} {
 			request := job()
 			request.Idempotency = keyed
-			got := ask[json.RawMessage](f, hop.SubmitJobs, item(f.tenant, request))[0]
+			got := ask[json.RawMessage](f, hop.SubmitJobs.Path, item(f.tenant, request))[0]
 			unavailable(what, got.Status, got.Problem)
 		}
-		claim := ask[api.ClaimResponse](f, hop.ClaimJobs, item(f.tenant, claimOf(0)))[0]
+		claim := ask[api.ClaimResponse](f, hop.ClaimJobs.Path, item(f.tenant, claimOf(0)))[0]
 		unavailable("claim", claim.Status, claim.Problem)
-		beat := ask[api.HeartbeatResponse](f, hop.Heartbeat, item(f.tenant, hop.WorkerHeartbeat{WorkerID: "w1"}))[0]
+		beat := ask[api.HeartbeatResponse](f, hop.Heartbeat.Path, item(f.tenant, hop.WorkerHeartbeat{WorkerID: "w1"}))[0]
 		unavailable("heartbeat", beat.Status, beat.Problem)
 		ended := f.outcome(f.tenant, api.OutcomeRequest{JobID: claimed.ID, Kind: api.KindComplete, LeaseToken: claimed.LeaseToken})
 		unavailable("complete", ended.Status, ended.Problem)
-		key := ask[hop.KeyRecord](f, hop.LookUpKey, item(hop.Principal{}, hop.ID{ID: "k"}))[0]
+		key := ask[hop.KeyRecord](f, hop.LookUpKey.Path, item(hop.Principal{}, hop.ID{ID: "k"}))[0]
 		unavailable("key", key.Status, key.Problem)
 	}
 }

@@ -117,7 +117,7 @@ func TestAnUnknownErrorIsNotLeaked(t *testing.T) {
 	f.exec(`ALTER TABLE workers RENAME TO hunter2`)
 	asked := item(f.tenant, api.WorkerRequest{WorkerID: "w1"})
 	asked.RequestID, asked.CorrelationID = "request-17", "order-17"
-	got := ask[api.Worker](f, hop.RegisterWorker, asked)[0]
+	got := ask[api.Worker](f, hop.RegisterWorker.Path, asked)[0]
 	if p := got.Problem; p == nil || p.Code != problem.Internal || strings.Contains(p.Detail, "workers") {
 		t.Errorf("%d %+v", got.Status, p)
 	}

@@ -3,7 +3,6 @@ package httpapi_test
 import (
 	"testing"
 
-	"github.com/forgequeue/forgequeue/core/internal/httpapi"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/hop"
 )
@@ -13,7 +12,7 @@ import (
 func TestRefusalsCountNoJobs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	one[api.Queue](f, hop.PutQueue, f.tenant, hop.Put[api.QueueRequest]{Name: "pulled"})
+	one[api.Queue](f, hop.PutQueue.Path, f.tenant, hop.Put[api.QueueRequest]{Name: "pulled"})
 	f.exec(`BEGIN`)
 	f.exec(`LOCK TABLE jobs, dead_letters IN ACCESS EXCLUSIVE MODE`)
 	for _, c := range []struct {
@@ -21,14 +20,14 @@ func TestRefusalsCountNoJobs(t *testing.T) {
 		request    any
 		want       string
 	}{
-		{"a probe of a queue in pull mode", hop.ProbeQueue, hop.Name{Name: "pulled"}, "invalid_request"},
-		{"a probe of no queue", hop.ProbeQueue, hop.Name{Name: "none"}, "not_found"},
-		{"a pause of no queue", hop.PauseQueue, hop.Pause{Name: "none", Paused: true}, "not_found"},
-		{"a probe of no webhook", hop.ProbeWebhook, hop.Name{Name: "none"}, "not_found"},
-		{"a test of no webhook", hop.TestWebhook, hop.OnceRequest{Name: "none", ID: "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}, "not_found"},
+		{"a probe of a queue in pull mode", hop.ProbeQueue.Path, hop.Name{Name: "pulled"}, "invalid_request"},
+		{"a probe of no queue", hop.ProbeQueue.Path, hop.Name{Name: "none"}, "not_found"},
+		{"a pause of no queue", hop.PauseQueue.Path, hop.Pause{Name: "none", Paused: true}, "not_found"},
+		{"a probe of no webhook", hop.ProbeWebhook.Path, hop.Name{Name: "none"}, "not_found"},
+		{"a test of no webhook", hop.TestWebhook.Path, hop.OnceRequest{Name: "none", ID: "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}, "not_found"},
 	} {
 		r := f.request(t.Context(), c.path, envelope(item(f.tenant, c.request)))
-		r.Header.Set(httpapi.TimeoutHeader, "20000")
+		r.Header.Set(hop.TimeoutHeader, "20000")
 		results := decode[hop.Results[any]](f, f.send(r).body).Results
 		if got := statuses(results); len(got) != 1 || got[0] != c.want {
 			t.Errorf("%s: %q, want %s", c.what, got, c.want)

@@ -220,7 +220,7 @@ func job(change ...func(*api.SubmitRequest)) hop.SubmitJobsRequest {
 // submit stores one job of the fixture's tenant and gives its id.
 func (f *fixture) submit() string {
 	f.Helper()
-	return decode[api.SubmitResponse](f, one[json.RawMessage](f, hop.SubmitJobs, f.tenant, job())).ID
+	return decode[api.SubmitResponse](f, one[json.RawMessage](f, hop.SubmitJobs.Path, f.tenant, job())).ID
 }
 
 func claimOf(wait time.Duration) api.ClaimRequest {
@@ -230,7 +230,7 @@ func claimOf(wait time.Duration) api.ClaimRequest {
 // claim leases one job.
 func (f *fixture) claim() api.ClaimedJob {
 	f.Helper()
-	jobs := one[api.ClaimResponse](f, hop.ClaimJobs, f.tenant, claimOf(0)).Jobs
+	jobs := one[api.ClaimResponse](f, hop.ClaimJobs.Path, f.tenant, claimOf(0)).Jobs
 	if len(jobs) != 1 {
 		f.Fatalf("claimed %d, want 1", len(jobs))
 	}
@@ -239,7 +239,7 @@ func (f *fixture) claim() api.ClaimedJob {
 
 func (f *fixture) get(id string) api.Job {
 	f.Helper()
-	return one[api.Job](f, hop.GetJob, f.tenant, hop.ID{ID: id})
+	return one[api.Job](f, hop.GetJob.Path, f.tenant, hop.ID{ID: id})
 }
 
 // untouched waits until a job stands as if nobody had claimed it.
@@ -254,7 +254,7 @@ func (f *fixture) untouched(id string) {
 // outcome reports one outcome.
 func (f *fixture) outcome(p hop.Principal, o api.OutcomeRequest) api.OutcomeResult {
 	f.Helper()
-	return one[api.OutcomesResponse](f, hop.ReportOutcomes, p, api.OutcomesRequest{Outcomes: []api.OutcomeRequest{o}}).Results[0]
+	return one[api.OutcomesResponse](f, hop.ReportOutcomes.Path, p, api.OutcomesRequest{Outcomes: []api.OutcomeRequest{o}}).Results[0]
 }
 
 func (f *fixture) exec(sql string, args ...any) {

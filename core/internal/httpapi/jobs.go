@@ -41,7 +41,7 @@ func (s *Server) listJobs(ctx context.Context, owner tenant.ID, item hop.Item[ho
 		}
 		filter.User = bound
 	}
-	of := listingOf(hop.ListJobs, item.Principal, filter, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListJobs.Path, item.Principal, filter, item.Request.PageSize, item.Request.PageToken)
 	return paged(s, of, func(cursor string, size int) (api.Page[api.JobSummary], error) {
 		return s.Store.JobReads.List(ctx, owner, filter, size, cursor)
 	})
@@ -56,7 +56,7 @@ func (s *Server) listAttempts(ctx context.Context, owner tenant.ID, item hop.Ite
 	if err != nil {
 		return api.Page[api.Attempt]{}, err
 	}
-	of := listingOf(hop.ListAttempts, item.Principal, id, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListAttempts.Path, item.Principal, id, item.Request.PageSize, item.Request.PageToken)
 	key := func(a api.Attempt) string { return strconv.FormatInt(a.Epoch, 10) }
 	return listed(s, of, byNumber, key, func(after int64, limit int) ([]api.Attempt, error) {
 		return s.Store.JobReads.Attempts(ctx, owner, item.Principal.User, id, after, limit)

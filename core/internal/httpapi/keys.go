@@ -66,7 +66,7 @@ func (s *Server) listKeys(ctx context.Context, owner *tenant.ID, item hop.Item[h
 	if err != nil {
 		return api.Page[api.Key]{}, err
 	}
-	of := listingOf(hop.ListKeys, item.Principal, whose, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListKeys.Path, item.Principal, whose, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, byText, func(k api.Key) string { return k.KeyID }, func(after string, limit int) ([]api.Key, error) {
 		return s.Store.Keys.List(ctx, whose, after, limit)
 	})

@@ -20,7 +20,7 @@ func TestPrincipalsOfKeys(t *testing.T) {
 	admin.KeyID, admin.Scopes = "admin", []string{api.ScopeAdmin}
 	other.KeyID, other.Scopes = "other", []string{api.ScopeAdmin}
 	for _, p := range []hop.Principal{admin, other} {
-		one[api.Key](f, hop.CreateKey, operator(), create(p.KeyID, p.Tenant, p.Scopes...))
+		one[api.Key](f, hop.CreateKey.Path, operator(), create(p.KeyID, p.Tenant, p.Scopes...))
 	}
 	manager := f.tenant
 	manager.KeyID, manager.Scopes = "admin", api.UserScopes() // the gateway's word is not enough, nor is the database's
@@ -28,7 +28,7 @@ func TestPrincipalsOfKeys(t *testing.T) {
 	claimed.KeyID = "admin"
 	bound := create("bound", "", api.ScopeAdmin)
 	bound.User = new("bob")
-	got := statuses(ask[api.Key](f, hop.CreateKey,
+	got := statuses(ask[api.Key](f, hop.CreateKey.Path,
 		item(admin, create("k1", other.Tenant, api.ScopeRead)), item(manager, create("k2", "", api.ScopeRead)), item(claimed, create("k3", "", api.ScopeRead)),
 		item(userOf(admin, "bob"), create("k4", "", api.ScopeRead)), item(platform(), create("k5", f.tenant.Tenant, api.ScopeRead)),
 		item(admin, bound), item(admin, create("k6", "", "everything")), item(admin, create("k7", ""))))
@@ -36,7 +36,7 @@ func TestPrincipalsOfKeys(t *testing.T) {
 		t.Errorf("creations: %q, want %q", got, want)
 	}
 	ids := func(p hop.Principal, named string) (ids []string) {
-		for _, key := range one[api.Page[api.Key]](f, hop.ListKeys, p, hop.PageFor{For: named, PageRequest: hop.PageRequest{PageSize: 10}}).Items {
+		for _, key := range one[api.Page[api.Key]](f, hop.ListKeys.Path, p, hop.PageFor{For: named, PageRequest: hop.PageRequest{PageSize: 10}}).Items {
 			ids = append(ids, key.KeyID)
 		}
 		return ids
@@ -47,16 +47,16 @@ func TestPrincipalsOfKeys(t *testing.T) {
 	if got := ids(other, ""); !slices.Equal(got, []string{"other"}) {
 		t.Errorf("the other's keys: %v", got)
 	}
-	first := one[api.Page[api.Key]](f, hop.ListKeys, admin, hop.PageRequest{PageSize: 1})
+	first := one[api.Page[api.Key]](f, hop.ListKeys.Path, admin, hop.PageRequest{PageSize: 1})
 	next := hop.PageRequest{PageSize: 1, PageToken: *first.NextPageToken}
-	lists := statuses(ask[api.Page[api.Key]](f, hop.ListKeys, item(admin, next), item(other, next), item(manager, next)))
+	lists := statuses(ask[api.Page[api.Key]](f, hop.ListKeys.Path, item(admin, next), item(other, next), item(manager, next)))
 	if want := ",invalid_request,forbidden"; strings.Join(lists, ",") != want {
 		t.Errorf("lists: %q, want %q", lists, want)
 	}
 	revoke := func(p hop.Principal, id string) hop.Item[hop.ID] {
 		return item(p, hop.ID{ID: id})
 	}
-	got = statuses(ask[struct{}](f, hop.RevokeKey,
+	got = statuses(ask[struct{}](f, hop.RevokeKey.Path,
 		revoke(other, "k1"), revoke(admin, "other"), revoke(admin, "admin"), revoke(manager, "k1"), revoke(admin, "k1"), revoke(admin, "k1")))
 	if want := "not_found,not_found,forbidden,forbidden,,"; strings.Join(got, ",") != want {
 		t.Errorf("revocations: %q, want %q", got, want)

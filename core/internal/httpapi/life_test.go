@@ -19,7 +19,7 @@ func TestALife(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id := f.submit()
-	worker := one[api.Worker](f, hop.RegisterWorker, f.tenant, api.WorkerRequest{WorkerID: "w1", Queues: []string{"default"}})
+	worker := one[api.Worker](f, hop.RegisterWorker.Path, f.tenant, api.WorkerRequest{WorkerID: "w1", Queues: []string{"default"}})
 	if worker.Status != api.WorkerActive {
 		t.Errorf("worker = %+v", worker)
 	}
@@ -27,7 +27,7 @@ func TestALife(t *testing.T) {
 	if claimed.ID != id || claimed.Attempt != 1 || string(claimed.Payload) != `{"a":"<&>"}` || claimed.Tenant != f.tenant.Tenant {
 		t.Errorf("claimed = %+v, payload %s", claimed, claimed.Payload)
 	}
-	beat := one[api.HeartbeatResponse](f, hop.Heartbeat, f.tenant, hop.WorkerHeartbeat{
+	beat := one[api.HeartbeatResponse](f, hop.Heartbeat.Path, f.tenant, hop.WorkerHeartbeat{
 		WorkerID: "w1", Leases: []api.Lease{
 			{JobID: uuid.NewString(), LeaseToken: "garbage"},
 			{JobID: claimed.ID, LeaseToken: claimed.LeaseToken},
@@ -62,11 +62,11 @@ func TestThePlatformClaimsAndFinishes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id := f.submit()
-	claimed := one[api.ClaimResponse](f, hop.ClaimJobs, platform(), claimOf(0)).Jobs
+	claimed := one[api.ClaimResponse](f, hop.ClaimJobs.Path, platform(), claimOf(0)).Jobs
 	if len(claimed) != 1 || claimed[0].ID != id || claimed[0].Tenant != f.tenant.Tenant {
 		t.Fatalf("claimed = %+v", claimed)
 	}
-	beat := one[api.HeartbeatResponse](f, hop.Heartbeat, platform(), hop.WorkerHeartbeat{
+	beat := one[api.HeartbeatResponse](f, hop.Heartbeat.Path, platform(), hop.WorkerHeartbeat{
 		WorkerID: "w1", Leases: []api.Lease{{JobID: id, LeaseToken: claimed[0].LeaseToken}},
 	})
 	if beat.Leases[0].Status != api.LeaseOK {
@@ -89,22 +89,22 @@ func TestAWorkerLeaves(t *testing.T) {
 	claimed := f.claim()
 	leave := hop.ID{ID: "w1"}
 	for name, p := range map[string]hop.Principal{"another tenant": f.newTenant(), "the platform": platform()} {
-		if got := ask[any](f, hop.Leave, item(p, leave))[0]; got.Status != http.StatusOK {
+		if got := ask[any](f, hop.Leave.Path, item(p, leave))[0]; got.Status != http.StatusOK {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 	for name, p := range map[string]hop.Principal{"a user": userOf(f.tenant, "bob"), "the operator": operator()} {
-		if got := ask[any](f, hop.Leave, item(p, leave))[0]; got.Problem == nil || got.Problem.Code != problem.Forbidden {
+		if got := ask[any](f, hop.Leave.Path, item(p, leave))[0]; got.Problem == nil || got.Problem.Code != problem.Forbidden {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 	workers := func() int {
-		return len(one[api.Page[api.Worker]](f, hop.ListWorkers, f.tenant, hop.PageRequest{}).Items)
+		return len(one[api.Page[api.Worker]](f, hop.ListWorkers.Path, f.tenant, hop.PageRequest{}).Items)
 	}
 	if job := f.get(id); job.State != api.StateRunning || workers() != 1 {
 		t.Fatalf("others made it leave: the job is %s, %d workers", job.State, workers())
 	}
-	for _, got := range ask[any](f, hop.Leave, item(f.tenant, leave), item(f.tenant, leave)) { // a repeat, too
+	for _, got := range ask[any](f, hop.Leave.Path, item(f.tenant, leave), item(f.tenant, leave)) { // a repeat, too
 		if got.Status != http.StatusOK || got.Problem != nil {
 			t.Errorf("the worker itself: %+v", got)
 		}
@@ -128,12 +128,12 @@ func TestForeignJobsAreNotThere(t *testing.T) {
 	claimed := f.claim()
 	stranger := f.newTenant()
 	for name, p := range map[string]hop.Principal{"another tenant": stranger, "another user": userOf(f.tenant, "bob")} {
-		if got := ask[api.Job](f, hop.GetJob, item(p, hop.ID{ID: id}))[0]; got.Status != http.StatusNotFound {
+		if got := ask[api.Job](f, hop.GetJob.Path, item(p, hop.ID{ID: id}))[0]; got.Status != http.StatusNotFound {
 			t.Errorf("get as %s: %+v", name, got)
 		}
 	}
 	for _, missing := range []string{"nonsense", uuid.NewString(), "", strings.ReplaceAll(id, "-", "")} {
-		if got := ask[api.Job](f, hop.GetJob, item(f.tenant, hop.ID{ID: missing}))[0]; got.Status != http.StatusNotFound {
+		if got := ask[api.Job](f, hop.GetJob.Path, item(f.tenant, hop.ID{ID: missing}))[0]; got.Status != http.StatusNotFound {
 			t.Errorf("get %q: %+v", missing, got)
 		}
 	}
@@ -147,7 +147,7 @@ func TestForeignJobsAreNotThere(t *testing.T) {
 			t.Errorf("%s by a stranger: %+v", kind, o)
 		}
 	}
-	if beat := ask[api.HeartbeatResponse](f, hop.Heartbeat, item(stranger, hop.WorkerHeartbeat{WorkerID: "w1"}))[0]; beat.Problem == nil ||
+	if beat := ask[api.HeartbeatResponse](f, hop.Heartbeat.Path, item(stranger, hop.WorkerHeartbeat{WorkerID: "w1"}))[0]; beat.Problem == nil ||
 		beat.Problem.Code != problem.WorkerUnknown {
 		t.Errorf("heartbeat of a stranger's worker: %+v", beat)
 	}
@@ -166,7 +166,7 @@ func TestOutcomesAreAnsweredOneByOne(t *testing.T) {
 	bogus.Kind, bogus.JobID = "bogus", uuid.NewString()
 	garbage.LeaseToken = "garbage"
 	foreign.JobID = uuid.NewString()
-	results := one[api.OutcomesResponse](f, hop.ReportOutcomes, f.tenant, api.OutcomesRequest{
+	results := one[api.OutcomesResponse](f, hop.ReportOutcomes.Path, f.tenant, api.OutcomesRequest{
 		Outcomes: []api.OutcomeRequest{bogus, garbage, good, foreign, good},
 	}).Results
 	var got []int
@@ -180,7 +180,7 @@ func TestOutcomesAreAnsweredOneByOne(t *testing.T) {
 		t.Errorf("statuses %v, want %v", got, want)
 	}
 	for _, n := range []int{0, api.MaxOutcomes + 1} {
-		r := ask[api.OutcomesResponse](f, hop.ReportOutcomes, item(f.tenant, api.OutcomesRequest{Outcomes: make([]api.OutcomeRequest, n)}))[0]
+		r := ask[api.OutcomesResponse](f, hop.ReportOutcomes.Path, item(f.tenant, api.OutcomesRequest{Outcomes: make([]api.OutcomeRequest, n)}))[0]
 		if r.Problem == nil || r.Problem.Code != problem.InvalidRequest {
 			t.Errorf("%d outcomes: %+v", n, r)
 		}
@@ -196,8 +196,8 @@ func TestAReplayIsSaidToBeOne(t *testing.T) {
 	second.Idempotency = first.Idempotency
 	other := job()
 	other.Idempotency = &hop.Idempotency{Operation: "submit", Key: "k", Fingerprint: strings.Repeat("cd", 32)}
-	a := ask[json.RawMessage](f, hop.SubmitJobs, item(f.tenant, first))[0]
-	b := ask[json.RawMessage](f, hop.SubmitJobs, item(f.tenant, second), item(f.tenant, other))
+	a := ask[json.RawMessage](f, hop.SubmitJobs.Path, item(f.tenant, first))[0]
+	b := ask[json.RawMessage](f, hop.SubmitJobs.Path, item(f.tenant, second), item(f.tenant, other))
 	if a.Replayed || a.Status != http.StatusAccepted || !b[0].Replayed || b[0].Status != a.Status || string(*a.Value) != string(*b[0].Value) {
 		t.Errorf("first %+v, second %+v", a, b[0])
 	}
@@ -212,7 +212,7 @@ func TestTimesArePassedOn(t *testing.T) {
 	request := job(func(r *api.SubmitRequest) { r.DelayMS = new(int64(60_000)) })
 	sent := item(f.tenant, request)
 	sent.CorrelationID, sent.Traceparent = "c-1", "00-trace"
-	result := ask[json.RawMessage](f, hop.SubmitJobs, sent)[0]
+	result := ask[json.RawMessage](f, hop.SubmitJobs.Path, sent)[0]
 	got := decode[api.SubmitResponse](f, *result.Value)
 	if got.State != api.StateScheduled || got.RunAt.Sub(got.CreatedAt.Time) != time.Minute || *got.CorrelationID != "c-1" || *got.Traceparent != "00-trace" {
 		t.Errorf("job = %+v", got)

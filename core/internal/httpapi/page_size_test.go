@@ -19,14 +19,14 @@ func TestPageSizesHaveBounds(t *testing.T) {
 	f := newFixture(t)
 	f.newTenant()
 	for _, id := range []string{"aaaaaaaaaaaa", "bbbbbbbbbbbb"} {
-		one[api.Key](f, hop.CreateKey, operator(), hop.CreateKeyRequest{
+		one[api.Key](f, hop.CreateKey.Path, operator(), hop.CreateKeyRequest{
 			KeyID: id, Kind: hop.PrincipalTenant, Tenant: f.tenant.Tenant, SecretHMAC: make([]byte, 32), Scopes: []string{api.ScopeRead},
 		})
 	}
 	page := func(path string, p hop.Principal, size int) hop.Result[api.Page[json.RawMessage]] {
 		return ask[api.Page[json.RawMessage]](f, path, item(p, hop.PageFor{For: f.tenant.Tenant, PageRequest: hop.PageRequest{PageSize: size}}))[0]
 	}
-	for _, path := range []string{hop.ListKeys, hop.ListPlans, hop.ListTenants} {
+	for _, path := range []string{hop.ListKeys.Path, hop.ListPlans.Path, hop.ListTenants.Path} {
 		want := len(page(path, operator(), api.MaxPageSize).Value.Items)
 		if want < 2 {
 			t.Fatalf("%s: %d items", path, want)
@@ -44,15 +44,15 @@ func TestPageSizesHaveBounds(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		hop.ListQueues, hop.ListRedrives, hop.ListSchedules, hop.ListTypes, hop.ListWebhooks, hop.ListWorkers,
-		hop.ListJobs, hop.ListDeadLetters, hop.ListWorkflows, hop.ListAudit, hop.GetUsage, hop.ListAttempts, hop.ListScheduleRuns, hop.ListTypeVersions, hop.ListParents,
+		hop.ListQueues.Path, hop.ListRedrives.Path, hop.ListSchedules.Path, hop.ListTypes.Path, hop.ListWebhooks.Path, hop.ListWorkers.Path,
+		hop.ListJobs.Path, hop.ListDeadLetters.Path, hop.ListWorkflows.Path, hop.ListAudit.Path, hop.GetUsage.Path, hop.ListAttempts.Path, hop.ListScheduleRuns.Path, hop.ListTypeVersions.Path, hop.ListParents.Path,
 	} {
 		for _, size := range []int{0, -1, -2, math.MinInt, math.MaxInt} {
 			request := map[string]any{"page_size": size}
 			switch path {
-			case hop.ListAttempts, hop.ListParents:
+			case hop.ListAttempts.Path, hop.ListParents.Path:
 				request["job_id"] = uuid.Nil.String()
-			case hop.GetUsage:
+			case hop.GetUsage.Path:
 				request["by"] = api.ByType
 			}
 			if got := ask[any](f, path, item(f.tenant, request))[0]; got.Status >= http.StatusInternalServerError {

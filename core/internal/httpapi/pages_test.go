@@ -17,31 +17,31 @@ func TestPageTokensAreBound(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for range 3 {
-		one[any](f, hop.SubmitJobs, f.tenant, job(func(r *api.SubmitRequest) { r.User = new("bob") }))
+		one[any](f, hop.SubmitJobs.Path, f.tenant, job(func(r *api.SubmitRequest) { r.User = new("bob") }))
 	}
 	bob := userOf(f.tenant, "bob")
-	page := one[api.Page[api.JobSummary]](f, hop.ListJobs, bob, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageSize: 1}})
+	page := one[api.Page[api.JobSummary]](f, hop.ListJobs.Path, bob, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageSize: 1}})
 	token := *page.NextPageToken
 	ask1 := func(p hop.Principal, path string, request hop.Filtered[api.JobFilter]) int {
 		return ask[any](f, path, item(p, request))[0].Status
 	}
-	if got := ask1(bob, hop.ListJobs, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageSize: 1, PageToken: token}}); got != http.StatusOK {
+	if got := ask1(bob, hop.ListJobs.Path, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageSize: 1, PageToken: token}}); got != http.StatusOK {
 		t.Fatalf("the token itself: %d", got)
 	}
 	for i := range token {
 		flipped := []byte(token)
 		flipped[i] = "AB"[strings.IndexByte("A", flipped[i])+1]
-		if got := ask1(bob, hop.ListJobs, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageSize: 1, PageToken: string(flipped)}}); got != http.StatusBadRequest {
+		if got := ask1(bob, hop.ListJobs.Path, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageSize: 1, PageToken: string(flipped)}}); got != http.StatusBadRequest {
 			t.Errorf("changed in place %d: %d", i, got)
 		}
 	}
 	for name, got := range map[string]int{
-		"another filter": ask1(bob, hop.ListJobs, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: token}, Filter: api.JobFilter{Type: "test"}}),
-		"another user":   ask1(userOf(f.tenant, "eve"), hop.ListJobs, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: token}}),
-		"no user":        ask1(f.tenant, hop.ListJobs, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: token}}),
-		"another tenant": ask1(userOf(f.newTenant(), "bob"), hop.ListJobs, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: token}}),
-		"another list":   ask1(bob, hop.ListDeadLetters, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: token}}),
-		"a bare place":   ask1(bob, hop.ListJobs, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: page.Items[0].ID}}),
+		"another filter": ask1(bob, hop.ListJobs.Path, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: token}, Filter: api.JobFilter{Type: "test"}}),
+		"another user":   ask1(userOf(f.tenant, "eve"), hop.ListJobs.Path, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: token}}),
+		"no user":        ask1(f.tenant, hop.ListJobs.Path, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: token}}),
+		"another tenant": ask1(userOf(f.newTenant(), "bob"), hop.ListJobs.Path, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: token}}),
+		"another list":   ask1(bob, hop.ListDeadLetters.Path, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: token}}),
+		"a bare place":   ask1(bob, hop.ListJobs.Path, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: page.Items[0].ID}}),
 	} {
 		if got != http.StatusBadRequest {
 			t.Errorf("%s: %d", name, got)
@@ -55,9 +55,9 @@ func TestPagesOfParents(t *testing.T) {
 	f := newFixture(t)
 	after := []api.Dependency{{JobID: f.submit()}, {JobID: f.submit()}, {JobID: f.submit()}}
 	child := job(func(r *api.SubmitRequest) { r.After = after })
-	one[any](f, hop.SubmitJobs, f.tenant, child)
+	one[any](f, hop.SubmitJobs.Path, f.tenant, child)
 	other := job(func(r *api.SubmitRequest) { r.After = after[:2] })
-	one[any](f, hop.SubmitJobs, f.tenant, other)
+	one[any](f, hop.SubmitJobs.Path, f.tenant, other)
 	for range after {
 		lease := f.claim()
 		f.outcome(f.tenant, api.OutcomeRequest{JobID: lease.ID, Kind: api.KindComplete, LeaseToken: lease.LeaseToken, Result: []byte(`"` + lease.ID + `"`)})
@@ -68,7 +68,7 @@ func TestPagesOfParents(t *testing.T) {
 	reader := f.tenant
 	reader.Scopes = []string{api.ScopeRead}
 	read := func(p hop.Principal, request hop.PageFor) hop.Result[api.Page[api.JobParent]] {
-		return ask[api.Page[api.JobParent]](f, hop.ListParents, item(p, request))[0]
+		return ask[api.Page[api.JobParent]](f, hop.ListParents.Path, item(p, request))[0]
 	}
 	request := hop.PageFor{For: child.IDs[0], PageRequest: hop.PageRequest{PageSize: 2}}
 	first := read(reader, request)
@@ -117,10 +117,10 @@ func TestAUserBoundKeySeesNoTenant(t *testing.T) {
 	f.submit()
 	bob := userOf(f.tenant, "bob")
 	for path, got := range map[string]int{
-		hop.ListQueues:  ask[any](f, hop.ListQueues, item(bob, hop.PageRequest{}))[0].Status,
-		hop.GetQueue:    ask[any](f, hop.GetQueue, item(bob, hop.Name{Name: api.DefaultQueue}))[0].Status,
-		hop.ListWorkers: ask[any](f, hop.ListWorkers, item(bob, hop.PageRequest{}))[0].Status,
-		hop.ListAudit:   ask[any](f, hop.ListAudit, item(bob, hop.Filtered[api.AuditFilter]{}))[0].Status,
+		hop.ListQueues.Path:  ask[any](f, hop.ListQueues.Path, item(bob, hop.PageRequest{}))[0].Status,
+		hop.GetQueue.Path:    ask[any](f, hop.GetQueue.Path, item(bob, hop.Name{Name: api.DefaultQueue}))[0].Status,
+		hop.ListWorkers.Path: ask[any](f, hop.ListWorkers.Path, item(bob, hop.PageRequest{}))[0].Status,
+		hop.ListAudit.Path:   ask[any](f, hop.ListAudit.Path, item(bob, hop.Filtered[api.AuditFilter]{}))[0].Status,
 	} {
 		if got != http.StatusForbidden {
 			t.Errorf("%s: %d", path, got)

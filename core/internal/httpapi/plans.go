@@ -17,7 +17,7 @@ func (s *Server) getPlan(ctx context.Context, item hop.Item[hop.Name]) (api.Plan
 
 // listPlans lists plans, by name.
 func (s *Server) listPlans(ctx context.Context, item hop.Item[hop.PageRequest]) (api.Page[api.Plan], error) {
-	of := listingOf(hop.ListPlans, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListPlans.Path, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, byText, func(p api.Plan) string { return p.Name }, func(after string, limit int) ([]api.Plan, error) {
 		return s.Store.Tenants.ListPlans(ctx, after, limit)
 	})

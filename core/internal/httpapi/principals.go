@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/google/uuid"
@@ -13,72 +14,80 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// ownedHandler serves one item of a call, for the tenant that its principal acts for.
-type ownedHandler[Req, Resp any] func(context.Context, tenant.ID, hop.Item[Req]) (Resp, error)
+// admitted is a handler that serves the items whose principal an operation's access names, and refuses the others.
+type admitted[Req, Resp any] func(hop.Access) itemHandler[Req, Resp]
 
-// forTenant serves principals of a tenant; one that is bound to a user acts for that user.
-func forTenant[Req, Resp any](serve ownedHandler[Req, Resp]) itemHandler[Req, Resp] {
-	return owned(ofTenant, serve)
+// owned serves for the tenant that the principal acts for.
+func owned[Req, Resp any](serve func(context.Context, tenant.ID, hop.Item[Req]) (Resp, error)) admitted[Req, Resp] {
+	return admitting(ownerOf, serve)
 }
 
-// forManager serves principals of a tenant that are not bound to a user.
-func forManager[Req, Resp any](serve ownedHandler[Req, Resp]) itemHandler[Req, Resp] {
-	return owned(ofManager, serve)
+// overseen serves for a tenant, or for the operator: then the tenant is nil.
+func overseen[Req, Resp any](serve func(context.Context, *tenant.ID, hop.Item[Req]) (Resp, error)) admitted[Req, Resp] {
+	return admitting(overseenBy, serve)
 }
 
-// forWorker serves workers: a tenant's, or the platform's.
-func forWorker[Req, Resp any](serve ownedHandler[Req, Resp]) itemHandler[Req, Resp] {
-	return owned(ofWorker, serve)
+// plain serves what belongs to no tenant.
+func plain[Req, Resp any](serve itemHandler[Req, Resp]) admitted[Req, Resp] {
+	return admitting(servesAll, func(ctx context.Context, _ struct{}, item hop.Item[Req]) (Resp, error) { return serve(ctx, item) })
 }
 
-// forManagerOrPlatform serves those whom forManager serves, and the platform.
-func forManagerOrPlatform[Req, Resp any](serve ownedHandler[Req, Resp]) itemHandler[Req, Resp] {
-	return owned(ofManagerOrPlatform, serve)
-}
-
-// forReaderOrWorker serves a tenant's keys with the scope read, and workers.
-func forReaderOrWorker[Req, Resp any](serve ownedHandler[Req, Resp]) itemHandler[Req, Resp] {
-	return owned(ofReaderOrWorker, serve)
-}
-
-// overseenHandler serves one item of a call, for a tenant, or for the operator: then the tenant is nil.
-type overseenHandler[Req, Resp any] func(context.Context, *tenant.ID, hop.Item[Req]) (Resp, error)
-
-// forManagerOrOperator serves principals of a tenant that are not bound to a user, and the operator.
-func forManagerOrOperator[Req, Resp any](serve overseenHandler[Req, Resp]) itemHandler[Req, Resp] {
-	return owned(ofManagerOrOperator, serve)
-}
-
-// forAdminOrOperator serves principals of a tenant with the scope admin that are not bound to a user, and the operator.
-func forAdminOrOperator[Req, Resp any](serve overseenHandler[Req, Resp]) itemHandler[Req, Resp] {
-	return owned(ofAdminOrOperator, serve)
-}
-
-// forAnybody does not look at the principal.
-func forAnybody[Req, Resp any](serve itemHandler[Req, Resp]) itemHandler[Req, Resp] { return serve }
-
-func owned[Owner, Req, Resp any](
-	ownerOf func(hop.Principal) (Owner, error), serve func(context.Context, Owner, hop.Item[Req]) (Resp, error),
-) itemHandler[Req, Resp] {
-	return func(ctx context.Context, item hop.Item[Req]) (Resp, error) {
-		owner, err := ownerOf(item.Principal)
-		if err != nil {
-			var none Resp
-			return none, err
+func admitting[Owner, Req, Resp any](
+	ownerOf func(hop.Access, hop.Principal) (Owner, error), serve func(context.Context, Owner, hop.Item[Req]) (Resp, error),
+) admitted[Req, Resp] {
+	return func(access hop.Access) itemHandler[Req, Resp] {
+		return func(ctx context.Context, item hop.Item[Req]) (Resp, error) {
+			owner, err := ownerOf(access, item.Principal)
+			if err != nil {
+				var none Resp
+				return none, err
+			}
+			return serve(ctx, owner, item)
 		}
-		return serve(ctx, owner, item)
 	}
 }
 
-// forOperator serves the operator.
-func forOperator[Req, Resp any](serve itemHandler[Req, Resp]) itemHandler[Req, Resp] {
-	return func(ctx context.Context, item hop.Item[Req]) (Resp, error) {
-		if item.Principal.Kind != hop.PrincipalOperator {
-			var none Resp
-			return none, problem.New(problem.Forbidden, "This needs the operator key.")
-		}
-		return serve(ctx, item)
+// errNoAccess is for an access that a handler's shape does not know: it admits nobody.
+var errNoAccess = errors.New("httpapi: no handler of this shape knows the operation's access")
+
+// ownerOf gives the tenant that a principal acts for.
+func ownerOf(access hop.Access, p hop.Principal) (tenant.ID, error) {
+	switch access {
+	case hop.ForTenant:
+		return ofTenant(p)
+	case hop.ForManager:
+		return ofManager(p)
+	case hop.ForWorker:
+		return ofWorker(p)
+	case hop.ForManagerOrPlatform:
+		return ofManagerOrPlatform(p)
+	case hop.ForReaderOrWorker:
+		return ofReaderOrWorker(p)
+	default:
+		return tenant.ID{}, errNoAccess
 	}
+}
+
+// overseenBy gives the tenant that a principal acts for, nil for the operator.
+func overseenBy(access hop.Access, p hop.Principal) (*tenant.ID, error) {
+	switch access {
+	case hop.ForManagerOrOperator:
+		return ofManagerOrOperator(p)
+	case hop.ForAdminOrOperator:
+		return ofAdminOrOperator(p)
+	default:
+		return nil, errNoAccess
+	}
+}
+
+func servesAll(access hop.Access, p hop.Principal) (struct{}, error) {
+	switch {
+	case access == hop.ForAnybody, access == hop.ForOperator && p.Kind == hop.PrincipalOperator:
+		return struct{}{}, nil
+	case access == hop.ForOperator:
+		return struct{}{}, problem.New(problem.Forbidden, "This needs the operator key.")
+	}
+	return struct{}{}, errNoAccess
 }
 
 // ofTenant gives the tenant that a principal acts for.

@@ -24,7 +24,7 @@ func (f *fixture) waitFor(request hop.WaitForJobRequest) <-chan hop.Result[api.J
 	f.Helper()
 	request.WaitMS = api.MaxWait.Milliseconds()
 	answered := make(chan hop.Result[api.Job], 1)
-	go func() { answered <- ask[api.Job](f, hop.WaitForJob, item(f.tenant, request))[0] }()
+	go func() { answered <- ask[api.Job](f, hop.WaitForJob.Path, item(f.tenant, request))[0] }()
 	celltest.Eventually(f, "the wait", func() bool {
 		return slices.Contains(f.core.Engine.Watches.Next(1<<20, 0), uuid.MustParse(request.ID))
 	})
@@ -65,7 +65,7 @@ func TestACancelIsTold(t *testing.T) {
 	f := newFixture(t)
 	id := f.submit()
 	waiting := f.waitFor(hop.WaitForJobRequest{ID: id, Ended: true})
-	one[hop.CancelResponse](f, hop.CancelJob, f.tenant, hop.ID{ID: id})
+	one[hop.CancelResponse](f, hop.CancelJob.Path, f.tenant, hop.ID{ID: id})
 	if got := <-waiting; got.Value == nil || got.Value.State != api.StateCancelled {
 		t.Errorf("who waits for the end got %+v", got)
 	}
@@ -76,7 +76,7 @@ func TestACancelIsTold(t *testing.T) {
 	f.claim()
 	running := f.get(id)
 	waiting = f.waitFor(hop.WaitForJobRequest{ID: id, Version: running.Version()})
-	if requested := one[hop.CancelResponse](f, hop.CancelJob, f.tenant, hop.ID{ID: id}).Requested; !requested {
+	if requested := one[hop.CancelResponse](f, hop.CancelJob.Path, f.tenant, hop.ID{ID: id}).Requested; !requested {
 		t.Error("the cancel of a running job was not requested")
 	}
 	if got := <-waiting; got.Value == nil || !got.Value.CancelRequested {
@@ -90,12 +90,12 @@ func TestADeletionIsTold(t *testing.T) {
 	f := newFixture(t)
 	for i, remove := range []func(id string){
 		func(id string) {
-			if got := ask[struct{}](f, hop.DeleteJob, item(f.tenant, hop.ID{ID: id}))[0]; got.Problem != nil {
+			if got := ask[struct{}](f, hop.DeleteJob.Path, item(f.tenant, hop.ID{ID: id}))[0]; got.Problem != nil {
 				t.Error(got.Problem)
 			}
 		},
 		func(id string) {
-			one[json.RawMessage](f, hop.DiscardDeadLetters, f.tenant, api.DeadLetterRequest{IDs: []string{id}})
+			one[json.RawMessage](f, hop.DiscardDeadLetters.Path, f.tenant, api.DeadLetterRequest{IDs: []string{id}})
 		},
 	} {
 		id := f.deadLetter()
@@ -115,11 +115,11 @@ func TestSettingsAreInForceAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	owner := uuid.MustParse(f.tenant.Tenant)
-	one[api.Queue](f, hop.PutQueue, f.tenant, hop.Put[api.QueueRequest]{Name: "gone", Value: api.QueueRequest{MaxAttempts: new(7)}})
+	one[api.Queue](f, hop.PutQueue.Path, f.tenant, hop.Put[api.QueueRequest]{Name: "gone", Value: api.QueueRequest{MaxAttempts: new(7)}})
 	if got := f.d.Settings(owner, "gone").MaxAttempts; got == nil || *got != 7 {
 		t.Errorf("max_attempts is %v", got)
 	}
-	if got := ask[struct{}](f, hop.DeleteQueue, item(f.tenant, hop.Name{Name: "gone"}))[0]; got.Problem != nil {
+	if got := ask[struct{}](f, hop.DeleteQueue.Path, item(f.tenant, hop.Name{Name: "gone"}))[0]; got.Problem != nil {
 		t.Fatal(got.Problem)
 	}
 	if got := f.d.Settings(owner, "gone").MaxAttempts; got != nil {
@@ -128,7 +128,7 @@ func TestSettingsAreInForceAtOnce(t *testing.T) {
 
 	id := f.submit()
 	pause := func(paused bool) {
-		one[api.Queue](f, hop.PauseQueue, f.tenant, hop.Pause{Name: api.DefaultQueue, Paused: paused})
+		one[api.Queue](f, hop.PauseQueue.Path, f.tenant, hop.Pause{Name: api.DefaultQueue, Paused: paused})
 	}
 	pause(true)
 	if !f.d.Settings(owner, api.DefaultQueue).Paused {
@@ -136,7 +136,7 @@ func TestSettingsAreInForceAtOnce(t *testing.T) {
 	}
 	claimed := make(chan hop.Result[api.ClaimResponse], 1)
 	go func() {
-		claimed <- ask[api.ClaimResponse](f, hop.ClaimJobs, item(f.tenant, claimOf(25*time.Second)))[0]
+		claimed <- ask[api.ClaimResponse](f, hop.ClaimJobs.Path, item(f.tenant, claimOf(25*time.Second)))[0]
 	}()
 	celltest.Eventually(t, "the claim to park", func() bool { return f.d.ParkedClaims() == 1 })
 	f.idle()
@@ -159,12 +159,12 @@ func TestAChangedScheduleKicksTheDuty(t *testing.T) {
 			t.Errorf("%s kicks no duty", what)
 		}
 	}
-	one[api.Schedule](f, hop.PutSchedule, f.tenant, hop.Put[api.ScheduleRequest]{Name: "s", Value: api.ScheduleRequest{
+	one[api.Schedule](f, hop.PutSchedule.Path, f.tenant, hop.Put[api.ScheduleRequest]{Name: "s", Value: api.ScheduleRequest{
 		EveryMS: new(time.Hour.Milliseconds()), Job: api.ScheduleJob{Type: "x"},
 	}})
 	kicked("a new schedule")
 	for _, paused := range []bool{true, false} {
-		one[api.Schedule](f, hop.PauseSchedule, f.tenant, hop.Pause{Name: "s", Paused: paused})
+		one[api.Schedule](f, hop.PauseSchedule.Path, f.tenant, hop.Pause{Name: "s", Paused: paused})
 		kicked("a pause or its end")
 	}
 }
@@ -178,12 +178,12 @@ func TestAProbeReachesTheBreaker(t *testing.T) {
 		func(tenant.QueueKey) *api.Breaker { return nil },
 		func(key tenant.QueueKey, probes int64) { probed[key.Name] = probes },
 	)
-	one[api.Queue](f, hop.PutQueue, f.tenant, pushes())
-	one[api.Queue](f, hop.ProbeQueue, f.tenant, hop.Name{Name: "hooks"})
-	one[api.Webhook](f, hop.PutWebhook, f.tenant, hop.Put[api.WebhookRequest]{Name: "w", Value: api.WebhookRequest{
+	one[api.Queue](f, hop.PutQueue.Path, f.tenant, pushes())
+	one[api.Queue](f, hop.ProbeQueue.Path, f.tenant, hop.Name{Name: "hooks"})
+	one[api.Webhook](f, hop.PutWebhook.Path, f.tenant, hop.Put[api.WebhookRequest]{Name: "w", Value: api.WebhookRequest{
 		URL: "https://example.com/hook", Events: []string{api.EventJobCompleted},
 	}})
-	one[api.Webhook](f, hop.ProbeWebhook, f.tenant, hop.Name{Name: "w"})
+	one[api.Webhook](f, hop.ProbeWebhook.Path, f.tenant, hop.Name{Name: "w"})
 	if probed["hooks"] != 1 || probed[api.WebhookQueue("w")] != 1 {
 		t.Errorf("probed: %v", probed)
 	}

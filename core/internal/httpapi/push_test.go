@@ -25,7 +25,7 @@ func TestPushSecretIsShownOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	put := func(request hop.Put[api.QueueRequest]) api.Queue {
-		return one[api.Queue](f, hop.PutQueue, f.tenant, request)
+		return one[api.Queue](f, hop.PutQueue.Path, f.tenant, request)
 	}
 	made := put(pushes())
 	if made.Mode != api.ModePush || made.Settings.Push == nil || made.Settings.Push.Secret == nil || !api.ValidPushSecret(*made.Settings.Push.Secret) {
@@ -50,8 +50,8 @@ func TestPushSecretIsShownOnce(t *testing.T) {
 	if got := put(pushes(func(p *api.PushRequest) { p.Secret = &own })).Settings.Push.Secret; got == nil || *got != own {
 		t.Errorf("an own secret: %v", got)
 	}
-	list := f.send(f.request(t.Context(), hop.ListQueues, envelope(item(f.tenant, hop.PageRequest{}))))
-	get := f.send(f.request(t.Context(), hop.GetQueue, envelope(item(f.tenant, hop.Name{Name: "hooks"}))))
+	list := f.send(f.request(t.Context(), hop.ListQueues.Path, envelope(item(f.tenant, hop.PageRequest{}))))
+	get := f.send(f.request(t.Context(), hop.GetQueue.Path, envelope(item(f.tenant, hop.Name{Name: "hooks"}))))
 	for _, secret := range []string{first, *second, own} {
 		raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, api.PushSecretPrefix))
 		if err != nil {
@@ -93,7 +93,7 @@ func TestPushSettingsThatCannotBe(t *testing.T) {
 		if err := json.Unmarshal([]byte(`{"name":"hooks","value":{`+body+`}}`), &request); err != nil {
 			t.Fatal(err)
 		}
-		result := ask[api.Queue](f, hop.PutQueue, item(f.tenant, request))[0]
+		result := ask[api.Queue](f, hop.PutQueue.Path, item(f.tenant, request))[0]
 		if result.Problem == nil || result.Status != 400 || len(result.Problem.Errors) == 0 || result.Problem.Errors[0].Field != field {
 			t.Errorf("%s: %d %+v", body, result.Status, result.Problem)
 		}
@@ -103,7 +103,7 @@ func TestPushSettingsThatCannotBe(t *testing.T) {
 func TestRateAndCurveAreKept(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	got := one[api.Queue](f, hop.PutQueue, f.tenant, hop.Put[api.QueueRequest]{Name: "slow", Value: api.QueueRequest{
+	got := one[api.Queue](f, hop.PutQueue.Path, f.tenant, hop.Put[api.QueueRequest]{Name: "slow", Value: api.QueueRequest{
 		RatePerSecond: new(2.5), Retry: &api.RetryRequest{Curve: new(api.CurveLinear)},
 	}}).Settings
 	if got.RatePerSecond == nil || *got.RatePerSecond != 2.5 || got.Retry.Curve != api.CurveLinear {
@@ -115,7 +115,7 @@ func TestRateAndCurveAreKept(t *testing.T) {
 		r.Retry = &api.RetryRequest{Curve: new(api.CurveConstant)}
 	})
 	for want, sent := range map[string]hop.SubmitJobsRequest{api.CurveLinear: request, api.CurveConstant: own} {
-		id := decode[api.SubmitResponse](f, one[json.RawMessage](f, hop.SubmitJobs, f.tenant, sent)).ID
+		id := decode[api.SubmitResponse](f, one[json.RawMessage](f, hop.SubmitJobs.Path, f.tenant, sent)).ID
 		if stored := f.get(id).Retry.Curve; stored != want {
 			t.Errorf("the job's curve is %s, want %s", stored, want)
 		}

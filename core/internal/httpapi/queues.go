@@ -18,7 +18,7 @@ import (
 //
 //	@x-example-first {"page_size": 50, "depth_budget": 10000}
 func (s *Server) listQueues(ctx context.Context, owner tenant.ID, item hop.Item[hop.ListQueuesRequest]) (api.Page[api.Queue], error) {
-	of := listingOf(hop.ListQueues, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListQueues.Path, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, byText, func(q api.Queue) string { return q.Name }, func(after string, limit int) ([]api.Queue, error) {
 		return s.Engine.Explainer.Queues(ctx, owner, queues.Page{After: after, Size: limit, CountTogether: max(item.Request.DepthBudget, 0)})
 	})

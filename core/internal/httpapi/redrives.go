@@ -52,7 +52,7 @@ func (s *Server) getRedrive(ctx context.Context, owner tenant.ID, item hop.Item[
 
 // listRedrives lists redrives, newest first.
 func (s *Server) listRedrives(ctx context.Context, owner tenant.ID, item hop.Item[hop.PageRequest]) (api.Page[api.Redrive], error) {
-	of := listingOf(hop.ListRedrives, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListRedrives.Path, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, newestID, func(r api.Redrive) string { return r.ID }, func(before uuid.UUID, limit int) ([]api.Redrive, error) {
 		return s.Store.DeadLetters.ListRedrives(ctx, owner, item.Principal.User, before, limit)
 	})

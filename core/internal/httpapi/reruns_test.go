@@ -18,7 +18,7 @@ import (
 // ended stores one job, and completes it, or has it die.
 func (f *fixture) ended(kind string, change ...func(*api.SubmitRequest)) api.Job {
 	f.Helper()
-	id := decode[api.SubmitResponse](f, one[json.RawMessage](f, hop.SubmitJobs, f.tenant, job(change...))).ID
+	id := decode[api.SubmitResponse](f, one[json.RawMessage](f, hop.SubmitJobs.Path, f.tenant, job(change...))).ID
 	o := f.outcome(f.tenant, api.OutcomeRequest{JobID: id, Kind: kind, LeaseToken: f.claim().LeaseToken, Permanent: kind == api.KindFail})
 	if o.Problem != nil {
 		f.Fatal(o.Problem)
@@ -36,7 +36,7 @@ func rerunOf(id string, differs ...func(*api.SubmitRequest)) hop.RerunJobRequest
 
 func (f *fixture) rerun(request hop.RerunJobRequest) api.Job {
 	f.Helper()
-	made := decode[api.SubmitResponse](f, one[json.RawMessage](f, hop.RerunJob, f.tenant, request))
+	made := decode[api.SubmitResponse](f, one[json.RawMessage](f, hop.RerunJob.Path, f.tenant, request))
 	if made.ID != request.ID || made.RerunOf == nil || *made.RerunOf != request.JobID || len(made.Warnings) > 1 {
 		f.Errorf("rerun = %+v", made)
 	}
@@ -64,11 +64,11 @@ func TestARerunIsLikeTheEndedJob(t *testing.T) {
 		if o := f.outcome(f.tenant, api.OutcomeRequest{JobID: got.ID, Kind: api.KindFail, LeaseToken: f.claim().LeaseToken, Permanent: true}); o.Problem != nil {
 			t.Fatal(o.Problem)
 		}
-		page := one[api.Page[api.JobSummary]](f, hop.ListJobs, f.tenant, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageSize: 1}})
+		page := one[api.Page[api.JobSummary]](f, hop.ListJobs.Path, f.tenant, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageSize: 1}})
 		if page.Items[0].ID != got.ID || page.Items[0].RerunOf == nil || page.Items[0].State != api.StateDeadLetter {
 			t.Errorf("round %d: listed %+v", round, page.Items)
 		}
-		redriven := one[api.JobSummary](f, hop.RedriveJob, f.tenant, hop.ID{ID: got.ID})
+		redriven := one[api.JobSummary](f, hop.RedriveJob.Path, f.tenant, hop.ID{ID: got.ID})
 		if redriven.RerunOf == nil || *redriven.RerunOf != old.ID {
 			t.Errorf("round %d: redriven %+v", round, redriven)
 		}
@@ -101,7 +101,7 @@ func TestWhatARerunSaysTakesTheOldOnesPlace(t *testing.T) {
 		t.Errorf("the dead letter is %s", stays.State)
 	}
 	// the same dedupe_key again: the live job
-	again := decode[api.SubmitResponse](f, one[json.RawMessage](f, hop.RerunJob, f.tenant, rerunOf(old.ID, func(r *api.SubmitRequest) { r.DedupeKey = new("new") })))
+	again := decode[api.SubmitResponse](f, one[json.RawMessage](f, hop.RerunJob.Path, f.tenant, rerunOf(old.ID, func(r *api.SubmitRequest) { r.DedupeKey = new("new") })))
 	if again.ID != got.ID || !again.Deduplicated {
 		t.Errorf("deduplicated = %+v", again)
 	}
@@ -112,7 +112,7 @@ func TestReruns(t *testing.T) {
 	f := newFixture(t)
 	live := f.submit()
 	id := f.submit()
-	if got := ask[hop.CancelResponse](f, hop.CancelJob, item(f.tenant, hop.ID{ID: id}))[0]; got.Problem != nil {
+	if got := ask[hop.CancelResponse](f, hop.CancelJob.Path, item(f.tenant, hop.ID{ID: id}))[0]; got.Problem != nil {
 		t.Fatal(got.Problem)
 	}
 	long := hop.RerunJobRequest{JobID: id, ID: uuid.NewString()} // of version 4
@@ -130,7 +130,7 @@ func TestReruns(t *testing.T) {
 		"an id of chance": {item(f.tenant, long), problem.Overloaded},
 		"the platform":    {item(platform(), rerunOf(id)), problem.Forbidden},
 	} {
-		if got := ask[json.RawMessage](f, hop.RerunJob, want.item)[0]; got.Problem == nil || got.Problem.Code != want.code {
+		if got := ask[json.RawMessage](f, hop.RerunJob.Path, want.item)[0]; got.Problem == nil || got.Problem.Code != want.code {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -146,25 +146,25 @@ func TestARerunIsReplayed(t *testing.T) {
 		request.Idempotency = &hop.Idempotency{Operation: "rerun " + old.ID, Key: key, Fingerprint: strings.Repeat(body, 64)}
 		return item(f.tenant, request)
 	}
-	first := ask[json.RawMessage](f, hop.RerunJob, keyed("k", "a"))[0]
+	first := ask[json.RawMessage](f, hop.RerunJob.Path, keyed("k", "a"))[0]
 	if first.Status != http.StatusAccepted || first.Replayed {
 		t.Fatalf("%+v", first)
 	}
 	states := map[string]func(){
 		"dead":      func() {},
-		"redriven":  func() { one[api.JobSummary](f, hop.RedriveJob, f.tenant, hop.ID{ID: old.ID}) },
+		"redriven":  func() { one[api.JobSummary](f, hop.RedriveJob.Path, f.tenant, hop.ID{ID: old.ID}) },
 		"forgotten": func() { f.exec(`DELETE FROM jobs WHERE id = $1`, old.ID) },
 	}
 	for i, name := range []string{"dead", "redriven", "forgotten"} {
 		states[name]()
-		if again := ask[json.RawMessage](f, hop.RerunJob, keyed("k", "a"))[0]; !again.Replayed || again.Status != http.StatusAccepted || string(*again.Value) != string(*first.Value) {
+		if again := ask[json.RawMessage](f, hop.RerunJob.Path, keyed("k", "a"))[0]; !again.Replayed || again.Status != http.StatusAccepted || string(*again.Value) != string(*first.Value) {
 			t.Errorf("%s: %+v", name, again)
 		}
-		if other := ask[json.RawMessage](f, hop.RerunJob, keyed("k", "b"))[0]; other.Problem == nil || other.Problem.Code != problem.IdempotencyMismatch {
+		if other := ask[json.RawMessage](f, hop.RerunJob.Path, keyed("k", "b"))[0]; other.Problem == nil || other.Problem.Code != problem.IdempotencyMismatch {
 			t.Errorf("%s, another body: %+v", name, other)
 		}
 		want := []problem.Code{"", problem.JobLive, problem.NotFound}[i]
-		if fresh := ask[json.RawMessage](f, hop.RerunJob, keyed("fresh "+name, "a"))[0]; want == "" && fresh.Status != http.StatusAccepted || want != "" && (fresh.Problem == nil || fresh.Problem.Code != want) {
+		if fresh := ask[json.RawMessage](f, hop.RerunJob.Path, keyed("fresh "+name, "a"))[0]; want == "" && fresh.Status != http.StatusAccepted || want != "" && (fresh.Problem == nil || fresh.Problem.Code != want) {
 			t.Errorf("%s, another key: %+v", name, fresh)
 		}
 	}

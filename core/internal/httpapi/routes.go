@@ -14,115 +14,117 @@ func (s *Server) probes() map[string]handler {
 
 // waitOf is how long a handler may wait on purpose, on top of defaultTimeout.
 func waitOf(path string) time.Duration {
-	if path == hop.ClaimJobs {
+	if path == hop.ClaimJobs.Path {
 		return api.MaxWait
 	}
 	return 0
 }
 
-// routes are the calls of gateways, each a POST. A handler serves one item of a call: each takes them one
-// after the other, atOnce side by side, together in one commit. forTenant and its like (principals.go) say
-// whose principal an item must have; the others judge it themselves.
-//
-// e2e/openapi reads this table: the comment over a block is its group in api-docs/core.json.
-func (s *Server) routes() map[string]handler { //nolint:funlen // one table
-	return map[string]handler{
-		// Jobs
-		hop.SubmitJobs:   together(s.submitJobs),
-		hop.RerunJob:     together(s.rerunJobs),
-		hop.GetJob:       each(forTenant(s.getJob)),
-		hop.ListJobs:     each(forTenant(s.listJobs)),
-		hop.ListAttempts: each(forTenant(s.listAttempts)),
-		hop.CancelJob:    each(forTenant(s.cancelJob)),
-		hop.DeleteJob:    each(forTenant(s.deleteJob)),
-		hop.WaitForJob:   atOnce(forTenant(s.waitForJob)),
-		hop.ExplainJob:   each(forTenant(s.explainJob)),
+// route is an operation with its handler.
+type route struct {
+	path  string
+	serve handler
+}
 
-		// Workflows
-		hop.ListParents:     each(forReaderOrWorker(s.listParents)),
-		hop.GetWorkflow:     each(forTenant(s.getWorkflow)),
-		hop.ListWorkflows:   each(forTenant(s.listWorkflows)),
-		hop.CancelWorkflow:  each(forTenant(s.cancelWorkflow)),
-		hop.RedriveWorkflow: each(forTenant(s.redriveWorkflow)),
-
-		// Workers
-		hop.ClaimJobs:      s.claimJobs,
-		hop.ReportOutcomes: atOnce(forWorker(s.reportOutcomes)), // at once, so that they share a commit
-		hop.Heartbeat:      each(forWorker(s.heartbeat)),
-		hop.RegisterWorker: each(forWorker(s.registerWorker)),
-		hop.Leave:          atOnce(forWorker(s.leave)),
-		hop.ListWorkers:    each(forManagerOrPlatform(s.listWorkers)),
-
-		// Queues
-		hop.ListQueues:      each(forManager(s.listQueues)),
-		hop.GetQueue:        each(forManager(s.getQueue)),
-		hop.PutQueue:        each(forManager(s.putQueue)),
-		hop.PauseQueue:      each(forManager(s.pauseQueue)),
-		hop.ProbeQueue:      each(forManager(s.probeQueue)),
-		hop.DeleteQueue:     each(forManager(s.deleteQueue)),
-		hop.GetStats:        each(forManager(s.readStats)),
-		hop.GetLimitStats:   each(forManager(s.readLimitStats)),
-		hop.RecordLimitUses: each(forManager(s.recordLimitUses)),
-		hop.GetUsage:        each(forManager(s.readUsage)),
-
-		// Dead letters
-		hop.ListDeadLetters:    each(forTenant(s.listDeadLetters)),
-		hop.GroupDeadLetters:   each(forTenant(s.groupDeadLetters)),
-		hop.RedriveDeadLetters: each(forTenant(s.redriveDeadLetters)),
-		hop.DiscardDeadLetters: each(forTenant(s.discardDeadLetters)),
-		hop.RedriveJob:         each(forTenant(s.redriveJob)),
-		hop.GetRedrive:         each(forTenant(s.getRedrive)),
-		hop.ListRedrives:       each(forTenant(s.listRedrives)),
-		hop.CancelRedrive:      each(forTenant(s.cancelRedrive)),
-
-		// Job types
-		hop.PutType:          each(forManager(s.putType)),
-		hop.GetType:          each(forTenant(s.getType)),
-		hop.ListTypes:        each(forTenant(s.listTypes)),
-		hop.ListTypeVersions: each(forTenant(s.listTypeVersions)),
-		hop.DeleteType:       each(forManager(s.deleteType)),
-		hop.GetTypeDocuments: each(forTenant(s.documentTypes)),
-		hop.GetTypeSet:       each(forTenant(s.readTypes)),
-
-		// Schedules
-		hop.PutSchedule:      each(forTenant(s.putSchedule)),
-		hop.GetSchedule:      each(forTenant(s.getSchedule)),
-		hop.ListSchedules:    each(forTenant(s.listSchedules)),
-		hop.DeleteSchedule:   each(forTenant(s.deleteSchedule)),
-		hop.PauseSchedule:    each(forTenant(s.pauseSchedule)),
-		hop.TriggerSchedule:  together(s.triggerSchedules),
-		hop.ListScheduleRuns: each(forTenant(s.listScheduleRuns)),
-
-		// Webhooks
-		hop.PutWebhook:          each(forManager(s.putWebhook)),
-		hop.GetWebhook:          each(forManager(s.getWebhook)),
-		hop.ListWebhooks:        each(forManager(s.listWebhooks)),
-		hop.DeleteWebhook:       each(forManager(s.deleteWebhook)),
-		hop.RotateWebhookSecret: each(forManager(s.rotateWebhookSecret)),
-		hop.ProbeWebhook:        each(forManager(s.probeWebhook)),
-		hop.TestWebhook:         each(forManager(s.testWebhook)),
-
-		// Tenants and keys
-		hop.CreateTenant:    each(forOperator(s.createTenant)),
-		hop.ListTenants:     each(forOperator(s.listTenants)),
-		hop.GetTenantStats:  each(forOperator(s.readTenantStats)),
-		hop.PatchTenant:     each(forOperator(s.patchTenant)),
-		hop.GetTenant:       each(forOperator(s.getTenant)),
-		hop.DeleteTenant:    each(forOperator(s.deleteTenant)),
-		hop.LookUpKey:       each(forAnybody(s.lookUpKey)),
-		hop.CreateKey:       each(forAdminOrOperator(s.createKey)),
-		hop.ListKeys:        each(forAdminOrOperator(s.listKeys)),
-		hop.RevokeKey:       each(forAdminOrOperator(s.revokeKey)),
-		hop.EndSessions:     each(forTenant(s.endSessions)),
-		hop.GetPlan:         each(forOperator(s.getPlan)),
-		hop.ListPlans:       each(forOperator(s.listPlans)),
-		hop.PutPlan:         each(forOperator(s.putPlan)),
-		hop.GetInstallation: each(forOperator(s.installation)),
-		hop.ReportProcess:   each(forOperator(s.reportProcess)),
-		hop.ListCaps:        each(forTenant(s.listCaps)),
-		hop.ListAudit:       each(forManagerOrOperator(s.listAudit)),
-
-		// Health
-		hop.GetReadiness: each(forAnybody(s.readiness)),
+func table(routes ...route) map[string]handler {
+	made := make(map[string]handler, len(routes))
+	for _, r := range routes {
+		made[r.path] = r.serve
 	}
+	return made
+}
+
+// routes are the operations, each a POST. A handler serves one item of a call: each takes them one
+// after the other, atOnce side by side, together in one commit. owned, overseen and plain (principals.go) admit whom the
+// operation's access names; of the others the handlers judge the principal.
+func (s *Server) routes() map[string]handler {
+	return table(
+		together(hop.SubmitJobs, s.submitJobs),
+		together(hop.RerunJob, s.rerunJobs),
+		each(hop.GetJob, owned(s.getJob)),
+		each(hop.ListJobs, owned(s.listJobs)),
+		each(hop.ListAttempts, owned(s.listAttempts)),
+		each(hop.CancelJob, owned(s.cancelJob)),
+		each(hop.DeleteJob, owned(s.deleteJob)),
+		atOnce(hop.WaitForJob, owned(s.waitForJob)),
+		each(hop.ExplainJob, owned(s.explainJob)),
+
+		each(hop.ListParents, owned(s.listParents)),
+		each(hop.GetWorkflow, owned(s.getWorkflow)),
+		each(hop.ListWorkflows, owned(s.listWorkflows)),
+		each(hop.CancelWorkflow, owned(s.cancelWorkflow)),
+		each(hop.RedriveWorkflow, owned(s.redriveWorkflow)),
+
+		route{hop.ClaimJobs.Path, s.claimJobs},
+		atOnce(hop.ReportOutcomes, owned(s.reportOutcomes)), // at once, so that they share a commit
+		each(hop.Heartbeat, owned(s.heartbeat)),
+		each(hop.RegisterWorker, owned(s.registerWorker)),
+		atOnce(hop.Leave, owned(s.leave)),
+		each(hop.ListWorkers, owned(s.listWorkers)),
+
+		each(hop.ListQueues, owned(s.listQueues)),
+		each(hop.GetQueue, owned(s.getQueue)),
+		each(hop.PutQueue, owned(s.putQueue)),
+		each(hop.PauseQueue, owned(s.pauseQueue)),
+		each(hop.ProbeQueue, owned(s.probeQueue)),
+		each(hop.DeleteQueue, owned(s.deleteQueue)),
+		each(hop.GetStats, owned(s.readStats)),
+		each(hop.GetLimitStats, owned(s.readLimitStats)),
+		each(hop.RecordLimitUses, owned(s.recordLimitUses)),
+		each(hop.GetUsage, owned(s.readUsage)),
+
+		each(hop.ListDeadLetters, owned(s.listDeadLetters)),
+		each(hop.GroupDeadLetters, owned(s.groupDeadLetters)),
+		each(hop.RedriveDeadLetters, owned(s.redriveDeadLetters)),
+		each(hop.DiscardDeadLetters, owned(s.discardDeadLetters)),
+		each(hop.RedriveJob, owned(s.redriveJob)),
+		each(hop.GetRedrive, owned(s.getRedrive)),
+		each(hop.ListRedrives, owned(s.listRedrives)),
+		each(hop.CancelRedrive, owned(s.cancelRedrive)),
+
+		each(hop.PutType, owned(s.putType)),
+		each(hop.GetType, owned(s.getType)),
+		each(hop.ListTypes, owned(s.listTypes)),
+		each(hop.ListTypeVersions, owned(s.listTypeVersions)),
+		each(hop.DeleteType, owned(s.deleteType)),
+		each(hop.GetTypeDocuments, owned(s.documentTypes)),
+		each(hop.GetTypeSet, owned(s.readTypes)),
+
+		each(hop.PutSchedule, owned(s.putSchedule)),
+		each(hop.GetSchedule, owned(s.getSchedule)),
+		each(hop.ListSchedules, owned(s.listSchedules)),
+		each(hop.DeleteSchedule, owned(s.deleteSchedule)),
+		each(hop.PauseSchedule, owned(s.pauseSchedule)),
+		together(hop.TriggerSchedule, s.triggerSchedules),
+		each(hop.ListScheduleRuns, owned(s.listScheduleRuns)),
+
+		each(hop.PutWebhook, owned(s.putWebhook)),
+		each(hop.GetWebhook, owned(s.getWebhook)),
+		each(hop.ListWebhooks, owned(s.listWebhooks)),
+		each(hop.DeleteWebhook, owned(s.deleteWebhook)),
+		each(hop.RotateWebhookSecret, owned(s.rotateWebhookSecret)),
+		each(hop.ProbeWebhook, owned(s.probeWebhook)),
+		each(hop.TestWebhook, owned(s.testWebhook)),
+
+		each(hop.CreateTenant, plain(s.createTenant)),
+		each(hop.ListTenants, plain(s.listTenants)),
+		each(hop.GetTenantStats, plain(s.readTenantStats)),
+		each(hop.PatchTenant, plain(s.patchTenant)),
+		each(hop.GetTenant, plain(s.getTenant)),
+		each(hop.DeleteTenant, plain(s.deleteTenant)),
+		each(hop.LookUpKey, plain(s.lookUpKey)),
+		each(hop.CreateKey, overseen(s.createKey)),
+		each(hop.ListKeys, overseen(s.listKeys)),
+		each(hop.RevokeKey, overseen(s.revokeKey)),
+		each(hop.EndSessions, owned(s.endSessions)),
+		each(hop.GetPlan, plain(s.getPlan)),
+		each(hop.ListPlans, plain(s.listPlans)),
+		each(hop.PutPlan, plain(s.putPlan)),
+		each(hop.GetInstallation, plain(s.installation)),
+		each(hop.ReportProcess, plain(s.reportProcess)),
+		each(hop.ListCaps, owned(s.listCaps)),
+		each(hop.ListAudit, overseen(s.listAudit)),
+
+		each(hop.GetReadiness, plain(s.readiness)),
+	)
 }

@@ -50,7 +50,7 @@ func (s *Server) getSchedule(ctx context.Context, owner tenant.ID, item hop.Item
 
 // listSchedules lists schedules, by name. A principal that is bound to a user sees that user's only.
 func (s *Server) listSchedules(ctx context.Context, owner tenant.ID, item hop.Item[hop.PageRequest]) (api.Page[api.Schedule], error) {
-	of := listingOf(hop.ListSchedules, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListSchedules.Path, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, byText, func(one api.Schedule) string { return one.Name }, func(after string, limit int) ([]api.Schedule, error) {
 		return s.Store.Schedules.ListSchedules(ctx, owner, item.Principal.User, after, limit)
 	})
@@ -81,7 +81,7 @@ func (s *Server) pauseSchedule(ctx context.Context, owner tenant.ID, item hop.It
 //	@x-problems  ["not_found"]
 //	@x-example-schedule {"for": "nightly", "page_size": 50}
 func (s *Server) listScheduleRuns(ctx context.Context, owner tenant.ID, item hop.Item[hop.PageFor]) (api.Page[api.ScheduleRun], error) {
-	of := listingOf(hop.ListScheduleRuns, item.Principal, item.Request.For, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListScheduleRuns.Path, item.Principal, item.Request.For, item.Request.PageSize, item.Request.PageToken)
 	key := func(run api.ScheduleRun) string { return strconv.FormatInt(run.At.UnixMicro(), 10) }
 	return listed(s, of, newestTime, key, func(before *time.Time, limit int) ([]api.ScheduleRun, error) {
 		return s.Store.Schedules.ScheduleRuns(ctx, owner, item.Principal.User, item.Request.For, before, limit)
@@ -92,7 +92,6 @@ func (s *Server) listScheduleRuns(ctx context.Context, owner tenant.ID, item hop
 // ticks stay as they are. The value is the public answer, ready to be sent.
 //
 //	@Success     200 {object} hop.Results[api.SubmitResponse] "An answer for each item."
-//	@x-access    "tenant"
 //	@x-problems  ["not_found", "active_cap_reached", "queue_full", "too_many_lanes", "idempotency_in_flight", "idempotency_mismatch"]
 //	@x-example-schedule {"name": "nightly", "id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
 func (s *Server) triggerSchedules(ctx context.Context, items []hop.Item[hop.OnceRequest]) []hop.Result[hop.SubmitResponse] {

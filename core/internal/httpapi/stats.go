@@ -47,7 +47,7 @@ func (s *Server) readUsage(ctx context.Context, owner tenant.ID, item hop.Item[h
 	request := item.Request
 	filter := hop.UsageRequest{From: request.From, To: request.To, By: request.By}
 	var made api.Usage
-	of := listingOf(hop.GetUsage, item.Principal, filter, request.PageSize, request.PageToken)
+	of := listingOf(hop.GetUsage.Path, item.Principal, filter, request.PageSize, request.PageToken)
 	items, err := paged(s, of, func(cursor string, size int) (api.Page[api.UsageItem], error) {
 		var err error
 		if made, err = s.Store.Ledger.Usage(ctx, owner, request, cursor, size+1); err != nil || made.By == api.ByDay {

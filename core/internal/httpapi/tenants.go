@@ -44,7 +44,7 @@ func tenantID(text string) (uuid.UUID, error) {
 
 // listTenants lists tenants, newest first.
 func (s *Server) listTenants(ctx context.Context, item hop.Item[hop.PageRequest]) (api.Page[api.Tenant], error) {
-	of := listingOf(hop.ListTenants, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListTenants.Path, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, newestID, func(t api.Tenant) string { return t.ID }, func(before uuid.UUID, limit int) ([]api.Tenant, error) {
 		tenants, err := s.Store.Tenants.List(ctx, before, limit)
 		for i := range tenants {

@@ -145,7 +145,7 @@ func (s *Server) getType(ctx context.Context, owner tenant.ID, item hop.Item[hop
 
 // listTypes lists a tenant's job types, by name, without schemas and examples.
 func (s *Server) listTypes(ctx context.Context, owner tenant.ID, item hop.Item[hop.PageRequest]) (api.Page[api.JobTypeSummary], error) {
-	of := listingOf(hop.ListTypes, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListTypes.Path, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, byText, func(one api.JobTypeSummary) string { return one.Type }, func(after string, limit int) ([]api.JobTypeSummary, error) {
 		return s.Store.JobTypes.ListTypes(ctx, owner, after, limit)
 	})
@@ -156,7 +156,7 @@ func (s *Server) listTypes(ctx context.Context, owner tenant.ID, item hop.Item[h
 //	@x-problems  ["not_found"]
 //	@x-example-first {"for": "mail.send", "page_size": 50}
 func (s *Server) listTypeVersions(ctx context.Context, owner tenant.ID, item hop.Item[hop.PageFor]) (api.Page[api.JobTypeSummary], error) {
-	of := listingOf(hop.ListTypeVersions, item.Principal, item.Request.For, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListTypeVersions.Path, item.Principal, item.Request.For, item.Request.PageSize, item.Request.PageToken)
 	key := func(one api.JobTypeSummary) string { return strconv.Itoa(one.Version) }
 	return listed(s, of, newestInt, key, func(before, limit int) ([]api.JobTypeSummary, error) {
 		return s.Store.JobTypes.TypeVersions(ctx, owner, item.Request.For, before, limit)

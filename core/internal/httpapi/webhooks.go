@@ -69,7 +69,7 @@ func (s *Server) getWebhook(ctx context.Context, owner tenant.ID, item hop.Item[
 
 // listWebhooks lists webhooks, by name.
 func (s *Server) listWebhooks(ctx context.Context, owner tenant.ID, item hop.Item[hop.PageRequest]) (api.Page[api.Webhook], error) {
-	of := listingOf(hop.ListWebhooks, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListWebhooks.Path, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, byText, func(one api.Webhook) string { return one.Name }, func(after string, limit int) ([]api.Webhook, error) {
 		return s.Engine.Submits.Webhooks(ctx, owner, after, limit)
 	})

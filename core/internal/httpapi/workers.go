@@ -31,7 +31,7 @@ func (s *Server) leave(ctx context.Context, owner tenant.ID, item hop.Item[hop.I
 
 // listWorkers lists a tenant's workers, or the platform's.
 func (s *Server) listWorkers(ctx context.Context, owner tenant.ID, item hop.Item[hop.PageRequest]) (api.Page[api.Worker], error) {
-	of := listingOf(hop.ListWorkers, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListWorkers.Path, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return listed(s, of, byText, workerID, func(after string, limit int) ([]api.Worker, error) {
 		return s.Store.Workers.List(ctx, owner, after, limit)
 	})

@@ -63,7 +63,7 @@ func (s *Server) getWorkflow(ctx context.Context, owner tenant.ID, item hop.Item
 //
 //	@x-example-running {"filter": {"state": "running"}, "page_size": 50}
 func (s *Server) listWorkflows(ctx context.Context, owner tenant.ID, item hop.Item[hop.Filtered[api.WorkflowFilter]]) (api.Page[api.Workflow], error) {
-	of := listingOf(hop.ListWorkflows, item.Principal, item.Request.Filter, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListWorkflows.Path, item.Principal, item.Request.Filter, item.Request.PageSize, item.Request.PageToken)
 	return paged(s, of, func(cursor string, size int) (api.Page[api.Workflow], error) {
 		return s.Store.Workflows.ListWorkflows(ctx, owner, item.Principal.User, item.Request.Filter, size, cursor)
 	})
@@ -108,7 +108,7 @@ func (s *Server) listParents(ctx context.Context, owner tenant.ID, item hop.Item
 	if err != nil {
 		return api.Page[api.JobParent]{}, err
 	}
-	of := listingOf(hop.ListParents, item.Principal, id, item.Request.PageSize, item.Request.PageToken)
+	of := listingOf(hop.ListParents.Path, item.Principal, id, item.Request.PageSize, item.Request.PageToken)
 	return paged(s, of, func(cursor string, size int) (api.Page[api.JobParent], error) {
 		page := read.ParentsPage{Size: size}
 		if cursor != "" {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -18,7 +17,7 @@ func own() hop.Principal { return hop.Principal{Kind: hop.PrincipalOperator} }
 // expired.
 func (c *Client) LookUpKey(ctx context.Context, keyID string) (key hop.KeyRecord, found bool, err error) {
 	item := hop.Item[hop.ID]{Principal: own(), Request: hop.ID{ID: keyID}}
-	result, err := Call[hop.ID, hop.KeyRecord](ctx, c, Read(hop.LookUpKey), item)
+	result, err := Call(ctx, c, hop.LookUpKey, How{}, item)
 	switch {
 	case err != nil:
 		return hop.KeyRecord{}, false, err
@@ -40,7 +39,7 @@ func actsFor(tenant string) hop.Principal {
 // ReadTypes reads the types of a tenant's jobs.
 func (c *Client) ReadTypes(ctx context.Context, tenant string) (hop.TypeSet, error) {
 	item := hop.Item[struct{}]{Principal: actsFor(tenant)}
-	result, err := Call[struct{}, hop.TypeSet](ctx, c, Read(hop.GetTypeSet), item)
+	result, err := Call(ctx, c, hop.GetTypeSet, How{}, item)
 	switch {
 	case err != nil:
 		return hop.TypeSet{}, err
@@ -55,7 +54,7 @@ func (c *Client) ReadTypes(ctx context.Context, tenant string) (hop.TypeSet, err
 // ReadSchema reads a schema of a version of a type; found is false where that version is not kept.
 func (c *Client) ReadSchema(ctx context.Context, tenant string, of hop.CheckedType, result bool) (schema json.RawMessage, found bool, err error) {
 	item := hop.Item[hop.TypeVersionRequest]{Principal: actsFor(tenant), Request: hop.TypeVersionRequest{Name: of.Type, Version: of.Version}}
-	got, err := Call[hop.TypeVersionRequest, hop.TypeVersion](ctx, c, Read(hop.GetType), item)
+	got, err := Call(ctx, c, hop.GetType, How{}, item)
 	switch {
 	case err != nil:
 		return nil, false, err
@@ -77,7 +76,7 @@ func (c *Client) ReadSchema(ctx context.Context, tenant string, of hop.CheckedTy
 // missing in the limit stats, and nowhere else.
 func (c *Client) ReportUses(ctx context.Context, tenant string, uses []hop.LimitUse) error {
 	item := hop.Item[hop.LimitUsesRequest]{Principal: actsFor(tenant), Request: hop.LimitUsesRequest{Uses: uses}}
-	result, err := Call[hop.LimitUsesRequest, struct{}](ctx, c, Write(hop.RecordLimitUses).Shared(""), item)
+	result, err := Call(ctx, c, hop.RecordLimitUses, How{Shared: true}, item)
 	if err == nil && result.Problem != nil {
 		err = result.Problem
 	}
@@ -87,7 +86,7 @@ func (c *Client) ReportUses(ctx context.Context, tenant string, uses []hop.Limit
 // ReportProcess tells core that this gateway runs, or that it stops. It is never repeated: the next report is soon enough.
 func (c *Client) ReportProcess(ctx context.Context, report hop.ProcessReport) error {
 	item := hop.Item[hop.ProcessReport]{Principal: own(), Request: report}
-	result, err := Call[hop.ProcessReport, struct{}](ctx, c, Write(hop.ReportProcess).Shared(""), item)
+	result, err := Call(ctx, c, hop.ReportProcess, How{Shared: true}, item)
 	if err == nil && result.Problem != nil {
 		err = result.Problem
 	}
@@ -98,7 +97,7 @@ func (c *Client) ReportProcess(ctx context.Context, report hop.ProcessReport) er
 // and the breaker, so that it reports core's state and not the gateway's.
 func (c *Client) Ready(ctx context.Context) (status string, err error) {
 	item := hop.Item[struct{}]{Principal: own()}
-	result, err := Call[struct{}, api.Readiness](ctx, c, Read(hop.GetReadiness), item)
+	result, err := Call(ctx, c, hop.GetReadiness, How{}, item)
 	switch {
 	case err != nil:
 		return "", err

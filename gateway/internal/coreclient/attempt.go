@@ -44,31 +44,31 @@ func deadlineOf(ctx context.Context) time.Time {
 
 // try makes one try of a call, with its own timeout, and reports its result to
 // the breaker.
-func (c *Client) try(ctx context.Context, op Op, body []byte, first bool) (_ reply, sent bool, _ error) {
-	done, err := c.breakers.try(op.class)
+func (c *Client) try(ctx context.Context, op operation, body []byte, first bool) (_ reply, sent bool, _ error) {
+	done, err := c.breakers.try(op.Class)
 	if err != nil {
-		c.metrics.refused(op.class, err)
+		c.metrics.refused(op.Class, err)
 		return reply{}, false, err
 	}
-	if op.class == classParked {
+	if op.Class == hop.ClassParked {
 		parked, end := c.park(ctx, op.place)
 		defer end()
-		return c.attempt(parked, c.carrier(op, first), op.path, body)
+		return c.attempt(parked, c.carrier(op, first), op.Path, body)
 	}
 	left := time.Until(deadlineOf(ctx))
 	own, cancel := context.WithTimeout(ctx, tryTime(left, first && op.mayRepeat()))
 	defer cancel()
-	answer, sent, err := c.attempt(own, c.carrier(op, first), op.path, body)
+	answer, sent, err := c.attempt(own, c.carrier(op, first), op.Path, body)
 	done(verdict(ctx, answer, err))
 	return answer, sent, err
 }
 
 // carrier gives the connections that a try may use.
-func (c *Client) carrier(op Op, first bool) *http.Transport {
+func (c *Client) carrier(op operation, first bool) *http.Transport {
 	switch {
-	case !first && op.class != classParked:
+	case !first && op.Class != hop.ClassParked:
 		return c.unpooled
-	case op.effect == writes:
+	case op.Effect == hop.Writes:
 		return c.recent
 	}
 	return c.transport
@@ -140,7 +140,7 @@ func (c *Client) request(ctx context.Context, path string, body []byte, via *lin
 	request.Header.Set("User-Agent", "forgequeue-gateway")
 	if deadline, ok := ctx.Deadline(); ok {
 		left := max(time.Until(deadline).Milliseconds(), 1)
-		request.Header.Set(TimeoutHeader, strconv.FormatInt(left, 10))
+		request.Header.Set(hop.TimeoutHeader, strconv.FormatInt(left, 10))
 	}
 	return request.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) { via.connected.Store(false) },

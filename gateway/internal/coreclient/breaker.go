@@ -11,6 +11,7 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -26,13 +27,13 @@ const (
 
 // breakers refuse calls while core does not answer, one for each class: if submits
 // hang, on a lock for example, heartbeats continue.
-type breakers [ordered]*gobreaker.TwoStepCircuitBreaker[struct{}]
+type breakers [hop.OrderedClasses]*gobreaker.TwoStepCircuitBreaker[struct{}]
 
 // newBreakers makes them. A call counts in the bucket in which it began, so that
 // window must be longer than calls can take, or those that hang never count.
 func newBreakers(window, open time.Duration, logger *slog.Logger) *breakers {
 	var all breakers
-	for c := range ordered {
+	for c := range hop.OrderedClasses {
 		all[c] = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 			Name:         c.String(),
 			MaxRequests:  probes,
@@ -58,12 +59,14 @@ func trips(counts gobreaker.Counts) bool {
 }
 
 // open returns whether a class's calls are refused now.
-func (b *breakers) open(c class) bool { return c < ordered && b[c].State() == gobreaker.StateOpen }
+func (b *breakers) open(c hop.Class) bool {
+	return c < hop.OrderedClasses && b[c].State() == gobreaker.StateOpen
+}
 
 // try admits one try of a call; done reports its end. Parked calls and probes have
 // no breaker.
-func (b *breakers) try(c class) (done func(error), _ error) {
-	if c >= ordered {
+func (b *breakers) try(c hop.Class) (done func(error), _ error) {
+	if c >= hop.OrderedClasses {
 		return func(error) {}, nil
 	}
 	done, err := b[c].Allow()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -20,7 +21,7 @@ var errSilent = errors.New("no answer")
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // report lets one try through and tells how it ended.
-func report(t *testing.T, b *breakers, c class, err error) {
+func report(t *testing.T, b *breakers, c hop.Class, err error) {
 	t.Helper()
 	done, refused := b.try(c)
 	if refused != nil {
@@ -96,44 +97,44 @@ func TestBreakerOpensProbesAndCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreakers(30*time.Second, 2*time.Second, quiet())
 		for range minJudged {
-			report(t, b, classSubmit, errSilent)
+			report(t, b, hop.ClassSubmit, errSilent)
 		}
-		if _, err := b.try(classSubmit); !b.open(classSubmit) || !errors.Is(err, errOpen) {
+		if _, err := b.try(hop.ClassSubmit); !b.open(hop.ClassSubmit) || !errors.Is(err, errOpen) {
 			t.Fatalf("after %d failures in a row: %v", minJudged, err)
 		}
 		// The others go on.
-		for c := range ordered {
-			if c != classSubmit && b.open(c) {
+		for c := range hop.OrderedClasses {
+			if c != hop.ClassSubmit && b.open(c) {
 				t.Errorf("%v is open as well", c)
 			}
 		}
-		report(t, b, classParked, errSilent)
-		report(t, b, classProbe, errSilent)
+		report(t, b, hop.ClassParked, errSilent)
+		report(t, b, hop.ClassProbe, errSilent)
 
 		time.Sleep(2*time.Second + time.Millisecond) // synctest's clock
-		if b.open(classSubmit) {
+		if b.open(hop.ClassSubmit) {
 			t.Fatal("still open")
 		}
 		var probing []func(error)
 		for range probes {
-			done, err := b.try(classSubmit)
+			done, err := b.try(hop.ClassSubmit)
 			if err != nil {
 				t.Fatal(err)
 			}
 			probing = append(probing, done)
 		}
-		if _, err := b.try(classSubmit); !errors.Is(err, errOpen) {
+		if _, err := b.try(hop.ClassSubmit); !errors.Is(err, errOpen) {
 			t.Fatalf("a probe more than may be: %v", err)
 		}
 		probing[0](context.Canceled) // whoever sent it has left: that says nothing, and another may try
-		report(t, b, classSubmit, nil)
+		report(t, b, hop.ClassSubmit, nil)
 		probing[1](nil)
-		if b[classSubmit].State() != gobreaker.StateHalfOpen {
-			t.Fatalf("after two probes: %v", b[classSubmit].State())
+		if b[hop.ClassSubmit].State() != gobreaker.StateHalfOpen {
+			t.Fatalf("after two probes: %v", b[hop.ClassSubmit].State())
 		}
 		probing[2](nil)
-		if b[classSubmit].State() != gobreaker.StateClosed {
-			t.Fatalf("after %d good probes: %v", probes, b[classSubmit].State())
+		if b[hop.ClassSubmit].State() != gobreaker.StateClosed {
+			t.Fatalf("after %d good probes: %v", probes, b[hop.ClassSubmit].State())
 		}
 	})
 }
@@ -143,11 +144,11 @@ func TestProbeThatFailsOpensAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreakers(30*time.Second, 2*time.Second, quiet())
 		for range minJudged {
-			report(t, b, classLease, errSilent)
+			report(t, b, hop.ClassLease, errSilent)
 		}
 		time.Sleep(2*time.Second + time.Millisecond)
-		report(t, b, classLease, errSilent)
-		if !b.open(classLease) {
+		report(t, b, hop.ClassLease, errSilent)
+		if !b.open(hop.ClassLease) {
 			t.Error("closed by a probe that failed")
 		}
 	})
@@ -160,11 +161,11 @@ func TestCallsThatHangAreJudged(t *testing.T) {
 		const timeout = 10 * time.Second
 		b := newBreakers(2*timeout, time.Second, quiet())
 		for range 10_000 {
-			report(t, b, classSubmit, nil)
+			report(t, b, hop.ClassSubmit, nil)
 		}
 		var hanging []func(error)
 		for range minJudged {
-			done, err := b.try(classSubmit)
+			done, err := b.try(hop.ClassSubmit)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -174,7 +175,7 @@ func TestCallsThatHangAreJudged(t *testing.T) {
 		for _, done := range hanging {
 			done(context.DeadlineExceeded)
 		}
-		if !b.open(classSubmit) {
+		if !b.open(hop.ClassSubmit) {
 			t.Error("closed, though all calls of the last 10 s timed out")
 		}
 	})
@@ -185,9 +186,9 @@ func TestLeavingIsNotCounted(t *testing.T) {
 	t.Parallel()
 	b := newBreakers(30*time.Second, 2*time.Second, quiet())
 	for range 10 * minJudged {
-		report(t, b, classRead, context.Canceled)
+		report(t, b, hop.ClassRead, context.Canceled)
 	}
-	if b.open(classRead) {
+	if b.open(hop.ClassRead) {
 		t.Error("opened by callers that left")
 	}
 }
@@ -198,11 +199,11 @@ func TestWindowRolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreakers(30*time.Second, 2*time.Second, quiet())
 		for range minJudged - 1 {
-			report(t, b, classList, errSilent)
+			report(t, b, hop.ClassList, errSilent)
 		}
 		time.Sleep(31 * time.Second)
-		report(t, b, classList, errSilent)
-		if b.open(classList) {
+		report(t, b, hop.ClassList, errSilent)
+		if b.open(hop.ClassList) {
 			t.Error("opened by failures of more than a window ago")
 		}
 	})

@@ -22,28 +22,29 @@ import (
 // ErrRefusesUs or ErrContract. A refusal of the item itself is no error: it is in
 // the Result.
 //
-// A call is an envelope of its own unless its operation is Shared: then the items
+// A call is an envelope of its own unless it is Shared: then the items
 // of concurrent callers are sent in one.
-func Call[Req, Resp any](ctx context.Context, c *Client, op Op, item hop.Item[Req]) (hop.Result[Resp], error) {
+func Call[Req, Resp any](ctx context.Context, c *Client, of hop.Op[Req, Resp], how How, item hop.Item[Req]) (hop.Result[Resp], error) {
+	op := how.of(of.Of(item.Request))
 	op.whose = ownerOf(item.Principal)
-	if op.class != classParked {
+	if op.Class != hop.ClassParked {
 		return call[Req, Resp](ctx, c, op, item)
 	}
 	if c.IsDraining() {
-		return hop.Result[Resp]{}, fmt.Errorf("%w: %s", ErrCutShort, op.path)
+		return hop.Result[Resp]{}, fmt.Errorf("%w: %s", ErrCutShort, op.Path)
 	}
-	claim := op.path == hop.ClaimJobs
+	claim := op.Path == hop.ClaimJobs.Path
 	place, err := c.gate.park(claim, op.whose)
 	if err != nil {
-		c.metrics.refused(op.class, err)
-		return hop.Result[Resp]{}, fmt.Errorf("%w: %s: %w", ErrNoPlace, op.path, err)
+		c.metrics.refused(op.Class, err)
+		return hop.Result[Resp]{}, fmt.Errorf("%w: %s: %w", ErrNoPlace, op.Path, err)
 	}
 	defer c.gate.unpark(claim, place)
 	op.place = place
 	result, err := call[Req, Resp](ctx, c, op, item)
 	failed := err != nil || (result.Problem != nil && result.Problem.Status >= http.StatusInternalServerError)
 	if failed && (c.IsDraining() || place.isLost()) {
-		return hop.Result[Resp]{}, fmt.Errorf("%w: %s", ErrCutShort, op.path)
+		return hop.Result[Resp]{}, fmt.Errorf("%w: %s", ErrCutShort, op.Path)
 	}
 	return result, err
 }
@@ -56,7 +57,7 @@ func ownerOf(p hop.Principal) string {
 	return p.Kind + " " + p.KeyID
 }
 
-func call[Req, Resp any](ctx context.Context, c *Client, op Op, item hop.Item[Req]) (hop.Result[Resp], error) {
+func call[Req, Resp any](ctx context.Context, c *Client, op operation, item hop.Item[Req]) (hop.Result[Resp], error) {
 	response, err := ask(ctx, c, op, item)
 	if err != nil {
 		return hop.Result[Resp]{}, err
@@ -65,13 +66,13 @@ func call[Req, Resp any](ctx context.Context, c *Client, op Op, item hop.Item[Re
 }
 
 // ask gets core's response to one item, alone or with others.
-func ask[Req any](ctx context.Context, c *Client, op Op, item hop.Item[Req]) (itemResponse, error) {
-	if op.shared {
+func ask[Req any](ctx context.Context, c *Client, op operation, item hop.Item[Req]) (itemResponse, error) {
+	if op.Shared {
 		return share(ctx, c, op, item)
 	}
 	text, err := encode(item)
 	if err != nil {
-		return itemResponse{}, fmt.Errorf("encode %s: %w", op.path, err)
+		return itemResponse{}, fmt.Errorf("encode %s: %w", op.Path, err)
 	}
 	results, doubt, err := c.exchangeItems(ctx, op, []itemText{text})
 	if err != nil {
@@ -123,7 +124,7 @@ var (
 // A repeat that cannot connect has not been sent: where its answer would resolve
 // a doubt, it redials for up to maxRedial. So the restart of a core loses no
 // outcome. A parked call that cannot connect redials too: it waits in any case.
-func (c *Client) exchange(ctx context.Context, op Op, body []byte) (answer []byte, doubt bool, err error) {
+func (c *Client) exchange(ctx context.Context, op operation, body []byte) (answer []byte, doubt bool, err error) {
 	leave, err := c.enter(ctx, op)
 	if err != nil {
 		return nil, false, err
@@ -148,9 +149,9 @@ func (c *Client) exchange(ctx context.Context, op Op, body []byte) (answer []byt
 				continue
 			}
 			if !doubt {
-				return nil, doubt, fmt.Errorf("%w: %s: %w", ErrUnavailable, op.path, err)
+				return nil, doubt, fmt.Errorf("%w: %s: %w", ErrUnavailable, op.Path, err)
 			}
-			return nil, doubt, fmt.Errorf("%w: %s: %w", op.lost(), op.path, err)
+			return nil, doubt, fmt.Errorf("%w: %s: %w", op.lost(), op.Path, err)
 		case reply.status == http.StatusOK:
 			return reply.body, doubt, nil
 		case reply.status == http.StatusUnauthorized:
@@ -159,21 +160,21 @@ func (c *Client) exchange(ctx context.Context, op Op, body []byte) (answer []byt
 				continue
 			}
 			if doubt {
-				return nil, doubt, fmt.Errorf("%w: %s: then %s", op.lost(), op.path, ErrRefusesUs.Error())
+				return nil, doubt, fmt.Errorf("%w: %s: then %s", op.lost(), op.Path, ErrRefusesUs.Error())
 			}
-			return nil, doubt, fmt.Errorf("%w (%s)", ErrRefusesUs, op.path)
+			return nil, doubt, fmt.Errorf("%w (%s)", ErrRefusesUs, op.Path)
 		case reply.status == http.StatusConflict && refusedWith(reply.body, identity.TakenCode):
 			// Core had a copy of the call before: it may have taken effect, its answer is lost.
 			doubt = true
-			c.logger.Warn("core had a copy of our signed call before the call itself", "path", op.path)
+			c.logger.Warn("core had a copy of our signed call before the call itself", "path", op.Path)
 			if !repeated && c.repeats(ctx, op, true, errTaken) {
 				repeated = true
 				continue
 			}
-			return nil, doubt, fmt.Errorf("%w: %s: %w", op.lost(), op.path, errTaken)
+			return nil, doubt, fmt.Errorf("%w: %s: %w", op.lost(), op.Path, errTaken)
 		}
 		if doubt {
-			return nil, doubt, fmt.Errorf("%w: %s: then status %d", op.lost(), op.path, reply.status)
+			return nil, doubt, fmt.Errorf("%w: %s: then status %d", op.lost(), op.Path, reply.status)
 		}
 		return nil, doubt, refusal(op, reply)
 	}
@@ -181,20 +182,20 @@ func (c *Client) exchange(ctx context.Context, op Op, body []byte) (answer []byt
 
 // enter waits for the call's turn. If the breaker is open it fails at once: nothing
 // was sent.
-func (c *Client) enter(ctx context.Context, op Op) (leave func(), err error) {
+func (c *Client) enter(ctx context.Context, op operation) (leave func(), err error) {
 	switch {
-	case op.class == classProbe:
+	case op.Class == hop.ClassProbe:
 		return func() {}, nil
-	case op.class == classParked: // it has a place already
+	case op.Class == hop.ClassParked: // it has a place already
 		return func() {}, nil
-	case c.breakers.open(op.class):
+	case c.breakers.open(op.Class):
 		return nil, c.refuse(op, fmt.Errorf("%w: %w", ErrUnavailable, errOpen))
 	}
-	if err := c.gate.enter(ctx, op.class, op.whose); err != nil {
+	if err := c.gate.enter(ctx, op.Class, op.whose); err != nil {
 		return nil, c.refuse(op, err)
 	}
 	c.budget.earn()
-	return func() { c.gate.leave(op.class) }, nil
+	return func() { c.gate.leave(op.Class) }, nil
 }
 
 // errTaken means that core had a call with this signature before.
@@ -204,40 +205,40 @@ var errTaken = errors.New("core took a copy of the call before")
 const mostLearned = 8
 
 // mayWait returns whether a parked call that was not sent may wait for core.
-func (o Op) mayWait(c *Client) bool {
-	return o.class == classParked && !c.IsDraining() && !o.place.isLost()
+func (o operation) mayWait(c *Client) bool {
+	return o.Class == hop.ClassParked && !c.IsDraining() && !o.place.isLost()
 }
 
 // refuse counts a call that was not sent, and returns why.
-func (c *Client) refuse(op Op, err error) error {
-	c.metrics.refused(op.class, err)
+func (c *Client) refuse(op operation, err error) error {
+	c.metrics.refused(op.Class, err)
 	if !errors.Is(err, ErrOverloaded) && !errors.Is(err, ErrUnavailable) { // the caller has left, or its deadline has passed
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	return fmt.Errorf("%s: %w", op.path, err)
+	return fmt.Errorf("%s: %w", op.Path, err)
 }
 
 // repeats returns whether a failed try is repeated, and charges the retry budget.
-func (c *Client) repeats(ctx context.Context, op Op, sent bool, err error) bool {
-	if ctx.Err() != nil || op.class >= ordered || errors.Is(err, errOpen) || (sent && !op.mayRepeat()) {
+func (c *Client) repeats(ctx context.Context, op operation, sent bool, err error) bool {
+	if ctx.Err() != nil || op.Class >= hop.OrderedClasses || errors.Is(err, errOpen) || (sent && !op.mayRepeat()) {
 		return false
 	}
 	if !c.budget.spend() {
-		c.metrics.exhausted.WithLabelValues(op.class.String()).Inc()
+		c.metrics.exhausted.WithLabelValues(op.Class.String()).Inc()
 		return false
 	}
-	c.metrics.repeated(op.class, sent)
+	c.metrics.repeated(op.Class, sent)
 	return true
 }
 
 // refusal is core's refusal of a whole call. A problem about core's state is passed
 // on to the caller; one about the form of the call is an error of the gateway.
-func refusal(op Op, reply reply) error {
+func refusal(op operation, reply reply) error {
 	var answer problem.Problem
 	err := json.Unmarshal(reply.body, &answer)
 	if err != nil || !problem.Known(answer.Code) {
 		// Not core's answer: a proxy's, perhaps, after core took the call.
-		return fmt.Errorf("%w: %s: %w: status %d", op.lost(), op.path, ErrContract, reply.status)
+		return fmt.Errorf("%w: %s: %w: status %d", op.lost(), op.Path, ErrContract, reply.status)
 	}
 	switch reply.status {
 	case http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusServiceUnavailable:
@@ -245,5 +246,5 @@ func refusal(op Op, reply reply) error {
 		p.RetryAfterMS = answer.RetryAfterMS
 		return p
 	}
-	return fmt.Errorf("%w: %s: %d %s: %s", ErrContract, op.path, reply.status, answer.Code, answer.Detail)
+	return fmt.Errorf("%w: %s: %d %s: %s", ErrContract, op.Path, reply.status, answer.Code, answer.Detail)
 }

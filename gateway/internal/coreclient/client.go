@@ -57,10 +57,6 @@ func (l Limits) orDefault() Limits {
 	}
 }
 
-// TimeoutHeader is how long the caller still waits, in milliseconds. It is not
-// signed: an attacker who can change it could also cut the connection.
-const TimeoutHeader = "Forgequeue-Timeout-Ms"
-
 // Options of a Client.
 type Options struct {
 	// URL is core's address, such as http://127.0.0.1:8081.

@@ -35,8 +35,28 @@ func client(t *testing.T, url, secret string) *coreclient.Client {
 	return c
 }
 
-func get(ctx context.Context, c *coreclient.Client, op coreclient.Op) (hop.Result[api.Whoami], error) {
-	return coreclient.Call[hop.ID, api.Whoami](ctx, c, op, hop.Item[hop.ID]{
+// try is a call of an operation, as these tests make it: with another effect, request and answer than its own.
+type try struct {
+	hop.Operation
+	how coreclient.How
+}
+
+func as(op hop.Operation, effect hop.Effect) try {
+	op.Effect = effect
+	return try{Operation: op}
+}
+
+func (t try) Parked() try { return t.by(coreclient.How{Parked: true}) }
+
+func (t try) Shared(group string) try { return t.by(coreclient.How{Shared: true, Group: group}) }
+
+func (t try) by(how coreclient.How) try {
+	t.how = how
+	return t
+}
+
+func get(ctx context.Context, c *coreclient.Client, op try) (hop.Result[api.Whoami], error) {
+	return coreclient.Call(ctx, c, hop.Op[hop.ID, api.Whoami]{Operation: op.Operation}, op.how, hop.Item[hop.ID]{
 		Principal: hop.Principal{Kind: hop.PrincipalTenant, Tenant: "t1"},
 		RequestID: "r1", CorrelationID: "c1",
 		Request: hop.ID{ID: "<j&1>"},
@@ -46,25 +66,25 @@ func get(ctx context.Context, c *coreclient.Client, op coreclient.Op) (hop.Resul
 func TestCallIsSignedAndComplete(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	core.On(hop.GetJob, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Whoami{KeyID: "k"}) })
+	core.On(hop.GetJob.Path, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Whoami{KeyID: "k"}) })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	result, err := get(ctx, client(t, core.URL, coretest.Secret), coreclient.Read(hop.GetJob))
+	result, err := get(ctx, client(t, core.URL, coretest.Secret), as(hop.GetJob.Operation, hop.Reads))
 	if err != nil || result.Status != 200 || result.Value == nil || result.Value.KeyID != "k" {
 		t.Fatalf("%+v, %v", result, err)
 	}
-	request := core.Requests(hop.GetJob)[0]
+	request := core.Requests(hop.GetJob.Path)[0]
 	item := request.Items[0]
 	if item.Principal.Tenant != "t1" || item.RequestID != "r1" || item.CorrelationID != "c1" || string(item.Request) != `{"id":"<j&1>"}` {
 		t.Errorf("item %+v, request %s", item, item.Request)
 	}
-	left, err := strconv.Atoi(request.Header.Get(coreclient.TimeoutHeader))
+	left, err := strconv.Atoi(request.Header.Get(hop.TimeoutHeader))
 	if err != nil || left < 1 || left > 60_000 {
-		t.Errorf("%s: %q", coreclient.TimeoutHeader, request.Header.Get(coreclient.TimeoutHeader))
+		t.Errorf("%s: %q", hop.TimeoutHeader, request.Header.Get(hop.TimeoutHeader))
 	}
 	allowed := map[string]bool{
 		"Content-Type": true, "Content-Length": true, "User-Agent": true,
-		"Forgequeue-Assertion": true, coreclient.TimeoutHeader: true,
+		"Forgequeue-Assertion": true, hop.TimeoutHeader: true,
 	}
 	for name := range request.Header {
 		if !allowed[name] {
@@ -76,8 +96,8 @@ func TestCallIsSignedAndComplete(t *testing.T) {
 func TestRefusalOfTheItemIsNoError(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	core.On(hop.GetJob, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.NotFound, "none") })
-	result, err := get(t.Context(), client(t, core.URL, coretest.Secret), coreclient.Read(hop.GetJob))
+	core.On(hop.GetJob.Path, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.NotFound, "none") })
+	result, err := get(t.Context(), client(t, core.URL, coretest.Secret), as(hop.GetJob.Operation, hop.Reads))
 	if err != nil || result.Problem == nil || result.Problem.Code != problem.NotFound {
 		t.Fatalf("%+v, %v", result, err)
 	}
@@ -129,16 +149,16 @@ func TestLostReplies(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name        string
-		op          coreclient.Op
+		op          try
 		want        error
 		connections int64
 	}{
-		{"a write is not repeated, and nobody knows", coreclient.Write(hop.ReportOutcomes), coreclient.ErrOutcomeUnknown, 1},
-		{"a read is repeated once, and has cost nothing", coreclient.Read(hop.GetJob), coreclient.ErrUnavailable, 2},
-		{"a keyed write is repeated once", coreclient.KeyedWrite(hop.SubmitJobs), coreclient.ErrOutcomeUnknown, 2},
-		{"an outcome is repeated once", coreclient.Repeatable(hop.ReportOutcomes), coreclient.ErrOutcomeUnknown, 2},
-		{"a parked claim is not repeated", coreclient.Write(hop.ClaimJobs).Parked(), coreclient.ErrOutcomeUnknown, 1},
-		{"a parked read is not repeated", coreclient.Read(hop.WaitForJob).Parked(), coreclient.ErrUnavailable, 1},
+		{"a write is not repeated, and nobody knows", as(hop.ReportOutcomes.Operation, hop.Writes), coreclient.ErrOutcomeUnknown, 1},
+		{"a read is repeated once, and has cost nothing", as(hop.GetJob.Operation, hop.Reads), coreclient.ErrUnavailable, 2},
+		{"a keyed write is repeated once", as(hop.SubmitJobs.Operation, hop.Keyed), coreclient.ErrOutcomeUnknown, 2},
+		{"an outcome is repeated once", as(hop.ReportOutcomes.Operation, hop.Repeatable), coreclient.ErrOutcomeUnknown, 2},
+		{"a parked claim is not repeated", as(hop.ClaimJobs.Operation, hop.Writes).Parked(), coreclient.ErrOutcomeUnknown, 1},
+		{"a parked read is not repeated", as(hop.WaitForJob.Operation, hop.Reads).Parked(), coreclient.ErrUnavailable, 1},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -160,7 +180,7 @@ func TestNothingWrittenIsUnavailable(t *testing.T) {
 	}
 	url := "http://" + listener.Addr().String()
 	_ = listener.Close()
-	for _, op := range []coreclient.Op{coreclient.Write(hop.ReportOutcomes), coreclient.Read(hop.GetJob), coreclient.KeyedWrite(hop.SubmitJobs)} {
+	for _, op := range []try{as(hop.ReportOutcomes.Operation, hop.Writes), as(hop.GetJob.Operation, hop.Reads), as(hop.SubmitJobs.Operation, hop.Keyed)} {
 		if _, err := get(t.Context(), client(t, url, coretest.Secret), op); !errors.Is(err, coreclient.ErrUnavailable) {
 			t.Errorf("%v", err)
 		}
@@ -172,13 +192,13 @@ func TestNothingWrittenIsUnavailable(t *testing.T) {
 func TestConnectionsThatCloseCostNoCall(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	core.Raw(hop.ReportOutcomes, func(w http.ResponseWriter, _ *http.Request) {
+	core.Raw(hop.ReportOutcomes.Path, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close")
 		_, _ = io.WriteString(w, `{"results":[{"status":200,"value":{}}]}`)
 	})
 	c := client(t, core.URL, coretest.Secret)
 	for range 20 {
-		if _, err := get(t.Context(), c, coreclient.Write(hop.ReportOutcomes)); err != nil {
+		if _, err := get(t.Context(), c, as(hop.ReportOutcomes.Operation, hop.Writes)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -188,16 +208,16 @@ func TestTimeoutAfterSending(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
 	release := make(chan struct{})
-	core.Raw(hop.SubmitJobs, func(_ http.ResponseWriter, _ *http.Request) { <-release })
+	core.Raw(hop.SubmitJobs.Path, func(_ http.ResponseWriter, _ *http.Request) { <-release })
 	defer close(release)
 	c := client(t, core.URL, coretest.Secret)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // in which it is sent
 	defer cancel()
-	_, err := get(ctx, c, coreclient.KeyedWrite(hop.SubmitJobs))
+	_, err := get(ctx, c, as(hop.SubmitJobs.Operation, hop.Keyed))
 	if !errors.Is(err, coreclient.ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("%v", err)
 	}
-	if n := len(core.Requests(hop.SubmitJobs)); n != 1 {
+	if n := len(core.Requests(hop.SubmitJobs.Path)); n != 1 {
 		t.Fatalf("sent %d times, though the deadline had passed", n)
 	}
 }
@@ -207,14 +227,14 @@ func TestClockOffsetIsLearned(t *testing.T) {
 	for _, offset := range []time.Duration{time.Hour, -time.Hour} {
 		core := coretest.New(t)
 		core.Now = func() time.Time { return time.Now().Add(offset) }
-		core.On(hop.ReportOutcomes, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Whoami{}) })
+		core.On(hop.ReportOutcomes.Path, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Whoami{}) })
 		c := client(t, core.URL, coretest.Secret)
 		for range 3 {
-			if _, err := get(t.Context(), c, coreclient.Write(hop.ReportOutcomes)); err != nil {
+			if _, err := get(t.Context(), c, as(hop.ReportOutcomes.Operation, hop.Writes)); err != nil {
 				t.Fatalf("offset %v: %v", offset, err)
 			}
 		}
-		if n := len(core.Requests(hop.ReportOutcomes)); n != 3 {
+		if n := len(core.Requests(hop.ReportOutcomes.Path)); n != 3 {
 			t.Errorf("core did %d calls, want 3", n)
 		}
 	}
@@ -226,7 +246,7 @@ func TestClockIsLearnedAFewTimesACall(t *testing.T) {
 	core := coretest.New(t)
 	var asked atomic.Int64
 	core.Now = func() time.Time { return time.Now().Add(time.Duration(asked.Add(1)) * time.Hour) }
-	_, err := get(t.Context(), client(t, core.URL, coretest.Secret), coreclient.Read(hop.GetJob))
+	_, err := get(t.Context(), client(t, core.URL, coretest.Secret), as(hop.GetJob.Operation, hop.Reads))
 	if !errors.Is(err, coreclient.ErrRefusesUs) || asked.Load() > 18 {
 		t.Fatalf("%v after %d looks at the clock", err, asked.Load())
 	}
@@ -235,7 +255,7 @@ func TestClockIsLearnedAFewTimesACall(t *testing.T) {
 func TestOtherSecretIsNamed(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	_, err := get(t.Context(), client(t, core.URL, strings.Repeat("x", 32)), coreclient.Write(hop.SubmitJobs))
+	_, err := get(t.Context(), client(t, core.URL, strings.Repeat("x", 32)), as(hop.SubmitJobs.Operation, hop.Writes))
 	if !errors.Is(err, coreclient.ErrRefusesUs) || !strings.Contains(err.Error(), "FORGEQUEUE_HOP_SECRET") || core.Unsigned() != 1 {
 		t.Fatalf("%v, %d unsigned", err, core.Unsigned())
 	}
@@ -271,11 +291,11 @@ func TestRefusalsOfTheCall(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			core := coretest.New(t)
-			core.Raw(hop.SubmitJobs, func(w http.ResponseWriter, _ *http.Request) {
+			core.Raw(hop.SubmitJobs.Path, func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(test.status)
 				_, _ = io.WriteString(w, test.body)
 			})
-			_, err := get(t.Context(), client(t, core.URL, coretest.Secret), coreclient.Write(hop.SubmitJobs))
+			_, err := get(t.Context(), client(t, core.URL, coretest.Secret), as(hop.SubmitJobs.Operation, hop.Writes))
 			p, isProblem := problem.From(err)
 			if test.want == "" {
 				if isProblem || !errors.Is(err, test.err) {
@@ -301,14 +321,14 @@ func TestLookUpKey(t *testing.T) {
 	if _, found, err := c.LookUpKey(t.Context(), "unknown"); err != nil || found {
 		t.Errorf("unknown: %v, %v", found, err)
 	}
-	core.On(hop.LookUpKey, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.Overloaded, "") })
+	core.On(hop.LookUpKey.Path, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.Overloaded, "") })
 	if _, found, err := c.LookUpKey(t.Context(), "abcdefghijkl"); err == nil || found {
 		t.Errorf("overloaded: %v, %v", found, err)
 	}
 	if status, err := c.Ready(t.Context()); err != nil || status != "ok" {
 		t.Errorf("ready: %q, %v", status, err)
 	}
-	core.On(hop.GetReadiness, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.Overloaded, "") })
+	core.On(hop.GetReadiness.Path, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.Overloaded, "") })
 	if _, err := c.Ready(t.Context()); err == nil {
 		t.Error("an overloaded core is ready")
 	}

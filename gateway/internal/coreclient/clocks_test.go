@@ -32,9 +32,9 @@ func TestCoresWithDifferentClocks(t *testing.T) {
 		}
 		return time.Now().Add(ahead)
 	}
-	works(core, hop.GetJob, hop.ClaimJobs)
+	works(core, hop.GetJob.Path, hop.ClaimJobs.Path)
 	h := newHop(t, core.URL, coreclient.Limits{})
-	for _, op := range []coreclient.Op{coreclient.Read(hop.GetJob), coreclient.Write(hop.ClaimJobs), coreclient.Write(hop.ClaimJobs).Parked()} {
+	for _, op := range []try{as(hop.GetJob.Operation, hop.Reads), as(hop.ClaimJobs.Operation, hop.Writes), as(hop.ClaimJobs.Operation, hop.Writes).Parked()} {
 		looks.Store(2) // the other core than the last one
 		if _, err := get(t.Context(), h.Client, op); err != nil {
 			t.Errorf("after %d looks at core's clock: %v", looks.Load(), err)
@@ -53,7 +53,7 @@ func TestManyCallsToCoresWithDifferentClocks(t *testing.T) {
 			looks.Add(1)
 			return time.Now().Add(ahead)
 		}
-		works(cores[i], hop.GetJob, hop.ClaimJobs)
+		works(cores[i], hop.GetJob.Path, hop.ClaimJobs.Path)
 	}
 	h := newHop(t, inTurn(t, cores), coreclient.Limits{})
 	const callers, calls = 16, 50
@@ -61,7 +61,7 @@ func TestManyCallsToCoresWithDifferentClocks(t *testing.T) {
 	for range callers {
 		group.Go(func() {
 			for range calls {
-				if _, err := get(t.Context(), h.Client, coreclient.Read(hop.GetJob)); err != nil {
+				if _, err := get(t.Context(), h.Client, as(hop.GetJob.Operation, hop.Reads)); err != nil {
 					t.Error(err)
 					return
 				}
@@ -111,15 +111,15 @@ func inTurn(t *testing.T, cores []*coretest.Core) (url string) {
 func TestEveryCallHasItsNonce(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	works(core, hop.GetJob)
+	works(core, hop.GetJob.Path)
 	h := newHop(t, core.URL, coreclient.Limits{})
 	seen := map[string]bool{}
 	for range 10 {
-		if _, err := get(t.Context(), h.Client, coreclient.Read(hop.GetJob)); err != nil {
+		if _, err := get(t.Context(), h.Client, as(hop.GetJob.Operation, hop.Reads)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, request := range core.Requests(hop.GetJob) {
+	for _, request := range core.Requests(hop.GetJob.Path) {
 		seen[string(request.Body)] = true
 	}
 	if len(seen) != 10 {
@@ -132,20 +132,20 @@ func TestEveryCallHasItsNonce(t *testing.T) {
 func TestACopyCameFirst(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		op    coreclient.Op
+		op    try
 		asked int64
 		want  error
 	}{
-		"a write":       {coreclient.Write(hop.SubmitJobs), 1, coreclient.ErrOutcomeUnknown},
-		"a claim":       {coreclient.Write(hop.ClaimJobs).Parked(), 1, coreclient.ErrOutcomeUnknown},
-		"a read":        {coreclient.Read(hop.GetJob), 2, nil},
-		"a keyed write": {coreclient.KeyedWrite(hop.SubmitJobs), 2, nil},
+		"a write":       {as(hop.SubmitJobs.Operation, hop.Writes), 1, coreclient.ErrOutcomeUnknown},
+		"a claim":       {as(hop.ClaimJobs.Operation, hop.Writes).Parked(), 1, coreclient.ErrOutcomeUnknown},
+		"a read":        {as(hop.GetJob.Operation, hop.Reads), 2, nil},
+		"a keyed write": {as(hop.SubmitJobs.Operation, hop.Keyed), 2, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			core := coretest.New(t)
 			var asked atomic.Int64
-			for _, path := range []string{hop.SubmitJobs, hop.ClaimJobs, hop.GetJob} {
+			for _, path := range []string{hop.SubmitJobs.Path, hop.ClaimJobs.Path, hop.GetJob.Path} {
 				core.Raw(path, func(w http.ResponseWriter, _ *http.Request) {
 					if asked.Add(1) > 1 {
 						_, _ = w.Write([]byte(`{"results":[{"status":200,"value":{}}]}`))

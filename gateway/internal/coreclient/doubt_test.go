@@ -43,7 +43,7 @@ func TestDoubtOutlivesTheRepeat(t *testing.T) {
 					_, _ = connection.Write([]byte(answer))
 				}
 			})
-			_, err := get(t.Context(), client(t, url, coretest.Secret), coreclient.KeyedWrite(hop.SubmitJobs))
+			_, err := get(t.Context(), client(t, url, coretest.Secret), as(hop.SubmitJobs.Operation, hop.Keyed))
 			if !errors.Is(err, coreclient.ErrOutcomeUnknown) || connections.Load() != 2 {
 				t.Fatalf("%v after %d connections, want outcome unknown after 2", err, connections.Load())
 			}
@@ -69,7 +69,7 @@ func TestDoubtOutlivesARefusedConnection(t *testing.T) {
 		_ = listener.Close() // before the answer is lost, or the repeat would be taken
 		_ = connection.Close()
 	}()
-	_, err = get(t.Context(), client(t, "http://"+listener.Addr().String(), coretest.Secret), coreclient.KeyedWrite(hop.SubmitJobs))
+	_, err = get(t.Context(), client(t, "http://"+listener.Addr().String(), coretest.Secret), as(hop.SubmitJobs.Operation, hop.Keyed))
 	<-done
 	if !errors.Is(err, coreclient.ErrOutcomeUnknown) {
 		t.Fatalf("%v, want outcome unknown", err)
@@ -82,13 +82,13 @@ func TestDoubtOutlivesARefusedConnection(t *testing.T) {
 func TestARestartSettlesTheDoubt(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		op   coreclient.Op
+		op   try
 		want error
 	}{
-		{coreclient.Repeatable(hop.ReportOutcomes), nil},
-		{coreclient.KeyedWrite(hop.SubmitJobs), nil},
-		{coreclient.Write(hop.SubmitJobs), coreclient.ErrOutcomeUnknown},
-		{coreclient.Read(hop.GetJob), coreclient.ErrUnavailable},
+		{as(hop.ReportOutcomes.Operation, hop.Repeatable), nil},
+		{as(hop.SubmitJobs.Operation, hop.Keyed), nil},
+		{as(hop.SubmitJobs.Operation, hop.Writes), coreclient.ErrOutcomeUnknown},
+		{as(hop.GetJob.Operation, hop.Reads), coreclient.ErrUnavailable},
 	} {
 		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		if err != nil {

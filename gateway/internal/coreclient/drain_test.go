@@ -24,7 +24,7 @@ type ended struct {
 func parkOne(ctx context.Context, h fixture) <-chan ended {
 	end := make(chan ended, 1)
 	go func() {
-		result, err := get(ctx, h.Client, coreclient.Write(hop.ClaimJobs).Parked())
+		result, err := get(ctx, h.Client, as(hop.ClaimJobs.Operation, hop.Writes).Parked())
 		end <- ended{result, err}
 	}()
 	return end
@@ -33,8 +33,8 @@ func parkOne(ctx context.Context, h fixture) <-chan ended {
 func TestDrainEndsParkedCalls(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	claims := hang(core, hop.ClaimJobs)
-	works(core, hop.ReportOutcomes)
+	claims := hang(core, hop.ClaimJobs.Path)
+	works(core, hop.ReportOutcomes.Path)
 	h := newHop(t, core.URL, coreclient.Limits{})
 	var ends []<-chan ended
 	for range 50 {
@@ -58,7 +58,7 @@ func TestDrainEndsParkedCalls(t *testing.T) {
 	if claims.Load() != 50 {
 		t.Error("it was sent")
 	}
-	if _, err := get(t.Context(), h.Client, coreclient.Repeatable(hop.ReportOutcomes)); err != nil {
+	if _, err := get(t.Context(), h.Client, as(hop.ReportOutcomes.Operation, hop.Repeatable)); err != nil {
 		t.Errorf("an outcome: %v", err)
 	}
 }
@@ -78,7 +78,7 @@ func TestAnAnswerUnderWayOutlivesTheHangUp(t *testing.T) {
 			t.Parallel()
 			core := coretest.New(t)
 			parked, told := make(chan struct{}), make(chan struct{})
-			core.Raw(hop.ClaimJobs, func(w http.ResponseWriter, r *http.Request) {
+			core.Raw(hop.ClaimJobs.Path, func(w http.ResponseWriter, r *http.Request) {
 				close(parked)
 				<-r.Context().Done() // hung up
 				close(told)
@@ -103,7 +103,7 @@ func TestHangUpIsNotForEver(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
 	parked, release := make(chan struct{}), make(chan struct{})
-	core.Raw(hop.ClaimJobs, func(http.ResponseWriter, *http.Request) {
+	core.Raw(hop.ClaimJobs.Path, func(http.ResponseWriter, *http.Request) {
 		close(parked)
 		<-release
 	})
@@ -122,13 +122,13 @@ func TestHangUpIsNotForEver(t *testing.T) {
 func TestHangUpTouchesNoOtherCall(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	works(core, hop.ClaimJobs, hop.SubmitJobs)
+	works(core, hop.ClaimJobs.Path, hop.SubmitJobs.Path)
 	h := newHop(t, core.URL, coreclient.Limits{})
 	for range 500 {
 		ctx, leave := context.WithCancel(t.Context())
 		end := parkOne(ctx, h)
 		go leave() // about when the answer is there
-		_, err := get(t.Context(), h.Client, coreclient.Write(hop.SubmitJobs))
+		_, err := get(t.Context(), h.Client, as(hop.SubmitJobs.Operation, hop.Writes))
 		if err != nil {
 			t.Fatalf("a submit beside it: %v", err)
 		}
@@ -139,11 +139,11 @@ func TestHangUpTouchesNoOtherCall(t *testing.T) {
 func TestParkedCallHasADeadline(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	hang(core, hop.WaitForJob)
+	hang(core, hop.WaitForJob.Path)
 	h := newHop(t, core.URL, coreclient.Limits{})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := get(ctx, h.Client, coreclient.Read(hop.WaitForJob).Parked()); !errors.Is(err, coreclient.ErrUnavailable) {
+	if _, err := get(ctx, h.Client, as(hop.WaitForJob.Operation, hop.Reads).Parked()); !errors.Is(err, coreclient.ErrUnavailable) {
 		t.Errorf("%v", err)
 	}
 }
@@ -154,7 +154,7 @@ func TestASilentConnectionCostsATry(t *testing.T) {
 	core := coretest.New(t)
 	first := make(chan struct{}, 1)
 	first <- struct{}{}
-	core.Raw(hop.ReportOutcomes, func(w http.ResponseWriter, r *http.Request) {
+	core.Raw(hop.ReportOutcomes.Path, func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-first:
 			<-r.Context().Done()
@@ -165,10 +165,10 @@ func TestASilentConnectionCostsATry(t *testing.T) {
 	h := newHop(t, core.URL, coreclient.Limits{})
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	if _, err := get(ctx, h.Client, coreclient.Repeatable(hop.ReportOutcomes)); err != nil {
+	if _, err := get(ctx, h.Client, as(hop.ReportOutcomes.Operation, hop.Repeatable)); err != nil {
 		t.Errorf("%v", err)
 	}
-	if n := len(core.Requests(hop.ReportOutcomes)); n != 2 {
+	if n := len(core.Requests(hop.ReportOutcomes.Path)); n != 2 {
 		t.Errorf("sent %d times", n)
 	}
 }
@@ -179,8 +179,8 @@ func TestASilentConnectionCostsATry(t *testing.T) {
 func TestALargeCallAfterAHangUp(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	claims := hang(core, hop.ClaimJobs)
-	works(core, hop.SubmitJobs)
+	claims := hang(core, hop.ClaimJobs.Path)
+	works(core, hop.SubmitJobs.Path)
 	h := newHop(t, core.URL, coreclient.Limits{})
 	large := strings.Repeat("x", 200_000)
 	for i := range 20 {
@@ -189,7 +189,7 @@ func TestALargeCallAfterAHangUp(t *testing.T) {
 		until(t, "it is parked", func() bool { return claims.Load() == int64(i+1) })
 		leave()
 		<-parked
-		result, err := coreclient.Call[hop.ID, api.Whoami](t.Context(), h.Client, coreclient.Write(hop.SubmitJobs), hop.Item[hop.ID]{
+		result, err := coreclient.Call(t.Context(), h.Client, hop.Op[hop.ID, api.Whoami]{Operation: as(hop.SubmitJobs.Operation, hop.Writes).Operation}, coreclient.How{}, hop.Item[hop.ID]{
 			Principal: hop.Principal{Kind: hop.PrincipalTenant, Tenant: "t1"}, Request: hop.ID{ID: large},
 		})
 		if err != nil || result.Problem != nil {

@@ -1,9 +1,13 @@
 package coreclient
 
+import (
+	"github.com/forgequeue/forgequeue/shared/hop"
+)
+
 // SharedWaiting counts the items that wait for a request of an operation's group.
-func SharedWaiting(c *Client, op Op) int {
+func SharedWaiting(c *Client, o hop.Operation, how How) int {
 	c.groups.mu.Lock()
-	use := c.groups.all[op.groupKey()]
+	use := c.groups.all[how.of(o).groupKey()]
 	c.groups.mu.Unlock()
 	if use == nil {
 		return 0

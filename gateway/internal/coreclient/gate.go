@@ -2,6 +2,7 @@ package coreclient
 
 import (
 	"context"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"sync"
 	"time"
 )
@@ -44,7 +45,7 @@ func newGate(inFlight, parked int) *gate {
 
 // enter waits for the turn of a call. When it fails, nothing has been sent.
 // Each call that has entered must leave.
-func (g *gate) enter(ctx context.Context, c class, whose string) error {
+func (g *gate) enter(ctx context.Context, c hop.Class, whose string) error {
 	g.mu.Lock()
 	if g.queue.begin(c) { // nearly always
 		g.mu.Unlock()
@@ -83,7 +84,7 @@ func (g *gate) wait(ctx context.Context, w *waiter) error {
 	// The turn came at the same time. A caller that has left does not use it.
 	err := <-w.Value
 	if err == nil && ctx.Err() != nil {
-		g.leave(class(w.Class))
+		g.leave(hop.Class(w.Class))
 		return ctx.Err()
 	}
 	return err
@@ -100,7 +101,7 @@ func patience(ctx context.Context) time.Duration {
 }
 
 // leave ends a call and starts the next ones that wait.
-func (g *gate) leave(c class) {
+func (g *gate) leave(c hop.Class) {
 	g.mu.Lock()
 	started := g.queue.leave(c)
 	g.mu.Unlock()
@@ -134,10 +135,10 @@ func (g *gate) parked(claim bool) *places {
 }
 
 // counts gives how many calls of a class are in flight, and how many wait.
-func (g *gate) counts(c class) (busy, waiting int) {
+func (g *gate) counts(c hop.Class) (busy, waiting int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if c == classParked {
+	if c == hop.ClassParked {
 		return g.claims.taken + g.waits.taken, 0
 	}
 	return g.queue.busy[c], g.queue.waiting.LenClass(int(c))

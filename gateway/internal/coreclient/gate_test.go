@@ -3,6 +3,7 @@ package coreclient
 import (
 	"context"
 	"errors"
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"slices"
 	"sync"
 	"testing"
@@ -11,7 +12,7 @@ import (
 )
 
 // fill takes places of a class until there is none left.
-func fill(t *testing.T, g *gate, c class) (taken int) {
+func fill(t *testing.T, g *gate, c hop.Class) (taken int) {
 	t.Helper()
 	for g.queue.admits(c) {
 		if err := g.enter(t.Context(), c, ""); err != nil {
@@ -33,15 +34,15 @@ func TestUrgentCallsHaveTheirOwnPlaces(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(100, 1)
-		if taken := fill(t, g, classSubmit); taken != 80 {
+		if taken := fill(t, g, hop.ClassSubmit); taken != 80 {
 			t.Errorf("submits may use %d of 100", taken)
 		}
-		for c, want := range map[class]bool{classLease: true, classKey: true, classClaim: true, classSubmit: false, classRead: false, classList: false} {
+		for c, want := range map[hop.Class]bool{hop.ClassLease: true, hop.ClassKey: true, hop.ClassClaim: true, hop.ClassSubmit: false, hop.ClassRead: false, hop.ClassList: false} {
 			if g.queue.admits(c) != want {
 				t.Errorf("beside submits that use all they may, %v starts: %v", c, !want)
 			}
 		}
-		if taken := fill(t, g, classLease); taken != 20 {
+		if taken := fill(t, g, hop.ClassLease); taken != 20 {
 			t.Errorf("%d places are left for leases", taken)
 		}
 	})
@@ -52,12 +53,12 @@ func TestTurnsComeInOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(10, 1)
-		taken := fill(t, g, classLease)
+		taken := fill(t, g, hop.ClassLease)
 		var mu sync.Mutex
 		var turns []string
 		var group sync.WaitGroup
 		for i, name := range []string{"list 1", "submit 1", "claim 1", "submit 2", "lease 1", "lease 2"} {
-			c := []class{classList, classSubmit, classClaim, classSubmit, classLease, classLease}[i]
+			c := []hop.Class{hop.ClassList, hop.ClassSubmit, hop.ClassClaim, hop.ClassSubmit, hop.ClassLease, hop.ClassLease}[i]
 			group.Go(func() {
 				if err := g.enter(t.Context(), c, ""); err != nil {
 					t.Errorf("%s: %v", name, err)
@@ -71,7 +72,7 @@ func TestTurnsComeInOrder(t *testing.T) {
 			synctest.Wait() // it waits before the next one comes
 		}
 		for range taken {
-			g.leave(classLease)
+			g.leave(hop.ClassLease)
 			synctest.Wait()
 		}
 		group.Wait()
@@ -103,7 +104,7 @@ func TestPatience(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				g := newGate(10, 1)
-				fill(t, g, classLease)
+				fill(t, g, hop.ClassLease)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				if test.left != 0 {
@@ -114,7 +115,7 @@ func TestPatience(t *testing.T) {
 					time.AfterFunc(test.leavesAfter, cancel)
 				}
 				began := time.Now()
-				err := g.enter(ctx, classLease, "")
+				err := g.enter(ctx, hop.ClassLease, "")
 				if took := time.Since(began); took != test.waited {
 					t.Errorf("waited %v, want %v", took, test.waited)
 				}
@@ -138,15 +139,15 @@ func TestTurnOfACallerThatHasLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 200 { // select takes either side
 			g := newGate(10, 1)
-			taken := fill(t, g, classLease)
+			taken := fill(t, g, hop.ClassLease)
 			ctx, leave := context.WithCancel(t.Context())
 			entered := make(chan error, 1)
-			go func() { entered <- g.enter(ctx, classLease, "") }()
+			go func() { entered <- g.enter(ctx, hop.ClassLease, "") }()
 			synctest.Wait()
 			leave()
-			g.leave(classLease)
+			g.leave(hop.ClassLease)
 			if <-entered == nil {
-				g.leave(classLease)
+				g.leave(hop.ClassLease)
 			}
 			synctest.Wait()
 			if g.queue.total != taken-1 || g.queue.waiting.Len() != 0 {
@@ -160,21 +161,21 @@ func TestFullLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(10, 1)
-		fill(t, g, classLease)
+		fill(t, g, hop.ClassLease)
 		var group sync.WaitGroup
 		errs := make(chan error, 100)
-		wait := func(c class) {
+		wait := func(c hop.Class) {
 			group.Go(func() { errs <- g.enter(t.Context(), c, "") })
 			synctest.Wait()
 		}
 		for range waitingPerCall * 10 {
-			wait(classList)
+			wait(hop.ClassList)
 		}
-		wait(classList)
+		wait(hop.ClassList)
 		if err := <-errs; reasonOf(err) != reasonFull {
 			t.Errorf("one list too many: %v", err)
 		}
-		wait(classLease)
+		wait(hop.ClassLease)
 		if err := <-errs; reasonOf(err) != reasonDisplaced {
 			t.Errorf("a heartbeat came, and the last list got %v", err)
 		}
@@ -193,7 +194,7 @@ func TestFullLine(t *testing.T) {
 func TestParkedPlacesAreShared(t *testing.T) {
 	t.Parallel()
 	g := newGate(10, 100)
-	fill(t, g, classLease)
+	fill(t, g, hop.ClassLease)
 	var greedy []*place
 	for {
 		taken, err := g.park(false, "greedy")
@@ -247,7 +248,7 @@ func TestTenantsTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(10, 1)
-		fill(t, g, classLease)
+		fill(t, g, hop.ClassLease)
 		var turns []string
 		var group sync.WaitGroup
 		for i := range 12 {
@@ -256,7 +257,7 @@ func TestTenantsTakeTurns(t *testing.T) {
 				whose = "few"
 			}
 			group.Go(func() {
-				if err := g.enter(t.Context(), classLease, whose); err != nil {
+				if err := g.enter(t.Context(), hop.ClassLease, whose); err != nil {
 					t.Error(err)
 				}
 				turns = append(turns, whose)
@@ -264,7 +265,7 @@ func TestTenantsTakeTurns(t *testing.T) {
 			synctest.Wait()
 		}
 		for range 12 {
-			g.leave(classLease)
+			g.leave(hop.ClassLease)
 			synctest.Wait()
 		}
 		group.Wait()

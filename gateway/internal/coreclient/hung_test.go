@@ -103,8 +103,8 @@ func works(core *coretest.Core, paths ...string) {
 func TestHeartbeatsGetThroughAHungCore(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	submits := hang(core, hop.SubmitJobs)
-	works(core, hop.Heartbeat, hop.ReportOutcomes, hop.ClaimJobs)
+	submits := hang(core, hop.SubmitJobs.Path)
+	works(core, hop.Heartbeat.Path, hop.ReportOutcomes.Path, hop.ClaimJobs.Path)
 	h := newHop(t, core.URL, coreclient.Limits{InFlight: 100})
 	ctx, giveUp := context.WithCancel(t.Context())
 	defer giveUp()
@@ -113,7 +113,7 @@ func TestHeartbeatsGetThroughAHungCore(t *testing.T) {
 	var overloaded, other atomic.Int64
 	for range callers {
 		group.Go(func() {
-			_, err := get(ctx, h.Client, coreclient.Write(hop.SubmitJobs))
+			_, err := get(ctx, h.Client, as(hop.SubmitJobs.Operation, hop.Writes))
 			switch {
 			case errors.Is(err, coreclient.ErrOverloaded):
 				overloaded.Add(1)
@@ -128,8 +128,8 @@ func TestHeartbeatsGetThroughAHungCore(t *testing.T) {
 	until(t, "the line is full", func() bool { return submits.Load() == 80 && overloaded.Load() >= callers-280 })
 	slowest := time.Duration(0)
 	for range 100 {
-		for _, op := range []coreclient.Op{
-			coreclient.Repeatable(hop.Heartbeat), coreclient.Repeatable(hop.ReportOutcomes), coreclient.Write(hop.ClaimJobs),
+		for _, op := range []try{
+			as(hop.Heartbeat.Operation, hop.Repeatable), as(hop.ReportOutcomes.Operation, hop.Repeatable), as(hop.ClaimJobs.Operation, hop.Writes),
 		} {
 			began := time.Now()
 			if _, err := get(t.Context(), h.Client, op); err != nil {
@@ -148,7 +148,7 @@ func TestHeartbeatsGetThroughAHungCore(t *testing.T) {
 		t.Errorf("the metric says that %v submits are in flight", busy)
 	}
 	// A read comes after submits: it is not sent.
-	if _, err := get(t.Context(), h.Client, coreclient.Read(hop.GetJob)); !errors.Is(err, coreclient.ErrOverloaded) {
+	if _, err := get(t.Context(), h.Client, as(hop.GetJob.Operation, hop.Reads)); !errors.Is(err, coreclient.ErrOverloaded) {
 		t.Errorf("a read: %v", err)
 	}
 	until(t, "those that waited are told", func() bool { return overloaded.Load() == callers-80 })
@@ -171,46 +171,46 @@ func TestHeartbeatsGetThroughAHungCore(t *testing.T) {
 func TestParkedCallsAreApart(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	claims := hang(core, hop.ClaimJobs)
-	works(core, hop.SubmitJobs, hop.WaitForJob)
+	claims := hang(core, hop.ClaimJobs.Path)
+	works(core, hop.SubmitJobs.Path, hop.WaitForJob.Path)
 	h := newHop(t, core.URL, coreclient.Limits{InFlight: 16, Parked: 64})
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	var group sync.WaitGroup
 	for range 64 {
 		group.Go(func() {
-			if _, err := get(ctx, h.Client, coreclient.Write(hop.ClaimJobs).Parked()); err == nil {
+			if _, err := get(ctx, h.Client, as(hop.ClaimJobs.Operation, hop.Writes).Parked()); err == nil {
 				t.Error("a claim was answered")
 			}
 		})
 	}
 	until(t, "all are parked", func() bool { return claims.Load() == 64 })
-	if _, err := get(t.Context(), h.Client, coreclient.Write(hop.ClaimJobs).Parked()); !errors.Is(err, coreclient.ErrNoPlace) {
+	if _, err := get(t.Context(), h.Client, as(hop.ClaimJobs.Operation, hop.Writes).Parked()); !errors.Is(err, coreclient.ErrNoPlace) {
 		t.Errorf("one more: %v", err)
 	}
-	if _, err := get(t.Context(), h.Client, coreclient.Read(hop.WaitForJob).Parked()); err != nil {
+	if _, err := get(t.Context(), h.Client, as(hop.WaitForJob.Operation, hop.Reads).Parked()); err != nil {
 		t.Errorf("a wait beside the claims: %v", err)
 	}
 	if h.metric(t, "forgequeue_hop_refusals_total", "parked", "parked_full") != 1 || h.metric(t, "forgequeue_hop_in_flight", "parked") != 64 {
 		t.Error("the metrics do not say so")
 	}
-	if _, err := get(t.Context(), h.Client, coreclient.Write(hop.SubmitJobs)); err != nil {
+	if _, err := get(t.Context(), h.Client, as(hop.SubmitJobs.Operation, hop.Writes)); err != nil {
 		t.Errorf("a submit beside them: %v", err)
 	}
-	core.Raw(hop.ClaimJobs, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	core.Raw(hop.ClaimJobs.Path, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	leave()
 	group.Wait()
 	for range 100 {
-		if _, err := get(t.Context(), h.Client, coreclient.Write(hop.ClaimJobs).Parked()); !errors.Is(err, coreclient.ErrOutcomeUnknown) {
+		if _, err := get(t.Context(), h.Client, as(hop.ClaimJobs.Operation, hop.Writes).Parked()); !errors.Is(err, coreclient.ErrOutcomeUnknown) {
 			t.Fatalf("a claim that was cut: %v", err)
 		}
 	}
 	if state := h.metric(t, "forgequeue_hop_breaker_state"); state != 0 {
 		t.Errorf("a breaker has moved: %v", state)
 	}
-	works(core, hop.ClaimJobs)
-	core.Raw(hop.ClaimJobs, nil)
-	if _, err := get(t.Context(), h.Client, coreclient.Write(hop.ClaimJobs)); err != nil {
+	works(core, hop.ClaimJobs.Path)
+	core.Raw(hop.ClaimJobs.Path, nil)
+	if _, err := get(t.Context(), h.Client, as(hop.ClaimJobs.Operation, hop.Writes)); err != nil {
 		t.Errorf("a claim that does not wait: %v", err)
 	}
 }
@@ -220,20 +220,20 @@ func TestParkedCallsAreApart(t *testing.T) {
 func TestOpenBreakerIsDefinite(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	core.Raw(hop.SubmitJobs, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
-	works(core, hop.Heartbeat)
+	core.Raw(hop.SubmitJobs.Path, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+	works(core, hop.Heartbeat.Path)
 	const open = 500 * time.Millisecond
 	h := newHop(t, core.URL, coreclient.Limits{BreakerOpen: open})
 	opened := time.Now()
 	for h.metric(t, "forgequeue_hop_breaker_state", "submit") != 2 {
-		if _, err := get(t.Context(), h.Client, coreclient.Write(hop.SubmitJobs)); !errors.Is(err, coreclient.ErrOutcomeUnknown) {
+		if _, err := get(t.Context(), h.Client, as(hop.SubmitJobs.Operation, hop.Writes)); !errors.Is(err, coreclient.ErrOutcomeUnknown) {
 			t.Fatalf("a proxy's 502: %v", err)
 		}
 		opened = time.Now()
 	}
-	asked := len(core.Requests(hop.SubmitJobs))
+	asked := len(core.Requests(hop.SubmitJobs.Path))
 	for range 100 {
-		_, err := get(t.Context(), h.Client, coreclient.KeyedWrite(hop.SubmitJobs))
+		_, err := get(t.Context(), h.Client, as(hop.SubmitJobs.Operation, hop.Keyed))
 		if time.Since(opened) > open/2 {
 			break // it may be half-open soon
 		}
@@ -247,13 +247,13 @@ func TestOpenBreakerIsDefinite(t *testing.T) {
 	if asked > 40 {
 		t.Errorf("core was asked %d times before the breaker opened", asked)
 	}
-	if _, err := get(t.Context(), h.Client, coreclient.Repeatable(hop.Heartbeat)); err != nil {
+	if _, err := get(t.Context(), h.Client, as(hop.Heartbeat.Operation, hop.Repeatable)); err != nil {
 		t.Errorf("a heartbeat: %v", err)
 	}
-	works(core, hop.SubmitJobs)
-	core.Raw(hop.SubmitJobs, nil)
+	works(core, hop.SubmitJobs.Path)
+	core.Raw(hop.SubmitJobs.Path, nil)
 	until(t, "closed again", func() bool {
-		_, err := get(t.Context(), h.Client, coreclient.Write(hop.SubmitJobs))
+		_, err := get(t.Context(), h.Client, as(hop.SubmitJobs.Operation, hop.Writes))
 		return err == nil && h.metric(t, "forgequeue_hop_breaker_state", "submit") == 0
 	})
 }
@@ -262,15 +262,15 @@ func TestOpenBreakerIsDefinite(t *testing.T) {
 func TestShedLoadLeavesTheBreakerClosed(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	core.Raw(hop.SubmitJobs, func(w http.ResponseWriter, _ *http.Request) { problem.New(problem.Overloaded, "busy").Write(w) })
-	core.On(hop.GetJob, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.CoreUnavailable, "no database") })
+	core.Raw(hop.SubmitJobs.Path, func(w http.ResponseWriter, _ *http.Request) { problem.New(problem.Overloaded, "busy").Write(w) })
+	core.On(hop.GetJob.Path, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.CoreUnavailable, "no database") })
 	h := newHop(t, core.URL, coreclient.Limits{})
 	for range 200 {
-		_, err := get(t.Context(), h.Client, coreclient.Write(hop.SubmitJobs))
+		_, err := get(t.Context(), h.Client, as(hop.SubmitJobs.Operation, hop.Writes))
 		if p, ok := problem.From(err); !ok || p.Code != problem.Overloaded {
 			t.Fatal(err)
 		}
-		if _, err := get(t.Context(), h.Client, coreclient.Read(hop.GetJob)); err != nil {
+		if _, err := get(t.Context(), h.Client, as(hop.GetJob.Operation, hop.Reads)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -48,7 +48,7 @@ func fickle(t *testing.T, every int64) (url string, cut *atomic.Int64) {
 const hammered = 1600
 
 // hammer makes calls from many goroutines and gives how many failed.
-func hammer(t *testing.T, h fixture, op coreclient.Op) (failed int64) {
+func hammer(t *testing.T, h fixture, op try) (failed int64) {
 	t.Helper()
 	var lost atomic.Int64
 	var group sync.WaitGroup
@@ -75,13 +75,13 @@ func TestKeepAliveRaceCostsNoOutcome(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name    string
-		op      coreclient.Op
+		op      try
 		repeats bool
 	}{
-		{"heartbeat", coreclient.Repeatable(hop.Heartbeat), true},
-		{"outcome", coreclient.Repeatable(hop.ReportOutcomes), true},
-		{"keyed submit", coreclient.KeyedWrite(hop.SubmitJobs), true},
-		{"control: a write", coreclient.Write(hop.SubmitJobs), false},
+		{"heartbeat", as(hop.Heartbeat.Operation, hop.Repeatable), true},
+		{"outcome", as(hop.ReportOutcomes.Operation, hop.Repeatable), true},
+		{"keyed submit", as(hop.SubmitJobs.Operation, hop.Keyed), true},
+		{"control: a write", as(hop.SubmitJobs.Operation, hop.Writes), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -109,7 +109,7 @@ func TestRepeatsAreBudgeted(t *testing.T) {
 	t.Parallel()
 	url, cut := fickle(t, 3)
 	h := newHop(t, url, coreclient.Limits{})
-	failed := hammer(t, h, coreclient.Repeatable(hop.ReportOutcomes))
+	failed := hammer(t, h, as(hop.ReportOutcomes.Operation, hop.Repeatable))
 	repeats := h.metric(t, "forgequeue_hop_retries_total")
 	exhausted := h.metric(t, "forgequeue_hop_retry_budget_exhausted_total")
 	// What is saved up at the start is 200.
@@ -143,8 +143,8 @@ func TestDoubtReachesEachOutcome(t *testing.T) {
 				_, _ = connection.Write([]byte(respond("200 OK", "application/json", answer)))
 			}
 		})
-		result, err := coreclient.Call[api.OutcomesRequest, api.OutcomesResponse](t.Context(), newHop(t, url, coreclient.Limits{}).Client,
-			coreclient.Repeatable(hop.ReportOutcomes), hop.Item[api.OutcomesRequest]{Request: api.OutcomesRequest{Outcomes: []api.OutcomeRequest{{JobID: "<}}>"}}}})
+		result, err := coreclient.Call(t.Context(), newHop(t, url, coreclient.Limits{}).Client,
+			hop.ReportOutcomes, coreclient.How{}, hop.Item[api.OutcomesRequest]{Request: api.OutcomesRequest{Outcomes: []api.OutcomeRequest{{JobID: "<}}>"}}}})
 		if err != nil || result.Value == nil {
 			t.Fatalf("%v after %d connections", err, connections.Load())
 		}
@@ -183,7 +183,7 @@ func TestTheRepeatTakesANewConnection(t *testing.T) {
 	var group sync.WaitGroup
 	for range 2 {
 		group.Go(func() {
-			if _, err := get(t.Context(), h.Client, coreclient.Repeatable(hop.ReportOutcomes)); err != nil {
+			if _, err := get(t.Context(), h.Client, as(hop.ReportOutcomes.Operation, hop.Repeatable)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -191,7 +191,7 @@ func TestTheRepeatTakesANewConnection(t *testing.T) {
 	until(t, "two connections", func() bool { return len(both) == 2 })
 	close(together)
 	group.Wait()
-	if _, err := get(t.Context(), h.Client, coreclient.Repeatable(hop.ReportOutcomes)); err != nil {
+	if _, err := get(t.Context(), h.Client, as(hop.ReportOutcomes.Operation, hop.Repeatable)); err != nil {
 		t.Errorf("%v", err)
 	}
 	if repeats := h.metric(t, "forgequeue_hop_retries_total", "lease", "reply_lost"); repeats != 1 {

@@ -3,6 +3,7 @@ package coreclient
 import (
 	"errors"
 
+	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -33,14 +34,14 @@ func newMetrics(registry prometheus.Registerer, g *gate, b *breakers) *metrics {
 	}
 	registry.MustRegister(m.refusals, m.repeats, m.exhausted)
 	m.start()
-	for c := range classParked + 1 {
+	for c := range hop.ClassParked + 1 {
 		watch := func(name, help string, value func() int) {
 			registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 				Name: name, Help: help, ConstLabels: prometheus.Labels{"class": c.String()},
 			}, func() float64 { return float64(value()) }))
 		}
 		watch("forgequeue_hop_in_flight", "Calls to core in flight.", func() int { busy, _ := g.counts(c); return busy })
-		if c == classParked {
+		if c == hop.ClassParked {
 			break // it neither waits for a turn nor has a breaker
 		}
 		watch("forgequeue_hop_waiting", "Calls that wait for their turn.", func() int { _, waiting := g.counts(c); return waiting })
@@ -51,22 +52,22 @@ func newMetrics(registry prometheus.Registerer, g *gate, b *breakers) *metrics {
 
 // start makes every series that there can be, at 0: a rate sees the first event.
 func (m *metrics) start() {
-	for c := range classProbe + 1 {
+	for c := range hop.ClassProbe + 1 {
 		m.exhausted.WithLabelValues(c.String())
 		for _, reason := range []string{reasonNotSent, reasonReplyLost} {
 			m.repeats.WithLabelValues(c.String(), reason)
 		}
 	}
-	for c := range ordered {
+	for c := range hop.OrderedClasses {
 		for _, reason := range []string{reasonFull, reasonDisplaced, reasonWaited, reasonOpen} {
 			m.refusals.WithLabelValues(c.String(), reason)
 		}
 	}
-	m.refusals.WithLabelValues(classParked.String(), reasonParked)
+	m.refusals.WithLabelValues(hop.ClassParked.String(), reasonParked)
 }
 
 // refused counts a call that was not sent. One whose caller has left is no refusal.
-func (m *metrics) refused(c class, err error) {
+func (m *metrics) refused(c hop.Class, err error) {
 	if away, ok := errors.AsType[turnedAwayError](err); ok {
 		m.refusals.WithLabelValues(c.String(), away.reason).Inc()
 	}
@@ -75,7 +76,7 @@ func (m *metrics) refused(c class, err error) {
 	}
 }
 
-func (m *metrics) repeated(c class, sent bool) {
+func (m *metrics) repeated(c hop.Class, sent bool) {
 	reason := reasonNotSent
 	if sent {
 		reason = reasonReplyLost

@@ -1,6 +1,9 @@
 package coreclient
 
-import "github.com/forgequeue/forgequeue/shared/server/batch"
+import (
+	"github.com/forgequeue/forgequeue/shared/server/batch"
+	"github.com/forgequeue/forgequeue/shared/hop"
+)
 
 // admissionQueue decides which calls go to core now, which wait, and which are turned away.
 // It has no clock and no lock.
@@ -17,8 +20,8 @@ import "github.com/forgequeue/forgequeue/shared/server/batch"
 //	read             ▏                    ▕ 65
 //	list             ▏            ▕ 50
 type admissionQueue struct {
-	marks   [ordered]mark
-	busy    [ordered]int
+	marks   [hop.OrderedClasses]mark
+	busy    [hop.OrderedClasses]int
 	total   int
 	waiting batch.Queue[string, chan error] // by class; the owners of one take turns
 }
@@ -36,7 +39,7 @@ type mark struct {
 // or why it may not. Its buffer of one keeps the sender from waiting for the waiter.
 type waiter = batch.Item[string, chan error]
 
-func newWaiter(c class, owner string) *waiter {
+func newWaiter(c hop.Class, owner string) *waiter {
 	return &waiter{Class: int(c), Owner: owner, Weight: 1, Value: make(chan error, 1)}
 }
 
@@ -47,22 +50,22 @@ func newAdmissionQueue(inFlight, capacity int) admissionQueue {
 // marksFor divides a number of calls in flight among classes. Every class may have at
 // least one, and leaves at least one to each class before it, if there are as many
 // calls as classes.
-func marksFor(inFlight int) [ordered]mark {
-	part := func(percent int, after class) int {
+func marksFor(inFlight int) [hop.OrderedClasses]mark {
+	part := func(percent int, after hop.Class) int {
 		return max(min(inFlight*percent/100, inFlight-int(after)), 1)
 	}
-	return [ordered]mark{
-		classLease:  {total: inFlight, own: inFlight},
-		classKey:    {total: part(95, classKey), own: part(25, classKey)},
-		classClaim:  {total: part(90, classClaim), own: inFlight},
-		classSubmit: {total: part(80, classSubmit), own: inFlight},
-		classRead:   {total: part(65, classRead), own: inFlight},
-		classList:   {total: part(50, classList), own: part(25, classList)},
+	return [hop.OrderedClasses]mark{
+		hop.ClassLease:  {total: inFlight, own: inFlight},
+		hop.ClassKey:    {total: part(95, hop.ClassKey), own: part(25, hop.ClassKey)},
+		hop.ClassClaim:  {total: part(90, hop.ClassClaim), own: inFlight},
+		hop.ClassSubmit: {total: part(80, hop.ClassSubmit), own: inFlight},
+		hop.ClassRead:   {total: part(65, hop.ClassRead), own: inFlight},
+		hop.ClassList:   {total: part(50, hop.ClassList), own: part(25, hop.ClassList)},
 	}
 }
 
 // admits returns whether another call of the class may start.
-func (q *admissionQueue) admits(c class) bool {
+func (q *admissionQueue) admits(c hop.Class) bool {
 	return q.total < q.marks[c].total && q.busy[c] < q.marks[c].own
 }
 
@@ -71,7 +74,7 @@ func (q *admissionQueue) admits(c class) bool {
 // displaces the last one of the highest class above its own; if there is none, the last
 // of its own class, if that would be served after it.
 func (q *admissionQueue) enter(w *waiter) (started, waits bool, displaced *waiter) {
-	if q.begin(class(w.Class)) {
+	if q.begin(hop.Class(w.Class)) {
 		return true, false, nil
 	}
 	displaced, waits = q.waiting.Push(w)
@@ -80,7 +83,7 @@ func (q *admissionQueue) enter(w *waiter) (started, waits bool, displaced *waite
 }
 
 // begin starts a call if it need not wait.
-func (q *admissionQueue) begin(c class) bool {
+func (q *admissionQueue) begin(c hop.Class) bool {
 	if q.waiting.LenClass(int(c)) > 0 || !q.admits(c) {
 		return false
 	}
@@ -89,10 +92,10 @@ func (q *admissionQueue) begin(c class) bool {
 }
 
 // leave ends a call and starts those whose turn it is now.
-func (q *admissionQueue) leave(c class) (started []*waiter) {
+func (q *admissionQueue) leave(c hop.Class) (started []*waiter) {
 	q.busy[c]--
 	q.total--
-	for c := range ordered {
+	for c := range hop.OrderedClasses {
 		for q.waiting.LenClass(int(c)) > 0 && q.admits(c) {
 			started = append(started, q.waiting.PopClass(int(c)))
 			q.start(c)
@@ -109,7 +112,7 @@ func (q *admissionQueue) abandon(w *waiter) bool {
 	return waited
 }
 
-func (q *admissionQueue) start(c class) {
+func (q *admissionQueue) start(c hop.Class) {
 	q.busy[c]++
 	q.total++
 }

@@ -11,12 +11,12 @@ import (
 
 func TestEveryClassLeavesRoomToThoseBefore(t *testing.T) {
 	t.Parallel()
-	for _, inFlight := range []int{int(ordered), 16, 100, 1024, 65536} {
+	for _, inFlight := range []int{int(hop.OrderedClasses), 16, 100, 1024, 65536} {
 		marks := marksFor(inFlight)
-		if marks[classLease].total != inFlight || marks[classLease].own != inFlight {
-			t.Errorf("%d: leases may use %+v", inFlight, marks[classLease])
+		if marks[hop.ClassLease].total != inFlight || marks[hop.ClassLease].own != inFlight {
+			t.Errorf("%d: leases may use %+v", inFlight, marks[hop.ClassLease])
 		}
-		for c := classKey; c < ordered; c++ {
+		for c := hop.ClassKey; c < hop.OrderedClasses; c++ {
 			if marks[c].total >= marks[c-1].total || marks[c].total < 1 || marks[c].own < 1 {
 				t.Errorf("%d: %v may go up to %+v, %v up to %+v", inFlight, c, marks[c], c-1, marks[c-1])
 			}
@@ -24,33 +24,7 @@ func TestEveryClassLeavesRoomToThoseBefore(t *testing.T) {
 	}
 	for c, m := range marksFor(1) { // too few for all, but none is shut out
 		if m.total != 1 || m.own != 1 {
-			t.Errorf("one call in flight: %v may go up to %+v", class(c), m)
-		}
-	}
-}
-
-func TestClassOf(t *testing.T) {
-	t.Parallel()
-	for op, want := range map[Op]class{
-		Repeatable(hop.Heartbeat):      classLease,
-		Repeatable(hop.ReportOutcomes): classLease,
-		Read(hop.LookUpKey):            classKey,
-		Write(hop.ClaimJobs):           classClaim,
-		Write(hop.ClaimJobs).Parked():  classParked,
-		Write(hop.RegisterWorker):      classClaim,
-		Repeatable(hop.Leave):          classClaim,
-		KeyedWrite(hop.SubmitJobs):     classSubmit,
-		Write(hop.PutQueue):            classSubmit,
-		Read(hop.GetJob):               classRead,
-		Read(hop.WaitForJob).Parked():  classParked,
-		Read(hop.ListJobs):             classList,
-		Read(hop.ListQueues):           classList,
-		Read(hop.GetReadiness):         classProbe,
-		Read("/internal/v1/whatever"):  classRead,
-		Write("/internal/v1/whatever"): classSubmit,
-	} {
-		if op.class != want {
-			t.Errorf("%s is %v, want %v", op.path, op.class, want)
+			t.Errorf("one call in flight: %v may go up to %+v", hop.Class(c), m)
 		}
 	}
 }
@@ -58,7 +32,7 @@ func TestClassOf(t *testing.T) {
 // model is what the queue must do, found by looking at everything that has entered.
 type model struct {
 	queue   admissionQueue
-	running []class
+	running []hop.Class
 	waiting []*waiter // in the order in which they came
 }
 
@@ -68,7 +42,7 @@ type model struct {
 func TestQueueKeepsItsRules(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		inFlight := rapid.IntRange(int(ordered), 40).Draw(t, "in flight")
+		inFlight := rapid.IntRange(int(hop.OrderedClasses), 40).Draw(t, "in flight")
 		m := &model{queue: newAdmissionQueue(inFlight, rapid.IntRange(0, 20).Draw(t, "capacity"))}
 		t.Repeat(map[string]func(*rapid.T){
 			"enter":   m.enter,
@@ -80,7 +54,7 @@ func TestQueueKeepsItsRules(t *testing.T) {
 }
 
 func (m *model) enter(t *rapid.T) {
-	w := newWaiter(class(rapid.IntRange(0, int(ordered)-1).Draw(t, "class")), "")
+	w := newWaiter(hop.Class(rapid.IntRange(0, int(hop.OrderedClasses)-1).Draw(t, "class")), "")
 	started, waits, displaced := m.queue.enter(w)
 	if displaced != nil {
 		if last := m.lastWaiting(); displaced != last || displaced.Class <= w.Class || !waits {
@@ -92,7 +66,7 @@ func (m *model) enter(t *rapid.T) {
 	case started && waits:
 		t.Fatal("started and waits")
 	case started:
-		m.running = append(m.running, class(w.Class))
+		m.running = append(m.running, hop.Class(w.Class))
 	case waits:
 		m.waiting = append(m.waiting, w)
 	case len(m.waiting) < m.queue.waiting.Capacity || (m.lastWaiting() != nil && m.lastWaiting().Class > w.Class):
@@ -128,7 +102,7 @@ func (m *model) leave(t *rapid.T) {
 			}
 		}
 		m.forget(next)
-		m.running = append(m.running, class(next.Class))
+		m.running = append(m.running, hop.Class(next.Class))
 	}
 }
 
@@ -148,10 +122,10 @@ func (m *model) forget(w *waiter) {
 }
 
 func (m *model) check(t *rapid.T) {
-	if m.queue.total != len(m.running) || m.queue.waiting.Len() != len(m.waiting) || len(m.waiting) > m.queue.waiting.Capacity || len(m.running) > m.queue.marks[classLease].total {
+	if m.queue.total != len(m.running) || m.queue.waiting.Len() != len(m.waiting) || len(m.waiting) > m.queue.waiting.Capacity || len(m.running) > m.queue.marks[hop.ClassLease].total {
 		t.Fatalf("%d run, the queue says %d; %d wait, the queue says %d", len(m.running), m.queue.total, len(m.waiting), m.queue.waiting.Len())
 	}
-	for c := range ordered {
+	for c := range hop.OrderedClasses {
 		busy := 0
 		for _, running := range m.running {
 			if running == c {
@@ -172,11 +146,11 @@ func TestCallsThatNeverRanAreNotCharged(t *testing.T) {
 	t.Parallel()
 	l := newAdmissionQueue(1, 3)
 	enter := func(whose string) (*waiter, bool) {
-		w := newWaiter(classSubmit, whose)
+		w := newWaiter(hop.ClassSubmit, whose)
 		_, waits, _ := l.enter(w)
 		return w, waits
 	}
-	if started, _, _ := l.enter(newWaiter(classSubmit, "")); !started {
+	if started, _, _ := l.enter(newWaiter(hop.ClassSubmit, "")); !started {
 		t.Fatal("the first call does not start")
 	}
 	stays, _ := enter("other") // so that somebody always waits
@@ -203,7 +177,7 @@ func TestCallsThatNeverRanAreNotCharged(t *testing.T) {
 	many, _ := enter("many")
 	equal, _ := enter("equal")
 	for _, want := range []*waiter{stays, many, equal} {
-		if next := l.leave(classSubmit); len(next) != 1 || next[0] != want {
+		if next := l.leave(hop.ClassSubmit); len(next) != 1 || next[0] != want {
 			t.Fatalf("next is %v of %s, want %s", next, next[0].Owner, want.Owner)
 		}
 	}

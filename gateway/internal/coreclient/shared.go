@@ -28,32 +28,21 @@ const (
 	sharedReserve = 50
 )
 
-// Shared lets the operation share a request to core with other callers' of the
-// same group: those that come while one is under way are sent together in the next.
-// core answers an envelope when its last item is done, so calls that may wait for a
-// tenant lock need a group of their own. In the common group, "", core answers RetryUnbatched
-// for an item that would have to wait: it is sent again in its tenant's group, and so
-// are the tenant's next ones for apartFor.
-func (o Op) Shared(group string) Op {
-	o.shared, o.group = true, group
-	return o
-}
-
 // groupKey is what items that share an envelope have in common: the path, what a
 // lost reply means, the group and the cell.
 type groupKey struct {
 	path   string
-	effect effect
+	effect hop.Effect
 	group  string
 	cell   string
 }
 
-func (o Op) groupKey() groupKey { return groupKey{o.path, o.effect, o.group, o.cell} }
+func (o operation) groupKey() groupKey { return groupKey{o.Path, o.Effect, o.Group, o.Cell} }
 
 // sharedWait is how long the first item may have waited before others are turned
 // away; 0 is no bound. Outcomes are never turned away for it: they end work.
-func sharedWait(op Op) time.Duration {
-	if op.class < classSubmit {
+func sharedWait(op operation) time.Duration {
+	if op.Class < hop.ClassSubmit {
 		return 0
 	}
 	return maxPatience
@@ -107,25 +96,25 @@ func (a *apart) note(key apartKey) {
 }
 
 // grouped is the operation in the group that the tenant's items use now.
-func (a *apart) grouped(op Op, tenant string) Op {
-	if op.group != "" || tenant == "" {
+func (a *apart) grouped(op operation, tenant string) operation {
+	if op.Group != "" || tenant == "" {
 		return op
 	}
-	key := apartKey{op.path, tenant}
+	key := apartKey{op.Path, tenant}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	since, there := a.since[key]
 	switch {
 	case !there:
 	case time.Since(since) < apartFor:
-		op.group = tenant
+		op.Group = tenant
 	default:
 		delete(a.since, key)
 	}
 	return op
 }
 
-func (c *Client) enterGroup(op Op) (group *itemGroup, leave func()) {
+func (c *Client) enterGroup(op operation) (group *itemGroup, leave func()) {
 	key := op.groupKey()
 	c.groups.mu.Lock()
 	defer c.groups.mu.Unlock()
@@ -133,7 +122,7 @@ func (c *Client) enterGroup(op Op) (group *itemGroup, leave func()) {
 		c.groups.all = map[groupKey]*groupUse{}
 	}
 	use := c.groups.all[key]
-	op.whose = "group " + op.group + op.cell // it sends for all callers of the group
+	op.whose = "group " + op.Group + op.Cell // it sends for all callers of the group
 	if use == nil {
 		use = &groupUse{group: batch.New(batch.Options[itemText, itemResponse]{
 			MaxWeight: sharedBytes, Capacity: sharedWaiting, Timeout: c.sharedTime, Reserve: sharedReserve, MaxWait: sharedWait(op),
@@ -157,8 +146,8 @@ func (c *Client) enterGroup(op Op) (group *itemGroup, leave func()) {
 // Busy returns an error if a tenant's call of a shared operation would be turned away,
 // nil if it may be made: so a caller need not read a body that would not be sent. The
 // error wraps ErrOverloaded.
-func (c *Client) Busy(op Op, tenant string) error {
-	op = c.apart.grouped(op, tenant)
+func (c *Client) Busy(of hop.Operation, how How, tenant string) error {
+	op := c.apart.grouped(how.of(of), tenant)
 	c.groups.mu.Lock()
 	use := c.groups.all[op.groupKey()]
 	c.groups.mu.Unlock()
@@ -169,7 +158,7 @@ func (c *Client) Busy(op Op, tenant string) error {
 }
 
 // flush sends one envelope and hands its results out.
-func (c *Client) flush(ctx context.Context, op Op, items []itemText) []batch.Result[itemResponse] {
+func (c *Client) flush(ctx context.Context, op operation, items []itemText) []batch.Result[itemResponse] {
 	answers := make([]batch.Result[itemResponse], len(items))
 	results, doubt, err := c.exchangeItems(ctx, op, items)
 	for i := range answers {
@@ -182,7 +171,7 @@ func (c *Client) flush(ctx context.Context, op Op, items []itemText) []batch.Res
 	return answers
 }
 
-func (c *Client) exchangeItems(ctx context.Context, op Op, items []itemText) ([]hop.Result[json.RawMessage], bool, error) {
+func (c *Client) exchangeItems(ctx context.Context, op operation, items []itemText) ([]hop.Result[json.RawMessage], bool, error) {
 	answer, doubt, err := c.exchange(ctx, op, envelope(items))
 	if err != nil {
 		return nil, doubt, err
@@ -190,7 +179,7 @@ func (c *Client) exchangeItems(ctx context.Context, op Op, items []itemText) ([]
 	var results hop.Results[json.RawMessage]
 	if err := read(answer, &results); err != nil || len(results.Results) != len(items) {
 		return nil, doubt, fmt.Errorf("%w: %s with %d results for %d items: %w",
-			op.lost(), op.path, len(results.Results), len(items), errors.Join(ErrContract, err))
+			op.lost(), op.Path, len(results.Results), len(items), errors.Join(ErrContract, err))
 	}
 	return results.Results, doubt, nil
 }
@@ -216,26 +205,26 @@ func envelope(items []itemText) []byte {
 
 // share makes a call that shares its request with others, in the common group or its
 // tenant's.
-func share[Req any](ctx context.Context, c *Client, op Op, item hop.Item[Req]) (itemResponse, error) {
+func share[Req any](ctx context.Context, c *Client, op operation, item hop.Item[Req]) (itemResponse, error) {
 	owner := item.Principal.Tenant
 	op = c.apart.grouped(op, owner)
-	item.Shared = op.group == ""
+	item.Shared = op.Group == ""
 	response, err := shareIn(ctx, c, op, item)
 	if err != nil || !item.Shared || !response.result.RetryUnbatched {
 		return response, err
 	}
-	c.apart.note(apartKey{op.path, owner})
-	op.group, item.Shared = owner, false
+	c.apart.note(apartKey{op.Path, owner})
+	op.Group, item.Shared = owner, false
 	again, err := shareIn(ctx, c, op, item)
 	again.doubt = again.doubt || response.doubt
 	return again, err
 }
 
 // shareIn makes a call in one group.
-func shareIn[Req any](ctx context.Context, c *Client, op Op, item hop.Item[Req]) (itemResponse, error) {
+func shareIn[Req any](ctx context.Context, c *Client, op operation, item hop.Item[Req]) (itemResponse, error) {
 	text, err := encode(item)
 	if err != nil {
-		return itemResponse{}, fmt.Errorf("encode %s: %w", op.path, err)
+		return itemResponse{}, fmt.Errorf("encode %s: %w", op.Path, err)
 	}
 	group, leave := c.enterGroup(op)
 	defer leave()
@@ -246,13 +235,13 @@ func shareIn[Req any](ctx context.Context, c *Client, op Op, item hop.Item[Req])
 	case errors.Is(err, batch.ErrLeft): // nothing was sent
 		return itemResponse{}, c.refuse(op, err)
 	case errors.Is(err, batch.ErrUnknown):
-		return itemResponse{}, fmt.Errorf("%w: %s: %w", op.lost(), op.path, err)
+		return itemResponse{}, fmt.Errorf("%w: %s: %w", op.lost(), op.Path, err)
 	}
 	return answer, err
 }
 
 // decode reads the result of one item for its caller.
-func decode[Resp any](op Op, response itemResponse) (hop.Result[Resp], error) {
+func decode[Resp any](op operation, response itemResponse) (hop.Result[Resp], error) {
 	var none hop.Result[Resp]
 	result := hop.Result[Resp]{Status: response.result.Status, Replayed: response.result.Replayed, Problem: response.result.Problem}
 	if value := response.result.Value; value != nil {
@@ -260,17 +249,17 @@ func decode[Resp any](op Op, response itemResponse) (hop.Result[Resp], error) {
 		if opaque, ok := any(result.Value).(*json.RawMessage); ok {
 			*opaque = *value // it was checked as JSON with the envelope's answer
 		} else if err := read(*value, result.Value); err != nil {
-			return none, fmt.Errorf("%w: %s: %w", op.lost(), op.path, errors.Join(ErrContract, err))
+			return none, fmt.Errorf("%w: %s: %w", op.lost(), op.Path, errors.Join(ErrContract, err))
 		}
 	}
 	if result.Problem == nil && (result.Status < 200 || result.Status > 299) {
-		return none, fmt.Errorf("%w: %s with status %d and no problem", ErrContract, op.path, result.Status)
+		return none, fmt.Errorf("%w: %s with status %d and no problem", ErrContract, op.Path, result.Status)
 	}
 	if !response.doubt {
 		return result, nil
 	}
 	if result.Problem != nil && result.Problem.Status == http.StatusServiceUnavailable {
-		return none, fmt.Errorf("%w: %s: then %s", op.lost(), op.path, result.Problem.Code)
+		return none, fmt.Errorf("%w: %s: then %s", op.lost(), op.Path, result.Problem.Code)
 	}
 	doubtOutcomes(result.Value)
 	return result, nil

@@ -20,8 +20,8 @@ import (
 )
 
 // one asks for the job id in an operation that may be shared, and is answered with it.
-func one(ctx context.Context, c *coreclient.Client, op coreclient.Op, id string) (string, error) {
-	result, err := coreclient.Call[hop.ID, api.Whoami](ctx, c, op, hop.Item[hop.ID]{
+func one(ctx context.Context, c *coreclient.Client, op try, id string) (string, error) {
+	result, err := coreclient.Call(ctx, c, hop.Op[hop.ID, api.Whoami]{Operation: op.Operation}, op.how, hop.Item[hop.ID]{
 		Principal: hop.Principal{Kind: hop.PrincipalTenant, Tenant: "t-" + id}, Request: hop.ID{ID: id},
 	})
 	switch {
@@ -53,9 +53,9 @@ func TestCallersShareARequest(t *testing.T) {
 	core := coretest.New(t)
 	entered, release := make(chan struct{}, 1), make(chan struct{})
 	var first sync.Once
-	echo(core, hop.SubmitJobs, func(string) { first.Do(func() { entered <- struct{}{}; <-release }) })
+	echo(core, hop.SubmitJobs.Path, func(string) { first.Do(func() { entered <- struct{}{}; <-release }) })
 	c := client(t, core.URL, coretest.Secret)
-	op := coreclient.Write(hop.SubmitJobs).Shared("")
+	op := as(hop.SubmitJobs.Operation, hop.Writes).Shared("")
 	const callers = 200
 	var group sync.WaitGroup
 	ask := func(id string) {
@@ -75,10 +75,10 @@ func TestCallersShareARequest(t *testing.T) {
 		}
 		ask(id)
 	}
-	until(t, "all callers to wait", func() bool { return coreclient.SharedWaiting(c, op) == callers-1 })
+	until(t, "all callers to wait", func() bool { return coreclient.SharedWaiting(c, op.Operation, op.how) == callers-1 })
 	close(release)
 	group.Wait()
-	if n := len(core.Requests(hop.SubmitJobs)); n != 2 {
+	if n := len(core.Requests(hop.SubmitJobs.Path)); n != 2 {
 		t.Errorf("%d requests for %d callers, want 2", n, callers)
 	}
 	until(t, "the group to be forgotten", func() bool { return coreclient.Groups(c) == 0 })
@@ -90,7 +90,7 @@ func TestGroupsAreApart(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
 	entered, release := make(chan struct{}, 1), make(chan struct{})
-	echo(core, hop.SubmitJobs, func(id string) {
+	echo(core, hop.SubmitJobs.Path, func(id string) {
 		if id == "stuck" {
 			entered <- struct{}{}
 			<-release
@@ -98,7 +98,7 @@ func TestGroupsAreApart(t *testing.T) {
 	})
 	defer close(release)
 	c := client(t, core.URL, coretest.Secret)
-	op := coreclient.KeyedWrite(hop.SubmitJobs)
+	op := as(hop.SubmitJobs.Operation, hop.Keyed)
 	during, leaveDuring := context.WithCancel(t.Context())
 	before, leaveBefore := context.WithCancel(t.Context())
 	errs := make(chan error, 2)
@@ -106,11 +106,11 @@ func TestGroupsAreApart(t *testing.T) {
 	<-entered
 	waiting := make(chan error, 1)
 	go func() { _, err := one(before, c, op.Shared("a"), "behind"); waiting <- err }()
-	until(t, "the second to wait", func() bool { return coreclient.SharedWaiting(c, op.Shared("a")) == 1 })
+	until(t, "the second to wait", func() bool { return coreclient.SharedWaiting(c, op.Operation, op.Shared("a").how) == 1 })
 	if got, err := one(t.Context(), c, op.Shared("b"), "free"); err != nil || got != "free of t-free" {
 		t.Errorf("another group: %q, %v", got, err)
 	}
-	if got, err := one(t.Context(), c, coreclient.Write(hop.SubmitJobs).Shared("a"), "other"); err != nil || got != "other of t-other" {
+	if got, err := one(t.Context(), c, as(hop.SubmitJobs.Operation, hop.Writes).Shared("a"), "other"); err != nil || got != "other of t-other" {
 		t.Errorf("another effect: %q, %v", got, err)
 	}
 	leaveBefore()
@@ -128,7 +128,7 @@ func TestCellsAreApart(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
 	entered, release := make(chan struct{}, 1), make(chan struct{})
-	echo(core, hop.SubmitJobs, func(id string) {
+	echo(core, hop.SubmitJobs.Path, func(id string) {
 		if id == "stuck" {
 			entered <- struct{}{}
 			<-release
@@ -136,7 +136,7 @@ func TestCellsAreApart(t *testing.T) {
 	})
 	c := client(t, core.URL, coretest.Secret)
 	submit := func(cell, id string) (string, error) {
-		return one(t.Context(), c, coreclient.Submit("t-"+id, cell, false, false), id)
+		return one(t.Context(), c, as(hop.SubmitJobs.Operation, hop.Writes).by(coreclient.Submit("t-"+id, cell, false, false)), id)
 	}
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -161,7 +161,7 @@ func TestATenantThatMustWaitGoesAlone(t *testing.T) {
 	core := coretest.New(t)
 	entered, release := make(chan struct{}, 10), make(chan struct{})
 	var shared atomic.Int64
-	core.On(hop.SubmitJobs, func(item coretest.Item) coretest.Result {
+	core.On(hop.SubmitJobs.Path, func(item coretest.Item) coretest.Result {
 		if item.Principal.Tenant != "t-slow" {
 			if !item.Shared {
 				t.Errorf("%s goes alone", item.Principal.Tenant)
@@ -177,7 +177,7 @@ func TestATenantThatMustWaitGoesAlone(t *testing.T) {
 		return coretest.Value(http.StatusOK, api.Whoami{KeyID: "late"})
 	})
 	c := client(t, core.URL, coretest.Secret)
-	op := coreclient.Write(hop.SubmitJobs).Shared("")
+	op := as(hop.SubmitJobs.Operation, hop.Writes).Shared("")
 	slow := make(chan error, 2)
 	ask := func() {
 		got, err := one(t.Context(), c, op, "slow")
@@ -194,7 +194,7 @@ func TestATenantThatMustWaitGoesAlone(t *testing.T) {
 		}
 	}
 	go ask()
-	until(t, "the second to wait in its tenant's group", func() bool { return coreclient.SharedWaiting(c, op.Shared("t-slow")) == 1 })
+	until(t, "the second to wait in its tenant's group", func() bool { return coreclient.SharedWaiting(c, op.Operation, op.Shared("t-slow").how) == 1 })
 	close(release)
 	for range 2 {
 		if err := <-slow; err != nil {
@@ -210,14 +210,14 @@ func TestATenantThatMustWaitGoesAlone(t *testing.T) {
 func TestALostReplyIsInDoubtForAll(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
-	core.Raw(hop.SubmitJobs, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	core.Raw(hop.SubmitJobs.Path, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	c := client(t, core.URL, coretest.Secret)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	var group sync.WaitGroup
 	for i := range 20 {
 		group.Go(func() {
-			if _, err := one(ctx, c, coreclient.Write(hop.SubmitJobs).Shared(""), fmt.Sprint(i)); !errors.Is(err, coreclient.ErrOutcomeUnknown) {
+			if _, err := one(ctx, c, as(hop.SubmitJobs.Operation, hop.Writes).Shared(""), fmt.Sprint(i)); !errors.Is(err, coreclient.ErrOutcomeUnknown) {
 				t.Errorf("%d: %v", i, err)
 			}
 		})

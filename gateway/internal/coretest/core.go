@@ -59,8 +59,8 @@ type Core struct {
 func New(tb testing.TB) *Core {
 	tb.Helper()
 	c := &Core{Now: time.Now, answers: map[string]Answer{}, raw: map[string]http.HandlerFunc{}, keys: map[string]hop.KeyRecord{}}
-	c.On(hop.GetReadiness, func(Item) Result { return Value(http.StatusOK, api.Readiness{Status: "ok"}) })
-	c.On(hop.LookUpKey, c.lookUp)
+	c.On(hop.GetReadiness.Path, func(Item) Result { return Value(http.StatusOK, api.Readiness{Status: "ok"}) })
+	c.On(hop.LookUpKey.Path, c.lookUp)
 	server := httptest.NewServer(http.HandlerFunc(c.serve))
 	tb.Cleanup(server.Close)
 	c.URL = server.URL

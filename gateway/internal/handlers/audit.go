@@ -3,7 +3,6 @@ package handlers
 import (
 	"context"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/hop"
@@ -67,7 +66,7 @@ func (h *Handlers) pageOfAudit(ctx context.Context, c *Call) (Response[api.Page[
 	if err := q.Err(); err != nil {
 		return Response[api.Page[api.AuditEntry]]{}, err
 	}
-	return send[hop.Filtered[api.AuditFilter], api.Page[api.AuditEntry]](ctx, h, c, coreclient.Read(hop.ListAudit),
+	return send(ctx, h, c, hop.ListAudit,
 		hop.Filtered[api.AuditFilter]{Filter: filter, PageRequest: page})
 }
 

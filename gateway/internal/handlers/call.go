@@ -42,6 +42,16 @@ type Call struct {
 // Principal is on whose behalf core is asked.
 func (c *Call) Principal() hop.Principal { return c.Caller.Principal }
 
+// keyFor is the request's Idempotency-Key, of what its path names and its body does not.
+func (c *Call) keyFor(name string) *hop.Idempotency {
+	if c.Idempotency == nil {
+		return nil
+	}
+	key := *c.Idempotency
+	key.Operation += " " + name
+	return &key
+}
+
 // The answers to malformed, unknown and foreign ids alike, and to unknown workers.
 var (
 	ErrNoSuchID     = problem.New(problem.NotFound, "There is no resource with this id, or the API key has no access to it.")

@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/hop"
@@ -53,7 +52,7 @@ func (h *Handlers) Whoami(_ context.Context, c *Call, _ None) (Response[api.Whoa
 func (h *Handlers) EndSessions(ctx context.Context, c *Call, _ None) (Response[None], error) {
 	id := c.Principal().KeyID
 	h.auth.Forget(id) // before as well as after, as for a revocation
-	_, err := send[struct{}, None](ctx, h, c, coreclient.Write(hop.EndSessions), struct{}{})
+	_, err := send(ctx, h, c, hop.EndSessions, struct{}{})
 	h.auth.Forget(id)
 	return Response[None]{Status: http.StatusNoContent}, err
 }
@@ -87,7 +86,7 @@ func (h *Handlers) Limits(ctx context.Context, c *Call, _ None) (Response[api.Li
 	if user == "" {
 		user = who.User
 	}
-	used, err := send[hop.CapsRequest, hop.CapsResponse](ctx, h, c, coreclient.Read(hop.ListCaps), hop.CapsRequest{User: user})
+	used, err := send(ctx, h, c, hop.ListCaps, hop.CapsRequest{User: user})
 	if err != nil {
 		return nothing, err
 	}

@@ -40,15 +40,13 @@ func (h *Handlers) Claim(ctx context.Context, c *Call, r api.ClaimRequest) (Resp
 	}
 	c.Body.Release() // the rest of the body is small, and the claim may wait long
 	waits := r.WaitMS != nil && *r.WaitMS > 0
-	op := coreclient.Write(hop.ClaimJobs)
 	if waits {
 		c.wait = time.Duration(*r.WaitMS) * time.Millisecond
-		op = op.Parked()
 		var release func()
 		ctx, release = h.whileKeyIsGood(ctx, c)
 		defer release()
 	}
-	answer, err := send[api.ClaimRequest, json.RawMessage](ctx, h, c, op, r)
+	answer, err := sendAs(ctx, h, c, hop.Raw(hop.ClaimJobs), coreclient.How{Parked: waits}, r)
 	if waits && errors.Is(err, coreclient.ErrNoPlace) {
 		answer, err = h.claimShortly(ctx, c, r)
 	}
@@ -75,7 +73,7 @@ func (h *Handlers) Claim(ctx context.Context, c *Call, r api.ClaimRequest) (Resp
 func (h *Handlers) claimShortly(ctx context.Context, c *Call, r api.ClaimRequest) (Response[json.RawMessage], error) {
 	wait := c.wait
 	c.wait, r.WaitMS = 0, nil
-	answer, err := send[api.ClaimRequest, json.RawMessage](ctx, h, c, coreclient.Write(hop.ClaimJobs), r)
+	answer, err := send(ctx, h, c, hop.Raw(hop.ClaimJobs), r)
 	var claimed struct {
 		Jobs []json.RawMessage `json:"jobs"`
 	}
@@ -102,5 +100,5 @@ func (h *Handlers) giveBack(ctx context.Context, c *Call, claimed json.RawMessag
 		release.Outcomes = append(release.Outcomes, api.OutcomeRequest{JobID: job.ID, Kind: api.KindRelease, LeaseToken: job.LeaseToken})
 	}
 	// The caller's context has ended; this call has the usual timeout of its own.
-	_, _ = send[api.OutcomesRequest, api.OutcomesResponse](context.WithoutCancel(ctx), h, c, coreclient.Repeatable(hop.ReportOutcomes), release)
+	_, _ = send(context.WithoutCancel(ctx), h, c, hop.ReportOutcomes, release)
 }

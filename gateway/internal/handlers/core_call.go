@@ -11,10 +11,15 @@ import (
 
 // send asks core on behalf of the call's principal. Core has the usual timeout
 // and what the caller is ready to wait; when the caller leaves, the call ends.
-func send[Req, Resp any](ctx context.Context, h *Handlers, c *Call, op coreclient.Op, request Req) (Response[Resp], error) {
+func send[Req, Resp any](ctx context.Context, h *Handlers, c *Call, op hop.Op[Req, Resp], request Req) (Response[Resp], error) {
+	return sendAs(ctx, h, c, op, coreclient.How{}, request)
+}
+
+// sendAs is send for a call that is parked, or shares its request.
+func sendAs[Req, Resp any](ctx context.Context, h *Handlers, c *Call, op hop.Op[Req, Resp], how coreclient.How, request Req) (Response[Resp], error) {
 	ctx, cancel := context.WithTimeout(ctx, h.timeout+c.wait)
 	defer cancel()
-	result, err := coreclient.Call[Req, Resp](ctx, h.core, op, hop.Item[Req]{
+	result, err := coreclient.Call(ctx, h.core, op, how, hop.Item[Req]{
 		Principal:     c.Principal(),
 		RequestID:     c.RequestID,
 		CorrelationID: c.CorrelationID,

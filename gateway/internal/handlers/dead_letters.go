@@ -39,7 +39,7 @@ func (h *Handlers) ListDeadLetters(ctx context.Context, c *Call, _ None) (Respon
 	if err := q.Err(); err != nil {
 		return Response[api.Page[api.DeadLetter]]{}, err
 	}
-	return send[hop.Filtered[api.DeadLetterFilter], api.Page[api.DeadLetter]](ctx, h, c, coreclient.Read(hop.ListDeadLetters),
+	return send(ctx, h, c, hop.ListDeadLetters,
 		hop.Filtered[api.DeadLetterFilter]{Filter: filter, PageRequest: page})
 }
 
@@ -80,7 +80,7 @@ func (h *Handlers) GroupDeadLetters(ctx context.Context, c *Call, _ None) (Respo
 	if err := q.Err(); err != nil {
 		return Response[api.DeadLetterGroups]{}, err
 	}
-	return send[hop.Filtered[api.DeadLetterFilter], api.DeadLetterGroups](ctx, h, c, coreclient.Read(hop.GroupDeadLetters),
+	return send(ctx, h, c, hop.GroupDeadLetters,
 		hop.Filtered[api.DeadLetterFilter]{Filter: filter, PageRequest: hop.PageRequest{PageSize: page.PageSize}})
 }
 
@@ -102,7 +102,7 @@ func (h *Handlers) RedriveJob(ctx context.Context, c *Call, _ None) (Response[ap
 	if err != nil {
 		return Response[api.JobSummary]{}, err
 	}
-	answer, err := send[hop.ID, api.JobSummary](ctx, h, c, coreclient.Write(hop.RedriveJob), hop.ID{ID: id})
+	answer, err := send(ctx, h, c, hop.RedriveJob, hop.ID{ID: id})
 	answer.Status = http.StatusAccepted
 	return answer, err
 }
@@ -164,7 +164,7 @@ func (h *Handlers) DiscardDeadLetters(ctx context.Context, c *Call, r api.DeadLe
 
 // redriveOrDiscard passes on a list of dead letters, or a filter. A malformed id is sent
 // as an empty one: core answers it in its place, as an unknown job.
-func (h *Handlers) redriveOrDiscard(ctx context.Context, c *Call, path string, r api.DeadLetterRequest) (Response[json.RawMessage], error) {
+func (h *Handlers) redriveOrDiscard(ctx context.Context, c *Call, op hop.Op[api.DeadLetterRequest, json.RawMessage], r api.DeadLetterRequest) (Response[json.RawMessage], error) {
 	if fields := r.Validate(); len(fields) > 0 {
 		return Response[json.RawMessage]{}, problem.Invalid(fields...)
 	}
@@ -175,11 +175,7 @@ func (h *Handlers) redriveOrDiscard(ctx context.Context, c *Call, path string, r
 		}
 		r.IDs[i] = id
 	}
-	op := coreclient.Write(path)
-	if r.DryRun {
-		op = coreclient.Read(path)
-	}
-	answer, err := send[api.DeadLetterRequest, json.RawMessage](ctx, h, c, op, r)
+	answer, err := send(ctx, h, c, op, r)
 	if err != nil || r.DryRun {
 		return answer, err
 	}

@@ -114,7 +114,7 @@ func (e *JobEvents) next(ctx context.Context, last api.Job) (_ api.Job, over boo
 func (h *Handlers) waitVersion(ctx context.Context, c *Call, id, version string) (api.Job, error) {
 	c.wait = api.MaxWait
 	defer func() { c.wait = 0 }()
-	answer, err := send[hop.WaitForJobRequest, api.Job](ctx, h, c, coreclient.Read(hop.WaitForJob).Parked(),
+	answer, err := sendAs(ctx, h, c, hop.WaitForJob, coreclient.How{Parked: true},
 		hop.WaitForJobRequest{ID: id, WaitMS: api.MaxWait.Milliseconds(), Version: version})
 	return answer.Value, err
 }

@@ -3,12 +3,11 @@ package handlers
 import (
 	"context"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // Installation asks core how the stores are. The checks are those of who answers.
 func (h *Handlers) Installation(ctx context.Context, c *Call) (Response[api.Installation], error) {
-	return send[struct{}, api.Installation](ctx, h, c, coreclient.Read(hop.GetInstallation), struct{}{})
+	return send(ctx, h, c, hop.GetInstallation, struct{}{})
 }

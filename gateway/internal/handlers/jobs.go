@@ -52,7 +52,7 @@ func (h *Handlers) ListJobs(ctx context.Context, c *Call, _ None) (Response[api.
 			return Response[api.Page[api.JobSummary]]{}, anotherUser("user", "The key is bound to a user, and the list asks for the jobs of another user.")
 		}
 	}
-	return send[hop.Filtered[api.JobFilter], api.Page[api.JobSummary]](ctx, h, c, coreclient.Read(hop.ListJobs),
+	return send(ctx, h, c, hop.ListJobs,
 		hop.Filtered[api.JobFilter]{Filter: filter, PageRequest: page})
 }
 
@@ -128,7 +128,7 @@ func (h *Handlers) GetJob(ctx context.Context, c *Call, _ None) (Response[json.R
 
 // read asks core for a job as it is.
 func (h *Handlers) read(ctx context.Context, c *Call, id string) (api.Job, error) {
-	found, err := send[hop.ID, api.Job](ctx, h, c, coreclient.Read(hop.GetJob), hop.ID{ID: id})
+	found, err := send(ctx, h, c, hop.GetJob, hop.ID{ID: id})
 	return found.Value, err
 }
 
@@ -167,7 +167,7 @@ func (h *Handlers) ExplainJob(ctx context.Context, c *Call, _ None) (Response[ap
 	if err := q.Err(); err != nil {
 		return Response[api.Explanation]{}, err
 	}
-	return send[hop.ExplainJobRequest, api.Explanation](ctx, h, c, coreclient.Read(hop.ExplainJob), asked)
+	return send(ctx, h, c, hop.ExplainJob, asked)
 }
 
 // CancelJob answers POST /v1/jobs/{id}/cancel: 200 with a job that is cancelled,
@@ -189,7 +189,7 @@ func (h *Handlers) CancelJob(ctx context.Context, c *Call, _ None) (Response[api
 	if err != nil {
 		return Response[api.JobSummary]{}, err
 	}
-	answer, err := send[hop.ID, hop.CancelResponse](ctx, h, c, coreclient.Write(hop.CancelJob), hop.ID{ID: id})
+	answer, err := send(ctx, h, c, hop.CancelJob, hop.ID{ID: id})
 	if err != nil {
 		return Response[api.JobSummary]{}, err
 	}
@@ -217,7 +217,7 @@ func (h *Handlers) DeleteJob(ctx context.Context, c *Call, _ None) (Response[Non
 	if err != nil {
 		return Response[None]{}, err
 	}
-	_, err = send[hop.ID, None](ctx, h, c, coreclient.Write(hop.DeleteJob), hop.ID{ID: id})
+	_, err = send(ctx, h, c, hop.DeleteJob, hop.ID{ID: id})
 	return Response[None]{Status: http.StatusNoContent}, err
 }
 
@@ -243,6 +243,6 @@ func (h *Handlers) ListAttempts(ctx context.Context, c *Call, _ None) (Response[
 	if err != nil {
 		return Response[api.Page[api.Attempt]]{}, err
 	}
-	return send[hop.PageFor, api.Page[api.Attempt]](ctx, h, c, coreclient.Read(hop.ListAttempts),
+	return send(ctx, h, c, hop.ListAttempts,
 		hop.PageFor{For: id, PageRequest: page})
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/hop"
@@ -65,7 +64,7 @@ func (h *Handlers) CreatePlatformKey(ctx context.Context, c *Call, r api.Platfor
 func (h *Handlers) mint(ctx context.Context, c *Call, request hop.CreateKeyRequest) (Response[api.NewKey], error) {
 	key := auth.Mint(h.keyEnv, h.keySecret)
 	request.KeyID, request.SecretHMAC = key.ID, key.HMAC(h.keySecret)
-	stored, err := send[hop.CreateKeyRequest, api.Key](ctx, h, c, coreclient.Write(hop.CreateKey), request)
+	stored, err := send(ctx, h, c, hop.CreateKey, request)
 	if err != nil {
 		return Response[api.NewKey]{}, err
 	}
@@ -94,7 +93,7 @@ func (h *Handlers) ListKeys(ctx context.Context, c *Call, _ None) (Response[api.
 	if err != nil {
 		return Response[api.Page[api.Key]]{}, err
 	}
-	return send[hop.PageFor, api.Page[api.Key]](ctx, h, c, coreclient.Read(hop.ListKeys), hop.PageFor{For: tenant, PageRequest: page})
+	return send(ctx, h, c, hop.ListKeys, hop.PageFor{For: tenant, PageRequest: page})
 }
 
 // RevokeKey answers DELETE /v1/admin/keys/{key_id}: 204, and again 204 for a
@@ -121,7 +120,7 @@ func (h *Handlers) revoke(ctx context.Context, c *Call) (Response[None], error) 
 	}
 	// Before as well as after: if the answer is lost, the revocation may still hold.
 	h.auth.Forget(id)
-	_, err := send[hop.ID, None](ctx, h, c, coreclient.Write(hop.RevokeKey), hop.ID{ID: id})
+	_, err := send(ctx, h, c, hop.RevokeKey, hop.ID{ID: id})
 	h.auth.Forget(id)
 	return Response[None]{Status: http.StatusNoContent}, err
 }

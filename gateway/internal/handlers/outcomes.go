@@ -161,8 +161,7 @@ func (h *Handlers) ReportOutcomes(ctx context.Context, c *Call, r api.OutcomesRe
 // requests to core with each other, not with other tenants': core answers a request
 // when its last outcome is done.
 func (h *Handlers) passOutcomes(ctx context.Context, c *Call, outcomes []api.OutcomeRequest) ([]api.OutcomeResult, error) {
-	answer, err := send[api.OutcomesRequest, api.OutcomesResponse](ctx, h, c,
-		coreclient.Repeatable(hop.ReportOutcomes).Shared(c.Principal().Tenant), api.OutcomesRequest{Outcomes: outcomes})
+	answer, err := sendAs(ctx, h, c, hop.ReportOutcomes, coreclient.How{Shared: true, Group: c.Principal().Tenant}, api.OutcomesRequest{Outcomes: outcomes})
 	if err != nil {
 		return nil, err
 	}

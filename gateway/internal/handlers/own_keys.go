@@ -3,7 +3,6 @@ package handlers
 import (
 	"context"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/hop"
@@ -47,7 +46,7 @@ func (h *Handlers) ListOwnKeys(ctx context.Context, c *Call, _ None) (Response[a
 	if err != nil {
 		return Response[api.Page[api.Key]]{}, err
 	}
-	return send[hop.PageRequest, api.Page[api.Key]](ctx, h, c, coreclient.Read(hop.ListKeys), page)
+	return send(ctx, h, c, hop.ListKeys, hop.PageFor{PageRequest: page})
 }
 
 // RevokeOwnKey answers DELETE /v1/keys/{key_id}: 204, and again 204 for a repeat. A key of another tenant

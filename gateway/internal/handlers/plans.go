@@ -3,7 +3,6 @@ package handlers
 import (
 	"context"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/hop"
@@ -25,7 +24,7 @@ func (h *Handlers) GetPlan(ctx context.Context, c *Call, _ None) (Response[api.P
 	if err != nil {
 		return Response[api.Plan]{}, err
 	}
-	return send[hop.Name, api.Plan](ctx, h, c, coreclient.Read(hop.GetPlan), hop.Name{Name: name})
+	return send(ctx, h, c, hop.GetPlan, hop.Name{Name: name})
 }
 
 // ListPlans answers GET /v1/admin/plans with a page, by name.
@@ -44,7 +43,7 @@ func (h *Handlers) ListPlans(ctx context.Context, c *Call, _ None) (Response[api
 	if err != nil {
 		return Response[api.Page[api.Plan]]{}, err
 	}
-	return send[hop.PageRequest, api.Page[api.Plan]](ctx, h, c, coreclient.Read(hop.ListPlans), page)
+	return send(ctx, h, c, hop.ListPlans, page)
 }
 
 // PutPlan answers PUT /v1/admin/plans/{name}: makes the plan, or replaces all of
@@ -71,7 +70,7 @@ func (h *Handlers) PutPlan(ctx context.Context, c *Call, r api.PlanRequest) (Res
 	}
 	whose := hop.LimitsChanged{Plan: name}
 	h.auth.ForgetLimits(whose) // before as well as after: if the answer is lost, the change may still hold
-	answer, err := send[hop.Put[api.PlanRequest], api.Plan](ctx, h, c, coreclient.Write(hop.PutPlan),
+	answer, err := send(ctx, h, c, hop.PutPlan,
 		hop.Put[api.PlanRequest]{Name: name, Value: r})
 	h.auth.ForgetLimits(whose)
 	return answer, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/hop"
@@ -29,7 +28,7 @@ func (h *Handlers) ListQueues(ctx context.Context, c *Call, _ None) (Response[ap
 	if err := q.Err(); err != nil {
 		return Response[api.Page[api.Queue]]{}, err
 	}
-	return send[hop.ListQueuesRequest, api.Page[api.Queue]](ctx, h, c, coreclient.Read(hop.ListQueues), asked)
+	return send(ctx, h, c, hop.ListQueues, asked)
 }
 
 // GetQueue answers GET /v1/queues/{name} with the queue: settings, depths, its
@@ -48,7 +47,7 @@ func (h *Handlers) GetQueue(ctx context.Context, c *Call, _ None) (Response[api.
 	if err != nil {
 		return Response[api.Queue]{}, err
 	}
-	return send[hop.Name, api.Queue](ctx, h, c, coreclient.Read(hop.GetQueue), hop.Name{Name: name})
+	return send(ctx, h, c, hop.GetQueue, hop.Name{Name: name})
 }
 
 // PutQueue answers PUT /v1/queues/{name}: makes the queue, or replaces all of its
@@ -82,7 +81,7 @@ func (h *Handlers) PutQueue(ctx context.Context, c *Call, r api.QueueRequest) (R
 	if fields := r.Validate(); len(fields) > 0 {
 		return Response[api.Queue]{}, problem.Invalid(fields...)
 	}
-	return send[hop.Put[api.QueueRequest], api.Queue](ctx, h, c, coreclient.Write(hop.PutQueue),
+	return send(ctx, h, c, hop.PutQueue,
 		hop.Put[api.QueueRequest]{Name: name, Value: r})
 }
 
@@ -124,7 +123,7 @@ func (h *Handlers) setPaused(ctx context.Context, c *Call, paused bool) (Respons
 	if err != nil {
 		return Response[api.Queue]{}, err
 	}
-	return send[hop.Pause, api.Queue](ctx, h, c, coreclient.Write(hop.PauseQueue),
+	return send(ctx, h, c, hop.PauseQueue,
 		hop.Pause{Name: name, Paused: paused})
 }
 
@@ -144,7 +143,7 @@ func (h *Handlers) ProbeQueue(ctx context.Context, c *Call, _ None) (Response[ap
 	if err != nil {
 		return Response[api.Queue]{}, err
 	}
-	return send[hop.Name, api.Queue](ctx, h, c, coreclient.Write(hop.ProbeQueue), hop.Name{Name: name})
+	return send(ctx, h, c, hop.ProbeQueue, hop.Name{Name: name})
 }
 
 // DeleteQueue answers DELETE /v1/queues/{name}: 204, and 204 again for a repeat; 409
@@ -166,6 +165,6 @@ func (h *Handlers) DeleteQueue(ctx context.Context, c *Call, _ None) (Response[N
 	if err != nil {
 		return Response[None]{}, err
 	}
-	_, err = send[hop.Name, None](ctx, h, c, coreclient.Write(hop.DeleteQueue), hop.Name{Name: name})
+	_, err = send(ctx, h, c, hop.DeleteQueue, hop.Name{Name: name})
 	return Response[None]{Status: http.StatusNoContent}, err
 }

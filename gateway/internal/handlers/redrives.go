@@ -3,7 +3,6 @@ package handlers
 import (
 	"context"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/hop"
@@ -26,7 +25,7 @@ func (h *Handlers) ListRedrives(ctx context.Context, c *Call, _ None) (Response[
 	if err != nil {
 		return Response[api.Page[api.Redrive]]{}, err
 	}
-	return send[hop.PageRequest, api.Page[api.Redrive]](ctx, h, c, coreclient.Read(hop.ListRedrives), page)
+	return send(ctx, h, c, hop.ListRedrives, page)
 }
 
 // GetRedrive answers GET /v1/redrives/{id} with the progress of a redrive or a
@@ -45,7 +44,7 @@ func (h *Handlers) GetRedrive(ctx context.Context, c *Call, _ None) (Response[ap
 	if err != nil {
 		return Response[api.Redrive]{}, err
 	}
-	return send[hop.ID, api.Redrive](ctx, h, c, coreclient.Read(hop.GetRedrive), hop.ID{ID: id})
+	return send(ctx, h, c, hop.GetRedrive, hop.ID{ID: id})
 }
 
 // CancelRedrive answers POST /v1/redrives/{id}/cancel: after the answer it changes no
@@ -65,5 +64,5 @@ func (h *Handlers) CancelRedrive(ctx context.Context, c *Call, _ None) (Response
 	if err != nil {
 		return Response[api.Redrive]{}, err
 	}
-	return send[hop.ID, api.Redrive](ctx, h, c, coreclient.Write(hop.CancelRedrive), hop.ID{ID: id})
+	return send(ctx, h, c, hop.CancelRedrive, hop.ID{ID: id})
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/hop"
 )
@@ -60,13 +59,7 @@ func (h *Handlers) RerunJob(ctx context.Context, c *Call, r api.RerunRequest) (R
 	if err != nil {
 		return nothing, fmt.Errorf("draw a job id: %w", err)
 	}
-	op := coreclient.Write(hop.RerunJob)
-	if c.Idempotency != nil {
-		op = coreclient.KeyedWrite(hop.RerunJob)
-		c.Idempotency.Operation += " " + of // the body does not name it
-	}
-	answer, err := send[hop.RerunJobRequest, hop.SubmitResponse](ctx, h, c, op,
-		hop.RerunJobRequest{JobID: of, ID: drawn.String(), Job: r, Idempotency: c.Idempotency})
+	answer, err := send(ctx, h, c, hop.RerunJob, hop.RerunJobRequest{JobID: of, ID: drawn.String(), Job: r, Idempotency: c.keyFor(of)})
 	c.Body.Release() // the caller may wait for the job's end
 	if err != nil {
 		h.limiter.NoteCaps(ctx, c.Principal().Tenant, brought, err)

@@ -22,7 +22,7 @@ type Response[T any] struct {
 }
 
 // None is the request of a route that takes no body, or the value of a 204.
-type None struct{}
+type None = struct{}
 
 // Encode leaves <, > and & as they are, and raw JSON byte for byte: a payload
 // comes back as it was sent, a replay as it was stored.

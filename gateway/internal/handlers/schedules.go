@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/hop"
@@ -66,7 +65,7 @@ func (h *Handlers) PutSchedule(ctx context.Context, c *Call, r api.ScheduleReque
 		return Response[api.Schedule]{}, misfit
 	}
 	r.Job.Queue, r.Job.Priority, r.Job.MaxAttempts, r.Job.TimeoutMS, r.Job.Retry = template.Queue, template.Priority, template.MaxAttempts, template.TimeoutMS, template.Retry
-	return send[hop.Put[api.ScheduleRequest], api.Schedule](ctx, h, c, coreclient.Write(hop.PutSchedule),
+	return send(ctx, h, c, hop.PutSchedule,
 		hop.Put[api.ScheduleRequest]{Name: name, Value: r})
 }
 
@@ -86,7 +85,7 @@ func (h *Handlers) ListSchedules(ctx context.Context, c *Call, _ None) (Response
 	if err != nil {
 		return Response[api.Page[api.Schedule]]{}, err
 	}
-	return send[hop.PageRequest, api.Page[api.Schedule]](ctx, h, c, coreclient.Read(hop.ListSchedules), page)
+	return send(ctx, h, c, hop.ListSchedules, page)
 }
 
 // GetSchedule answers GET /v1/schedules/{name}.
@@ -104,7 +103,7 @@ func (h *Handlers) GetSchedule(ctx context.Context, c *Call, _ None) (Response[a
 	if err != nil {
 		return Response[api.Schedule]{}, err
 	}
-	return send[hop.Name, api.Schedule](ctx, h, c, coreclient.Read(hop.GetSchedule), hop.Name{Name: name})
+	return send(ctx, h, c, hop.GetSchedule, hop.Name{Name: name})
 }
 
 // DeleteSchedule answers DELETE /v1/schedules/{name}: 204. Its runs go with it; the
@@ -123,7 +122,7 @@ func (h *Handlers) DeleteSchedule(ctx context.Context, c *Call, _ None) (Respons
 	if err != nil {
 		return Response[None]{}, err
 	}
-	_, err = send[hop.Name, None](ctx, h, c, coreclient.Write(hop.DeleteSchedule), hop.Name{Name: name})
+	_, err = send(ctx, h, c, hop.DeleteSchedule, hop.Name{Name: name})
 	return Response[None]{Status: http.StatusNoContent}, err
 }
 
@@ -162,7 +161,7 @@ func (h *Handlers) setSchedulePaused(ctx context.Context, c *Call, paused bool) 
 	if err != nil {
 		return Response[api.Schedule]{}, err
 	}
-	return send[hop.Pause, api.Schedule](ctx, h, c, coreclient.Write(hop.PauseSchedule),
+	return send(ctx, h, c, hop.PauseSchedule,
 		hop.Pause{Name: name, Paused: paused})
 }
 
@@ -196,13 +195,7 @@ func (h *Handlers) TriggerSchedule(ctx context.Context, c *Call, _ None) (Respon
 	if err := h.limiter.Charge(ctx, &c.Account, brought); err != nil {
 		return Response[hop.SubmitResponse]{}, err
 	}
-	op := coreclient.Write(hop.TriggerSchedule)
-	if c.Idempotency != nil {
-		op = coreclient.KeyedWrite(hop.TriggerSchedule)
-		c.Idempotency.Operation += " " + name // the body does not name it
-	}
-	answer, err := send[hop.OnceRequest, hop.SubmitResponse](ctx, h, c, op,
-		hop.OnceRequest{Name: name, ID: drawn.String(), Idempotency: c.Idempotency})
+	answer, err := send(ctx, h, c, hop.TriggerSchedule, hop.OnceRequest{Name: name, ID: drawn.String(), Idempotency: c.keyFor(name)})
 	if err != nil || answer.Status != http.StatusAccepted {
 		return answer, err
 	}
@@ -239,6 +232,6 @@ func (h *Handlers) ListScheduleRuns(ctx context.Context, c *Call, _ None) (Respo
 	if err != nil {
 		return Response[api.Page[api.ScheduleRun]]{}, err
 	}
-	return send[hop.PageFor, api.Page[api.ScheduleRun]](ctx, h, c, coreclient.Read(hop.ListScheduleRuns),
+	return send(ctx, h, c, hop.ListScheduleRuns,
 		hop.PageFor{For: name, PageRequest: page})
 }

@@ -3,7 +3,6 @@ package handlers
 import (
 	"context"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/hop"
@@ -29,7 +28,7 @@ func (h *Handlers) Stats(ctx context.Context, c *Call, _ None) (Response[api.Sta
 	if err != nil {
 		return Response[api.Stats]{}, err
 	}
-	return send[hop.StatsRequest, api.Stats](ctx, h, c, coreclient.Read(hop.GetStats), asked)
+	return send(ctx, h, c, hop.GetStats, asked)
 }
 
 func statsRequest(c *Call) (hop.StatsRequest, error) {
@@ -57,7 +56,7 @@ func (h *Handlers) TenantStats(ctx context.Context, c *Call, _ None) (Response[a
 	if err != nil {
 		return Response[api.TenantStats]{}, err
 	}
-	return send[hop.StatsRequest, api.TenantStats](ctx, h, c, coreclient.Read(hop.GetTenantStats), asked)
+	return send(ctx, h, c, hop.GetTenantStats, asked)
 }
 
 // LimitStats answers GET /v1/limits/stats with an api.LimitStats.
@@ -80,7 +79,7 @@ func (h *Handlers) LimitStats(ctx context.Context, c *Call, _ None) (Response[ap
 	if err != nil {
 		return Response[api.LimitStats]{}, err
 	}
-	return send[hop.StatsRequest, api.LimitStats](ctx, h, c, coreclient.Read(hop.GetLimitStats), asked)
+	return send(ctx, h, c, hop.GetLimitStats, asked)
 }
 
 // Usage answers GET /v1/usage with an api.Usage.
@@ -105,5 +104,5 @@ func (h *Handlers) Usage(ctx context.Context, c *Call, _ None) (Response[api.Usa
 	if err := q.Err(); err != nil {
 		return Response[api.Usage]{}, err
 	}
-	return send[hop.UsageRequest, api.Usage](ctx, h, c, coreclient.Read(hop.GetUsage), asked)
+	return send(ctx, h, c, hop.GetUsage, asked)
 }

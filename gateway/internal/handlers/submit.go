@@ -81,7 +81,7 @@ func (h *Handlers) SubmitJob(ctx context.Context, c *Call, job api.SubmitRequest
 	if misfit != nil { // unless it is a repeat of one that was accepted
 		request.Problems = []*problem.Problem{c.Sign(misfit)}
 	}
-	answer, err := send[hop.SubmitJobsRequest, hop.SubmitResponse](ctx, h, c, submitOp(c, len(job.After) > 0), request)
+	answer, err := sendAs(ctx, h, c, hop.SubmitJobs, howToSubmit(c, len(job.After) > 0), request)
 	c.Body.Release() // the caller may wait for the job's end
 	if err != nil {
 		h.limiter.NoteCaps(ctx, c.Principal().Tenant, brought, err)
@@ -213,7 +213,7 @@ func (h *Handlers) SubmitBatch(ctx context.Context, c *Call, batch api.BatchRequ
 			batch.Jobs[i] = api.SubmitRequest{}
 		}
 	}
-	answer, err := send[hop.SubmitJobsRequest, hop.SubmitResponse](ctx, h, c, submitOp(c, anyAfter(batch.Jobs)), request)
+	answer, err := sendAs(ctx, h, c, hop.SubmitJobs, howToSubmit(c, anyAfter(batch.Jobs)), request)
 	if err != nil {
 		h.limiter.NoteCaps(ctx, c.Principal().Tenant, brought, err)
 	}
@@ -294,9 +294,9 @@ func allRefused(problems []*problem.Problem) (Response[hop.SubmitResponse], erro
 	return Response[hop.SubmitResponse]{Value: text}, err
 }
 
-// submitOp is the operation of core that a submit is. linked says that a job comes after others: core
+// howToSubmit is how a submit goes to core. linked says that a job comes after others: core
 // stores it under the tenant's lock.
-func submitOp(c *Call, linked bool) coreclient.Op {
+func howToSubmit(c *Call, linked bool) coreclient.How {
 	cell := ""
 	if key := c.Caller.Key; key != nil {
 		cell = key.Cell
@@ -310,7 +310,7 @@ func anyAfter(jobs []api.SubmitRequest) bool {
 
 // SubmitBusy refuses a submit that core's queue has no place for.
 func (h *Handlers) SubmitBusy(c *Call) error {
-	return h.core.Busy(submitOp(c, false), c.Principal().Tenant)
+	return h.core.Busy(hop.SubmitJobs.Operation, howToSubmit(c, false), c.Principal().Tenant)
 }
 
 // admitJob validates one job of a submit, nil if it is valid, and sets the user of

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/hop"
@@ -33,7 +32,7 @@ func (h *Handlers) CreateTenant(ctx context.Context, c *Call, r api.TenantReques
 	if err != nil {
 		return Response[api.Tenant]{}, fmt.Errorf("draw a tenant id: %w", err)
 	}
-	answer, err := send[hop.WithID[api.TenantRequest], api.Tenant](ctx, h, c, coreclient.Write(hop.CreateTenant),
+	answer, err := send(ctx, h, c, hop.CreateTenant,
 		hop.WithID[api.TenantRequest]{ID: id.String(), Value: r})
 	answer.Status = http.StatusCreated
 	return answer, err
@@ -55,7 +54,7 @@ func (h *Handlers) ListTenants(ctx context.Context, c *Call, _ None) (Response[a
 	if err != nil {
 		return Response[api.Page[api.Tenant]]{}, err
 	}
-	return send[hop.PageRequest, api.Page[api.Tenant]](ctx, h, c, coreclient.Read(hop.ListTenants), page)
+	return send(ctx, h, c, hop.ListTenants, page)
 }
 
 // PatchTenant answers PATCH /v1/admin/tenants/{id}: what is absent stays, and
@@ -83,7 +82,7 @@ func (h *Handlers) PatchTenant(ctx context.Context, c *Call, r api.TenantPatch) 
 	}
 	whose := hop.LimitsChanged{Tenant: id}
 	h.auth.ForgetLimits(whose) // before as well as after: if the answer is lost, the change may still hold
-	answer, err := send[hop.WithID[api.TenantPatch], api.Tenant](ctx, h, c, coreclient.Write(hop.PatchTenant),
+	answer, err := send(ctx, h, c, hop.PatchTenant,
 		hop.WithID[api.TenantPatch]{ID: id, Value: r})
 	h.auth.ForgetLimits(whose)
 	return answer, err
@@ -104,7 +103,7 @@ func (h *Handlers) GetTenant(ctx context.Context, c *Call, _ None) (Response[api
 	if err != nil {
 		return Response[api.Tenant]{}, err
 	}
-	return send[hop.ID, api.Tenant](ctx, h, c, coreclient.Read(hop.GetTenant), hop.ID{ID: id})
+	return send(ctx, h, c, hop.GetTenant, hop.ID{ID: id})
 }
 
 // DeleteTenant answers DELETE /v1/admin/tenants/{id}: 202 with the tenant, whose keys are
@@ -127,7 +126,7 @@ func (h *Handlers) DeleteTenant(ctx context.Context, c *Call, _ None) (Response[
 	}
 	whose := hop.LimitsChanged{Tenant: id}
 	h.auth.ForgetLimits(whose) // before as well as after: if the answer is lost, the deletion may still have begun
-	answer, err := send[hop.ID, api.Tenant](ctx, h, c, coreclient.Write(hop.DeleteTenant), hop.ID{ID: id})
+	answer, err := send(ctx, h, c, hop.DeleteTenant, hop.ID{ID: id})
 	h.auth.ForgetLimits(whose)
 	answer.Status = http.StatusAccepted
 	return answer, err

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/gateway/internal/typedocs"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -47,7 +46,7 @@ func (h *Handlers) PutType(ctx context.Context, c *Call, r api.JobTypeRequest) (
 	if fields := r.Validate(); len(fields) > 0 {
 		return Response[api.JobType]{}, problem.Invalid(fields...)
 	}
-	answer, err := send[hop.PutTypeRequest, hop.TypeVersion](ctx, h, c, coreclient.Write(hop.PutType),
+	answer, err := send(ctx, h, c, hop.PutType,
 		hop.PutTypeRequest{Name: name, Value: r, Force: force})
 	if err != nil {
 		return Response[api.JobType]{}, err
@@ -79,7 +78,7 @@ func (h *Handlers) GetType(ctx context.Context, c *Call, _ None) (Response[api.J
 			return Response[api.JobType]{}, problem.Invalid(problem.FieldError{Field: "version", Message: "must be a whole number from 1"})
 		}
 	}
-	answer, err := send[hop.TypeVersionRequest, hop.TypeVersion](ctx, h, c, coreclient.Read(hop.GetType), hop.TypeVersionRequest{Name: name, Version: version})
+	answer, err := send(ctx, h, c, hop.GetType, hop.TypeVersionRequest{Name: name, Version: version})
 	return Response[api.JobType]{Value: answer.Value.JobType}, err
 }
 
@@ -99,7 +98,7 @@ func (h *Handlers) ListTypes(ctx context.Context, c *Call, _ None) (Response[api
 	if err != nil {
 		return Response[api.Page[api.JobTypeSummary]]{}, err
 	}
-	return send[hop.PageRequest, api.Page[api.JobTypeSummary]](ctx, h, c, coreclient.Read(hop.ListTypes), page)
+	return send(ctx, h, c, hop.ListTypes, page)
 }
 
 // ListTypeVersions answers GET /v1/types/{type}/versions with a page of the versions that are kept, newest first.
@@ -123,7 +122,7 @@ func (h *Handlers) ListTypeVersions(ctx context.Context, c *Call, _ None) (Respo
 	if err != nil {
 		return Response[api.Page[api.JobTypeSummary]]{}, err
 	}
-	return send[hop.PageFor, api.Page[api.JobTypeSummary]](ctx, h, c, coreclient.Read(hop.ListTypeVersions), hop.PageFor{For: name, PageRequest: page})
+	return send(ctx, h, c, hop.ListTypeVersions, hop.PageFor{For: name, PageRequest: page})
 }
 
 // DeleteType answers DELETE /v1/types/{type}: 204. Jobs of the type are no longer checked.
@@ -141,7 +140,7 @@ func (h *Handlers) DeleteType(ctx context.Context, c *Call, _ None) (Response[No
 	if err != nil {
 		return Response[None]{}, err
 	}
-	answer, err := send[hop.TypeVersionRequest, hop.TypesChanged](ctx, h, c, coreclient.Write(hop.DeleteType), hop.TypeVersionRequest{Name: name})
+	answer, err := send(ctx, h, c, hop.DeleteType, hop.Name{Name: name})
 	if err == nil {
 		h.types.Changed(hop.TypesChanged{Tenant: c.Principal().Tenant, Version: answer.Value.Version})
 	}
@@ -158,7 +157,7 @@ func (h *Handlers) DeleteType(ctx context.Context, c *Call, _ None) (Response[No
 //	@x-access    "read"
 //	@Router      /v1/openapi [get]
 func (h *Handlers) GetOpenAPI(ctx context.Context, c *Call, _ None) (Response[json.RawMessage], error) {
-	answer, err := send[struct{}, hop.TypeDocuments](ctx, h, c, coreclient.Read(hop.GetTypeDocuments), struct{}{})
+	answer, err := send(ctx, h, c, hop.GetTypeDocuments, struct{}{})
 	if err != nil {
 		return Response[json.RawMessage]{}, err
 	}

@@ -44,7 +44,7 @@ func (h *Handlers) hold(ctx context.Context, c *Call, wait time.Duration, reques
 	c.wait, request.WaitMS = wait, wait.Milliseconds()
 	ctx, release := h.whileKeyIsGood(ctx, c)
 	defer release()
-	answer, err := send[hop.WaitForJobRequest, api.Job](ctx, h, c, coreclient.Read(hop.WaitForJob).Parked(), request)
+	answer, err := sendAs(ctx, h, c, hop.WaitForJob, coreclient.How{Parked: true}, request)
 	job := answer.Value
 	if errors.Is(err, coreclient.ErrNoPlace) {
 		c.wait = 0

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/hop"
@@ -30,7 +29,7 @@ func (h *Handlers) ListWebhooks(ctx context.Context, c *Call, _ None) (Response[
 	if err != nil {
 		return Response[api.Page[api.Webhook]]{}, err
 	}
-	return send[hop.PageRequest, api.Page[api.Webhook]](ctx, h, c, coreclient.Read(hop.ListWebhooks), page)
+	return send(ctx, h, c, hop.ListWebhooks, page)
 }
 
 // GetWebhook answers GET /v1/webhooks/{name} with the webhook.
@@ -48,7 +47,7 @@ func (h *Handlers) GetWebhook(ctx context.Context, c *Call, _ None) (Response[ap
 	if err != nil {
 		return Response[api.Webhook]{}, err
 	}
-	return send[hop.Name, api.Webhook](ctx, h, c, coreclient.Read(hop.GetWebhook), hop.Name{Name: name})
+	return send(ctx, h, c, hop.GetWebhook, hop.Name{Name: name})
 }
 
 // PutWebhook answers PUT /v1/webhooks/{name}: makes the webhook, or replaces all of its settings but
@@ -77,7 +76,7 @@ func (h *Handlers) PutWebhook(ctx context.Context, c *Call, r api.WebhookRequest
 	if fields := r.Validate(); len(fields) > 0 {
 		return Response[api.Webhook]{}, problem.Invalid(fields...)
 	}
-	return send[hop.Put[api.WebhookRequest], api.Webhook](ctx, h, c, coreclient.Write(hop.PutWebhook), hop.Put[api.WebhookRequest]{Name: name, Value: r})
+	return send(ctx, h, c, hop.PutWebhook, hop.Put[api.WebhookRequest]{Name: name, Value: r})
 }
 
 // DeleteWebhook answers DELETE /v1/webhooks/{name}: 204. Its deliveries go with it.
@@ -95,7 +94,7 @@ func (h *Handlers) DeleteWebhook(ctx context.Context, c *Call, _ None) (Response
 	if err != nil {
 		return Response[None]{}, err
 	}
-	_, err = send[hop.Name, None](ctx, h, c, coreclient.Write(hop.DeleteWebhook), hop.Name{Name: name})
+	_, err = send(ctx, h, c, hop.DeleteWebhook, hop.Name{Name: name})
 	return Response[None]{Status: http.StatusNoContent}, err
 }
 
@@ -116,7 +115,7 @@ func (h *Handlers) RotateWebhookSecret(ctx context.Context, c *Call, _ None) (Re
 	if err != nil {
 		return Response[api.Webhook]{}, err
 	}
-	return send[hop.OnceRequest, api.Webhook](ctx, h, c, c.webhookOp(hop.RotateWebhookSecret, name), hop.OnceRequest{Name: name, Idempotency: c.Idempotency})
+	return send(ctx, h, c, hop.RotateWebhookSecret, hop.OnceRequest{Name: name, Idempotency: c.keyFor(name)})
 }
 
 // ProbeWebhook answers POST /v1/webhooks/{name}/probe: an open breaker is half-open. Where it is closed nothing changes.
@@ -134,7 +133,7 @@ func (h *Handlers) ProbeWebhook(ctx context.Context, c *Call, _ None) (Response[
 	if err != nil {
 		return Response[api.Webhook]{}, err
 	}
-	return send[hop.Name, api.Webhook](ctx, h, c, coreclient.Write(hop.ProbeWebhook), hop.Name{Name: name})
+	return send(ctx, h, c, hop.ProbeWebhook, hop.Name{Name: name})
 }
 
 // TestWebhook answers POST /v1/webhooks/{name}/test with 202 and the delivery's job.
@@ -158,20 +157,10 @@ func (h *Handlers) TestWebhook(ctx context.Context, c *Call, _ None) (Response[a
 	if err != nil {
 		return Response[api.JobSummary]{}, fmt.Errorf("draw a job id: %w", err)
 	}
-	answer, err := send[hop.OnceRequest, api.JobSummary](ctx, h, c, c.webhookOp(hop.TestWebhook, name),
-		hop.OnceRequest{Name: name, ID: drawn.String(), Idempotency: c.Idempotency})
+	answer, err := send(ctx, h, c, hop.TestWebhook, hop.OnceRequest{Name: name, ID: drawn.String(), Idempotency: c.keyFor(name)})
 	if err != nil {
 		return answer, err
 	}
 	answer.Status, answer.Location = http.StatusAccepted, "/v1/jobs/"+answer.Value.ID
 	return answer, nil
-}
-
-// webhookOp is a call to core about one webhook, which may be repeated if it has an Idempotency-Key.
-func (c *Call) webhookOp(path, name string) coreclient.Op {
-	if c.Idempotency == nil {
-		return coreclient.Write(path)
-	}
-	c.Idempotency.Operation += " " + name // the body does not name it
-	return coreclient.KeyedWrite(path)
 }

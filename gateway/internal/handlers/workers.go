@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/hop"
@@ -28,7 +27,7 @@ func (h *Handlers) RegisterWorker(ctx context.Context, c *Call, r api.WorkerRequ
 	if fields := r.Validate(); len(fields) > 0 {
 		return Response[api.Worker]{}, problem.Invalid(fields...)
 	}
-	return send[api.WorkerRequest, api.Worker](ctx, h, c, coreclient.Write(hop.RegisterWorker), r)
+	return send(ctx, h, c, hop.RegisterWorker, r)
 }
 
 // Heartbeat answers POST /v1/workers/{worker_id}/heartbeat: keeps the worker
@@ -73,8 +72,7 @@ func (h *Handlers) Heartbeat(ctx context.Context, c *Call, r api.HeartbeatReques
 		}
 		leases, places = append(leases, lease.For(id)), append(places, i)
 	}
-	answer, err := send[hop.WorkerHeartbeat, api.HeartbeatResponse](ctx, h, c,
-		coreclient.Repeatable(hop.Heartbeat), hop.WorkerHeartbeat{WorkerID: worker, Leases: leases})
+	answer, err := send(ctx, h, c, hop.Heartbeat, hop.WorkerHeartbeat{WorkerID: worker, Leases: leases})
 	if err != nil {
 		return nothing, err
 	}
@@ -107,7 +105,7 @@ func (h *Handlers) RemoveWorker(ctx context.Context, c *Call, _ None) (Response[
 	if err != nil {
 		return gone, err
 	}
-	_, err = send[hop.ID, None](ctx, h, c, coreclient.Repeatable(hop.Leave), hop.ID{ID: worker})
+	_, err = send(ctx, h, c, hop.Leave, hop.ID{ID: worker})
 	return gone, err
 }
 
@@ -128,5 +126,5 @@ func (h *Handlers) ListWorkers(ctx context.Context, c *Call, _ None) (Response[a
 	if err != nil {
 		return Response[api.Page[api.Worker]]{}, err
 	}
-	return send[hop.PageRequest, api.Page[api.Worker]](ctx, h, c, coreclient.Read(hop.ListWorkers), page)
+	return send(ctx, h, c, hop.ListWorkers, page)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/hop"
@@ -110,7 +109,7 @@ func (h *Handlers) submitWorkflow(ctx context.Context, c *Call, jobs []api.Workf
 		return nothing, misfit
 	}
 	made.Problems = problems
-	answer, err := send[hop.SubmitJobsRequest, hop.SubmitResponse](ctx, h, c, submitOp(c, true), made)
+	answer, err := sendAs(ctx, h, c, hop.SubmitJobs, howToSubmit(c, true), made)
 	if err != nil {
 		h.limiter.NoteCaps(ctx, c.Principal().Tenant, brought, err)
 		return answer, err
@@ -141,7 +140,7 @@ func (h *Handlers) ListWorkflows(ctx context.Context, c *Call, _ None) (Response
 	if err := q.Err(); err != nil {
 		return Response[api.Page[api.Workflow]]{}, err
 	}
-	return send[hop.Filtered[api.WorkflowFilter], api.Page[api.Workflow]](ctx, h, c, coreclient.Read(hop.ListWorkflows),
+	return send(ctx, h, c, hop.ListWorkflows,
 		hop.Filtered[api.WorkflowFilter]{Filter: filter, PageRequest: page})
 }
 
@@ -160,7 +159,7 @@ func (h *Handlers) GetWorkflow(ctx context.Context, c *Call, _ None) (Response[a
 	if err != nil {
 		return Response[api.WorkflowDetail]{}, err
 	}
-	return send[hop.ID, api.WorkflowDetail](ctx, h, c, coreclient.Read(hop.GetWorkflow), hop.ID{ID: id})
+	return send(ctx, h, c, hop.GetWorkflow, hop.ID{ID: id})
 }
 
 // CancelWorkflow answers POST /v1/workflows/{id}/cancel: 202, its jobs that wait have ended, and the
@@ -179,7 +178,7 @@ func (h *Handlers) CancelWorkflow(ctx context.Context, c *Call, _ None) (Respons
 	if err != nil {
 		return Response[api.Workflow]{}, err
 	}
-	answer, err := send[hop.ID, api.Workflow](ctx, h, c, coreclient.Write(hop.CancelWorkflow), hop.ID{ID: id})
+	answer, err := send(ctx, h, c, hop.CancelWorkflow, hop.ID{ID: id})
 	answer.Status = http.StatusAccepted
 	return answer, err
 }
@@ -201,7 +200,7 @@ func (h *Handlers) RedriveWorkflow(ctx context.Context, c *Call, _ None) (Respon
 	if err != nil {
 		return Response[api.DeadLetterResponse]{}, err
 	}
-	answer, err := send[hop.ID, api.DeadLetterResponse](ctx, h, c, coreclient.Write(hop.RedriveWorkflow), hop.ID{ID: id})
+	answer, err := send(ctx, h, c, hop.RedriveWorkflow, hop.ID{ID: id})
 	answer.Status = http.StatusAccepted
 	return answer, err
 }
@@ -228,6 +227,6 @@ func (h *Handlers) ListParents(ctx context.Context, c *Call, _ None) (Response[a
 	if err != nil {
 		return Response[api.Page[api.JobParent]]{}, err
 	}
-	return send[hop.PageFor, api.Page[api.JobParent]](ctx, h, c, coreclient.Read(hop.ListParents),
+	return send(ctx, h, c, hop.ListParents,
 		hop.PageFor{For: id, PageRequest: page})
 }

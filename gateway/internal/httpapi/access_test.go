@@ -316,7 +316,7 @@ func away(context.Context, string) (hop.KeyRecord, bool, error) {
 
 // revoking makes core take revocations.
 func (d *door) revoking() {
-	d.core.On(hop.RevokeKey, func(item coretest.Item) coretest.Result {
+	d.core.On(hop.RevokeKey.Path, func(item coretest.Item) coretest.Result {
 		var request hop.ID
 		if err := json.Unmarshal(item.Request, &request); err != nil {
 			return coretest.Refuse(problem.InvalidJSON, err.Error())

@@ -121,7 +121,7 @@ func TestABodyCountsUntilItIsPassedOn(t *testing.T) {
 	bodies := request.NewBudget(1 << 30)
 	d := newDoor(t, func(o *httpapi.Options) { o.Bodies = bodies })
 	asked, answer := make(chan int64), make(chan struct{})
-	d.core.Raw(hop.SubmitJobs, func(w http.ResponseWriter, _ *http.Request) {
+	d.core.Raw(hop.SubmitJobs.Path, func(w http.ResponseWriter, _ *http.Request) {
 		asked <- bodies.Used()
 		<-answer
 		w.WriteHeader(http.StatusServiceUnavailable)

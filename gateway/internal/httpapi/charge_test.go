@@ -54,7 +54,7 @@ func boundTo(user string) func(*hop.KeyRecord) { return func(k *hop.KeyRecord) {
 
 // acceptBatches makes core take batches too: the answer is of no matter.
 func (d *door) acceptBatches() {
-	d.core.On(hop.SubmitJobs, func(item coretest.Item) coretest.Result {
+	d.core.On(hop.SubmitJobs.Path, func(item coretest.Item) coretest.Result {
 		var request hop.SubmitJobsRequest
 		if err := json.Unmarshal(item.Request, &request); err != nil {
 			d.t.Errorf("core got %s: %v", item.Request, err)
@@ -75,7 +75,7 @@ func batchOf(n int, user string, atomic bool) string {
 	return fmt.Sprintf(`{"jobs":[%s],"atomic":%v}`, strings.TrimSuffix(strings.Repeat(job+",", n), ","), atomic)
 }
 
-func (d *door) submits() int { return len(d.core.Requests(hop.SubmitJobs)) }
+func (d *door) submits() int { return len(d.core.Requests(hop.SubmitJobs.Path)) }
 
 // waits checks that header and body tell the same wait, and gives it.
 func (a answer) waits(t *testing.T, p problem.Problem) time.Duration {
@@ -149,13 +149,13 @@ func TestJobsAreCharged(t *testing.T) {
 func TestLeasesAreNeverRefused(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, onRedis(t))
-	d.core.On(hop.Heartbeat, func(coretest.Item) coretest.Result {
+	d.core.On(hop.Heartbeat.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, api.HeartbeatResponse{Status: "ACTIVE", Leases: []api.LeaseStatus{}})
 	})
-	d.core.On(hop.ReportOutcomes, func(coretest.Item) coretest.Result {
+	d.core.On(hop.ReportOutcomes.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, api.OutcomesResponse{Results: []api.OutcomeResult{{Status: 200, Outcome: &api.Outcome{}}}})
 	})
-	d.core.On(hop.ListCaps, func(coretest.Item) coretest.Result { return coretest.Value(200, hop.CapsResponse{}) })
+	d.core.On(hop.ListCaps.Path, func(coretest.Item) coretest.Result { return coretest.Value(200, hop.CapsResponse{}) })
 	key := d.limited(api.Limits{RequestsPerSecond: new(slowly), RequestBurst: new(int64(1))})
 	d.do("GET", "/v1/jobs/"+jobID, key, "")
 	for route, body := range map[string]string{
@@ -347,7 +347,7 @@ func TestReportsHaveABucketOfTheirOwn(t *testing.T) {
 		k.Scopes = []string{api.ScopeWork}
 		k.Plan = &api.Plan{Name: "p", Limits: api.Limits{RequestsPerSecond: new(0.001), RequestBurst: new(int64(1)), JobsPerSecond: new(0.001), JobBurst: new(int64(1))}}
 	})
-	d.core.On(hop.ReportOutcomes, func(item coretest.Item) coretest.Result {
+	d.core.On(hop.ReportOutcomes.Path, func(item coretest.Item) coretest.Result {
 		var request api.OutcomesRequest
 		_ = json.Unmarshal(item.Request, &request)
 		return coretest.Value(200, api.OutcomesResponse{Results: make([]api.OutcomeResult, len(request.Outcomes))})

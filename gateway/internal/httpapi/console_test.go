@@ -31,13 +31,13 @@ func newConsole(t *testing.T) *door {
 		o.Console = made.Handler
 	})
 	queue := api.Queue{Name: "mails", Mode: api.ModePull, DepthCapped: []string{}, Unserved: []api.Unserved{}, Settings: api.QueueSettings{MaxAttempts: 3, Types: api.TypeLimits{}}}
-	d.core.On(hop.ListPlans, func(coretest.Item) coretest.Result {
+	d.core.On(hop.ListPlans.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(http.StatusOK, api.Page[api.Plan]{Items: []api.Plan{}})
 	})
-	for _, path := range []string{hop.GetQueue, hop.PauseQueue, hop.PutQueue} {
+	for _, path := range []string{hop.GetQueue.Path, hop.PauseQueue.Path, hop.PutQueue.Path} {
 		d.core.On(path, func(coretest.Item) coretest.Result { return coretest.Value(http.StatusOK, queue) })
 	}
-	d.core.On(hop.ListQueues, func(coretest.Item) coretest.Result {
+	d.core.On(hop.ListQueues.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(http.StatusOK, api.Page[api.Queue]{Items: []api.Queue{queue}})
 	})
 	return d
@@ -136,7 +136,7 @@ func TestConsoleKeepsToScopes(t *testing.T) {
 			t.Errorf("buttons %v: %d %s", buttons, got.status, got.body)
 		}
 	}
-	for do, path := range map[string]string{"pause": hop.PauseQueue, "settings": hop.PutQueue} {
+	for do, path := range map[string]string{"pause": hop.PauseQueue.Path, "settings": hop.PutQueue.Path} {
 		got := d.form("/console/queues/mails", reader, []string{"form", d.token(reader), "do", do})
 		if got.status != http.StatusForbidden || !strings.Contains(string(got.body), "The key lacks the scope manage") || len(d.core.Requests(path)) > 0 {
 			t.Errorf("%s by a reader: %d %s", do, got.status, got.body)
@@ -163,11 +163,11 @@ func TestConsoleTakesFormsOfItsOwnPagesOnly(t *testing.T) {
 		"another subdomain":   {[]string{"do", "pause", "form", token}, []string{"Sec-Fetch-Site", "same-site"}},
 		"another site, older": {[]string{"do", "pause", "form", token}, []string{"Origin", "https://evil.example"}},
 	} {
-		if got := d.form("/console/queues/mails", cookie, c.fields, c.headers...); got.status != http.StatusForbidden || len(d.core.Requests(hop.PauseQueue)) > 0 {
+		if got := d.form("/console/queues/mails", cookie, c.fields, c.headers...); got.status != http.StatusForbidden || len(d.core.Requests(hop.PauseQueue.Path)) > 0 {
 			t.Errorf("%s: %d %s", name, got.status, got.body)
 		}
 	}
-	if got := d.do(http.MethodGet, "/console/queues/mails?do=pause&form="+token, "", "", "Cookie", cookie); got.status != http.StatusOK || len(d.core.Requests(hop.PauseQueue)) > 0 {
+	if got := d.do(http.MethodGet, "/console/queues/mails?do=pause&form="+token, "", "", "Cookie", cookie); got.status != http.StatusOK || len(d.core.Requests(hop.PauseQueue.Path)) > 0 {
 		t.Errorf("by GET: %d", got.status)
 	}
 	// A sign-in from another site would show its reader the pages of another key.
@@ -180,7 +180,7 @@ func TestConsoleHeaders(t *testing.T) {
 	t.Parallel()
 	d := newConsole(t)
 	cookie := d.signIn(d.key("read"))
-	d.core.On(hop.GetQueue, func(coretest.Item) coretest.Result {
+	d.core.On(hop.GetQueue.Path, func(coretest.Item) coretest.Result {
 		return coretest.Refuse(problem.NotFound, "There is no such queue.")
 	})
 	for path, status := range map[string]int{
@@ -235,7 +235,7 @@ func (d *door) endsSessions(key string) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	d.core.On(hop.EndSessions, func(item coretest.Item) coretest.Result {
+	d.core.On(hop.EndSessions.Path, func(item coretest.Item) coretest.Result {
 		if item.Principal.KeyID != known.KeyID {
 			return coretest.Refuse(problem.NotFound, "There is no such resource.")
 		}

@@ -18,7 +18,7 @@ func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	key := d.key("read")
-	paging(d, hop.ListDeadLetters, api.DeadLetter{
+	paging(d, hop.ListDeadLetters.Path, api.DeadLetter{
 		Job: api.JobSummary{ID: jobID}, Reason: "deadline", Fingerprint: "00ff", Attempts: 2, Error: &api.JobError{Message: "<m>"},
 	})
 	for query, want := range map[string]api.DeadLetterFilter{
@@ -38,7 +38,7 @@ func TestDeadLetters(t *testing.T) {
 			t.Errorf("%s: status %d %s", query, got.status, got.body)
 			continue
 		}
-		sent := last[hop.Filtered[api.DeadLetterFilter]](d, hop.ListDeadLetters)
+		sent := last[hop.Filtered[api.DeadLetterFilter]](d, hop.ListDeadLetters.Path)
 		if diff := cmp.Diff(hop.Filtered[api.DeadLetterFilter]{Filter: want, PageRequest: hop.PageRequest{PageSize: 5, PageToken: "t"}}, sent); diff != "" {
 			t.Errorf("%s: core got %s", query, diff)
 		}
@@ -67,7 +67,7 @@ func TestCancel(t *testing.T) {
 		status    int
 		body      string
 	}{{false, 200, ""}, {true, 202, ""}, {true, 202, " {} "}} {
-		d.core.On(hop.CancelJob, func(coretest.Item) coretest.Result {
+		d.core.On(hop.CancelJob.Path, func(coretest.Item) coretest.Result {
 			return coretest.Value(200, hop.CancelResponse{Job: api.JobSummary{ID: jobID, CancelRequested: test.requested}, Requested: test.requested})
 		})
 		got := d.do("POST", path, key, test.body)
@@ -75,14 +75,14 @@ func TestCancel(t *testing.T) {
 			t.Errorf("status %d %s", got.status, got.body)
 		}
 	}
-	if sent := last[hop.ID](d, hop.CancelJob); sent.ID != jobID {
+	if sent := last[hop.ID](d, hop.CancelJob.Path); sent.ID != jobID {
 		t.Errorf("core got %+v", sent)
 	}
 	d.do("POST", path, key, `{"reason":"x"}`).refused(t, 400, problem.UnknownField)
 	d.do("POST", path, key, `[]`).refused(t, 400, problem.InvalidRequest)
 	d.do("POST", "/v1/jobs/x/cancel", key, "").refused(t, 404, problem.NotFound)
 	for _, code := range []problem.Code{problem.JobTerminal, problem.NotFound} {
-		d.core.On(hop.CancelJob, func(coretest.Item) coretest.Result { return coretest.Refuse(code, "core says so") })
+		d.core.On(hop.CancelJob.Path, func(coretest.Item) coretest.Result { return coretest.Refuse(code, "core says so") })
 		d.do("POST", path, key, "").refused(t, problem.New(code, "").Status, code)
 	}
 }
@@ -92,7 +92,7 @@ func TestRedriveOneJob(t *testing.T) {
 	d := newDoor(t)
 	key := d.key("manage")
 	path := "/v1/jobs/" + jobID + "/redrive"
-	d.core.On(hop.RedriveJob, func(coretest.Item) coretest.Result {
+	d.core.On(hop.RedriveJob.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, api.JobSummary{ID: jobID, Redrives: 1})
 	})
 	for _, body := range []string{"", "{}"} {
@@ -100,13 +100,13 @@ func TestRedriveOneJob(t *testing.T) {
 			t.Errorf("status %d %s", got.status, got.body)
 		}
 	}
-	if sent := last[hop.ID](d, hop.RedriveJob); sent.ID != jobID {
+	if sent := last[hop.ID](d, hop.RedriveJob.Path); sent.ID != jobID {
 		t.Errorf("core got %+v", sent)
 	}
 	d.do("POST", path, key, `{"x":1}`).refused(t, 400, problem.UnknownField)
 	d.do("POST", "/v1/jobs/x/redrive", key, "").refused(t, 404, problem.NotFound)
 	for _, code := range []problem.Code{problem.NotDead, problem.DedupeConflict, problem.ActiveCapReached, problem.NotFound} {
-		d.core.On(hop.RedriveJob, func(coretest.Item) coretest.Result { return coretest.Refuse(code, "core says so") })
+		d.core.On(hop.RedriveJob.Path, func(coretest.Item) coretest.Result { return coretest.Refuse(code, "core says so") })
 		d.do("POST", path, key, "").refused(t, problem.New(code, "").Status, code)
 	}
 }
@@ -138,7 +138,7 @@ func TestSettleDeadLetters(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	key := d.key("manage")
-	for verb, op := range map[string]string{"redrive": hop.RedriveDeadLetters, "discard": hop.DiscardDeadLetters} {
+	for verb, op := range map[string]string{"redrive": hop.RedriveDeadLetters.Path, "discard": hop.DiscardDeadLetters.Path} {
 		path := "/v1/dead-letters/" + verb
 		d.settling(op)
 		got := d.do("POST", path, key, fmt.Sprintf(`{"ids":[%q,"nonsense",%q,""],"dry_run":false}`, jobID, strings.ToUpper(jobID)))

@@ -83,7 +83,7 @@ func TestHostileJSON(t *testing.T) {
 		})
 	}
 	t.Cleanup(func() {
-		if n := len(d.core.Requests(hop.SubmitJobs)); n != 0 {
+		if n := len(d.core.Requests(hop.SubmitJobs.Path)); n != 0 {
 			t.Errorf("%d bad requests reached core", n)
 		}
 	})
@@ -127,7 +127,7 @@ func TestNullIsAbsent(t *testing.T) {
 	if got.status != http.StatusAccepted {
 		t.Fatalf("status %d %s", got.status, got.body)
 	}
-	if sent := string(d.core.Requests(hop.SubmitJobs)[0].Items[0].Request); !strings.Contains(sent, `"jobs":[{"type":"a"}]`) {
+	if sent := string(d.core.Requests(hop.SubmitJobs.Path)[0].Items[0].Request); !strings.Contains(sent, `"jobs":[{"type":"a"}]`) {
 		t.Errorf("core got %s", sent)
 	}
 	d.do("POST", "/v1/jobs", d.key("submit"), `{"type":"a","retry":{"base_ms":null},"metadata":{"k":null,"l":"1"}}`)

@@ -235,7 +235,7 @@ func (l *lines) requests(t *testing.T) []map[string]any {
 
 // accept makes core take submits: 202 with the job's id.
 func (d *door) accept() {
-	d.core.On(hop.SubmitJobs, func(item coretest.Item) coretest.Result {
+	d.core.On(hop.SubmitJobs.Path, func(item coretest.Item) coretest.Result {
 		var request hop.SubmitJobsRequest
 		if err := json.Unmarshal(item.Request, &request); err != nil {
 			d.t.Errorf("core got %s: %v", item.Request, err)
@@ -247,7 +247,7 @@ func (d *door) accept() {
 // submitted is what core got by the last submit.
 func (d *door) submitted() hop.SubmitJobsRequest {
 	d.t.Helper()
-	requests := d.core.Requests(hop.SubmitJobs)
+	requests := d.core.Requests(hop.SubmitJobs.Path)
 	if len(requests) == 0 {
 		d.t.Fatal("nothing reached core")
 	}

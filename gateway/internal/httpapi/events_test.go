@@ -37,8 +37,8 @@ func (d *door) watched(state string) *watchedJob {
 		}
 		return coretest.Value(200, w.job)
 	}
-	d.core.On(hop.GetJob, func(coretest.Item) coretest.Result { return answer() })
-	d.core.On(hop.WaitForJob, func(item coretest.Item) coretest.Result {
+	d.core.On(hop.GetJob.Path, func(coretest.Item) coretest.Result { return answer() })
+	d.core.On(hop.WaitForJob.Path, func(item coretest.Item) coretest.Result {
 		var request hop.WaitForJobRequest
 		if err := json.Unmarshal(item.Request, &request); err != nil || request.Version == "" {
 			d.t.Errorf("core got %s: %v", item.Request, err)
@@ -165,7 +165,7 @@ func TestEvents(t *testing.T) {
 	stream.want("end", api.StateCompleted)
 	stream.want("", "")
 	// Core was asked once for each change, and once at the beginning.
-	if gets, waits := len(d.core.Requests(hop.GetJob)), len(d.core.Requests(hop.WaitForJob)); gets != 1 || waits != 5 {
+	if gets, waits := len(d.core.Requests(hop.GetJob.Path)), len(d.core.Requests(hop.WaitForJob.Path)); gets != 1 || waits != 5 {
 		t.Errorf("core read the job %d times, and waited %d times for 5 changes", gets, waits)
 	}
 	for _, state := range []string{api.StateCompleted, api.StateDeadLetter, api.StateCancelled} {
@@ -265,8 +265,8 @@ func TestEventsWithoutCore(t *testing.T) {
 		stream.want("job", api.StateQueued)
 	}
 	down := func(w http.ResponseWriter, _ *http.Request) { problem.New(problem.CoreUnavailable, "no").Write(w) }
-	d.core.Raw(hop.WaitForJob, down)
-	d.core.Raw(hop.GetJob, down)
+	d.core.Raw(hop.WaitForJob.Path, down)
+	d.core.Raw(hop.GetJob.Path, down)
 	job.change(func(j *api.Job) { j.Epoch = 1 }) // answers the wait that core has taken
 	last := func(stream *events, enough func(string, api.Job) bool) {
 		t.Helper()
@@ -284,8 +284,8 @@ func TestEventsWithoutCore(t *testing.T) {
 		last(stream, func(name string, _ api.Job) bool { return name == ":" })
 	}
 	job.change(func(j *api.Job) { j.Epoch = 2 })
-	d.core.Raw(hop.WaitForJob, nil)
-	d.core.Raw(hop.GetJob, nil)
+	d.core.Raw(hop.WaitForJob.Path, nil)
+	d.core.Raw(hop.GetJob.Path, nil)
 	for _, stream := range streams {
 		last(stream, func(name string, got api.Job) bool { return name == "job" && got.Epoch == 2 })
 	}
@@ -327,8 +327,8 @@ func TestEventsOfASlowReader(t *testing.T) {
 	job := inState(api.StateRunning)
 	job.Payload = json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)
 	var waits atomic.Int64
-	d.core.On(hop.GetJob, func(coretest.Item) coretest.Result { return coretest.Value(200, job) })
-	d.core.On(hop.WaitForJob, func(coretest.Item) coretest.Result {
+	d.core.On(hop.GetJob.Path, func(coretest.Item) coretest.Result { return coretest.Value(200, job) })
+	d.core.On(hop.WaitForJob.Path, func(coretest.Item) coretest.Result {
 		next := job
 		next.Epoch = waits.Add(1)
 		return coretest.Value(200, next)

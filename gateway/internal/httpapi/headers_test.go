@@ -72,14 +72,14 @@ func TestForgedHeadersChangeNothing(t *testing.T) {
 	if got := send(""); got.status != http.StatusAccepted {
 		t.Fatalf("status %d %s", got.status, got.body)
 	}
-	plain := d.core.Requests(hop.SubmitJobs)[0]
+	plain := d.core.Requests(hop.SubmitJobs.Path)[0]
 	for _, forgery := range forgeries() {
 		told := send(forgery + "\r\n")
 		if told.status != http.StatusAccepted {
 			t.Errorf("%s: status %d %s", forgery, told.status, told.body)
 			continue
 		}
-		all := d.core.Requests(hop.SubmitJobs)
+		all := d.core.Requests(hop.SubmitJobs.Path)
 		got := all[len(all)-1]
 		if diff := cmp.Diff(plain.Items[0].Principal, got.Items[0].Principal); diff != "" {
 			t.Errorf("%s changed the principal: %s", forgery, diff)
@@ -133,7 +133,7 @@ func TestIDsOfTheRequest(t *testing.T) {
 	}
 	for _, test := range tests {
 		got := d.do("POST", "/v1/jobs", key, `{"type":"a"}`, test.header, test.value, "X-Request-Id", "mine")
-		all := d.core.Requests(hop.SubmitJobs)
+		all := d.core.Requests(hop.SubmitJobs.Path)
 		item := all[len(all)-1].Items[0]
 		id := got.header.Get("X-Request-Id")
 		want := test.correlation

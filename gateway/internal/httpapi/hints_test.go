@@ -15,7 +15,7 @@ import (
 func (d *door) full(policy problem.Policy) (full *atomic.Bool) {
 	full = &atomic.Bool{}
 	full.Store(true)
-	d.core.On(hop.SubmitJobs, func(item coretest.Item) coretest.Result {
+	d.core.On(hop.SubmitJobs.Path, func(item coretest.Item) coretest.Result {
 		var request hop.SubmitJobsRequest
 		if err := json.Unmarshal(item.Request, &request); err != nil {
 			d.t.Errorf("core got %s: %v", item.Request, err)

@@ -29,8 +29,8 @@ func TestDrainAnswersWhoWaits(t *testing.T) {
 		parked <- struct{}{}
 		<-r.Context().Done()
 	}
-	d.core.Raw(hop.ClaimJobs, held)
-	d.core.Raw(hop.WaitForJob, held)
+	d.core.Raw(hop.ClaimJobs.Path, held)
+	d.core.Raw(hop.WaitForJob.Path, held)
 	d.holding("running", "running")
 	d.accept()
 	key := d.key("work", "read", "submit")
@@ -65,13 +65,13 @@ func TestJobsUnderWayGoBackWhenTheCallerLeaves(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	parked := make(chan struct{})
-	d.core.Raw(hop.ClaimJobs, func(w http.ResponseWriter, r *http.Request) {
+	d.core.Raw(hop.ClaimJobs.Path, func(w http.ResponseWriter, r *http.Request) {
 		close(parked)
 		<-r.Context().Done()
 		_, _ = fmt.Fprintf(w, `{"results":[{"status":200,"value":{"jobs":[{"id":%q,"lease_token":"t"}]}}]}`, jobID)
 	})
 	released := make(chan struct{})
-	d.core.On(hop.ReportOutcomes, func(coretest.Item) coretest.Result {
+	d.core.On(hop.ReportOutcomes.Path, func(coretest.Item) coretest.Result {
 		close(released)
 		return coretest.Value(200, api.OutcomesResponse{Results: []api.OutcomeResult{{Status: 200}}})
 	})
@@ -102,7 +102,7 @@ func TestJobsUnderWayGoBackWhenTheCallerLeaves(t *testing.T) {
 	if len(lines) != 1 || lines[0]["level"] != "INFO" || lines[0]["client_left"] != true {
 		t.Errorf("that a caller leaves is no fault of ours: %v", lines)
 	}
-	if sent := last[api.OutcomesRequest](d, hop.ReportOutcomes); len(sent.Outcomes) != 1 || sent.Outcomes[0].Kind != api.KindRelease || sent.Outcomes[0].JobID != jobID {
+	if sent := last[api.OutcomesRequest](d, hop.ReportOutcomes.Path); len(sent.Outcomes) != 1 || sent.Outcomes[0].Kind != api.KindRelease || sent.Outcomes[0].JobID != jobID {
 		t.Errorf("core got %+v", sent)
 	}
 }
@@ -126,10 +126,10 @@ func TestOutcomesAndHeartbeatsAreRepeated(t *testing.T) {
 			_, _ = io.WriteString(w, `{"results":[{"status":200,"value":`+value+`}]}`)
 		})
 	}
-	once(hop.ReportOutcomes, `{"results":[{"index":0,"status":200,"outcome":{"job_id":"`+jobID+`","state":"completed"}}]}`)
-	once(hop.Heartbeat, `{"status":"ACTIVE","leases":[]}`)
-	once(hop.Leave, `{}`)
-	once(hop.SubmitJobs, `{"id":"`+jobID+`"}`)
+	once(hop.ReportOutcomes.Path, `{"results":[{"index":0,"status":200,"outcome":{"job_id":"`+jobID+`","state":"completed"}}]}`)
+	once(hop.Heartbeat.Path, `{"status":"ACTIVE","leases":[]}`)
+	once(hop.Leave.Path, `{}`)
+	once(hop.SubmitJobs.Path, `{"id":"`+jobID+`"}`)
 	key := d.key("work", "submit")
 	if got := d.do("POST", "/v1/jobs/"+jobID+"/complete", key, `{"lease_token":"t"}`); got.status != 200 {
 		t.Errorf("complete: %d %s", got.status, got.body)
@@ -150,7 +150,7 @@ func TestALineThatIsTooSlowRefusesBeforeTheBody(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	entered, release := make(chan struct{}, 10), make(chan struct{})
-	d.core.On(hop.SubmitJobs, func(coretest.Item) coretest.Result {
+	d.core.On(hop.SubmitJobs.Path, func(coretest.Item) coretest.Result {
 		entered <- struct{}{}
 		<-release
 		return coretest.Value(http.StatusAccepted, map[string]string{"id": jobID})

@@ -28,7 +28,7 @@ func TestSubmit(t *testing.T) {
 	if got.status != 202 || got.header.Get("Location") != "/v1/jobs/"+request.IDs[0] || got.header.Get("Content-Type") != "application/json" {
 		t.Errorf("status %d, headers %v", got.status, got.header)
 	}
-	principal := d.core.Requests(hop.SubmitJobs)[0].Items[0].Principal
+	principal := d.core.Requests(hop.SubmitJobs.Path)[0].Items[0].Principal
 	if principal.Kind != "tenant" || principal.Tenant != tenantID || principal.KeyID == "" {
 		t.Errorf("principal %+v", principal)
 	}
@@ -39,7 +39,7 @@ func TestReplay(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	stored := json.RawMessage(`{"id":"` + jobID + `","payload_note":"<&>","n":1.0}`)
-	d.core.On(hop.SubmitJobs, func(coretest.Item) coretest.Result {
+	d.core.On(hop.SubmitJobs.Path, func(coretest.Item) coretest.Result {
 		result := coretest.Value(202, stored)
 		result.Replayed = true
 		return result
@@ -56,7 +56,7 @@ func TestReplay(t *testing.T) {
 func TestDedupeHitHasNoLocation(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
-	d.core.On(hop.SubmitJobs, func(coretest.Item) coretest.Result {
+	d.core.On(hop.SubmitJobs.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, map[string]any{"id": jobID, "deduplicated": true})
 	})
 	got := d.do("POST", "/v1/jobs", d.key("submit"), `{"type":"a","dedupe_key":"k"}`)
@@ -111,7 +111,7 @@ func TestRefusalsOfCoreArePassedOn(t *testing.T) {
 	d := newDoor(t)
 	key := d.key("submit")
 	for _, code := range []problem.Code{problem.IdempotencyMismatch, problem.QueueFull, problem.ActiveCapReached, problem.TooManyLanes, problem.Overloaded, problem.OutcomeUnknown} {
-		d.core.On(hop.SubmitJobs, func(coretest.Item) coretest.Result {
+		d.core.On(hop.SubmitJobs.Path, func(coretest.Item) coretest.Result {
 			result := coretest.Refuse(code, "core says so")
 			ms := int64(1500)
 			result.Problem.RetryAfterMS, result.Problem.Instance, result.Problem.RequestID = &ms, "/internal/v1/submits", "core's"
@@ -150,7 +150,7 @@ func TestGetJob(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	key := d.key("read")
-	d.core.On(hop.GetJob, func(item coretest.Item) coretest.Result {
+	d.core.On(hop.GetJob.Path, func(item coretest.Item) coretest.Result {
 		var request hop.ID
 		_ = json.Unmarshal(item.Request, &request)
 		if request.ID != jobID {
@@ -180,7 +180,7 @@ func TestGetJob(t *testing.T) {
 			t.Errorf("%s: %s\nunknown: %s", id, body, want)
 		}
 	}
-	if n := len(d.core.Requests(hop.GetJob)); n != 3 {
+	if n := len(d.core.Requests(hop.GetJob.Path)); n != 3 {
 		t.Errorf("core was asked %d times, want 3: malformed ids are no question", n)
 	}
 }
@@ -189,7 +189,7 @@ func TestBatch(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	stored := json.RawMessage(`{"results":[],"accepted":1,"rejected":2}`)
-	d.core.On(hop.SubmitJobs, func(coretest.Item) coretest.Result { return coretest.Value(200, stored) })
+	d.core.On(hop.SubmitJobs.Path, func(coretest.Item) coretest.Result { return coretest.Value(200, stored) })
 	key := d.key("submit")
 	huge := strings.Repeat("x", api.MaxPayload)
 	got := d.do("POST", "/v1/jobs/batch", key, `{"jobs":[{"type":"a"},{"type":"a","priority":10},{"type":"a","payload":"`+huge+`"}]}`, "Idempotency-Key", "k")
@@ -230,7 +230,7 @@ func TestBatchRefusedAsAWhole(t *testing.T) {
 		}
 	}
 	d.do("POST", "/v1/jobs/batch", key, `{"jobs":[{"type":"a","x":1}]}`).refused(t, 400, problem.UnknownField)
-	if n := len(d.core.Requests(hop.SubmitJobs)); n != 0 {
+	if n := len(d.core.Requests(hop.SubmitJobs.Path)); n != 0 {
 		t.Errorf("%d reached core", n)
 	}
 }
@@ -257,11 +257,11 @@ func TestDeleteJob(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	key := d.key("manage")
-	d.core.On(hop.DeleteJob, func(coretest.Item) coretest.Result { return coretest.Value(200, struct{}{}) })
-	if got := d.do("DELETE", "/v1/jobs/"+jobID, key, ""); got.status != 204 || len(got.body) != 0 || last[hop.ID](d, hop.DeleteJob).ID != jobID {
+	d.core.On(hop.DeleteJob.Path, func(coretest.Item) coretest.Result { return coretest.Value(200, struct{}{}) })
+	if got := d.do("DELETE", "/v1/jobs/"+jobID, key, ""); got.status != 204 || len(got.body) != 0 || last[hop.ID](d, hop.DeleteJob.Path).ID != jobID {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	d.do("DELETE", "/v1/jobs/x", key, "").refused(t, 404, problem.NotFound)
-	d.core.On(hop.DeleteJob, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.JobLive, "It runs.") })
+	d.core.On(hop.DeleteJob.Path, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.JobLive, "It runs.") })
 	d.do("DELETE", "/v1/jobs/"+jobID, key, "").refused(t, 409, problem.JobLive)
 }

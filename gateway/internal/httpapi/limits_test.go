@@ -15,7 +15,7 @@ import (
 
 // capped makes core tell caps: the tenant's and, where it is asked, a user's.
 func (d *door) capped() {
-	d.core.On(hop.ListCaps, func(item coretest.Item) coretest.Result {
+	d.core.On(hop.ListCaps.Path, func(item coretest.Item) coretest.Result {
 		caps := []api.CapUse{{Scope: "tenant", Kind: "active", Limit: 100, Used: 7}}
 		if last := new(hop.CapsRequest); json.Unmarshal(item.Request, last) == nil && last.User != "" {
 			caps = append(caps, api.CapUse{Scope: "user", Kind: "running", Limit: 3, Used: 1})
@@ -82,11 +82,11 @@ func TestLimits(t *testing.T) {
 	if got := d.do("GET", "/v1/limits", d.keyWith(func(*hop.KeyRecord) {}), ""); got.status != 200 || string(got.body) != `{"policies":[],"caps":[`+tenantCap+`]}` {
 		t.Errorf("a key without scopes or plan: %d %s", got.status, got.body)
 	}
-	d.core.On(hop.ListCaps, func(coretest.Item) coretest.Result { return coretest.Value(200, hop.CapsResponse{}) })
+	d.core.On(hop.ListCaps.Path, func(coretest.Item) coretest.Result { return coretest.Value(200, hop.CapsResponse{}) })
 	if got := d.do("GET", "/v1/limits", d.key(), ""); string(got.body) != `{"policies":[],"caps":[]}` {
 		t.Errorf("without caps: %s", got.body)
 	}
-	d.core.On(hop.ListCaps, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.CoreUnavailable, "away") })
+	d.core.On(hop.ListCaps.Path, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.CoreUnavailable, "away") })
 	if got := d.do("GET", "/v1/limits", bob, ""); got.header.Get("Retry-After") == "" || got.header.Get("RateLimit") == "" {
 		t.Errorf("core is away: %d %v", got.status, got.header)
 	} else {
@@ -113,7 +113,7 @@ func TestChangedLimitsHoldAtOnce(t *testing.T) {
 	if got := burst(key); got != 10 {
 		t.Fatalf("burst %d", got)
 	}
-	d.core.On(hop.PatchTenant, func(coretest.Item) coretest.Result {
+	d.core.On(hop.PatchTenant.Path, func(coretest.Item) coretest.Result {
 		known.Overrides = &api.Overrides{Limits: api.Limits{JobBurst: new(int64(20))}}
 		known.Plan = &api.Plan{Name: "p", Limits: api.Limits{JobsPerSecond: new(1.0)}}
 		d.core.AddKey(known)
@@ -125,7 +125,7 @@ func TestChangedLimitsHoldAtOnce(t *testing.T) {
 	if got := burst(key); got != 20 {
 		t.Errorf("after the tenant's change: burst %d", got)
 	}
-	d.core.On(hop.PutPlan, func(coretest.Item) coretest.Result {
+	d.core.On(hop.PutPlan.Path, func(coretest.Item) coretest.Result {
 		known.Plan, known.Overrides = &api.Plan{Name: "p", Limits: api.Limits{JobsPerSecond: new(1.0), JobBurst: new(int64(30))}}, nil
 		d.core.AddKey(known)
 		return coretest.Value(200, api.Plan{})

@@ -39,7 +39,7 @@ func TestListJobs(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	key := d.key("read")
-	paging(d, hop.ListJobs, api.JobSummary{ID: jobID, State: "queued", Tags: []string{}, Metadata: map[string]string{"a": "<&>"}})
+	paging(d, hop.ListJobs.Path, api.JobSummary{ID: jobID, State: "queued", Tags: []string{}, Metadata: map[string]string{"a": "<&>"}})
 	for query, want := range map[string]hop.Filtered[api.JobFilter]{
 		"":                                   {},
 		"page_size=200&page_token=abc":       {PageRequest: hop.PageRequest{PageSize: 200, PageToken: "abc"}},
@@ -71,7 +71,7 @@ func TestListJobs(t *testing.T) {
 		if want.PageSize == 0 {
 			want.PageSize = 50
 		}
-		if diff := cmp.Diff(want, last[hop.Filtered[api.JobFilter]](d, hop.ListJobs)); diff != "" {
+		if diff := cmp.Diff(want, last[hop.Filtered[api.JobFilter]](d, hop.ListJobs.Path)); diff != "" {
 			t.Errorf("%s: core got %s", query, diff)
 		}
 	}
@@ -141,16 +141,16 @@ func TestListJobsRefuses(t *testing.T) {
 			t.Errorf("%.100s: %s", query, diff)
 		}
 	}
-	if n := len(d.core.Requests(hop.ListJobs)); n != 0 {
+	if n := len(d.core.Requests(hop.ListJobs.Path)); n != 0 {
 		t.Errorf("%d bad requests reached core", n)
 	}
-	paging(d, hop.ListJobs, api.JobSummary{})
+	paging(d, hop.ListJobs.Path, api.JobSummary{})
 	most := maps.Clone(many)
 	most.Del("metadata.k0")
 	if got := d.do("GET", "/v1/jobs?"+most.Encode(), key, ""); got.status != 200 {
 		t.Errorf("the most metadata: status %d", got.status)
 	}
-	d.core.On(hop.ListJobs, func(coretest.Item) coretest.Result {
+	d.core.On(hop.ListJobs.Path, func(coretest.Item) coretest.Result {
 		return coretest.Refuse(problem.InvalidRequest, "page_token: is of another list")
 	})
 	d.do("GET", "/v1/jobs?page_token=x", key, "").refused(t, 400, problem.InvalidRequest)
@@ -160,13 +160,13 @@ func TestListJobsRefuses(t *testing.T) {
 func TestListJobsOfAUser(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
-	paging(d, hop.ListJobs, api.JobSummary{})
+	paging(d, hop.ListJobs.Path, api.JobSummary{})
 	key := d.keyWith(func(k *hop.KeyRecord) { k.Scopes, k.User = []string{"read"}, "bob" })
 	for _, query := range []string{"", "?user=bob"} {
-		if got := d.do("GET", "/v1/jobs"+query, key, ""); got.status != 200 || last[hop.Filtered[api.JobFilter]](d, hop.ListJobs).Filter.User != "bob" {
+		if got := d.do("GET", "/v1/jobs"+query, key, ""); got.status != 200 || last[hop.Filtered[api.JobFilter]](d, hop.ListJobs.Path).Filter.User != "bob" {
 			t.Errorf("%s: status %d %s", query, got.status, got.body)
 		}
-		if principal := d.core.Requests(hop.ListJobs)[0].Items[0].Principal; principal.User != "bob" {
+		if principal := d.core.Requests(hop.ListJobs.Path)[0].Items[0].Principal; principal.User != "bob" {
 			t.Errorf("%s: principal %+v", query, principal)
 		}
 	}
@@ -179,13 +179,13 @@ func TestAttempts(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	key := d.key("read")
-	paging(d, hop.ListAttempts, api.Attempt{Attempt: 1, Epoch: 1, Kind: "failed", Error: &api.JobError{Type: "E", Message: "<m>", Stack: "s"}})
+	paging(d, hop.ListAttempts.Path, api.Attempt{Attempt: 1, Epoch: 1, Kind: "failed", Error: &api.JobError{Type: "E", Message: "<m>", Stack: "s"}})
 	got := d.do("GET", "/v1/jobs/"+strings.ToUpper(jobID)+"/attempts?page_size=7&page_token=t", key, "")
 	want := `{"items":[{"attempt":1,"epoch":1,"kind":"failed","worker_id":null,"started_at":null,"ended_at":null,"error":{"type":"E","message":"<m>","stack":"s"},"next_run_at":null}],"next_page_token":"next"}`
 	if got.status != 200 || string(got.body) != want {
 		t.Errorf("status %d %s", got.status, got.body)
 	}
-	if sent := last[hop.PageFor](d, hop.ListAttempts); sent != (hop.PageFor{For: jobID, PageRequest: hop.PageRequest{PageSize: 7, PageToken: "t"}}) {
+	if sent := last[hop.PageFor](d, hop.ListAttempts.Path); sent != (hop.PageFor{For: jobID, PageRequest: hop.PageRequest{PageSize: 7, PageToken: "t"}}) {
 		t.Errorf("core got %+v", sent)
 	}
 	d.refuses("/v1/jobs/"+jobID+"/attempts", key, map[string]string{"page_size": "page_size", "page_token": "page_token"})
@@ -195,14 +195,14 @@ func TestAttempts(t *testing.T) {
 func TestListWorkers(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
-	paging(d, hop.ListWorkers, api.Worker{WorkerID: "w1", Status: api.WorkerStale})
+	paging(d, hop.ListWorkers.Path, api.Worker{WorkerID: "w1", Status: api.WorkerStale})
 	for kind, key := range map[string]string{"tenant": d.key("read"), "platform": d.platformKey()} {
 		got := d.do("GET", "/v1/workers?page_size=3", key, "")
 		if got.status != http.StatusOK || !strings.Contains(string(got.body), `{"worker_id":"w1","status":"STALE",`) {
 			t.Errorf("%s: status %d %s", kind, got.status, got.body)
 		}
-		requests := d.core.Requests(hop.ListWorkers)
-		if principal := requests[len(requests)-1].Items[0].Principal; principal.Kind != kind || last[hop.PageRequest](d, hop.ListWorkers).PageSize != 3 {
+		requests := d.core.Requests(hop.ListWorkers.Path)
+		if principal := requests[len(requests)-1].Items[0].Principal; principal.Kind != kind || last[hop.PageRequest](d, hop.ListWorkers.Path).PageSize != 3 {
 			t.Errorf("%s: core got %+v", kind, requests[len(requests)-1].Items[0])
 		}
 	}

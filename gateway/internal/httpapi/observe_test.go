@@ -100,7 +100,7 @@ func TestMetricsHaveNoTenant(t *testing.T) {
 func TestUnknownErrorIsInternal(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
-	d.core.Raw(hop.SubmitJobs, func(w http.ResponseWriter, _ *http.Request) {
+	d.core.Raw(hop.SubmitJobs.Path, func(w http.ResponseWriter, _ *http.Request) {
 		problem.New(problem.InvalidJSON, "core did not like the envelope").Write(w)
 	})
 	got := d.do("POST", "/v1/jobs", d.key("submit"), `{"type":"a"}`)
@@ -161,14 +161,14 @@ func TestHealth(t *testing.T) {
 	}
 	ready(d, 200, `{"status":"ok","checks":{"core":"ok","redis":"not configured"}}`)
 	ready(d, 200, `{"status":"ok","checks":{"core":"ok","redis":"not configured"}}`)
-	if n := len(d.core.Requests(hop.GetReadiness)); n != 1 {
+	if n := len(d.core.Requests(hop.GetReadiness.Path)); n != 1 {
 		t.Errorf("core was asked %d times within a second", n)
 	}
 
 	late := newDoor(t)
-	late.core.On(hop.GetReadiness, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Readiness{Status: "degraded"}) })
+	late.core.On(hop.GetReadiness.Path, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Readiness{Status: "degraded"}) })
 	ready(late, 200, `{"status":"degraded","checks":{"core":"degraded","redis":"not configured"}}`)
-	late.core.Raw(hop.GetReadiness, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	late.core.Raw(hop.GetReadiness.Path, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	time.Sleep(1100 * time.Millisecond) // what it was told a moment ago is remembered for a second
 	began := time.Now()
 	ready(late, 200, `{"status":"degraded","checks":{"core":"down","redis":"not configured"}}`)
@@ -180,7 +180,7 @@ func TestHealth(t *testing.T) {
 	ready(d, 503, `{"status":"draining","checks":{"core":"ok","redis":"not configured"}}`)
 
 	never := newDoor(t)
-	never.core.Raw(hop.GetReadiness, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "?") })
+	never.core.Raw(hop.GetReadiness.Path, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "?") })
 	ready(never, 503, `{"status":"starting","checks":{"core":"down","redis":"not configured"}}`)
 }
 

@@ -20,7 +20,7 @@ func TestOwnKeys(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	admin := d.key("admin")
-	d.core.On(hop.CreateKey, func(item coretest.Item) coretest.Result {
+	d.core.On(hop.CreateKey.Path, func(item coretest.Item) coretest.Result {
 		var r hop.CreateKeyRequest
 		if err := json.Unmarshal(item.Request, &r); err != nil {
 			return coretest.Refuse(problem.InvalidJSON, err.Error())
@@ -38,7 +38,7 @@ func TestOwnKeys(t *testing.T) {
 	if got.status != 201 || err != nil || parsed.ID != made.KeyID {
 		t.Fatalf("%d %s %v", got.status, got.body, err)
 	}
-	if all := d.core.Requests(hop.CreateKey); strings.Contains(string(all[0].Body), parsed.Secret) {
+	if all := d.core.Requests(hop.CreateKey.Path); strings.Contains(string(all[0].Body), parsed.Secret) {
 		t.Error("core gets the secret")
 	}
 	if got := d.do("GET", "/v1/whoami", made.Secret, ""); got.status != 200 {
@@ -53,11 +53,11 @@ func TestOwnKeys(t *testing.T) {
 	}
 	d.do("POST", "/v1/keys", admin, `{"scopes":["read"],"tenant":"`+tenantID+`"}`).refused(t, 400, problem.UnknownField)
 
-	d.core.On(hop.ListKeys, func(coretest.Item) coretest.Result {
+	d.core.On(hop.ListKeys.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(http.StatusOK, api.Page[api.Key]{Items: []api.Key{made.Key}})
 	})
 	got = d.do("GET", "/v1/keys?page_size=7", admin, "")
-	if page := last[hop.PageFor](d, hop.ListKeys); got.status != 200 || page.PageSize != 7 || page.For != "" || strings.Contains(string(got.body), `"key":`) {
+	if page := last[hop.PageFor](d, hop.ListKeys.Path); got.status != 200 || page.PageSize != 7 || page.For != "" || strings.Contains(string(got.body), `"key":`) {
 		t.Errorf("%d %s %+v", got.status, got.body, page)
 	}
 	d.do("GET", "/v1/keys?tenant="+tenantID, admin, "").refused(t, 400, problem.InvalidRequest)
@@ -70,7 +70,7 @@ func TestOwnKeys(t *testing.T) {
 	}
 	d.do("GET", "/v1/whoami", made.Secret, "").refused(t, 401, problem.Unauthenticated)
 	d.do("DELETE", "/v1/keys/bad", admin, "").refused(t, 404, problem.NotFound)
-	d.core.On(hop.RevokeKey, func(coretest.Item) coretest.Result {
+	d.core.On(hop.RevokeKey.Path, func(coretest.Item) coretest.Result {
 		return coretest.Refuse(problem.Forbidden, "A key cannot revoke itself.")
 	})
 	d.do("DELETE", "/v1/keys/"+made.KeyID, admin, "").refused(t, 403, problem.Forbidden)

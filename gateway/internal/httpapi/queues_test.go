@@ -23,40 +23,40 @@ func TestQueues(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	read, manage := d.key("read"), d.key("manage")
-	paging(d, hop.ListQueues, aQueue)
+	paging(d, hop.ListQueues.Path, aQueue)
 	got := d.do("GET", "/v1/queues?page_size=9&page_token=t", read, "")
 	if got.status != 200 || string(got.body) != `{"items":[`+queueText+`],"next_page_token":"next"}` {
 		t.Errorf("list: status %d %s", got.status, got.body)
 	}
 	asked := hop.ListQueuesRequest{PageRequest: hop.PageRequest{PageSize: 9, PageToken: "t"}}
-	if sent := last[hop.ListQueuesRequest](d, hop.ListQueues); sent != asked {
+	if sent := last[hop.ListQueuesRequest](d, hop.ListQueues.Path); sent != asked {
 		t.Errorf("core got %+v", sent)
 	}
 	d.do("GET", "/v1/queues?page_size=9&page_token=t&depth_budget=1000000", read, "")
 	asked.DepthBudget = 1_000_000
-	if sent := last[hop.ListQueuesRequest](d, hop.ListQueues); sent != asked {
+	if sent := last[hop.ListQueuesRequest](d, hop.ListQueues.Path); sent != asked {
 		t.Errorf("core got %+v", sent)
 	}
 	d.refuses("/v1/queues", read, map[string]string{"page_size": "page_size", "page_token": "page_token", "depth_budget": "budget"})
 
 	whole := func(coretest.Item) coretest.Result { return coretest.Value(200, aQueue) }
-	for _, path := range []string{hop.GetQueue, hop.PutQueue, hop.PauseQueue, hop.ProbeQueue} {
+	for _, path := range []string{hop.GetQueue.Path, hop.PutQueue.Path, hop.PauseQueue.Path, hop.ProbeQueue.Path} {
 		d.core.On(path, whole)
 	}
 	for _, test := range []struct{ method, path, key, body, hop, sent string }{
-		{"GET", "/v1/queues/mail", read, "", hop.GetQueue, `{"name":"mail"}`},
-		{"GET", "/v1/queues/mail%3Aeu.1", read, "", hop.GetQueue, `{"name":"mail:eu.1"}`},
-		{"PUT", "/v1/queues/mail", manage, "{}", hop.PutQueue, `{"name":"mail","value":{}}`},
+		{"GET", "/v1/queues/mail", read, "", hop.GetQueue.Path, `{"name":"mail"}`},
+		{"GET", "/v1/queues/mail%3Aeu.1", read, "", hop.GetQueue.Path, `{"name":"mail:eu.1"}`},
+		{"PUT", "/v1/queues/mail", manage, "{}", hop.PutQueue.Path, `{"name":"mail","value":{}}`},
 		{
 			"PUT", "/v1/queues/mail", manage,
-			`{"visibility_timeout_ms":1000,"max_attempts":1000,"retry":{"base_ms":1,"jitter":null},"max_running":0,"rate_per_second":0.5}`, hop.PutQueue,
+			`{"visibility_timeout_ms":1000,"max_attempts":1000,"retry":{"base_ms":1,"jitter":null},"max_running":0,"rate_per_second":0.5}`, hop.PutQueue.Path,
 			`{"name":"mail","value":{"visibility_timeout_ms":1000,"max_attempts":1000,"retry":{"base_ms":1},"max_running":0,"rate_per_second":0.5}}`,
 		},
-		{"PUT", "/v1/queues/mail", manage, `{"max_attempts":null}`, hop.PutQueue, `{"name":"mail","value":{}}`},
-		{"POST", "/v1/queues/mail/pause", manage, "", hop.PauseQueue, `{"name":"mail","paused":true}`},
-		{"POST", "/v1/queues/mail/pause", manage, "{}", hop.PauseQueue, `{"name":"mail","paused":true}`},
-		{"POST", "/v1/queues/mail/probe", manage, "", hop.ProbeQueue, `{"name":"mail"}`},
-		{"POST", "/v1/queues/mail/resume", manage, "", hop.PauseQueue, `{"name":"mail","paused":false}`},
+		{"PUT", "/v1/queues/mail", manage, `{"max_attempts":null}`, hop.PutQueue.Path, `{"name":"mail","value":{}}`},
+		{"POST", "/v1/queues/mail/pause", manage, "", hop.PauseQueue.Path, `{"name":"mail","paused":true}`},
+		{"POST", "/v1/queues/mail/pause", manage, "{}", hop.PauseQueue.Path, `{"name":"mail","paused":true}`},
+		{"POST", "/v1/queues/mail/probe", manage, "", hop.ProbeQueue.Path, `{"name":"mail"}`},
+		{"POST", "/v1/queues/mail/resume", manage, "", hop.PauseQueue.Path, `{"name":"mail","paused":false}`},
 	} {
 		got := d.do(test.method, test.path, test.key, test.body)
 		if got.status != 200 || string(got.body) != queueText {
@@ -97,7 +97,7 @@ func TestQueuesRefuse(t *testing.T) {
 		}
 	}
 	d.do("POST", "/v1/queues/mail/pause", manage, `{"paused":true}`).refused(t, 400, problem.UnknownField)
-	for _, path := range []string{hop.PutQueue, hop.PauseQueue} {
+	for _, path := range []string{hop.PutQueue.Path, hop.PauseQueue.Path} {
 		if n := len(d.core.Requests(path)); n != 0 {
 			t.Errorf("%d bad requests reached %s", n, path)
 		}
@@ -116,10 +116,10 @@ func TestDeleteQueue(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	key := d.key("manage")
-	d.core.On(hop.DeleteQueue, func(coretest.Item) coretest.Result { return coretest.Value(200, struct{}{}) })
-	if got := d.do("DELETE", "/v1/queues/q", key, ""); got.status != 204 || len(got.body) != 0 || last[hop.Name](d, hop.DeleteQueue).Name != "q" {
+	d.core.On(hop.DeleteQueue.Path, func(coretest.Item) coretest.Result { return coretest.Value(200, struct{}{}) })
+	if got := d.do("DELETE", "/v1/queues/q", key, ""); got.status != 204 || len(got.body) != 0 || last[hop.Name](d, hop.DeleteQueue.Path).Name != "q" {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	d.core.On(hop.DeleteQueue, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.QueueNotEmpty, "1 queued.") })
+	d.core.On(hop.DeleteQueue.Path, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.QueueNotEmpty, "1 queued.") })
 	d.do("DELETE", "/v1/queues/q", key, "").refused(t, 409, problem.QueueNotEmpty)
 }

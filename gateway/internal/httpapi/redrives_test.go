@@ -16,7 +16,7 @@ func TestSettleByFilter(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	key := d.key("manage")
-	for verb, op := range map[string]string{"redrive": hop.RedriveDeadLetters, "discard": hop.DiscardDeadLetters} {
+	for verb, op := range map[string]string{"redrive": hop.RedriveDeadLetters.Path, "discard": hop.DiscardDeadLetters.Path} {
 		path := "/v1/dead-letters/" + verb
 		d.core.On(op, func(coretest.Item) coretest.Result {
 			return coretest.Value(200, api.Redrive{ID: jobID, Action: verb, State: api.RedriveRunning, Matched: 7})
@@ -69,7 +69,7 @@ func TestRedriveWithACanary(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	key := d.key("manage")
-	d.core.On(hop.RedriveDeadLetters, func(coretest.Item) coretest.Result {
+	d.core.On(hop.RedriveDeadLetters.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, api.Redrive{ID: jobID, Canary: &api.Canary{Count: 20, Success: 0.9, State: api.CanarySampling}})
 	})
 	got := d.do("POST", "/v1/dead-letters/redrive", key, `{"filter":{},"canary":{"count":20,"success":0.9,"timeout_seconds":60}}`)
@@ -77,7 +77,7 @@ func TestRedriveWithACanary(t *testing.T) {
 		t.Errorf("status %d %s", got.status, got.body)
 	}
 	want := &api.CanaryRequest{Count: 20, Success: 0.9, TimeoutSeconds: new(60)}
-	if diff := cmp.Diff(want, last[api.DeadLetterRequest](d, hop.RedriveDeadLetters).Canary); diff != "" {
+	if diff := cmp.Diff(want, last[api.DeadLetterRequest](d, hop.RedriveDeadLetters.Path).Canary); diff != "" {
 		t.Errorf("core got %s", diff)
 	}
 	for body, field := range map[string]string{
@@ -105,14 +105,14 @@ func TestRedrives(t *testing.T) {
 	d := newDoor(t)
 	key := d.keyWith(func(k *hop.KeyRecord) { k.Scopes = api.Scopes() })
 	made := api.Redrive{ID: jobID, Action: "redrive", State: "cancelled"}
-	for _, op := range []string{hop.GetRedrive, hop.CancelRedrive} {
+	for _, op := range []string{hop.GetRedrive.Path, hop.CancelRedrive.Path} {
 		d.core.On(op, func(coretest.Item) coretest.Result { return coretest.Value(200, made) })
 	}
-	paging(d, hop.ListRedrives, made)
+	paging(d, hop.ListRedrives.Path, made)
 	for _, route := range []struct{ method, path, hop, body string }{
-		{"GET", "/v1/redrives/" + jobID, hop.GetRedrive, ""},
-		{"POST", "/v1/redrives/" + strings.ToUpper(jobID) + "/cancel", hop.CancelRedrive, ""},
-		{"POST", "/v1/redrives/" + jobID + "/cancel", hop.CancelRedrive, "{}"},
+		{"GET", "/v1/redrives/" + jobID, hop.GetRedrive.Path, ""},
+		{"POST", "/v1/redrives/" + strings.ToUpper(jobID) + "/cancel", hop.CancelRedrive.Path, ""},
+		{"POST", "/v1/redrives/" + jobID + "/cancel", hop.CancelRedrive.Path, "{}"},
 	} {
 		if got := d.do(route.method, route.path, key, route.body); got.status != 200 || !strings.Contains(string(got.body), `"state":"cancelled"`) {
 			t.Errorf("%s: status %d %s", route.path, got.status, got.body)
@@ -134,7 +134,7 @@ func TestDeadLetterGroups(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	key := d.key("read")
-	d.core.On(hop.GroupDeadLetters, func(coretest.Item) coretest.Result {
+	d.core.On(hop.GroupDeadLetters.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, api.DeadLetterGroups{Items: []api.DeadLetterGroup{{Fingerprint: "0f", Queue: "q", Count: 3}}, Read: 3, Groups: 1})
 	})
 	got := d.do("GET", "/v1/dead-letters/groups?queue=q&fingerprint=0F&page_size=7", key, "")
@@ -142,7 +142,7 @@ func TestDeadLetterGroups(t *testing.T) {
 		t.Errorf("status %d %s", got.status, got.body)
 	}
 	want := hop.Filtered[api.DeadLetterFilter]{Filter: api.DeadLetterFilter{Queue: "q", Fingerprint: "0f"}, PageRequest: hop.PageRequest{PageSize: 7}}
-	if diff := cmp.Diff(want, last[hop.Filtered[api.DeadLetterFilter]](d, hop.GroupDeadLetters)); diff != "" {
+	if diff := cmp.Diff(want, last[hop.Filtered[api.DeadLetterFilter]](d, hop.GroupDeadLetters.Path)); diff != "" {
 		t.Errorf("core got %s", diff)
 	}
 	d.refuses("/v1/dead-letters/groups", key, map[string]string{
@@ -158,20 +158,20 @@ func TestDeadLetterGroups(t *testing.T) {
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
-	paging(d, hop.ListAudit, api.AuditEntry{ID: jobID, Action: api.AuditPlanPut, Actor: api.AuditActor{Kind: "operator"}, Detail: []byte(`{"a":"<&>"}`)})
+	paging(d, hop.ListAudit.Path, api.AuditEntry{ID: jobID, Action: api.AuditPlanPut, Actor: api.AuditActor{Kind: "operator"}, Detail: []byte(`{"a":"<&>"}`)})
 	for path, caller := range map[string]string{"/v1/audit": d.key("manage"), "/v1/admin/audit": operatorKey} {
 		got := d.do("GET", path+"?action=plan.put&object=p%20q&key_id=k&after=2026-11-20T12:00:00Z&page_size=5", caller, "")
 		if got.status != 200 || !strings.Contains(string(got.body), `"actor":{"kind":"operator","key_id":null,"user":null},"action":"plan.put","object":null,"detail":{"a":"<&>"},`) {
 			t.Errorf("%s: status %d %s", path, got.status, got.body)
 		}
 		want := hop.Filtered[api.AuditFilter]{Filter: api.AuditFilter{Action: "plan.put", Object: "p q", KeyID: "k", After: at("2026-11-20T12:00:00Z")}, PageRequest: hop.PageRequest{PageSize: 5}}
-		if diff := cmp.Diff(want, last[hop.Filtered[api.AuditFilter]](d, hop.ListAudit)); diff != "" {
+		if diff := cmp.Diff(want, last[hop.Filtered[api.AuditFilter]](d, hop.ListAudit.Path)); diff != "" {
 			t.Errorf("%s: core got %s", path, diff)
 		}
 		d.refuses(path, caller, map[string]string{"page_size": "page_size", "page_token": "page_token", "object": "label", "key_id": "label", "after": "time", "before": "time"})
 		d.do("GET", path+"?action=nothing", caller, "").refused(t, 400, problem.InvalidRequest)
 	}
-	if got := d.do("GET", "/v1/admin/audit?tenant="+jobID, operatorKey, ""); got.status != 200 || last[hop.Filtered[api.AuditFilter]](d, hop.ListAudit).Filter.Tenant != jobID {
+	if got := d.do("GET", "/v1/admin/audit?tenant="+jobID, operatorKey, ""); got.status != 200 || last[hop.Filtered[api.AuditFilter]](d, hop.ListAudit.Path).Filter.Tenant != jobID {
 		t.Errorf("status %d %s", got.status, got.body)
 	}
 	d.do("GET", "/v1/admin/audit?tenant=x", operatorKey, "").refused(t, 400, problem.InvalidRequest)

@@ -12,7 +12,7 @@ import (
 
 // rerunning makes core take reruns.
 func (d *door) rerunning() {
-	d.core.On(hop.RerunJob, func(coretest.Item) coretest.Result {
+	d.core.On(hop.RerunJob.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(202, api.SubmitResponse{JobSummary: api.JobSummary{ID: jobID}})
 	})
 }
@@ -28,12 +28,12 @@ func TestRerun(t *testing.T) {
 		if got.status != 202 || got.header.Get("Location") != "/v1/jobs/"+jobID {
 			t.Fatalf("%s: %d %s", body, got.status, got.body)
 		}
-		sent := last[hop.RerunJobRequest](d, hop.RerunJob)
+		sent := last[hop.RerunJobRequest](d, hop.RerunJob.Path)
 		if sent.Idempotency == nil || sent.Idempotency.Key != "k" || sent.Idempotency.Operation != "rerun "+jobID || sent.JobID != jobID || len(sent.ID) != 36 || sent.Job.Type != "" {
 			t.Errorf("%s: core got %+v", body, sent)
 		}
 	}
-	if sent := last[hop.RerunJobRequest](d, hop.RerunJob); *sent.Job.Priority != 8 || string(sent.Job.Payload) != `{"n":1.50}` {
+	if sent := last[hop.RerunJobRequest](d, hop.RerunJob.Path); *sent.Job.Priority != 8 || string(sent.Job.Payload) != `{"n":1.50}` {
 		t.Errorf("core got %+v", sent)
 	}
 	for body, want := range map[string]problem.Code{`{"priority":10}`: problem.InvalidRequest, `{"type":"a b"}`: problem.InvalidRequest, `{"prio":1}`: problem.UnknownField} {
@@ -56,7 +56,7 @@ func TestRerunOfAUser(t *testing.T) {
 		if status != 202 {
 			continue // it may be the first, and then core has got none
 		}
-		if sent := last[hop.RerunJobRequest](d, hop.RerunJob); sent.Job.User == nil || *sent.Job.User != "ada" {
+		if sent := last[hop.RerunJobRequest](d, hop.RerunJob.Path); sent.Job.User == nil || *sent.Job.User != "ada" {
 			t.Errorf("%s: core got %+v", body, sent)
 		}
 	}
@@ -82,7 +82,7 @@ func TestRerunWaits(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	d.rerunning()
-	d.core.On(hop.WaitForJob, func(coretest.Item) coretest.Result {
+	d.core.On(hop.WaitForJob.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, api.Job{JobSummary: api.JobSummary{ID: jobID, State: api.StateCompleted}})
 	})
 	if got := d.do("POST", "/v1/jobs/"+jobID+"/rerun", d.key("submit"), "", "Prefer", "wait=5"); got.status != 200 || got.header.Get("Preference-Applied") != "wait=5" {

@@ -18,10 +18,10 @@ import (
 // parkedRequests are the two that wait in core.
 func parkedRequests(d *door, key string) map[string]func() answer {
 	return map[string]func() answer{
-		hop.ClaimJobs: func() answer {
+		hop.ClaimJobs.Path: func() answer {
 			return d.do("POST", "/v1/claims", key, `{"worker_id":"w","queues":["default"],"wait_ms":25000}`)
 		},
-		hop.WaitForJob: func() answer { return d.do("GET", "/v1/jobs/"+jobID, key, "", "Prefer", "wait=25") },
+		hop.WaitForJob.Path: func() answer { return d.do("GET", "/v1/jobs/"+jobID, key, "", "Prefer", "wait=25") },
 	}
 }
 
@@ -29,7 +29,7 @@ func parkedRequests(d *door, key string) map[string]func() answer {
 // a hint that another key was revoked ends nothing.
 func TestRevocationEndsWhatIsParked(t *testing.T) {
 	t.Parallel()
-	for _, path := range []string{hop.ClaimJobs, hop.WaitForJob} {
+	for _, path := range []string{hop.ClaimJobs.Path, hop.WaitForJob.Path} {
 		for _, expires := range []bool{false, true} {
 			d := newDoor(t)
 			parked, gone := make(chan struct{}), make(chan struct{})
@@ -71,14 +71,14 @@ func TestADeletionEndsWhatIsParked(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	parked := make(chan struct{})
-	d.core.Raw(hop.ClaimJobs, func(_ http.ResponseWriter, r *http.Request) {
+	d.core.Raw(hop.ClaimJobs.Path, func(_ http.ResponseWriter, r *http.Request) {
 		close(parked)
 		<-r.Context().Done()
 	})
 	var id string
 	key := d.keyWith(func(k *hop.KeyRecord) { id, k.Scopes = k.KeyID, []string{api.ScopeWork} })
 	answered := make(chan answer, 1)
-	go func() { answered <- parkedRequests(d, key)[hop.ClaimJobs]() }()
+	go func() { answered <- parkedRequests(d, key)[hop.ClaimJobs.Path]() }()
 	<-parked
 	d.core.RevokeKey(id)
 	d.auth.ForgetLimits(hop.LimitsChanged{Tenant: tenantID})
@@ -95,13 +95,13 @@ func TestRevocationGivesJobsBack(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	parked := make(chan struct{})
-	d.core.Raw(hop.ClaimJobs, func(w http.ResponseWriter, r *http.Request) {
+	d.core.Raw(hop.ClaimJobs.Path, func(w http.ResponseWriter, r *http.Request) {
 		close(parked)
 		<-r.Context().Done() // hung up, and the jobs are leased
 		_, _ = w.Write([]byte(`{"results":[{"status":200,"value":{"jobs":[{"id":"` + jobID + `","lease_token":"7.x"}]}}]}`))
 	})
 	released := make(chan api.OutcomesRequest, 1)
-	d.core.On(hop.ReportOutcomes, func(item coretest.Item) coretest.Result {
+	d.core.On(hop.ReportOutcomes.Path, func(item coretest.Item) coretest.Result {
 		var request api.OutcomesRequest
 		_ = json.Unmarshal(item.Request, &request)
 		released <- request
@@ -114,7 +114,7 @@ func TestRevocationGivesJobsBack(t *testing.T) {
 		d.core.RevokeKey(id)
 		d.auth.Forget(id)
 	}()
-	parkedRequests(d, key)[hop.ClaimJobs]().refused(t, 401, problem.Unauthenticated)
+	parkedRequests(d, key)[hop.ClaimJobs.Path]().refused(t, 401, problem.Unauthenticated)
 	if got := <-released; len(got.Outcomes) != 1 || got.Outcomes[0].JobID != jobID || got.Outcomes[0].Kind != api.KindRelease {
 		t.Errorf("released %+v", got)
 	}
@@ -126,10 +126,10 @@ func TestOneTenantsWaitsAreNoOneElses(t *testing.T) {
 	t.Parallel()
 	const places = 20
 	d := newDoorWith(t, coreclient.Limits{Parked: places})
-	d.core.On(hop.GetJob, func(coretest.Item) coretest.Result { return coretest.Value(200, inState("queued")) })
+	d.core.On(hop.GetJob.Path, func(coretest.Item) coretest.Result { return coretest.Value(200, inState("queued")) })
 	claim := make(chan struct{})
 	var greedy, other, claims atomic.Int64
-	d.core.Raw(hop.WaitForJob, func(w http.ResponseWriter, r *http.Request) {
+	d.core.Raw(hop.WaitForJob.Path, func(w http.ResponseWriter, r *http.Request) {
 		var envelope hop.Envelope[json.RawMessage]
 		_ = json.NewDecoder(r.Body).Decode(&envelope)
 		waits := &greedy
@@ -144,7 +144,7 @@ func TestOneTenantsWaitsAreNoOneElses(t *testing.T) {
 			_, _ = w.Write(text)
 		}
 	})
-	d.core.Raw(hop.ClaimJobs, func(w http.ResponseWriter, r *http.Request) {
+	d.core.Raw(hop.ClaimJobs.Path, func(w http.ResponseWriter, r *http.Request) {
 		claims.Add(1)
 		select {
 		case <-r.Context().Done():
@@ -159,7 +159,7 @@ func TestOneTenantsWaitsAreNoOneElses(t *testing.T) {
 	var group sync.WaitGroup
 	for range 3 * places {
 		group.Go(func() {
-			if got := parkedRequests(d, first)[hop.WaitForJob](); got.status != 200 {
+			if got := parkedRequests(d, first)[hop.WaitForJob.Path](); got.status != 200 {
 				t.Errorf("a wait over the share: status %d: %s", got.status, got.body)
 			}
 		})

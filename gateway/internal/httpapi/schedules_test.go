@@ -15,7 +15,7 @@ func TestPutScheduleRefuses(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	key := d.key("manage")
-	d.core.On(hop.PutSchedule, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Schedule{Name: "s"}) })
+	d.core.On(hop.PutSchedule.Path, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Schedule{Name: "s"}) })
 	const job = `"job":{"type":"t"}`
 	for _, one := range [][2]string{
 		{"cron", `{` + job + `}`},
@@ -37,7 +37,7 @@ func TestPutScheduleRefuses(t *testing.T) {
 			t.Errorf("%.80s: status %d %s", body, got.status, got.body)
 		}
 	}
-	if n := len(d.core.Requests(hop.PutSchedule)); n != 0 {
+	if n := len(d.core.Requests(hop.PutSchedule.Path)); n != 0 {
 		t.Errorf("%d bad requests reached core", n)
 	}
 	large := `{"every_ms":1000,"job":{"type":"t","payload":"` + strings.Repeat("x", api.MaxPayload) + `"}}`
@@ -56,7 +56,7 @@ func TestPutScheduleOfAUser(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	key := d.keyWith(func(k *hop.KeyRecord) { k.Scopes, k.User = api.Scopes(), "ada" })
-	d.core.On(hop.PutSchedule, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Schedule{Name: "s"}) })
+	d.core.On(hop.PutSchedule.Path, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Schedule{Name: "s"}) })
 	for body, status := range map[string]int{
 		`{"every_ms":1000,"job":{"type":"t"}}`: 200, `{"every_ms":1000,"job":{"type":"t","user":"ada"}}`: 200, `{"every_ms":1000,"job":{"type":"t","user":"bob"}}`: 403,
 	} {
@@ -67,7 +67,7 @@ func TestPutScheduleOfAUser(t *testing.T) {
 		if status != 200 {
 			continue // nothing was sent, and the refused body may be the first
 		}
-		if sent := last[hop.Put[api.ScheduleRequest]](d, hop.PutSchedule); sent.Value.Job.User == nil || *sent.Value.Job.User != "ada" || sent.Name != "s" {
+		if sent := last[hop.Put[api.ScheduleRequest]](d, hop.PutSchedule.Path); sent.Value.Job.User == nil || *sent.Value.Job.User != "ada" || sent.Name != "s" {
 			t.Errorf("%s: core got %+v", body, sent)
 		}
 	}
@@ -78,7 +78,7 @@ func TestTriggersAreUnderTheJobRate(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, onRedis(t))
 	key := d.limited(api.Limits{JobsPerSecond: new(slowly), JobBurst: new(int64(2))})
-	d.core.On(hop.TriggerSchedule, func(coretest.Item) coretest.Result {
+	d.core.On(hop.TriggerSchedule.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(202, api.SubmitResponse{JobSummary: api.JobSummary{ID: jobID}})
 	})
 	var got []int
@@ -95,7 +95,7 @@ func TestTriggerSchedule(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	key := d.key("manage")
-	d.core.On(hop.TriggerSchedule, func(coretest.Item) coretest.Result {
+	d.core.On(hop.TriggerSchedule.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(202, api.SubmitResponse{JobSummary: api.JobSummary{ID: jobID}})
 	})
 	for _, body := range []string{"", "{}"} {
@@ -103,12 +103,12 @@ func TestTriggerSchedule(t *testing.T) {
 		if got.status != 202 || got.header.Get("Location") != "/v1/jobs/"+jobID {
 			t.Fatalf("%d %s", got.status, got.body)
 		}
-		sent := last[hop.OnceRequest](d, hop.TriggerSchedule)
+		sent := last[hop.OnceRequest](d, hop.TriggerSchedule.Path)
 		if sent.Idempotency == nil || sent.Idempotency.Key != "k" || sent.Idempotency.Operation != "schedule_trigger s" || sent.Name != "s" || len(sent.ID) != 36 {
 			t.Errorf("core got %+v", sent)
 		}
 	}
-	if got := d.do("POST", "/v1/schedules/s/trigger", key, ""); got.status != 202 || last[hop.OnceRequest](d, hop.TriggerSchedule).Idempotency != nil {
+	if got := d.do("POST", "/v1/schedules/s/trigger", key, ""); got.status != 202 || last[hop.OnceRequest](d, hop.TriggerSchedule.Path).Idempotency != nil {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	if got := d.do("POST", "/v1/schedules/s/trigger", key, `{"payload":1}`); got.status != 400 {

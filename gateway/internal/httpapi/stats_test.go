@@ -14,7 +14,7 @@ func TestStats(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	at := api.At(time.Date(2026, 11, 24, 10, 0, 0, 0, time.UTC))
-	d.core.On(hop.GetStats, func(coretest.Item) coretest.Result {
+	d.core.On(hop.GetStats.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, api.Stats{From: at, To: at, Step: api.StepMinute, Items: []api.StatsItem{{At: at, Submitted: 1}}})
 	})
 	const want = `{"from":"2026-11-24T10:00:00.000000Z","to":"2026-11-24T10:00:00.000000Z","step":"minute","queue":null,"items":[{"at":"2026-11-24T10:00:00.000000Z",` +
@@ -27,7 +27,7 @@ func TestStats(t *testing.T) {
 		if got.status != 200 || string(got.body) != want {
 			t.Errorf("%s: status %d %s", path, got.status, got.body)
 		}
-		requests := d.core.Requests(hop.GetStats)
+		requests := d.core.Requests(hop.GetStats.Path)
 		if request := string(requests[len(requests)-1].Items[0].Request); request != sent {
 			t.Errorf("%s: core got %s, want %s", path, request, sent)
 		}
@@ -44,7 +44,7 @@ func TestLimitStats(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	at := api.At(time.Date(2026, 11, 24, 10, 0, 0, 0, time.UTC))
-	d.core.On(hop.GetLimitStats, func(coretest.Item) coretest.Result {
+	d.core.On(hop.GetLimitStats.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, api.LimitStats{
 			From: at, To: at, Step: api.StepHour, Limits: []api.LimitHistory{{Name: "tenant-active", Items: []api.LimitStatsItem{{At: at, Used: 9, Limit: 10, Refused: 2}}}},
 			Refused: []api.LimitRefusals{{Name: "user-active", Whose: new("ada"), Refused: 2, LastAt: at}},
@@ -57,7 +57,7 @@ func TestLimitStats(t *testing.T) {
 	if got.status != 200 || string(got.body) != want {
 		t.Errorf("status %d %s", got.status, got.body)
 	}
-	requests := d.core.Requests(hop.GetLimitStats)
+	requests := d.core.Requests(hop.GetLimitStats.Path)
 	if sent := string(requests[len(requests)-1].Items[0].Request); sent != `{"queue":"mail","from":"2026-11-24T10:00:00.000000Z","to":null,"step":"hour"}` {
 		t.Errorf("core got %s", sent)
 	}
@@ -74,7 +74,7 @@ func TestTenantStats(t *testing.T) {
 	d := newDoor(t)
 	at := api.At(time.Date(2026, 11, 24, 10, 0, 0, 0, time.UTC))
 	attempts := api.TenantAttempts{Started: 9, Completed: 8, RunningMS: 7, Items: []api.TenantStatsItem{{At: at, Started: 9, RunningMS: 7}}}
-	d.core.On(hop.GetTenantStats, func(coretest.Item) coretest.Result {
+	d.core.On(hop.GetTenantStats.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, api.TenantStats{
 			From: at, To: at, Step: api.StepMinute, Tenants: []api.StatsTenant{{TenantID: "t", Name: "acme", Weight: 2, TenantAttempts: attempts}},
 			Others: api.StatsOthers{Tenants: 3, Weight: 4, TenantAttempts: attempts},
@@ -87,7 +87,7 @@ func TestTenantStats(t *testing.T) {
 	if got.status != 200 || string(got.body) != want {
 		t.Errorf("status %d %s", got.status, got.body)
 	}
-	requests := d.core.Requests(hop.GetTenantStats)
+	requests := d.core.Requests(hop.GetTenantStats.Path)
 	if sent := string(requests[len(requests)-1].Items[0].Request); sent != `{"from":"2026-11-24T10:00:00.000000Z","to":null,"step":"minute"}` {
 		t.Errorf("core got %s", sent)
 	}
@@ -102,7 +102,7 @@ func TestTenantStats(t *testing.T) {
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
-	d.core.On(hop.GetUsage, func(coretest.Item) coretest.Result {
+	d.core.On(hop.GetUsage.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, api.Usage{
 			From: "2026-11-01", To: "2026-11-24", By: api.ByUser, Begins: "2026-10-01", ClosedThrough: "2026-11-23", Items: []api.UsageItem{{Open: true, Accepted: 3}},
 		})
@@ -117,7 +117,7 @@ func TestUsage(t *testing.T) {
 		if got.status != 200 || string(got.body) != want {
 			t.Errorf("%s: status %d %s", path, got.status, got.body)
 		}
-		requests := d.core.Requests(hop.GetUsage)
+		requests := d.core.Requests(hop.GetUsage.Path)
 		if request := string(requests[len(requests)-1].Items[0].Request); request != sent {
 			t.Errorf("%s: core got %s, want %s", path, request, sent)
 		}

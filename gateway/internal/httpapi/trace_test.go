@@ -74,7 +74,7 @@ func TestRequestsAreSpans(t *testing.T) {
 	key := d.key("submit")
 	item := func(headers ...string) hop.Item[hop.SubmitJobsRequest] {
 		d.do("POST", "/v1/jobs?", key, `{"type":"a"}`, headers...)
-		all := d.core.Requests(hop.SubmitJobs)
+		all := d.core.Requests(hop.SubmitJobs.Path)
 		return hop.Item[hop.SubmitJobsRequest]{Traceparent: all[len(all)-1].Items[0].Traceparent}
 	}
 	for _, test := range []struct {

@@ -25,7 +25,7 @@ type typesOf struct {
 // types makes core have types of jobs.
 func (d *door) types() *typesOf {
 	has := &typesOf{schemas: map[string]map[string]string{}, version: map[string]int64{}}
-	d.core.On(hop.GetTypeSet, func(item coretest.Item) coretest.Result {
+	d.core.On(hop.GetTypeSet.Path, func(item coretest.Item) coretest.Result {
 		has.mu.Lock()
 		defer has.mu.Unlock()
 		has.reads.Add(1)
@@ -38,7 +38,7 @@ func (d *door) types() *typesOf {
 		}
 		return coretest.Value(200, set)
 	})
-	d.core.On(hop.GetType, func(item coretest.Item) coretest.Result {
+	d.core.On(hop.GetType.Path, func(item coretest.Item) coretest.Result {
 		var request hop.TypeVersionRequest
 		if err := json.Unmarshal(item.Request, &request); err != nil {
 			d.t.Error(err)
@@ -51,7 +51,7 @@ func (d *door) types() *typesOf {
 		}
 		return coretest.Value(200, hop.TypeVersion{Revision: has.version[item.Principal.Tenant], JobType: api.JobType{Type: request.Name, Version: 1, PayloadSchema: json.RawMessage(schema)}})
 	})
-	d.core.On(hop.PutType, func(item coretest.Item) coretest.Result {
+	d.core.On(hop.PutType.Path, func(item coretest.Item) coretest.Result {
 		var request hop.PutTypeRequest
 		if err := json.Unmarshal(item.Request, &request); err != nil {
 			d.t.Error(err)
@@ -101,7 +101,7 @@ func TestPayloadsAreChecked(t *testing.T) {
 	if places(p) != "payload payload/n" || !strings.Contains(p.Errors[0].Message, "required") || p.Instance != "/v1/jobs" {
 		t.Errorf("%+v", p)
 	}
-	if len(d.core.Requests(hop.SubmitJobs)) != 0 {
+	if len(d.core.Requests(hop.SubmitJobs.Path)) != 0 {
 		t.Error("it was sent")
 	}
 	d.do("POST", "/v1/jobs", key, `{"type":"mail"}`).refused(t, 422, problem.SchemaMismatch) // nothing is null
@@ -156,7 +156,7 @@ func TestBatchesWorkflowsAndSchedulesAreChecked(t *testing.T) {
 	d := newDoor(t)
 	has := d.types()
 	key := d.typedKey(tenantID, has.set(tenantID, "mail", mailSchema))
-	d.core.On(hop.SubmitJobs, func(coretest.Item) coretest.Result {
+	d.core.On(hop.SubmitJobs.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, map[string]any{"results": []any{}, "accepted": 1, "rejected": 1})
 	})
 	good, bad := `{"type":"mail","payload":{"to":"x"}}`, `{"type":"mail","payload":{"to":7}}`
@@ -168,7 +168,7 @@ func TestBatchesWorkflowsAndSchedulesAreChecked(t *testing.T) {
 		sent.Problems[2].Code != problem.InvalidRequest || *sent.Jobs[0].Priority != 2 {
 		t.Errorf("core got %s", asJSON(t, sent))
 	}
-	before := len(d.core.Requests(hop.SubmitJobs))
+	before := len(d.core.Requests(hop.SubmitJobs.Path))
 	if p := d.do("POST", "/v1/jobs/batch", key, `{"atomic":true,"jobs":[`+good+`,`+bad+`]}`).refused(t, 422, problem.SchemaMismatch); places(p) != "jobs[1].payload/to" {
 		t.Errorf("%+v", p)
 	}
@@ -182,7 +182,7 @@ func TestBatchesWorkflowsAndSchedulesAreChecked(t *testing.T) {
 	if p := d.do("PUT", "/v1/schedules/s", key, `{"every_ms":60000,"job":`+bad+`}`).refused(t, 422, problem.SchemaMismatch); places(p) != "job.payload/to" {
 		t.Errorf("%+v", p)
 	}
-	if n := len(d.core.Requests(hop.SubmitJobs)); n != before {
+	if n := len(d.core.Requests(hop.SubmitJobs.Path)); n != before {
 		t.Errorf("core got %d more submits", n-before)
 	}
 	// With a key they may be repeats of what was accepted: core says.
@@ -193,9 +193,9 @@ func TestBatchesWorkflowsAndSchedulesAreChecked(t *testing.T) {
 			t.Errorf("%s: core got %s", path, asJSON(t, sent))
 		}
 	}
-	d.core.On(hop.PutSchedule, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Schedule{Name: "s"}) })
+	d.core.On(hop.PutSchedule.Path, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Schedule{Name: "s"}) })
 	d.do("PUT", "/v1/schedules/s", key, `{"every_ms":60000,"job":`+good+`}`)
-	if made := last[hop.Put[api.ScheduleRequest]](d, hop.PutSchedule); made.Value.Job.Queue != "of-type" || *made.Value.Job.Priority != 2 {
+	if made := last[hop.Put[api.ScheduleRequest]](d, hop.PutSchedule.Path); made.Value.Job.Queue != "of-type" || *made.Value.Job.Priority != 2 {
 		t.Errorf("core got %+v", made.Value.Job)
 	}
 }
@@ -232,7 +232,7 @@ func TestWithoutTypesNothingIsAccepted(t *testing.T) {
 	d := newDoor(t)
 	d.accept()
 	key := d.typedKey(tenantID, 1)
-	d.core.On(hop.GetTypeSet, func(coretest.Item) coretest.Result {
+	d.core.On(hop.GetTypeSet.Path, func(coretest.Item) coretest.Result {
 		return coretest.Refuse(problem.CoreUnavailable, "core's database is away")
 	})
 	d.do("POST", "/v1/jobs", key, `{"type":"mail"}`).refused(t, 503, problem.CoreUnavailable)
@@ -267,14 +267,14 @@ func TestTypesOverHTTP(t *testing.T) {
 			t.Errorf("%s %s: %d %s", test.method, test.path, got.status, got.body)
 		}
 	}
-	d.core.On(hop.DeleteType, func(coretest.Item) coretest.Result { return coretest.Value(200, hop.TypesChanged{Version: 3}) })
+	d.core.On(hop.DeleteType.Path, func(coretest.Item) coretest.Result { return coretest.Value(200, hop.TypesChanged{Version: 3}) })
 	if got := d.do("DELETE", "/v1/types/mail", key, ""); got.status != 204 {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if got := d.do("PUT", "/v1/types/mail?force=true", key, `{"payload_schema":null}`); got.status != 200 || !last[hop.PutTypeRequest](d, hop.PutType).Force {
+	if got := d.do("PUT", "/v1/types/mail?force=true", key, `{"payload_schema":null}`); got.status != 200 || !last[hop.PutTypeRequest](d, hop.PutType.Path).Force {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	d.core.On(hop.GetTypeDocuments, func(coretest.Item) coretest.Result {
+	d.core.On(hop.GetTypeDocuments.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, hop.TypeDocuments{LeftOut: 2, Types: []api.JobType{
 			{Type: "a:b", Version: 3, Description: "Sends.", PayloadSchema: json.RawMessage(`{"properties":{"c":{"$ref":"#/$defs/c"},"$ref":{"type":"string"}},"$defs":{"c":{"$ref":"#"}}}`), Examples: []json.RawMessage{[]byte(`{"c":1}`)}},
 			{Type: "plain", Version: 1, PayloadSchema: json.RawMessage(`null`), Examples: []json.RawMessage{}},

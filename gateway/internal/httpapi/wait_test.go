@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -23,8 +22,8 @@ func inState(state string) api.Job {
 
 // holding makes core read the job in one state, and answer a wait with another.
 func (d *door) holding(now, then string) {
-	d.core.On(hop.GetJob, func(coretest.Item) coretest.Result { return coretest.Value(200, inState(now)) })
-	d.core.On(hop.WaitForJob, func(coretest.Item) coretest.Result { return coretest.Value(200, inState(then)) })
+	d.core.On(hop.GetJob.Path, func(coretest.Item) coretest.Result { return coretest.Value(200, inState(now)) })
+	d.core.On(hop.WaitForJob.Path, func(coretest.Item) coretest.Result { return coretest.Value(200, inState(then)) })
 }
 
 // state is that of the job in an answer; empty where there is no body.
@@ -80,7 +79,7 @@ func TestETag(t *testing.T) {
 	if changed.status != 200 || changed.header.Get("ETag") == tag || changed.state(t) != "running" {
 		t.Errorf("after a change: status %d, ETag %s", changed.status, changed.header.Get("ETag"))
 	}
-	d.core.On(hop.GetJob, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.NotFound, "") })
+	d.core.On(hop.GetJob.Path, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.NotFound, "") })
 	got := d.do("GET", "/v1/jobs/"+jobID, key, "", "If-None-Match", "*")
 	if got.refused(t, 404, problem.NotFound); got.header.Get("ETag") != "" {
 		t.Error("a problem with an ETag")
@@ -129,7 +128,7 @@ func TestGetWaits(t *testing.T) {
 			if got.status != test.status || got.state(t) != test.state || got.header.Get("Preference-Applied") != test.applied || got.header.Get("ETag") == "" {
 				t.Errorf("status %d %s, headers %v", got.status, got.body, got.header)
 			}
-			gets, waits := len(d.core.Requests(hop.GetJob)), len(d.core.Requests(hop.WaitForJob))
+			gets, waits := len(d.core.Requests(hop.GetJob.Path)), len(d.core.Requests(hop.WaitForJob.Path))
 			if gets != test.gets || waits != test.waits {
 				t.Fatalf("core was asked %d times and held %d times", gets, waits)
 			}
@@ -140,7 +139,7 @@ func TestGetWaits(t *testing.T) {
 			if tag != "" {
 				seen = "queued"
 			}
-			if sent := last[hop.WaitForJobRequest](d, hop.WaitForJob); sent.ID != jobID || sent.Seen != seen || sent.Ended {
+			if sent := last[hop.WaitForJobRequest](d, hop.WaitForJob.Path); sent.ID != jobID || sent.Seen != seen || sent.Ended {
 				t.Errorf("core got %+v", sent)
 			}
 			d.heldFor(test.applied)
@@ -154,11 +153,11 @@ func (d *door) heldFor(applied string) {
 	d.t.Helper()
 	var seconds, left int64
 	_, _ = fmt.Sscanf(applied, "wait=%d", &seconds)
-	wait := last[hop.WaitForJobRequest](d, hop.WaitForJob).WaitMS
+	wait := last[hop.WaitForJobRequest](d, hop.WaitForJob.Path).WaitMS
 	if wait > seconds*1000 || wait < seconds*1000-5000 {
 		d.t.Errorf("core waits for %d ms of %d s", wait, seconds)
 	}
-	header := d.core.Requests(hop.WaitForJob)[0].Header.Get(coreclient.TimeoutHeader)
+	header := d.core.Requests(hop.WaitForJob.Path)[0].Header.Get(hop.TimeoutHeader)
 	if _, err := fmt.Sscan(header, &left); err != nil || left <= wait+5000 || left > wait+10_000 {
 		d.t.Errorf("core may take %s ms for a wait of %d ms", header, wait)
 	}
@@ -171,16 +170,16 @@ func TestWaitIsCountedFromTheArrival(t *testing.T) {
 	d.holding("queued", "queued")
 	key := d.key("read")
 	tag := d.do("GET", "/v1/jobs/"+jobID, key, "").header.Get("ETag")
-	d.core.On(hop.GetJob, func(coretest.Item) coretest.Result {
+	d.core.On(hop.GetJob.Path, func(coretest.Item) coretest.Result {
 		time.Sleep(1100 * time.Millisecond)
 		return coretest.Value(200, inState("queued"))
 	})
 	got := d.do("GET", "/v1/jobs/"+jobID, key, "", "If-None-Match", tag, "Prefer", "wait=1")
-	if got.status != 304 || len(d.core.Requests(hop.WaitForJob)) != 0 {
-		t.Errorf("status %d, held %d times", got.status, len(d.core.Requests(hop.WaitForJob)))
+	if got.status != 304 || len(d.core.Requests(hop.WaitForJob.Path)) != 0 {
+		t.Errorf("status %d, held %d times", got.status, len(d.core.Requests(hop.WaitForJob.Path)))
 	}
 	d.do("GET", "/v1/jobs/"+jobID, key, "", "If-None-Match", tag, "Prefer", "wait=20")
-	if wait := last[hop.WaitForJobRequest](d, hop.WaitForJob).WaitMS; wait > 18_900 {
+	if wait := last[hop.WaitForJobRequest](d, hop.WaitForJob.Path).WaitMS; wait > 18_900 {
 		t.Errorf("core waits for %d ms of 20 s", wait)
 	}
 }
@@ -193,8 +192,8 @@ func TestWaitOutlastsTheTimeout(t *testing.T) {
 		time.Sleep(700 * time.Millisecond)
 		return coretest.Value(200, inState("completed"))
 	}
-	d.core.On(hop.WaitForJob, slow)
-	d.core.On(hop.GetJob, slow)
+	d.core.On(hop.WaitForJob.Path, slow)
+	d.core.On(hop.GetJob.Path, slow)
 	d.accept()
 	key := d.key("read", "submit")
 	if got := d.do("GET", "/v1/jobs/"+jobID, key, "", "Prefer", "wait=20"); got.status != 200 {
@@ -210,7 +209,7 @@ func TestWaitRefused(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	key := d.key("read")
-	d.core.On(hop.WaitForJob, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.NotFound, "core's words") })
+	d.core.On(hop.WaitForJob.Path, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.NotFound, "core's words") })
 	p := d.do("GET", "/v1/jobs/"+jobID, key, "", "Prefer", "wait=20").refused(t, 404, problem.NotFound)
 	malformed := d.do("GET", "/v1/jobs/nonsense", key, "", "Prefer", "wait=20").refused(t, 404, problem.NotFound)
 	if p.Detail != malformed.Detail {
@@ -223,7 +222,7 @@ func TestSubmitWaits(t *testing.T) {
 	d := newDoor(t)
 	stored := json.RawMessage(`{"id":"` + jobID + `","state":"queued","warnings":[]}`)
 	var result atomic.Pointer[coretest.Result]
-	d.core.On(hop.SubmitJobs, func(coretest.Item) coretest.Result { return *result.Load() })
+	d.core.On(hop.SubmitJobs.Path, func(coretest.Item) coretest.Result { return *result.Load() })
 	key := d.key("submit")
 	fresh := coretest.Value(202, stored)
 	replayed := fresh
@@ -251,7 +250,7 @@ func TestSubmitWaits(t *testing.T) {
 		{"a dedupe hit", found, "wait=20", "completed", 200, "", 0},
 	} {
 		result.Store(&test.submit)
-		d.core.On(hop.WaitForJob, func(coretest.Item) coretest.Result {
+		d.core.On(hop.WaitForJob.Path, func(coretest.Item) coretest.Result {
 			if test.then == "?" {
 				return coretest.Refuse(problem.Overloaded, "not now")
 			}
@@ -263,7 +262,7 @@ func TestSubmitWaits(t *testing.T) {
 		}
 		got := d.do("POST", "/v1/jobs", key, `{"type":"a"}`, headers...)
 		waited += test.waits
-		if n := len(d.core.Requests(hop.WaitForJob)); n != waited {
+		if n := len(d.core.Requests(hop.WaitForJob.Path)); n != waited {
 			t.Fatalf("%s: %d waits so far, want %d", test.name, n, waited)
 		}
 		if got.status != test.status || got.header.Get("Preference-Applied") != test.applied {
@@ -277,7 +276,7 @@ func TestSubmitWaits(t *testing.T) {
 			t.Errorf("%s: Location %q", test.name, location)
 		}
 		if test.waits == 1 {
-			if sent := last[hop.WaitForJobRequest](d, hop.WaitForJob); sent.ID != jobID || !sent.Ended || sent.Seen != "" || sent.WaitMS < 15_000 {
+			if sent := last[hop.WaitForJobRequest](d, hop.WaitForJob.Path); sent.ID != jobID || !sent.Ended || sent.Seen != "" || sent.WaitMS < 15_000 {
 				t.Errorf("%s: core got %+v", test.name, sent)
 			}
 		}
@@ -289,7 +288,7 @@ func TestSubmitStandsWhenCoreLeaves(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	d.accept()
-	d.core.Raw(hop.WaitForJob, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	d.core.Raw(hop.WaitForJob.Path, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	got := d.do("POST", "/v1/jobs", d.key("submit"), `{"type":"a"}`, "Prefer", "wait=5")
 	if got.status != 202 || got.header.Get("Preference-Applied") != "" || got.header.Get("Location") == "" {
 		t.Errorf("status %d %s, headers %v", got.status, got.body, got.header)

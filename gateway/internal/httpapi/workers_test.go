@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -25,7 +24,7 @@ const hang = time.Minute
 
 // finishing makes core answer outcomes: the token "good" holds the lease.
 func (d *door) finishing() {
-	d.core.On(hop.ReportOutcomes, func(item coretest.Item) coretest.Result {
+	d.core.On(hop.ReportOutcomes.Path, func(item coretest.Item) coretest.Result {
 		var request api.OutcomesRequest
 		_ = json.Unmarshal(item.Request, &request)
 		response := api.OutcomesResponse{}
@@ -56,7 +55,7 @@ func TestSingleOutcomes(t *testing.T) {
 		if got.status != 200 || !strings.Contains(string(got.body), `"state":"`+verb+`"`) || !strings.Contains(string(got.body), `"dead_reason":null`) {
 			t.Errorf("%s: status %d %s", verb, got.status, got.body)
 		}
-		all := d.core.Requests(hop.ReportOutcomes)
+		all := d.core.Requests(hop.ReportOutcomes.Path)
 		if sent := string(all[len(all)-1].Items[0].Request); !strings.Contains(sent, test.sent) {
 			t.Errorf("%s: core got %s", verb, sent)
 		}
@@ -114,7 +113,7 @@ func TestOutcomesKeepTheirPlaces(t *testing.T) {
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
-	d.core.On(hop.Heartbeat, func(item coretest.Item) coretest.Result {
+	d.core.On(hop.Heartbeat.Path, func(item coretest.Item) coretest.Result {
 		var request hop.WorkerHeartbeat
 		_ = json.Unmarshal(item.Request, &request)
 		if request.WorkerID == "unknown" {
@@ -141,7 +140,7 @@ func TestHeartbeat(t *testing.T) {
 	// A worker_id may be any printable ASCII.
 	for _, id := range []string{"a/b", "a+b c", "100%", "?#&", ".."} {
 		d.do("POST", "/v1/workers/"+url.PathEscape(id)+"/heartbeat", key, "")
-		all := d.core.Requests(hop.Heartbeat)
+		all := d.core.Requests(hop.Heartbeat.Path)
 		if sent := string(all[len(all)-1].Items[0].Request); !strings.Contains(sent, `"worker_id":"`+id+`"`) {
 			t.Errorf("worker %q became %s", id, sent)
 		}
@@ -154,7 +153,7 @@ func TestHeartbeat(t *testing.T) {
 func TestHeartbeatReports(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
-	d.core.On(hop.Heartbeat, func(coretest.Item) coretest.Result {
+	d.core.On(hop.Heartbeat.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, api.HeartbeatResponse{Status: "ACTIVE", Leases: make([]api.LeaseStatus, 1)})
 	})
 	key := d.key("work")
@@ -174,7 +173,7 @@ func TestHeartbeatReports(t *testing.T) {
 			t.Errorf("%.80s: %d %s", report, got.status, got.body)
 			continue
 		}
-		lease, got := last[hop.WorkerHeartbeat](d, hop.Heartbeat).Leases[0], ""
+		lease, got := last[hop.WorkerHeartbeat](d, hop.Heartbeat.Path).Leases[0], ""
 		if p := lease.Progress; p != nil {
 			percent, message := "-", "-"
 			if p.Percent != nil {
@@ -209,7 +208,7 @@ func TestHeartbeatReports(t *testing.T) {
 func TestRegister(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
-	d.core.On(hop.RegisterWorker, func(coretest.Item) coretest.Result {
+	d.core.On(hop.RegisterWorker.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(200, api.Worker{WorkerID: "w1", Status: "ACTIVE"})
 	})
 	for _, key := range []string{d.key("work"), d.platformKey()} {
@@ -224,24 +223,24 @@ func TestRegister(t *testing.T) {
 func TestAWorkerSaysGoodbye(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
-	d.core.On(hop.Leave, func(coretest.Item) coretest.Result { return coretest.Value(200, struct{}{}) })
+	d.core.On(hop.Leave.Path, func(coretest.Item) coretest.Result { return coretest.Value(200, struct{}{}) })
 	for kind, key := range map[string]string{"tenant": d.key("work"), "platform": d.platformKey()} {
 		for id, path := range map[string]string{"w1": "w1", "a/b": url.PathEscape("a/b"), "..": "%2E%2E", "100%": "100%25"} {
 			got := d.do("DELETE", "/v1/workers/"+path, key, "")
 			if got.status != 204 || len(got.body) > 0 || got.header.Get("X-Request-Id") == "" {
 				t.Errorf("%s: %d %s %v", id, got.status, got.body, got.header)
 			}
-			all := d.core.Requests(hop.Leave)
+			all := d.core.Requests(hop.Leave.Path)
 			if sent := all[len(all)-1].Items[0]; string(sent.Request) != `{"id":"`+id+`"}` || sent.Principal.Kind != kind {
 				t.Errorf("%s: core got %s of %s", id, sent.Request, sent.Principal.Kind)
 			}
 		}
 	}
-	before := len(d.core.Requests(hop.Leave))
+	before := len(d.core.Requests(hop.Leave.Path))
 	d.do("DELETE", "/v1/workers/%C3%A9", d.key("work"), "").refused(t, 400, problem.InvalidRequest)
 	d.do("DELETE", "/v1/workers/w1?force=1", d.key("work"), "").refused(t, 400, problem.InvalidRequest)
 	d.do("DELETE", "/v1/workers/w1", d.key("read"), "").refused(t, 403, problem.Forbidden)
-	if after := len(d.core.Requests(hop.Leave)); after != before {
+	if after := len(d.core.Requests(hop.Leave.Path)); after != before {
 		t.Errorf("core was asked %d times too often", after-before)
 	}
 }
@@ -250,14 +249,14 @@ func TestClaim(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	const jobs = `{"jobs":[{"id":"x","payload":{"n":1.0,"s":"<&>"}}]}`
-	d.core.On(hop.ClaimJobs, func(coretest.Item) coretest.Result { return coretest.Value(200, json.RawMessage(jobs)) })
+	d.core.On(hop.ClaimJobs.Path, func(coretest.Item) coretest.Result { return coretest.Value(200, json.RawMessage(jobs)) })
 	got := d.do("POST", "/v1/claims", d.platformKey(), `{"worker_id":"w","queues":["q"],"wait_ms":25000}`)
 	if got.status != 200 || string(got.body) != jobs {
 		t.Errorf("status %d %s", got.status, got.body)
 	}
-	request := d.core.Requests(hop.ClaimJobs)[0]
+	request := d.core.Requests(hop.ClaimJobs.Path)[0]
 	var left int
-	if _, err := fmt.Sscan(request.Header.Get(coreclient.TimeoutHeader), &left); err != nil || left < 30_000 || left > 35_000 {
+	if _, err := fmt.Sscan(request.Header.Get(hop.TimeoutHeader), &left); err != nil || left < 30_000 || left > 35_000 {
 		t.Errorf("core may take %d ms, want the wait and the timeout", left)
 	}
 	if principal := request.Items[0].Principal; principal.Kind != "platform" || principal.Tenant != "" {
@@ -271,7 +270,7 @@ func TestClaimEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	parked, left := make(chan struct{}), make(chan struct{})
-	d.core.Raw(hop.ClaimJobs, func(_ http.ResponseWriter, r *http.Request) {
+	d.core.Raw(hop.ClaimJobs.Path, func(_ http.ResponseWriter, r *http.Request) {
 		close(parked)
 		<-r.Context().Done()
 		close(left)
@@ -309,8 +308,8 @@ func TestTimeoutIsUnknownForAWriteAndUnavailableForARead(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
 	wait := func(http.ResponseWriter, *http.Request) { <-release }
-	d.core.Raw(hop.SubmitJobs, wait)
-	d.core.Raw(hop.GetJob, wait)
+	d.core.Raw(hop.SubmitJobs.Path, wait)
+	d.core.Raw(hop.GetJob.Path, wait)
 	key := d.key("submit", "read")
 	d.do("POST", "/v1/jobs", key, `{"type":"a"}`).refused(t, 503, problem.OutcomeUnknown)
 	d.do("GET", "/v1/jobs/"+jobID, key, "").refused(t, 503, problem.CoreUnavailable)

@@ -58,17 +58,17 @@ func (c *coreEndpoint) submit(to []byte, scratch *[]byte, who []Caller, ask Subm
 	}
 	body = append(body, `]}`...)
 	*scratch = body
-	return c.request(to, hop.SubmitJobs, *scratch)
+	return c.request(to, hop.SubmitJobs.Path, *scratch)
 }
 
 func (c *coreEndpoint) claim(to []byte, scratch *[]byte, who *Caller, ask Claim) []byte {
 	*scratch = append(appendClaim(c.item(scratch, who), ask), `}]}`...)
-	return c.request(to, hop.ClaimJobs, *scratch)
+	return c.request(to, hop.ClaimJobs.Path, *scratch)
 }
 
 func (c *coreEndpoint) complete(to []byte, scratch *[]byte, who *Caller, leases []Lease) []byte {
 	*scratch = append(appendOutcomes(c.item(scratch, who), leases), `}]}`...)
-	return c.request(to, hop.ReportOutcomes, *scratch)
+	return c.request(to, hop.ReportOutcomes.Path, *scratch)
 }
 
 // item begins an envelope of one item, up to its request.
@@ -87,7 +87,7 @@ func (c *coreEndpoint) MakeCallers(ctx context.Context, n int, plan *api.PlanReq
 	name := "unlimited"
 	if plan != nil {
 		name = planName
-		if err := ask(ctx, c, hop.PutPlan, []hop.Put[api.PlanRequest]{{Name: name, Value: *plan}}); err != nil {
+		if err := ask(ctx, c, hop.PutPlan.Path, []hop.Put[api.PlanRequest]{{Name: name, Value: *plan}}); err != nil {
 			return nil, fmt.Errorf("the plan of the tenants: %w", err)
 		}
 	}
@@ -102,7 +102,7 @@ func (c *coreEndpoint) MakeCallers(ctx context.Context, n int, plan *api.PlanReq
 			requests[i] = hop.WithID[api.TenantRequest]{ID: id.String(), Value: api.TenantRequest{Name: "bench", Plan: &name}}
 			made = append(made, tenantCaller(id.String()))
 		}
-		if err := ask(ctx, c, hop.CreateTenant, requests); err != nil {
+		if err := ask(ctx, c, hop.CreateTenant.Path, requests); err != nil {
 			return nil, fmt.Errorf("tenants: %w", err)
 		}
 	}
