@@ -3,7 +3,7 @@
 //
 //	handlers' comments ─▶ swag ─▶ Swagger 2.0 ─▶ kin-openapi ─▶ OpenAPI 3 ─▶ completed
 //
-// Of core's handlers the comments have no more than the code cannot say: see annotator.
+// The comments have no more than the code cannot say: see annotator for core's, annotatePublic for the gateway's.
 //
 // What Swagger 2.0 cannot say is added here, and so is what is the same for all
 // routes: who may call, problems with their codes, headers, limits of fields, what
@@ -84,17 +84,19 @@ func runSwag(ctx context.Context, root, swag string, s service) ([]byte, error) 
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(out) }()
-	sources := s.sources
+	annotated, err := os.MkdirTemp("", "forgequeue-handlers-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(annotated) }()
+	sources := []string{annotated}
 	if s.internal {
-		annotated, err := os.MkdirTemp("", "forgequeue-handlers-")
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = os.RemoveAll(annotated) }()
-		if err := annotate(root, s.sources[0], annotated); err != nil {
-			return nil, fmt.Errorf("%s: %w", s.sources[0], err)
-		}
-		sources = []string{annotated}
+		err = annotate(root, s.sources[0], annotated)
+	} else {
+		sources, err = annotatePublic(root, s.sources, annotated)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.sources[0], err)
 	}
 	folders := strings.Join(slices.Concat(sources, wireFolders()), ",")
 	command := exec.CommandContext(ctx, swag, "init", "--quiet", "--parseInternal", "--parseFuncBody",

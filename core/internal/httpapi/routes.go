@@ -37,7 +37,7 @@ func table(routes ...route) map[string]handler {
 // routes are the operations, each a POST. A handler serves one item of a call: each takes them one
 // after the other, atOnce side by side, together in one commit. owned, overseen and plain (principals.go) admit whom the
 // operation's access names; of the others the handlers judge the principal.
-func (s *Server) routes() map[string]handler {
+func (s *Server) routes() map[string]handler { //nolint:funlen // one table
 	return table(
 		together(hop.SubmitJobs, s.submitJobs),
 		together(hop.RerunJob, s.rerunJobs),

@@ -2,9 +2,10 @@ package coreclient
 
 import (
 	"context"
-	"github.com/forgequeue/forgequeue/shared/hop"
 	"sync"
 	"time"
+
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // maxPatience is how long a call may wait for its turn. A longer wait is refused, so

@@ -3,12 +3,13 @@ package coreclient
 import (
 	"context"
 	"errors"
-	"github.com/forgequeue/forgequeue/shared/hop"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
 // fill takes places of a class until there is none left.

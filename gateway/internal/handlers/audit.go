@@ -8,8 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
-// ListAudit answers GET /v1/audit with a page of the tenant's audit events, newest
-// first.
+// ListAudit answers GET /v1/audit.
 //
 //	@Summary     List audit entries
 //	@Description Changes to the tenant's resources and the key that made each, newest first: dead letters, redrives, queues, and the operator's changes to the tenant and its keys. An entry is committed in the same transaction as its change. Entries are kept for a year by default. They never contain secrets.
@@ -20,17 +19,12 @@ import (
 //	@Param       key_id     query string false "Only changes made with this key."
 //	@Param       after      query string false "Only changes after this time." Format(date-time)
 //	@Param       before     query string false "Only changes before this time." Format(date-time)
-//	@Param       page_size  query int    false "Maximum number of items."
-//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.AuditEntry] "A page of entries."
-//	@x-access    "manage unbound"
-//	@Router      /v1/audit [get]
 func (h *Handlers) ListAudit(ctx context.Context, c *Call, _ None) (Response[api.Page[api.AuditEntry]], error) {
 	return h.pageOfAudit(ctx, c)
 }
 
-// ListAllAudit answers GET /v1/admin/audit with a page of the audit events of all
-// tenants or of one, newest first.
+// ListAllAudit answers GET /v1/admin/audit.
 //
 //	@Summary     List audit entries of all tenants
 //	@Description Like `GET /v1/audit`, for all tenants or for one. `tenant` is null in entries about plans and platform keys.
@@ -42,11 +36,7 @@ func (h *Handlers) ListAudit(ctx context.Context, c *Call, _ None) (Response[api
 //	@Param       key_id     query string false "Only changes made with this key."
 //	@Param       after      query string false "Only changes after this time." Format(date-time)
 //	@Param       before     query string false "Only changes before this time." Format(date-time)
-//	@Param       page_size  query int    false "Maximum number of items."
-//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.AuditEntry] "A page of entries."
-//	@x-access    "operator"
-//	@Router      /v1/admin/audit [get]
 func (h *Handlers) ListAllAudit(ctx context.Context, c *Call, _ None) (Response[api.Page[api.AuditEntry]], error) {
 	return h.pageOfAudit(ctx, c)
 }

@@ -18,8 +18,6 @@ import (
 //	@ID          whoami
 //	@Tags        Self
 //	@Success     200 {object} api.Whoami "The key."
-//	@x-access    "key"
-//	@Router      /v1/whoami [get]
 func (h *Handlers) Whoami(_ context.Context, c *Call, _ None) (Response[api.Whoami], error) {
 	who := c.Principal()
 	answer := api.Whoami{Scopes: append([]string{}, who.Scopes...), KeyID: who.KeyID}
@@ -39,16 +37,13 @@ func (h *Handlers) Whoami(_ context.Context, c *Call, _ None) (Response[api.Whoa
 	return Response[api.Whoami]{Value: answer}, nil
 }
 
-// EndSessions answers DELETE /v1/sessions: 204. This gateway refuses the key's console sessions at once, others
-// when the hint reaches them, 30 s at the latest.
+// EndSessions answers DELETE /v1/sessions.
 //
 //	@Summary     End your key's console sessions
 //	@Description Signs out every browser that has signed in to the console with this key, and makes unused sign-in links invalid. This gateway refuses them at once, other gateways within 30 s. The key itself stays valid, and can sign in again.
 //	@ID          endSessions
 //	@Tags        Self
 //	@Success     204 "The sessions have ended."
-//	@x-access    "tenant key"
-//	@Router      /v1/sessions [delete]
 func (h *Handlers) EndSessions(ctx context.Context, c *Call, _ None) (Response[None], error) {
 	id := c.Principal().KeyID
 	h.auth.Forget(id) // before as well as after, as for a revocation
@@ -70,8 +65,6 @@ func (h *Handlers) EndSessions(ctx context.Context, c *Call, _ None) (Response[N
 //	@Tags        Self
 //	@Param       user query string false "Include this user's limits. A key that is bound to a user always gets its own."
 //	@Success     200 {object} api.LimitsResponse "Rates and caps."
-//	@x-access    "tenant key"
-//	@Router      /v1/limits [get]
 func (h *Handlers) Limits(ctx context.Context, c *Call, _ None) (Response[api.LimitsResponse], error) {
 	var nothing Response[api.LimitsResponse]
 	q := request.NewQuery(c.Query)

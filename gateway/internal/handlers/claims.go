@@ -30,10 +30,8 @@ import (
 //	@Tags        Workers
 //	@Param       claim body api.ClaimRequest true "The worker, and the queues to claim from."
 //	@Success     200 {object} api.ClaimResponse "The jobs that are now leased to you; may be empty."
-//	@x-access    "work platform"
 //	@x-example-one     {"worker_id": "worker-1", "queues": ["default"]}
 //	@x-example-waiting {"worker_id": "worker-1", "queues": ["default", "mail"], "tags": ["smtp"], "max": 10, "wait_ms": 1000}
-//	@Router      /v1/claims [post]
 func (h *Handlers) Claim(ctx context.Context, c *Call, r api.ClaimRequest) (Response[json.RawMessage], error) {
 	if fields := r.Validate(); len(fields) > 0 {
 		return Response[json.RawMessage]{}, problem.Invalid(fields...)

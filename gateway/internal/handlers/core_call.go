@@ -3,8 +3,10 @@ package handlers
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -57,4 +59,55 @@ func uniformNotFound(p *problem.Problem) *problem.Problem {
 // errMissingItems is for an answer of core's without a result for each item.
 func errMissingItems(got, want int) error {
 	return fmt.Errorf("%w: %d answers to %d items", coreclient.ErrContract, got, want)
+}
+
+// byID asks core about what the path's {id} names.
+func byID[Resp any](ctx context.Context, h *Handlers, c *Call, op hop.Op[hop.ID, Resp]) (Response[Resp], error) {
+	id, err := c.id()
+	if err != nil {
+		return Response[Resp]{}, err
+	}
+	return send(ctx, h, c, op, hop.ID{ID: id})
+}
+
+// byName asks core about what the path's {name} names.
+func byName[Resp any](ctx context.Context, h *Handlers, c *Call, op hop.Op[hop.Name, Resp]) (Response[Resp], error) {
+	name, err := c.name()
+	if err != nil {
+		return Response[Resp]{}, err
+	}
+	return send(ctx, h, c, op, hop.Name{Name: name})
+}
+
+// paged asks core for a page of a list.
+func paged[Resp any](ctx context.Context, h *Handlers, c *Call, op hop.Op[hop.PageRequest, Resp]) (Response[Resp], error) {
+	page, err := request.ReadPage(c.Query)
+	if err != nil {
+		return Response[Resp]{}, err
+	}
+	return send(ctx, h, c, op, page)
+}
+
+// pageFor asks core for a page of what belongs to the thing that the path names; name reads it.
+func pageFor[Resp any](ctx context.Context, h *Handlers, c *Call, op hop.Op[hop.PageFor, Resp], name func() (string, error)) (Response[Resp], error) {
+	thing, err := name()
+	if err != nil {
+		return Response[Resp]{}, err
+	}
+	page, err := request.ReadPage(c.Query)
+	if err != nil {
+		return Response[Resp]{}, err
+	}
+	return send(ctx, h, c, op, hop.PageFor{For: thing, PageRequest: page})
+}
+
+// accepted is an answer with status 202.
+func accepted[T any](answer Response[T], err error) (Response[T], error) {
+	answer.Status = http.StatusAccepted
+	return answer, err
+}
+
+// noContent is an answer with status 204.
+func noContent(_ Response[None], err error) (Response[None], error) {
+	return Response[None]{Status: http.StatusNoContent}, err
 }

@@ -14,9 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// ListDeadLetters answers GET /v1/dead-letters with a page, newest job id first;
-// after and before are about when the jobs died. A page may be short or empty
-// while it has a next_page_token.
+// ListDeadLetters answers GET /v1/dead-letters.
 //
 //	@Summary     List dead letters
 //	@Description Dead letters, newest id first, with the reason, the last error, and a fingerprint that errors of the same kind share. A page can be short or empty while `next_page_token` is set. Dead letters are kept for 30 days.
@@ -28,11 +26,7 @@ import (
 //	@Param       fingerprint query string false "Only with this fingerprint."
 //	@Param       after       query string false "Only those that died after this time." Format(date-time)
 //	@Param       before      query string false "Only those that died before this time." Format(date-time)
-//	@Param       page_size   query int    false "Maximum number of items."
-//	@Param       page_token  query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.DeadLetter] "A page of dead letters."
-//	@x-access    "read"
-//	@Router      /v1/dead-letters [get]
 func (h *Handlers) ListDeadLetters(ctx context.Context, c *Call, _ None) (Response[api.Page[api.DeadLetter]], error) {
 	q := request.NewQuery(c.Query)
 	page, filter := q.Page(), readDeadLetterFilter(q)
@@ -55,10 +49,7 @@ func readDeadLetterFilter(q *request.Query) api.DeadLetterFilter {
 	}
 }
 
-// GroupDeadLetters answers GET /v1/dead-letters/groups with the largest groups of
-// those that match, page_size of them, largest first: dead letters of one fingerprint
-// in one queue. At most the newest 100,000 are read, and read_capped says so. There
-// is no next page: narrow the filter.
+// GroupDeadLetters answers GET /v1/dead-letters/groups.
 //
 //	@Summary     Group dead letters
 //	@Description Counts dead letters by queue and fingerprint, the largest group first, each with its newest job. At most the newest 100,000 dead letters are read; if there are more, `read_capped` is true and the counts are lower bounds. `groups` is the number of groups; `items` has the `page_size` largest. There is no next page: narrow the filter.
@@ -72,8 +63,6 @@ func readDeadLetterFilter(q *request.Query) api.DeadLetterFilter {
 //	@Param       before      query string false "Only those that died before this time." Format(date-time)
 //	@Param       page_size   query int    false "Maximum number of groups."
 //	@Success     200 {object} api.DeadLetterGroups "The largest groups."
-//	@x-access    "read"
-//	@Router      /v1/dead-letters/groups [get]
 func (h *Handlers) GroupDeadLetters(ctx context.Context, c *Call, _ None) (Response[api.DeadLetterGroups], error) {
 	q := request.NewQuery(c.Query)
 	page, filter := q.Page(), readDeadLetterFilter(q)
@@ -84,35 +73,19 @@ func (h *Handlers) GroupDeadLetters(ctx context.Context, c *Call, _ None) (Respo
 		hop.Filtered[api.DeadLetterFilter]{Filter: filter, PageRequest: hop.PageRequest{PageSize: page.PageSize}})
 }
 
-// RedriveJob answers POST /v1/jobs/{id}/redrive: 202 with a dead letter that is
-// queued again, with no attempts spent. Any other job is 409 not_dead, and so is
-// this one for a repeat.
+// RedriveJob answers POST /v1/jobs/{id}/redrive.
 //
 //	@Summary     Redrive a dead letter
 //	@Description The job is queued again under its id, with a new set of attempts; a deadline that has passed is cleared. Any other job is 409 `not_dead`, and so is a repeat.
 //	@ID          redriveJob
 //	@Tags        Dead letters
-//	@Param       id path string true "The job's id." Format(uuid)
 //	@Success     202 {object} api.JobSummary "The job is queued again."
-//	@x-access    "manage"
 //	@x-problems  ["not_dead", "dedupe_conflict", "active_cap_reached", "too_many_lanes"]
-//	@Router      /v1/jobs/{id}/redrive [post]
 func (h *Handlers) RedriveJob(ctx context.Context, c *Call, _ None) (Response[api.JobSummary], error) {
-	id, err := c.id()
-	if err != nil {
-		return Response[api.JobSummary]{}, err
-	}
-	answer, err := send(ctx, h, c, hop.RedriveJob, hop.ID{ID: id})
-	answer.Status = http.StatusAccepted
-	return answer, err
+	return accepted(byID(ctx, h, c, hop.RedriveJob))
 }
 
-// RedriveDeadLetters answers POST /v1/dead-letters/redrive. By ids up to 1000 dead
-// letters are queued again at once, each with a status of its own in an
-// api.DeadLetterResponse, in the order sent. By filter all that match now are queued
-// again in the background, at rate_per_second at most: 202 with an api.Redrive. With a
-// canary a sample of them is queued first, and the others once enough of it completed.
-// With dry_run nothing changes, and an api.Matched has their number.
+// RedriveDeadLetters answers POST /v1/dead-letters/redrive.
 //
 //	@Summary     Redrive dead letters
 //	@Description With `ids`, up to 1000 dead letters are queued again at once; `results` has a status for each, in the order sent. With `filter`, all dead letters that match now are queued again in the background, at most `rate_per_second`: the answer is 202 with a redrive, which can be read and cancelled at `/v1/redrives/{id}`. `{"filter": {}}` matches every dead letter. With `dry_run` nothing changes, and the answer is the number that match.
@@ -126,20 +99,16 @@ func (h *Handlers) RedriveJob(ctx context.Context, c *Call, _ None) (Response[ap
 //	@Success     200 {object} api.DeadLetterResponse "A result for each id; with `dry_run`, only the number."
 //	@Success     default {object} api.Matched
 //	@Success     202 {object} api.Redrive "With `filter`: the redrive has started."
-//	@x-access    "manage"
 //	@x-example-filter         {"filter": {"queue": "default", "fingerprint": "5f3c1a9e0b7d4c62"}, "rate_per_second": 50}
 //	@x-example-filter-dry-run {"filter": {"reason": "exhausted", "after": "2026-01-31T12:00:00Z"}, "dry_run": true}
 //	@x-example-canary  {"filter": {"queue": "default"}, "canary": {"count": 20, "success": 0.9, "timeout_seconds": 600}}
 //	@x-example-ids     {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"]}
 //	@x-example-dry-run {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "dry_run": true}
-//	@Router      /v1/dead-letters/redrive [post]
 func (h *Handlers) RedriveDeadLetters(ctx context.Context, c *Call, r api.DeadLetterRequest) (Response[json.RawMessage], error) {
 	return h.redriveOrDiscard(ctx, c, hop.RedriveDeadLetters, r)
 }
 
-// DiscardDeadLetters answers POST /v1/dead-letters/discard: dead letters are deleted,
-// by ids or by filter, answered as for a redrive. A repeat finds nothing: 404 for
-// each id.
+// DiscardDeadLetters answers POST /v1/dead-letters/discard.
 //
 //	@Summary     Discard dead letters
 //	@Description Deletes dead letters: up to 1000 by `ids` at once, or all that match a `filter` in the background, with the same answers as a redrive. A repeat with the same ids is 404 for each.
@@ -149,12 +118,10 @@ func (h *Handlers) RedriveDeadLetters(ctx context.Context, c *Call, r api.DeadLe
 //	@Success     200 {object} api.DeadLetterResponse "A result for each id; with `dry_run`, only the number."
 //	@Success     default {object} api.Matched
 //	@Success     202 {object} api.Redrive "With `filter`: the redrive has started."
-//	@x-access    "manage"
 //	@x-example-filter         {"filter": {"queue": "default", "reason": "permanent", "before": "2026-01-31T12:00:00Z"}}
 //	@x-example-filter-dry-run {"filter": {}, "dry_run": true}
 //	@x-example-ids     {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"]}
 //	@x-example-dry-run {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "dry_run": true}
-//	@Router      /v1/dead-letters/discard [post]
 func (h *Handlers) DiscardDeadLetters(ctx context.Context, c *Call, r api.DeadLetterRequest) (Response[json.RawMessage], error) {
 	if fields := r.RefuseCanary(); len(fields) > 0 {
 		return Response[json.RawMessage]{}, problem.Invalid(fields...)

@@ -11,17 +11,13 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// CreateEventsToken answers POST /v1/jobs/{id}/events-token with an api.EventsToken. A malformed, unknown or foreign id
-// is 404.
+// CreateEventsToken answers POST /v1/jobs/{id}/events-token.
 //
 //	@Summary     Make a token for a job's events
 //	@Description A token that opens the event stream of this one job, as `GET /v1/jobs/{id}/events?token=…`, for 60 s; a stream that is open goes on. It is for a browser's `EventSource`, which cannot send the key: your server makes the token, the browser opens the stream.
 //	@ID          createEventsToken
 //	@Tags        Jobs
-//	@Param       id path string true "The job's id." Format(uuid)
 //	@Success     200 {object} api.EventsToken "The token."
-//	@x-access    "read"
-//	@Router      /v1/jobs/{id}/events-token [post]
 func (h *Handlers) CreateEventsToken(ctx context.Context, c *Call, _ None) (Response[api.EventsToken], error) {
 	id, err := c.id()
 	if err != nil {

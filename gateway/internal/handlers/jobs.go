@@ -13,10 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
-// ListJobs answers GET /v1/jobs with a page of jobs without payload, result and
-// stack, newest id first. All filters must match, metadata.K=V for every K given.
-// A page may be short or empty while it has a next_page_token. A user-bound key
-// lists its own user's jobs, and gets 403 for another's.
+// ListJobs answers GET /v1/jobs.
 //
 //	@Summary     List jobs
 //	@Description Jobs without payload, result and stack, newest id first. All given filters must match. A page can be short or empty while `next_page_token` is set: continue until it is null. A token is valid only with the same filters.
@@ -33,11 +30,7 @@ import (
 //	@Param       metadata       query object false "Only jobs with this metadata: an object whose members become parameters such as metadata.order."
 //	@Param       created_after  query string false "Jobs submitted after this time." Format(date-time)
 //	@Param       created_before query string false "Jobs submitted before this time." Format(date-time)
-//	@Param       page_size      query int    false "Maximum number of items."
-//	@Param       page_token     query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.JobSummary] "A page of jobs."
-//	@x-access    "read"
-//	@Router      /v1/jobs [get]
 func (h *Handlers) ListJobs(ctx context.Context, c *Call, _ None) (Response[api.Page[api.JobSummary]], error) {
 	q := request.NewQuery(c.Query)
 	page, filter := q.Page(), readJobFilter(q)
@@ -71,9 +64,7 @@ func readJobFilter(q *request.Query) api.JobFilter {
 	}
 }
 
-// GetJob answers GET /v1/jobs/{id} with the whole api.Job and its ETag; 304 where
-// If-None-Match names it. A malformed, unknown or foreign id is 404, and so is
-// another user's job for a user-bound key.
+// GetJob answers GET /v1/jobs/{id}.
 //
 // Prefer: wait=n holds the answer until the state changes, n seconds at most. With
 // If-None-Match a job that has changed already is answered at once.
@@ -84,15 +75,12 @@ func readJobFilter(q *request.Query) api.JobFilter {
 //	@Description `Prefer: wait=n` delays the answer until the state changes, for at most n seconds (25). With `If-None-Match` as well, a job that has already changed is returned at once, and one that has not changed by then is 304. This is how to follow a job.
 //	@ID          getJob
 //	@Tags        Jobs
-//	@Param       id            path   string true  "The job's id." Format(uuid)
 //	@Param       Prefer        header string false "`wait=n`: delay the answer for up to n seconds, until the state changes."
 //	@Param       If-None-Match header string false "The ETag of the version that you have."
 //	@Success     200 {object} api.Job "The job."
 //	@Header      200,304 {string} ETag "Changes whenever the answer changes."
 //	@Header      200,304 {string} Preference-Applied "`wait=n`, if the request waited."
 //	@Success     304 "The job has not changed since the ETag in If-None-Match."
-//	@x-access    "read"
-//	@Router      /v1/jobs/{id} [get]
 func (h *Handlers) GetJob(ctx context.Context, c *Call, _ None) (Response[json.RawMessage], error) {
 	var nothing Response[json.RawMessage]
 	id, err := c.id()
@@ -146,17 +134,14 @@ func represent(c *Call, job *api.Job) (Response[json.RawMessage], error) {
 	return answer, nil
 }
 
-// ExplainJob answers GET /v1/jobs/{id}/explain with an api.Explanation.
+// ExplainJob answers GET /v1/jobs/{id}/explain.
 //
 //	@Summary     Explain why a job waits
 //	@Description All reasons that keep the job from starting now, from the state that the scheduler decides by, each with what ends it, and `until` if it is known when. A running or ended job has that as its reason. `in_line` stands alone: the job is ready, and `ahead` says how many jobs of the same queue, type and tags are claimed before it (counted up to 10,000). `estimate` says when its turn is likely to come, by how fast its line has moved lately; it is null where that is not known, as in a paused queue, or where no job has started for a while. With `details=true`, `job` and `attempts` are the job and its first 200 attempts, read at the same moment; else they are absent.
 //	@ID          explainJob
 //	@Tags        Jobs
-//	@Param       id path string true "The job's id." Format(uuid)
 //	@Param       details query string false "`true`: with the job and its attempts." Enums(true, false)
 //	@Success     200 {object} api.Explanation "Why the job waits."
-//	@x-access    "read"
-//	@Router      /v1/jobs/{id}/explain [get]
 func (h *Handlers) ExplainJob(ctx context.Context, c *Call, _ None) (Response[api.Explanation], error) {
 	id, err := c.id()
 	if err != nil {
@@ -170,20 +155,15 @@ func (h *Handlers) ExplainJob(ctx context.Context, c *Call, _ None) (Response[ap
 	return send(ctx, h, c, hop.ExplainJob, asked)
 }
 
-// CancelJob answers POST /v1/jobs/{id}/cancel: 200 with a job that is cancelled,
-// now or before; 202 with one that runs, whose worker gets the cancellation. A job
-// that has ended otherwise is 409 job_terminal. A repeat changes nothing.
+// CancelJob answers POST /v1/jobs/{id}/cancel.
 //
 //	@Summary     Cancel a job
 //	@Description A waiting job is cancelled at once: 200, and 200 again for a repeat. For a running job, cancellation is requested: 202, and its worker gets `cancel` with the next heartbeat. If the worker completes the job anyway, it stays completed; any other outcome ends it as cancelled.
 //	@ID          cancelJob
 //	@Tags        Jobs
-//	@Param       id path string true "The job's id." Format(uuid)
 //	@Success     200 {object} api.JobSummary "The job is cancelled."
 //	@Success     202 {object} api.JobSummary "The job is running; cancellation is requested."
-//	@x-access    "submit"
 //	@x-problems  ["job_terminal"]
-//	@Router      /v1/jobs/{id}/cancel [post]
 func (h *Handlers) CancelJob(ctx context.Context, c *Call, _ None) (Response[api.JobSummary], error) {
 	id, err := c.id()
 	if err != nil {
@@ -200,49 +180,25 @@ func (h *Handlers) CancelJob(ctx context.Context, c *Call, _ None) (Response[api
 	return Response[api.JobSummary]{Status: status, Value: answer.Value.Job}, nil
 }
 
-// DeleteJob answers DELETE /v1/jobs/{id}: 204 where the job had ended, and 409 job_live
-// where it has not. A repeat is 404.
+// DeleteJob answers DELETE /v1/jobs/{id}.
 //
 //	@Summary     Delete an ended job
 //	@Description Deletes a job that has completed, was cancelled or is a dead letter, with its attempts, before its retention ends. Jobs that a dead letter holds (`on_failed` `hold`) are cancelled. The `Idempotency-Key` of its submit still returns the first answer. A live job is 409: cancel it first.
 //	@ID          deleteJob
 //	@Tags        Jobs
-//	@Param       id path string true "The job's id." Format(uuid)
 //	@Success     204 "The job is deleted."
-//	@x-access    "manage"
 //	@x-problems  ["job_live"]
-//	@Router      /v1/jobs/{id} [delete]
 func (h *Handlers) DeleteJob(ctx context.Context, c *Call, _ None) (Response[None], error) {
-	id, err := c.id()
-	if err != nil {
-		return Response[None]{}, err
-	}
-	_, err = send(ctx, h, c, hop.DeleteJob, hop.ID{ID: id})
-	return Response[None]{Status: http.StatusNoContent}, err
+	return noContent(byID(ctx, h, c, hop.DeleteJob))
 }
 
-// ListAttempts answers GET /v1/jobs/{id}/attempts with a page of the job's
-// executions, by epoch.
+// ListAttempts answers GET /v1/jobs/{id}/attempts.
 //
 //	@Summary     List a job's attempts
 //	@Description Each attempt, oldest first: the worker, the times, how it ended and why. A snooze or a release does not count as an attempt. Attempts are kept for 30 days.
 //	@ID          listAttempts
 //	@Tags        Jobs
-//	@Param       id         path  string true  "The job's id." Format(uuid)
-//	@Param       page_size  query int    false "Maximum number of items."
-//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.Attempt] "A page of attempts."
-//	@x-access    "read"
-//	@Router      /v1/jobs/{id}/attempts [get]
 func (h *Handlers) ListAttempts(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Attempt]], error) {
-	id, err := c.id()
-	if err != nil {
-		return Response[api.Page[api.Attempt]]{}, err
-	}
-	page, err := request.ReadPage(c.Query)
-	if err != nil {
-		return Response[api.Page[api.Attempt]]{}, err
-	}
-	return send(ctx, h, c, hop.ListAttempts,
-		hop.PageFor{For: id, PageRequest: page})
+	return pageFor(ctx, h, c, hop.ListAttempts, c.id)
 }

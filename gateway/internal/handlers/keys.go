@@ -5,26 +5,21 @@ import (
 	"net/http"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
-	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// CreateKey answers POST /v1/admin/tenants/{id}/keys: 201 with the key, which is
-// shown only here.
+// CreateKey answers POST /v1/admin/tenants/{id}/keys.
 //
 //	@Summary     Create an API key
 //	@Description `key` is shown only in this answer: store it. With `user`, the key acts only for that user and sees only that user's jobs. With the scope `admin`, it manages the keys of its tenant.
 //	@ID          createKey
 //	@Tags        Admin
-//	@Param       id  path string         true "The tenant's id." Format(uuid)
 //	@Param       key body api.KeyRequest true "What the key may do."
 //	@Success     201 {object} api.NewKey "The key."
-//	@x-access    "operator"
 //	@x-example-producer {"scopes": ["submit", "read"]}
 //	@x-example-user     {"scopes": ["submit", "read"], "user": "ada", "expires_at": "2100-01-01T00:00:00Z"}
-//	@Router      /v1/admin/tenants/{id}/keys [post]
 func (h *Handlers) CreateKey(ctx context.Context, c *Call, r api.KeyRequest) (Response[api.NewKey], error) {
 	tenant, err := c.id()
 	if err != nil {
@@ -38,8 +33,7 @@ func (h *Handlers) CreateKey(ctx context.Context, c *Call, r api.KeyRequest) (Re
 	})
 }
 
-// CreatePlatformKey answers POST /v1/admin/platform-keys: 201 with a key that
-// works for all tenants, shown only here.
+// CreatePlatformKey answers POST /v1/admin/platform-keys.
 //
 //	@Summary     Create a platform key
 //	@Description For workers that serve all tenants: it claims from every tenant's queues with the given names, and each claimed job names its tenant. Its only scope is `work`. `key` is shown only in this answer.
@@ -47,10 +41,8 @@ func (h *Handlers) CreateKey(ctx context.Context, c *Call, r api.KeyRequest) (Re
 //	@Tags        Admin
 //	@Param       key body api.PlatformKeyRequest false "When the key expires; null for never."
 //	@Success     201 {object} api.NewKey "The key."
-//	@x-access    "operator"
 //	@x-example-lasting  {}
 //	@x-example-expiring {"expires_at": "2100-01-01T00:00:00Z"}
-//	@Router      /v1/admin/platform-keys [post]
 func (h *Handlers) CreatePlatformKey(ctx context.Context, c *Call, r api.PlatformKeyRequest) (Response[api.NewKey], error) {
 	if fields := r.Validate(h.core.Now()); len(fields) > 0 {
 		return Response[api.NewKey]{}, problem.Invalid(fields...)
@@ -71,43 +63,24 @@ func (h *Handlers) mint(ctx context.Context, c *Call, request hop.CreateKeyReque
 	return Response[api.NewKey]{Status: http.StatusCreated, Value: api.NewKey{Key: stored.Value, Secret: key.Text()}}, nil
 }
 
-// ListKeys answers GET /v1/admin/tenants/{id}/keys with a page of keys, without
-// their secrets.
+// ListKeys answers GET /v1/admin/tenants/{id}/keys.
 //
 //	@Summary     List a tenant's keys
 //	@Description Keys without their secrets, which are not stored.
 //	@ID          listKeys
 //	@Tags        Admin
-//	@Param       id         path  string true  "The tenant's id." Format(uuid)
-//	@Param       page_size  query int    false "Maximum number of items."
-//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.Key] "A page of keys."
-//	@x-access    "operator"
-//	@Router      /v1/admin/tenants/{id}/keys [get]
 func (h *Handlers) ListKeys(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Key]], error) {
-	tenant, err := c.id()
-	if err != nil {
-		return Response[api.Page[api.Key]]{}, err
-	}
-	page, err := request.ReadPage(c.Query)
-	if err != nil {
-		return Response[api.Page[api.Key]]{}, err
-	}
-	return send(ctx, h, c, hop.ListKeys, hop.PageFor{For: tenant, PageRequest: page})
+	return pageFor(ctx, h, c, hop.ListKeys, c.id)
 }
 
-// RevokeKey answers DELETE /v1/admin/keys/{key_id}: 204, and again 204 for a
-// repeat. This gateway stops taking the key at once, others when the hint
-// reaches them, 30 s at the latest.
+// RevokeKey answers DELETE /v1/admin/keys/{key_id}.
 //
 //	@Summary     Revoke a key
 //	@Description This gateway refuses the key at once, other gateways within 30 s. A repeat is 204 again.
 //	@ID          revokeKey
 //	@Tags        Admin
-//	@Param       key_id path string true "The key's id: its part between the second and the third underscore."
 //	@Success     204 "The key is revoked."
-//	@x-access    "operator"
-//	@Router      /v1/admin/keys/{key_id} [delete]
 func (h *Handlers) RevokeKey(ctx context.Context, c *Call, _ None) (Response[None], error) {
 	return h.revoke(ctx, c)
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// CompleteJob answers POST /v1/jobs/{id}/complete: the job ends well, with its
-// result. A repeat with the same token and body gets the same answer.
+// CompleteJob answers POST /v1/jobs/{id}/complete.
 //
 //	@Summary     Complete a job
 //	@Description Completes the job; `result` is stored with it. A repeat with the same token and body gets the same answer.
@@ -21,70 +20,55 @@ import (
 //	@Description 409 `lease_lost`: the lease expired, and another worker may run the job again. 409 `outcome_conflict`: another outcome was already reported for this lease. 422 `schema_mismatch`: the result does not fit the type of the job; the lease stays, so complete it with another result, or fail it.
 //	@ID          completeJob
 //	@Tags        Workers
-//	@Param       id      path string              true "The job's id." Format(uuid)
 //	@Param       outcome body api.CompleteRequest true "The lease token and the result."
 //	@Success     200 {object} api.Outcome "The job is completed."
-//	@x-access    "work platform"
 //	@x-problems  ["lease_lost", "outcome_conflict", "schema_mismatch"]
 //	@x-example-result {"lease_token": "LEASE_TOKEN", "result": {"sha256": "2cf24dba5fb0a30e"}}
-//	@Router      /v1/jobs/{id}/complete [post]
 func (h *Handlers) CompleteJob(ctx context.Context, c *Call, r api.CompleteRequest) (Response[api.Outcome], error) {
 	return h.finish(ctx, c, api.OutcomeRequest{Kind: api.KindComplete, LeaseToken: r.LeaseToken, Result: r.Result})
 }
 
-// FailJob answers POST /v1/jobs/{id}/fail: the attempt has failed; the job waits
-// for its next one, or becomes a dead letter. A repeat gets the same answer.
+// FailJob answers POST /v1/jobs/{id}/fail.
 //
 //	@Summary     Report a failed attempt
 //	@Description The job is retried after its backoff, or after `retry_after_ms`. If no attempts are left, or with `permanent`, it becomes a dead letter with this error. The message is truncated to 4 KiB, the stack to 16 KiB.
 //	@ID          failJob
 //	@Tags        Workers
-//	@Param       id      path string          true "The job's id." Format(uuid)
 //	@Param       outcome body api.FailRequest true "The lease token and the error."
 //	@Success     200 {object} api.Outcome "The job's new state."
-//	@x-access    "work platform"
 //	@x-problems  ["lease_lost", "outcome_conflict"]
 //	@x-example-again     {"lease_token": "LEASE_TOKEN", "error": {"type": "timeout", "message": "the mail server did not answer", "stack": ""}, "retry_after_ms": 30000}
 //	@x-example-permanent {"lease_token": "LEASE_TOKEN", "error": {"type": "bad_address", "message": "no such mailbox"}, "permanent": true}
-//	@Router      /v1/jobs/{id}/fail [post]
 func (h *Handlers) FailJob(ctx context.Context, c *Call, r api.FailRequest) (Response[api.Outcome], error) {
 	return h.finish(ctx, c, api.OutcomeRequest{
 		Kind: api.KindFail, LeaseToken: r.LeaseToken, Error: r.Error, RetryAfterMS: r.RetryAfterMS, Permanent: r.Permanent,
 	})
 }
 
-// SnoozeJob answers POST /v1/jobs/{id}/snooze: the job waits for delay_ms, and
-// the attempt is given back. A repeat gets the same answer.
+// SnoozeJob answers POST /v1/jobs/{id}/snooze.
 //
 //	@Summary     Snooze a job
 //	@Description Reschedules the job after `delay_ms`. It does not use an attempt. `error`, if given, is shown as the job's last error.
 //	@ID          snoozeJob
 //	@Tags        Workers
-//	@Param       id      path string            true "The job's id." Format(uuid)
 //	@Param       outcome body api.SnoozeRequest true "The lease token and the delay."
 //	@Success     200 {object} api.Outcome "The job is scheduled."
-//	@x-access    "work platform"
 //	@x-problems  ["lease_lost", "outcome_conflict"]
 //	@x-example-minute {"lease_token": "LEASE_TOKEN", "delay_ms": 60000}
-//	@Router      /v1/jobs/{id}/snooze [post]
 func (h *Handlers) SnoozeJob(ctx context.Context, c *Call, r api.SnoozeRequest) (Response[api.Outcome], error) {
 	return h.finish(ctx, c, api.OutcomeRequest{Kind: api.KindSnooze, LeaseToken: r.LeaseToken, DelayMS: r.DelayMS, Error: r.Error})
 }
 
-// ReleaseJob answers POST /v1/jobs/{id}/release: the job is queued again at once,
-// and the attempt is given back. A repeat gets the same answer.
+// ReleaseJob answers POST /v1/jobs/{id}/release.
 //
 //	@Summary     Release a job
 //	@Description Queues the job again at once. It does not use an attempt. For workers that shut down or have claimed too many jobs.
 //	@ID          releaseJob
 //	@Tags        Workers
-//	@Param       id      path string             true "The job's id." Format(uuid)
 //	@Param       outcome body api.ReleaseRequest true "The lease token."
 //	@Success     200 {object} api.Outcome "The job is queued."
-//	@x-access    "work platform"
 //	@x-problems  ["lease_lost", "outcome_conflict"]
 //	@x-example-release {"lease_token": "LEASE_TOKEN"}
-//	@Router      /v1/jobs/{id}/release [post]
 func (h *Handlers) ReleaseJob(ctx context.Context, c *Call, r api.ReleaseRequest) (Response[api.Outcome], error) {
 	return h.finish(ctx, c, api.OutcomeRequest{Kind: api.KindRelease, LeaseToken: r.LeaseToken})
 }
@@ -111,8 +95,7 @@ func (h *Handlers) finish(ctx context.Context, c *Call, outcome api.OutcomeReque
 	return Response[api.Outcome]{Status: results[0].Status, Value: *results[0].Outcome}, nil
 }
 
-// ReportOutcomes answers POST /v1/outcomes: up to 1000 outcomes of any kind,
-// each with a status of its own, in the order sent.
+// ReportOutcomes answers POST /v1/outcomes.
 //
 //	@Summary     Report up to 1000 outcomes
 //	@Description Outcomes of any kind. `results` has a status for each, in the order sent: 200 with an outcome, or a problem such as 409 `lease_lost`. Each kind takes the same fields as its own route.
@@ -120,10 +103,8 @@ func (h *Handlers) finish(ctx context.Context, c *Call, outcome api.OutcomeReque
 //	@Tags        Workers
 //	@Param       outcomes body api.OutcomesRequest true "The outcomes."
 //	@Success     200 {object} api.OutcomesResponse "A result for each outcome."
-//	@x-access    "work platform"
 //	@x-example-complete {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "complete", "lease_token": "LEASE_TOKEN", "result": {"ok": true}}]}
 //	@x-example-fail     {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "fail", "lease_token": "LEASE_TOKEN", "error": {"type": "timeout", "message": "no answer"}}]}
-//	@Router      /v1/outcomes [post]
 func (h *Handlers) ReportOutcomes(ctx context.Context, c *Call, r api.OutcomesRequest) (Response[api.OutcomesResponse], error) {
 	if fields := r.Validate(); len(fields) > 0 {
 		return Response[api.OutcomesResponse]{}, problem.Invalid(fields...)

@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -10,18 +9,16 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// ListQueues answers GET /v1/queues with a page of the tenant's queues, by name.
+// ListQueues answers GET /v1/queues.
 //
 //	@Summary     List queues
 //	@Description The tenant's queues by name, with settings, depths and workers. A queue exists from its first job or its first settings on. Depths are counted up to 10,000; `depth_capped` names those that reached it. With `depth_budget`, the queues of the page share that many: each depth is counted up to an equal part of it, which makes a page of many deep queues faster.
 //	@ID          listQueues
 //	@Tags        Queues
-//	@Param       page_size  query int    false "Maximum number of items."
-//	@Param       page_token query string false "`next_page_token` of the previous page."
+//	@Param       page_size    query int    false "Maximum number of items."
+//	@Param       page_token   query string false "`next_page_token` of the previous page."
 //	@Param       depth_budget query int false "How many jobs of each state are counted at most, in all queues of the page together, 1 to 1000000. Default: 10,000 in each queue. `wait_ms` is null where the jobs ahead are not all counted."
 //	@Success     200 {object} api.Page[api.Queue] "A page of queues."
-//	@x-access    "read unbound"
-//	@Router      /v1/queues [get]
 func (h *Handlers) ListQueues(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Queue]], error) {
 	q := request.NewQuery(c.Query)
 	asked := hop.ListQueuesRequest{PageRequest: q.Page(), DepthBudget: q.Whole("depth_budget", api.MaxDepthBudget)}
@@ -31,28 +28,18 @@ func (h *Handlers) ListQueues(ctx context.Context, c *Call, _ None) (Response[ap
 	return send(ctx, h, c, hop.ListQueues, asked)
 }
 
-// GetQueue answers GET /v1/queues/{name} with the queue: settings, depths, its
-// workers.
+// GetQueue answers GET /v1/queues/{name}.
 //
 //	@Summary     Read a queue
 //	@Description Effective settings, depths, the age of the oldest ready job, the number of workers, and types and tags that jobs need and no worker has. In push mode, also the state of the destination's circuit breaker.
 //	@ID          getQueue
 //	@Tags        Queues
-//	@Param       name path string true "The queue's name."
 //	@Success     200 {object} api.Queue "The queue."
-//	@x-access    "read unbound"
-//	@Router      /v1/queues/{name} [get]
 func (h *Handlers) GetQueue(ctx context.Context, c *Call, _ None) (Response[api.Queue], error) {
-	name, err := c.name()
-	if err != nil {
-		return Response[api.Queue]{}, err
-	}
-	return send(ctx, h, c, hop.GetQueue, hop.Name{Name: name})
+	return byName(ctx, h, c, hop.GetQueue)
 }
 
-// PutQueue answers PUT /v1/queues/{name}: makes the queue, or replaces all of its
-// settings; what is absent is the default again. Whether it is paused stays. A
-// repeat changes nothing.
+// PutQueue answers PUT /v1/queues/{name}.
 //
 //	@Summary     Set a queue
 //	@Description Creates the queue, or replaces its settings: absent fields get their defaults. A paused queue stays paused. Jobs take their attempts and backoff from the queue when they are submitted, and the visibility timeout when they are claimed.
@@ -62,17 +49,14 @@ func (h *Handlers) GetQueue(ctx context.Context, c *Call, _ None) (Response[api.
 //	@Description **The signing secret** is returned once, as `settings.push.secret`, by the PUT that created or replaced it; it is null everywhere else. A PUT without `push.secret` keeps the current secret. If the answer was lost, request a new secret with `push.new_secret`. If the operator has not enabled push mode, the answer is 400 `invalid_request`.
 //	@ID          putQueue
 //	@Tags        Queues
-//	@Param       name     path string           true "The queue's name."
 //	@Param       settings body api.QueueRequest true "The settings."
 //	@Success     200 {object} api.Queue "The queue as it is now."
-//	@x-access    "manage unbound"
 //	@x-problems  ["too_many_lanes"]
 //	@x-example-basic    {"visibility_timeout_ms": 60000, "max_attempts": 5, "retry": {"base_ms": 1000, "cap_ms": 60000, "jitter": 0.2}, "max_running": 20}
 //	@x-example-push     {"mode": "push", "push": {"url": "https://example.com/jobs", "timeout_ms": 10000, "breaker": {"failure_ratio": 0.3}}, "max_running": 10, "rate_per_second": 50, "retry": {"base_ms": 2000, "curve": "linear"}}
 //	@x-example-broker   {"mode": "push", "push": {"url": "amqps://ada:secret@rabbit.example.com/shop/order.new", "settle": "worker"}, "visibility_timeout_ms": 600000}
 //	@x-example-new-push-secret {"mode": "push", "push": {"url": "https://example.com/jobs", "new_secret": true}}
 //	@x-example-reset    {}
-//	@Router      /v1/queues/{name} [put]
 func (h *Handlers) PutQueue(ctx context.Context, c *Call, r api.QueueRequest) (Response[api.Queue], error) {
 	name, err := c.name()
 	if err != nil {
@@ -85,35 +69,26 @@ func (h *Handlers) PutQueue(ctx context.Context, c *Call, r api.QueueRequest) (R
 		hop.Put[api.QueueRequest]{Name: name, Value: r})
 }
 
-// PauseQueue answers POST /v1/queues/{name}/pause: nothing more is claimed from
-// the queue; what runs goes on, and jobs are still taken in. A repeat changes
-// nothing.
+// PauseQueue answers POST /v1/queues/{name}/pause.
 //
 //	@Summary     Pause a queue
 //	@Description No more jobs are claimed from it. Running jobs continue, and jobs can still be submitted. A repeat changes nothing.
 //	@ID          pauseQueue
 //	@Tags        Queues
-//	@Param       name path string true "The queue's name."
 //	@Success     200 {object} api.Queue "The queue as it is now."
-//	@x-access    "manage unbound"
 //	@x-problems  ["too_many_lanes"]
-//	@Router      /v1/queues/{name}/pause [post]
 func (h *Handlers) PauseQueue(ctx context.Context, c *Call, _ None) (Response[api.Queue], error) {
 	return h.setPaused(ctx, c, true)
 }
 
-// ResumeQueue answers POST /v1/queues/{name}/resume: the queue is claimed from
-// again. A repeat changes nothing.
+// ResumeQueue answers POST /v1/queues/{name}/resume.
 //
 //	@Summary     Resume a queue
 //	@Description Jobs are claimed from it again. A repeat changes nothing.
 //	@ID          resumeQueue
 //	@Tags        Queues
-//	@Param       name path string true "The queue's name."
 //	@Success     200 {object} api.Queue "The queue as it is now."
-//	@x-access    "manage unbound"
 //	@x-problems  ["too_many_lanes"]
-//	@Router      /v1/queues/{name}/resume [post]
 func (h *Handlers) ResumeQueue(ctx context.Context, c *Call, _ None) (Response[api.Queue], error) {
 	return h.setPaused(ctx, c, false)
 }
@@ -127,27 +102,18 @@ func (h *Handlers) setPaused(ctx context.Context, c *Call, paused bool) (Respons
 		hop.Pause{Name: name, Paused: paused})
 }
 
-// ProbeQueue answers POST /v1/queues/{name}/probe: an open breaker is half-open, and the next calls are let through.
-// Where it is closed nothing changes. 400 for a queue that is not in push mode.
+// ProbeQueue answers POST /v1/queues/{name}/probe.
 //
 //	@Summary     Try a queue's destination now
 //	@Description Makes the open breaker of a queue in push mode half-open, in every core within a second: the next jobs are sent to the destination, as many from each core as `half_open` allows. If they are accepted the breaker closes; if not it is open for its full time again, and no job loses an attempt. Where the breaker is closed nothing changes. A queue that is not in push mode is 400.
 //	@ID          probeQueue
 //	@Tags        Queues
-//	@Param       name path string true "The queue's name."
 //	@Success     200 {object} api.Queue "The queue as it is now."
-//	@x-access    "manage unbound"
-//	@Router      /v1/queues/{name}/probe [post]
 func (h *Handlers) ProbeQueue(ctx context.Context, c *Call, _ None) (Response[api.Queue], error) {
-	name, err := c.name()
-	if err != nil {
-		return Response[api.Queue]{}, err
-	}
-	return send(ctx, h, c, hop.ProbeQueue, hop.Name{Name: name})
+	return byName(ctx, h, c, hop.ProbeQueue)
 }
 
-// DeleteQueue answers DELETE /v1/queues/{name}: 204, and 204 again for a repeat; 409
-// queue_not_empty where it has live jobs or dead letters.
+// DeleteQueue answers DELETE /v1/queues/{name}.
 //
 //	@Summary     Delete an empty queue
 //	@Description Deletes the queue's settings, in push mode also its destination and secret. A queue with live jobs or dead letters is 409, and `detail` says how many. Ended jobs are kept. A repeat, or a queue that does not exist, is 204.
@@ -155,16 +121,8 @@ func (h *Handlers) ProbeQueue(ctx context.Context, c *Call, _ None) (Response[ap
 //	@Description A job that is submitted to the queue later, also by a schedule, creates it again with default settings. A job that is submitted at the same moment is not lost; it may still have the old settings' attempt limit or backoff.
 //	@ID          deleteQueue
 //	@Tags        Queues
-//	@Param       name path string true "The queue's name."
 //	@Success     204 "The queue is deleted."
-//	@x-access    "manage unbound"
 //	@x-problems  ["queue_not_empty"]
-//	@Router      /v1/queues/{name} [delete]
 func (h *Handlers) DeleteQueue(ctx context.Context, c *Call, _ None) (Response[None], error) {
-	name, err := c.name()
-	if err != nil {
-		return Response[None]{}, err
-	}
-	_, err = send(ctx, h, c, hop.DeleteQueue, hop.Name{Name: name})
-	return Response[None]{Status: http.StatusNoContent}, err
+	return noContent(byName(ctx, h, c, hop.DeleteQueue))
 }

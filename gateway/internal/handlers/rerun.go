@@ -12,9 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
-// RerunJob answers POST /v1/jobs/{id}/rerun as SubmitJob does, with a new job like the
-// ended one. The body says in what it differs, and may be absent. A user-bound key runs
-// its own user's jobs again; others are 404.
+// RerunJob answers POST /v1/jobs/{id}/rerun.
 //
 //	@Summary     Run an ended job again
 //	@Description Submits a new job with the fields of one that has completed, was cancelled or is a dead letter. The old job does not change; the new one names it in `rerun_of`. The optional body overrides fields, as in `POST /v1/jobs`. Absent or null fields are copied. `retry` is merged by member; other lists and objects are replaced.
@@ -36,11 +34,9 @@ import (
 //	@Header      200,202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@Header      200 {string} Location "The job's path."
 //	@Header      200 {string} Preference-Applied "`wait=n`, if the request waited."
-//	@x-access    "submit"
 //	@x-problems  ["job_live", "cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes"]
 //	@x-example-same    {}
 //	@x-example-differs {"payload": {"text": "hello again"}, "priority": 8, "max_attempts": 1, "delay_ms": 1000}
-//	@Router      /v1/jobs/{id}/rerun [post]
 func (h *Handlers) RerunJob(ctx context.Context, c *Call, r api.RerunRequest) (Response[hop.SubmitResponse], error) {
 	var nothing Response[hop.SubmitResponse]
 	of, err := c.id()

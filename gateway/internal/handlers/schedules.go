@@ -9,14 +9,12 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
-	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// PutSchedule answers PUT /v1/schedules/{name}: makes the schedule, or replaces all
-// of its settings; what is absent is the default again. A repeat changes nothing.
+// PutSchedule answers PUT /v1/schedules/{name}.
 //
 //	@Summary     Set a schedule
 //	@Description Creates the schedule, or replaces its settings: absent fields get their defaults. Each tick submits `job`, which has the fields of `POST /v1/jobs` except times; `expires_after_ms` gives each job a deadline.
@@ -28,15 +26,12 @@ import (
 //	@Description `job` is checked against its type now, and gets its defaults now; ticks are not checked again.
 //	@ID          putSchedule
 //	@Tags        Schedules
-//	@Param       name     path string              true "The schedule's name."
 //	@Param       schedule body api.ScheduleRequest true "The schedule."
 //	@Success     200 {object} api.Schedule "The schedule as it is now."
-//	@x-access    "manage"
 //	@x-problems  ["schema_mismatch"]
 //	@x-example-nightly  {"cron": "30 2 * * *", "timezone": "Europe/Berlin", "job": {"type": "report.daily", "queue": "reports", "payload": {"of": "yesterday"}}, "overlap": "skip", "catch_up": "latest"}
 //	@x-example-interval {"every_ms": 90000, "job": {"type": "mail.poll", "expires_after_ms": 60000}, "catch_up": "none"}
 //	@x-example-paused   {"cron": "@hourly", "job": {"type": "cache.warm"}, "catch_up": "all", "catch_up_max": 24, "starts_at": "2030-01-01T00:00:00Z", "paused": true}
-//	@Router      /v1/schedules/{name} [put]
 func (h *Handlers) PutSchedule(ctx context.Context, c *Call, r api.ScheduleRequest) (Response[api.Schedule], error) {
 	name, err := c.name()
 	if err != nil {
@@ -69,23 +64,15 @@ func (h *Handlers) PutSchedule(ctx context.Context, c *Call, r api.ScheduleReque
 		hop.Put[api.ScheduleRequest]{Name: name, Value: r})
 }
 
-// ListSchedules answers GET /v1/schedules with a page of schedules, by name.
+// ListSchedules answers GET /v1/schedules.
 //
 //	@Summary     List schedules
 //	@Description Schedules by name. A key that is bound to a user sees the schedules whose jobs belong to that user.
 //	@ID          listSchedules
 //	@Tags        Schedules
-//	@Param       page_size  query int    false "Maximum number of items."
-//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.Schedule] "A page of schedules."
-//	@x-access    "read"
-//	@Router      /v1/schedules [get]
 func (h *Handlers) ListSchedules(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Schedule]], error) {
-	page, err := request.ReadPage(c.Query)
-	if err != nil {
-		return Response[api.Page[api.Schedule]]{}, err
-	}
-	return send(ctx, h, c, hop.ListSchedules, page)
+	return paged(ctx, h, c, hop.ListSchedules)
 }
 
 // GetSchedule answers GET /v1/schedules/{name}.
@@ -94,64 +81,40 @@ func (h *Handlers) ListSchedules(ctx context.Context, c *Call, _ None) (Response
 //	@Description The schedule's settings, its next five ticks, and its last run.
 //	@ID          getSchedule
 //	@Tags        Schedules
-//	@Param       name path string true "The schedule's name."
 //	@Success     200 {object} api.Schedule "The schedule."
-//	@x-access    "read"
-//	@Router      /v1/schedules/{name} [get]
 func (h *Handlers) GetSchedule(ctx context.Context, c *Call, _ None) (Response[api.Schedule], error) {
-	name, err := c.name()
-	if err != nil {
-		return Response[api.Schedule]{}, err
-	}
-	return send(ctx, h, c, hop.GetSchedule, hop.Name{Name: name})
+	return byName(ctx, h, c, hop.GetSchedule)
 }
 
-// DeleteSchedule answers DELETE /v1/schedules/{name}: 204. Its runs go with it; the
-// jobs that it made stay.
+// DeleteSchedule answers DELETE /v1/schedules/{name}.
 //
 //	@Summary     Delete a schedule
 //	@Description Deletes the schedule and its runs. Jobs that it has submitted do not change.
 //	@ID          deleteSchedule
 //	@Tags        Schedules
-//	@Param       name path string true "The schedule's name."
 //	@Success     204 "The schedule is deleted."
-//	@x-access    "manage"
-//	@Router      /v1/schedules/{name} [delete]
 func (h *Handlers) DeleteSchedule(ctx context.Context, c *Call, _ None) (Response[None], error) {
-	name, err := c.name()
-	if err != nil {
-		return Response[None]{}, err
-	}
-	_, err = send(ctx, h, c, hop.DeleteSchedule, hop.Name{Name: name})
-	return Response[None]{Status: http.StatusNoContent}, err
+	return noContent(byName(ctx, h, c, hop.DeleteSchedule))
 }
 
-// PauseSchedule answers POST /v1/schedules/{name}/pause: its ticks are skipped until it
-// is resumed. A repeat changes nothing.
+// PauseSchedule answers POST /v1/schedules/{name}/pause.
 //
 //	@Summary     Pause a schedule
 //	@Description Ticks are skipped while it is paused, and are not caught up later. A repeat changes nothing.
 //	@ID          pauseSchedule
 //	@Tags        Schedules
-//	@Param       name path string true "The schedule's name."
 //	@Success     200 {object} api.Schedule "The schedule as it is now."
-//	@x-access    "manage"
-//	@Router      /v1/schedules/{name}/pause [post]
 func (h *Handlers) PauseSchedule(ctx context.Context, c *Call, _ None) (Response[api.Schedule], error) {
 	return h.setSchedulePaused(ctx, c, true)
 }
 
-// ResumeSchedule answers POST /v1/schedules/{name}/resume: its next tick makes a job
-// again. A repeat changes nothing.
+// ResumeSchedule answers POST /v1/schedules/{name}/resume.
 //
 //	@Summary     Resume a schedule
 //	@Description The next tick submits a job again. A repeat changes nothing.
 //	@ID          resumeSchedule
 //	@Tags        Schedules
-//	@Param       name path string true "The schedule's name."
 //	@Success     200 {object} api.Schedule "The schedule as it is now."
-//	@x-access    "manage"
-//	@Router      /v1/schedules/{name}/resume [post]
 func (h *Handlers) ResumeSchedule(ctx context.Context, c *Call, _ None) (Response[api.Schedule], error) {
 	return h.setSchedulePaused(ctx, c, false)
 }
@@ -165,22 +128,18 @@ func (h *Handlers) setSchedulePaused(ctx context.Context, c *Call, paused bool) 
 		hop.Pause{Name: name, Paused: paused})
 }
 
-// TriggerSchedule answers POST /v1/schedules/{name}/trigger with 202 and the job that it
-// submits now. The schedule's ticks stay as they are.
+// TriggerSchedule answers POST /v1/schedules/{name}/trigger.
 //
 //	@Summary     Trigger a schedule
 //	@Description Submits one job now, regardless of `overlap`, and also while the schedule is paused. It is listed in the runs and does not change the ticks. The answer is that of `POST /v1/jobs`. With an `Idempotency-Key`, a repeat gets the first answer again.
 //	@ID          triggerSchedule
 //	@Tags        Schedules
-//	@Param       name            path   string true  "The schedule's name."
 //	@Param       Idempotency-Key header string false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."
 //	@Success     202 {object} api.SubmitResponse "Accepted: the job is stored."
 //	@Header      202 {string} Location "The job's path."
 //	@Success     200 {object} api.SubmitResponse "A live job has the template's dedupe_key."
 //	@Header      200,202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
-//	@x-access    "manage"
 //	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "too_many_lanes"]
-//	@Router      /v1/schedules/{name}/trigger [post]
 func (h *Handlers) TriggerSchedule(ctx context.Context, c *Call, _ None) (Response[hop.SubmitResponse], error) {
 	name, err := c.name()
 	if err != nil {
@@ -211,27 +170,13 @@ func userOf(c *Call) *string {
 	return nil
 }
 
-// ListScheduleRuns answers GET /v1/schedules/{name}/runs with a page of runs, newest first.
+// ListScheduleRuns answers GET /v1/schedules/{name}/runs.
 //
 //	@Summary     List a schedule's runs
 //	@Description Each processed tick and each triggered job, newest first: the job, or why there is none (`overlap`, `paused`, `cap`). Runs are kept as long as finished jobs.
 //	@ID          listScheduleRuns
 //	@Tags        Schedules
-//	@Param       name       path  string true  "The schedule's name."
-//	@Param       page_size  query int    false "Maximum number of items."
-//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.ScheduleRun] "A page of runs."
-//	@x-access    "read"
-//	@Router      /v1/schedules/{name}/runs [get]
 func (h *Handlers) ListScheduleRuns(ctx context.Context, c *Call, _ None) (Response[api.Page[api.ScheduleRun]], error) {
-	name, err := c.name()
-	if err != nil {
-		return Response[api.Page[api.ScheduleRun]]{}, err
-	}
-	page, err := request.ReadPage(c.Query)
-	if err != nil {
-		return Response[api.Page[api.ScheduleRun]]{}, err
-	}
-	return send(ctx, h, c, hop.ListScheduleRuns,
-		hop.PageFor{For: name, PageRequest: page})
+	return pageFor(ctx, h, c, hop.ListScheduleRuns, c.name)
 }

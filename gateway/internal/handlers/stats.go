@@ -8,7 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/hop"
 )
 
-// Stats answers GET /v1/stats with an api.Stats.
+// Stats answers GET /v1/stats.
 //
 //	@Summary     Read job stats
 //	@Description What the tenant's jobs did, an item for each minute, hour or day, oldest first: jobs submitted and ended, attempts started and failed, the time that attempts waited and ran. Means are sums divided by `started`. A rerun counts as submitted, a redrive does not. An attempt that is given back (released, snoozed, undelivered) counts as started.
@@ -21,8 +21,6 @@ import (
 //	@Param       to    query string false "Only steps that begin before this time; absent: now." Format(date-time)
 //	@Param       step  query string false "The length of a step; absent: minute for a range of at most 24 hours, else hour. An answer has at most 2880 steps." Enums(minute, hour, day)
 //	@Success     200 {object} api.Stats "The steps."
-//	@x-access    "read unbound"
-//	@Router      /v1/stats [get]
 func (h *Handlers) Stats(ctx context.Context, c *Call, _ None) (Response[api.Stats], error) {
 	asked, err := statsRequest(c)
 	if err != nil {
@@ -37,7 +35,7 @@ func statsRequest(c *Call) (hop.StatsRequest, error) {
 	return asked, q.Err()
 }
 
-// TenantStats answers GET /v1/admin/tenants/stats with an api.TenantStats.
+// TenantStats answers GET /v1/admin/tenants/stats.
 //
 //	@Summary     Read the attempts of tenants
 //	@Description How many attempts tenants had, an item for each minute, hour or day, oldest first: the 8 tenants with the most that were started in the range, and all others together. The weights are what they are now; a tenant's share by weight is its part of the weights of all tenants that had attempts, those of `others` included.
@@ -49,8 +47,6 @@ func statsRequest(c *Call) (hop.StatsRequest, error) {
 //	@Param       to   query string false "Only steps that begin before this time; absent: now." Format(date-time)
 //	@Param       step query string false "The length of a step; absent: minute." Enums(minute, hour, day)
 //	@Success     200 {object} api.TenantStats "The tenants."
-//	@x-access    "operator"
-//	@Router      /v1/admin/tenants/stats [get]
 func (h *Handlers) TenantStats(ctx context.Context, c *Call, _ None) (Response[api.TenantStats], error) {
 	asked, err := statsRequest(c)
 	if err != nil {
@@ -59,7 +55,7 @@ func (h *Handlers) TenantStats(ctx context.Context, c *Call, _ None) (Response[a
 	return send(ctx, h, c, hop.GetTenantStats, asked)
 }
 
-// LimitStats answers GET /v1/limits/stats with an api.LimitStats.
+// LimitStats answers GET /v1/limits/stats.
 //
 //	@Summary     Read limit stats
 //	@Description How much of each limit was used, an item for each minute, hour or day in which something asked for room under it, oldest first, and who was refused the most. Limits are named as in refusals: `tenant-active`, `user-active`, `tenant-running`, and rates as `tenant-requests`, `tenant-jobs`, `user-jobs`. Of the caps of users an item has the user with the largest use; of a rate it has what was admitted in the step, of all users or keys together, and what the rate is in it.
@@ -72,8 +68,6 @@ func (h *Handlers) TenantStats(ctx context.Context, c *Call, _ None) (Response[a
 //	@Param       to    query string false "Only steps that begin before this time; absent: now." Format(date-time)
 //	@Param       step  query string false "The length of a step; absent: minute for a range of at most 24 hours, else hour. An answer has at most 2880 steps." Enums(minute, hour, day)
 //	@Success     200 {object} api.LimitStats "The limits."
-//	@x-access    "read unbound"
-//	@Router      /v1/limits/stats [get]
 func (h *Handlers) LimitStats(ctx context.Context, c *Call, _ None) (Response[api.LimitStats], error) {
 	asked, err := statsRequest(c)
 	if err != nil {
@@ -82,7 +76,7 @@ func (h *Handlers) LimitStats(ctx context.Context, c *Call, _ None) (Response[ap
 	return send(ctx, h, c, hop.GetLimitStats, asked)
 }
 
-// Usage answers GET /v1/usage with an api.Usage.
+// Usage answers GET /v1/usage.
 //
 //	@Summary     Read usage
 //	@Description Exact counts of the tenant's jobs, by day (of UTC), type or user. Each event counts on its day: `accepted` when the job was submitted, `completed`, `cancelled` and `dead_letter` when it ended, `redriven` and `discarded` when a dead letter was. Over all days, `accepted - completed - cancelled - dead_letter + redriven` is the number of jobs that have not ended.
@@ -94,10 +88,7 @@ func (h *Handlers) LimitStats(ctx context.Context, c *Call, _ None) (Response[ap
 //	@Param       to         query string false "The last day, included; absent: today. At most 366 days." Format(date)
 //	@Param       by         query string false "What to sum by; absent: day." Enums(day, type, user)
 //	@Param       page_size  query int    false "Maximum number of types or users; days are all in one answer."
-//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Usage "The counts."
-//	@x-access    "read unbound"
-//	@Router      /v1/usage [get]
 func (h *Handlers) Usage(ctx context.Context, c *Call, _ None) (Response[api.Usage], error) {
 	q := request.NewQuery(c.Query)
 	asked := hop.UsageRequest{From: q.Date("from"), To: q.Date("to"), By: q.OneOf("by", api.ByDay, api.ByType, api.ByUser), PageRequest: q.Page()}

@@ -19,9 +19,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// SubmitJob answers POST /v1/jobs with an api.SubmitResponse: 202 and Location
-// for a new job, 200 where dedupe_key found a live one. A repeat with the same
-// Idempotency-Key and body gets the first answer again.
+// SubmitJob answers POST /v1/jobs.
 //
 // Prefer: wait=n holds the answer to a new job for n seconds at most: 200 with the
 // whole api.Job where it has ended by then. It does not wait for an existing job.
@@ -51,12 +49,10 @@ import (
 //	@Header      200,202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@Header      200 {string} Location "The job's path, if the request waited for it."
 //	@Header      200 {string} Preference-Applied "`wait=n`, if the request waited."
-//	@x-access    "submit"
 //	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-basic      {"type": "hash.sha256", "payload": {"text": "hello"}}
 //	@x-example-scheduled {"type": "report.monthly", "queue": "reports", "delay_ms": 60000, "priority": 3, "max_attempts": 5, "timeout_ms": 120000, "retry": {"base_ms": 10000, "cap_ms": 600000, "jitter": 0.2}}
 //	@x-example-everything {"type": "mail.send", "queue": "mail", "payload": {"to": "ada@example.com", "template": "welcome"}, "priority": 7, "tags": ["smtp"], "user": "ada", "metadata": {"order": "1042"}, "dedupe_key": "welcome-ada", "deadline": "2035-01-01T00:00:00Z"}
-//	@Router      /v1/jobs [post]
 func (h *Handlers) SubmitJob(ctx context.Context, c *Call, job api.SubmitRequest) (Response[hop.SubmitResponse], error) {
 	if refused := admitJob(&job, c.Principal(), ""); refused != nil {
 		return Response[hop.SubmitResponse]{}, refused
@@ -152,9 +148,7 @@ func idOf(answer json.RawMessage) string {
 	return ""
 }
 
-// SubmitBatch answers POST /v1/jobs/batch with an api.BatchResponse: 200, each
-// job with a status of its own. With atomic, the first bad job's problem is the
-// answer, and nothing is stored.
+// SubmitBatch answers POST /v1/jobs/batch.
 //
 //	@Summary     Submit up to 1000 jobs
 //	@Description `results` has a status for each job, in the order sent: some can be accepted and others refused. With `atomic`, either all jobs are stored or none; then the first refused job's status and problem are the answer.
@@ -166,11 +160,9 @@ func idOf(answer json.RawMessage) string {
 //	@Param       Idempotency-Key header string           false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."
 //	@Success     200 {object} api.BatchResponse "A result for each job."
 //	@Header      200 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
-//	@x-access    "submit"
 //	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-basic  {"jobs": [{"type": "hash.sha256", "payload": {"text": "one"}}, {"type": "hash.sha256", "payload": {"text": "two"}}]}
 //	@x-example-whole  {"jobs": [{"type": "hash.sha256", "payload": {"text": "all"}}, {"type": "hash.sha256", "payload": {"text": "or none"}}], "atomic": true}
-//	@Router      /v1/jobs/batch [post]
 func (h *Handlers) SubmitBatch(ctx context.Context, c *Call, batch api.BatchRequest) (Response[hop.SubmitResponse], error) {
 	var nothing Response[hop.SubmitResponse]
 	if fields := batch.Validate(); len(fields) > 0 {

@@ -13,8 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// PutType answers PUT /v1/types/{type} with the api.JobType: makes the type, or a new version of it. A repeat
-// changes nothing.
+// PutType answers PUT /v1/types/{type}.
 //
 //	@Summary     Set a job type
 //	@Description Creates the type, or a new version of it: absent fields are empty. From then on every submit of the type is checked: a payload that does not fit `payload_schema` is 422 `schema_mismatch`, with the JSON pointer of up to 10 places. `defaults` apply where a submit is silent, before the queue's settings. With `check_results`, a result that does not fit `result_schema` is 422 when a worker completes the job, and the lease stays.
@@ -28,11 +27,9 @@ import (
 //	@Param       force query string             false "`true` stores a payload_schema that waiting jobs do not fit." Enums(true, false)
 //	@Param       definition body api.JobTypeRequest true "The type."
 //	@Success     200 {object} api.JobType "The newest version of the type."
-//	@x-access    "manage unbound"
 //	@x-problems  ["schema_mismatch"]
 //	@x-example-mail     {"description": "Sends a mail.", "payload_schema": {"type": "object", "required": ["to"], "additionalProperties": false, "properties": {"to": {"type": "string", "format": "email"}, "template": {"enum": ["welcome", "invoice"]}}}, "examples": [{"to": "ada@example.com", "template": "welcome"}], "defaults": {"queue": "mail", "max_attempts": 5, "timeout_ms": 30000, "retry": {"base_ms": 2000}}}
 //	@x-example-defaults {"description": "Runs long, and is never urgent.", "defaults": {"priority": 1, "timeout_ms": 3600000}}
-//	@Router      /v1/types/{type} [put]
 func (h *Handlers) PutType(ctx context.Context, c *Call, r api.JobTypeRequest) (Response[api.JobType], error) {
 	name, err := c.typeName()
 	if err != nil {
@@ -56,17 +53,14 @@ func (h *Handlers) PutType(ctx context.Context, c *Call, r api.JobTypeRequest) (
 	return Response[api.JobType]{Value: answer.Value.JobType}, nil
 }
 
-// GetType answers GET /v1/types/{type} with its newest version, or the one that is asked for.
+// GetType answers GET /v1/types/{type}.
 //
 //	@Summary     Read a job type
 //	@Description The newest version of the type, or with `version` an older one that is still kept: the newest 20 are.
 //	@ID          getType
 //	@Tags        Job types
-//	@Param       type    path  string true  "The type."
 //	@Param       version query int    false "A version; the newest if absent."
 //	@Success     200 {object} api.JobType "The type."
-//	@x-access    "read"
-//	@Router      /v1/types/{type} [get]
 func (h *Handlers) GetType(ctx context.Context, c *Call, _ None) (Response[api.JobType], error) {
 	name, err := c.typeName()
 	if err != nil {
@@ -82,59 +76,35 @@ func (h *Handlers) GetType(ctx context.Context, c *Call, _ None) (Response[api.J
 	return Response[api.JobType]{Value: answer.Value.JobType}, err
 }
 
-// ListTypes answers GET /v1/types with a page of types, by name.
+// ListTypes answers GET /v1/types.
 //
 //	@Summary     List job types
 //	@Description The types by name, each in its newest version, without schemas and examples.
 //	@ID          listTypes
 //	@Tags        Job types
-//	@Param       page_size  query int    false "Maximum number of items."
-//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.JobTypeSummary] "A page of types."
-//	@x-access    "read"
-//	@Router      /v1/types [get]
 func (h *Handlers) ListTypes(ctx context.Context, c *Call, _ None) (Response[api.Page[api.JobTypeSummary]], error) {
-	page, err := request.ReadPage(c.Query)
-	if err != nil {
-		return Response[api.Page[api.JobTypeSummary]]{}, err
-	}
-	return send(ctx, h, c, hop.ListTypes, page)
+	return paged(ctx, h, c, hop.ListTypes)
 }
 
-// ListTypeVersions answers GET /v1/types/{type}/versions with a page of the versions that are kept, newest first.
+// ListTypeVersions answers GET /v1/types/{type}/versions.
 //
 //	@Summary     List the versions of a job type
 //	@Description The versions that are kept, newest first, at most 20, without schemas and examples.
 //	@ID          listTypeVersions
 //	@Tags        Job types
-//	@Param       type       path  string true  "The type."
-//	@Param       page_size  query int    false "Maximum number of items."
-//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.JobTypeSummary] "A page of versions."
-//	@x-access    "read"
-//	@Router      /v1/types/{type}/versions [get]
 func (h *Handlers) ListTypeVersions(ctx context.Context, c *Call, _ None) (Response[api.Page[api.JobTypeSummary]], error) {
-	name, err := c.typeName()
-	if err != nil {
-		return Response[api.Page[api.JobTypeSummary]]{}, err
-	}
-	page, err := request.ReadPage(c.Query)
-	if err != nil {
-		return Response[api.Page[api.JobTypeSummary]]{}, err
-	}
-	return send(ctx, h, c, hop.ListTypeVersions, hop.PageFor{For: name, PageRequest: page})
+	return pageFor(ctx, h, c, hop.ListTypeVersions, c.typeName)
 }
 
-// DeleteType answers DELETE /v1/types/{type}: 204. Jobs of the type are no longer checked.
+// DeleteType answers DELETE /v1/types/{type}.
 //
 //	@Summary     Delete a job type
 //	@Description Deletes the type with all of its versions. Jobs of it do not change, and later ones are neither checked nor given defaults.
 //	@ID          deleteType
 //	@Tags        Job types
-//	@Param       type path string true "The type."
 //	@Success     204 "The type is deleted."
-//	@x-access    "manage unbound"
-//	@Router      /v1/types/{type} [delete]
 func (h *Handlers) DeleteType(ctx context.Context, c *Call, _ None) (Response[None], error) {
 	name, err := c.typeName()
 	if err != nil {
@@ -147,15 +117,13 @@ func (h *Handlers) DeleteType(ctx context.Context, c *Call, _ None) (Response[No
 	return Response[None]{Status: http.StatusNoContent}, err
 }
 
-// GetOpenAPI answers GET /v1/openapi with an OpenAPI document that has an operation for each of the tenant's types.
+// GetOpenAPI answers GET /v1/openapi.
 //
 //	@Summary     Read the OpenAPI document of your job types
 //	@Description An OpenAPI 3.1 document with one operation for each job type: `POST /v1/jobs` with that type, the schema of its payload, its defaults and its examples. `/docs` adds them to this page once you have entered your key. Types beyond 4 MiB of schemas are left out.
 //	@ID          getOpenAPI
 //	@Tags        Job types
 //	@Success     200 {object} object "The document."
-//	@x-access    "read"
-//	@Router      /v1/openapi [get]
 func (h *Handlers) GetOpenAPI(ctx context.Context, c *Call, _ None) (Response[json.RawMessage], error) {
 	answer, err := send(ctx, h, c, hop.GetTypeDocuments, struct{}{})
 	if err != nil {

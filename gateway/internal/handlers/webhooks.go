@@ -7,51 +7,34 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// ListWebhooks answers GET /v1/webhooks with a page of the tenant's webhooks, by name.
+// ListWebhooks answers GET /v1/webhooks.
 //
 //	@Summary     List webhooks
 //	@Description The tenant's webhooks by name, with the number of their deliveries and the result of the last call.
 //	@ID          listWebhooks
 //	@Tags        Webhooks
-//	@Param       page_size  query int    false "Maximum number of items."
-//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.Webhook] "A page of webhooks."
-//	@x-access    "read unbound"
-//	@Router      /v1/webhooks [get]
 func (h *Handlers) ListWebhooks(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Webhook]], error) {
-	page, err := request.ReadPage(c.Query)
-	if err != nil {
-		return Response[api.Page[api.Webhook]]{}, err
-	}
-	return send(ctx, h, c, hop.ListWebhooks, page)
+	return paged(ctx, h, c, hop.ListWebhooks)
 }
 
-// GetWebhook answers GET /v1/webhooks/{name} with the webhook.
+// GetWebhook answers GET /v1/webhooks/{name}.
 //
 //	@Summary     Read a webhook
 //	@Description Its settings, how many deliveries wait, are being called and could not be delivered, the result of the last call, and the circuit breaker of its destination. The deliveries are jobs of `queue`: `GET /v1/jobs?queue=_webhook.NAME` lists them, `GET /v1/dead-letters?queue=_webhook.NAME` those that failed.
 //	@ID          getWebhook
 //	@Tags        Webhooks
-//	@Param       name path string true "The webhook's name."
 //	@Success     200 {object} api.Webhook "The webhook."
-//	@x-access    "read unbound"
-//	@Router      /v1/webhooks/{name} [get]
 func (h *Handlers) GetWebhook(ctx context.Context, c *Call, _ None) (Response[api.Webhook], error) {
-	name, err := c.name()
-	if err != nil {
-		return Response[api.Webhook]{}, err
-	}
-	return send(ctx, h, c, hop.GetWebhook, hop.Name{Name: name})
+	return byName(ctx, h, c, hop.GetWebhook)
 }
 
-// PutWebhook answers PUT /v1/webhooks/{name}: makes the webhook, or replaces all of its settings but
-// the secret.
+// PutWebhook answers PUT /v1/webhooks/{name}.
 //
 //	@Summary     Set a webhook
 //	@Description Creates the webhook, or replaces its settings: absent fields get their defaults. From then on `url` is called once for each event of `events` whose job matches `filter`, signed as specified by Standard Webhooks. `filter` does not apply to `workflow.ended`.
@@ -59,15 +42,12 @@ func (h *Handlers) GetWebhook(ctx context.Context, c *Call, _ None) (Response[ap
 //	@Description **The signing secret** is in the answer that created the webhook, and is null everywhere else. If it was lost, rotate it. A webhook whose deletion has not ended is 409 `queue_not_empty`.
 //	@ID          putWebhook
 //	@Tags        Webhooks
-//	@Param       name    path string             true "The webhook's name."
 //	@Param       webhook body api.WebhookRequest true "The settings."
 //	@Success     200 {object} api.Webhook "The webhook as it is now."
-//	@x-access    "manage unbound"
 //	@x-problems  ["queue_not_empty"]
 //	@x-example-failures {"url": "https://example.com/hooks", "events": ["job.dead_letter"]}
 //	@x-example-queue    {"url": "https://example.com/hooks", "events": ["job.completed", "job.dead_letter", "job.cancelled"], "filter": {"queue": "invoices"}}
 //	@x-example-workflows {"url": "https://example.com/hooks", "events": ["workflow.ended"]}
-//	@Router      /v1/webhooks/{name} [put]
 func (h *Handlers) PutWebhook(ctx context.Context, c *Call, r api.WebhookRequest) (Response[api.Webhook], error) {
 	name, err := c.name()
 	if err != nil {
@@ -79,37 +59,25 @@ func (h *Handlers) PutWebhook(ctx context.Context, c *Call, r api.WebhookRequest
 	return send(ctx, h, c, hop.PutWebhook, hop.Put[api.WebhookRequest]{Name: name, Value: r})
 }
 
-// DeleteWebhook answers DELETE /v1/webhooks/{name}: 204. Its deliveries go with it.
+// DeleteWebhook answers DELETE /v1/webhooks/{name}.
 //
 //	@Summary     Delete a webhook
 //	@Description Ends it: no more calls are begun. Its waiting deliveries and those that failed are deleted; completed ones stay for their retention.
 //	@ID          deleteWebhook
 //	@Tags        Webhooks
-//	@Param       name path string true "The webhook's name."
 //	@Success     204 "The webhook is deleted."
-//	@x-access    "manage unbound"
-//	@Router      /v1/webhooks/{name} [delete]
 func (h *Handlers) DeleteWebhook(ctx context.Context, c *Call, _ None) (Response[None], error) {
-	name, err := c.name()
-	if err != nil {
-		return Response[None]{}, err
-	}
-	_, err = send(ctx, h, c, hop.DeleteWebhook, hop.Name{Name: name})
-	return Response[None]{Status: http.StatusNoContent}, err
+	return noContent(byName(ctx, h, c, hop.DeleteWebhook))
 }
 
-// RotateWebhookSecret answers POST /v1/webhooks/{name}/rotate-secret with the new secret. Calls are
-// signed with both for 24 hours.
+// RotateWebhookSecret answers POST /v1/webhooks/{name}/rotate-secret.
 //
 //	@Summary     Rotate a webhook's secret
 //	@Description Gives the webhook a new secret, which only this answer shows. For 24 hours calls carry two signatures, with the new secret and with the one before, so that your endpoint can change over at any time. A second rotation within that time replaces the new secret, and keeps the one from before the first. With an `Idempotency-Key`, a repeat gets the same secret again.
 //	@ID          rotateWebhookSecret
 //	@Tags        Webhooks
-//	@Param       name            path   string true  "The webhook's name."
 //	@Param       Idempotency-Key header string false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."
 //	@Success     200 {object} api.Webhook "The webhook, with its new secret."
-//	@x-access    "manage unbound"
-//	@Router      /v1/webhooks/{name}/rotate-secret [post]
 func (h *Handlers) RotateWebhookSecret(ctx context.Context, c *Call, _ None) (Response[api.Webhook], error) {
 	name, err := c.name()
 	if err != nil {
@@ -118,36 +86,26 @@ func (h *Handlers) RotateWebhookSecret(ctx context.Context, c *Call, _ None) (Re
 	return send(ctx, h, c, hop.RotateWebhookSecret, hop.OnceRequest{Name: name, Idempotency: c.keyFor(name)})
 }
 
-// ProbeWebhook answers POST /v1/webhooks/{name}/probe: an open breaker is half-open. Where it is closed nothing changes.
+// ProbeWebhook answers POST /v1/webhooks/{name}/probe.
 //
 //	@Summary     Try a webhook's URL now
 //	@Description Makes the open breaker of the webhook's destination half-open, in every core within a second: the next deliveries are sent. Where it is closed nothing changes.
 //	@ID          probeWebhook
 //	@Tags        Webhooks
-//	@Param       name path string true "The webhook's name."
 //	@Success     200 {object} api.Webhook "The webhook as it is now."
-//	@x-access    "manage unbound"
-//	@Router      /v1/webhooks/{name}/probe [post]
 func (h *Handlers) ProbeWebhook(ctx context.Context, c *Call, _ None) (Response[api.Webhook], error) {
-	name, err := c.name()
-	if err != nil {
-		return Response[api.Webhook]{}, err
-	}
-	return send(ctx, h, c, hop.ProbeWebhook, hop.Name{Name: name})
+	return byName(ctx, h, c, hop.ProbeWebhook)
 }
 
-// TestWebhook answers POST /v1/webhooks/{name}/test with 202 and the delivery's job.
+// TestWebhook answers POST /v1/webhooks/{name}/test.
 //
 //	@Summary     Test a webhook
 //	@Description Submits one delivery of the type `webhook.test`. The answer is its job: `GET /v1/jobs/{id}` with `Prefer: wait` shows how the call ended. With an `Idempotency-Key`, a repeat submits no other one.
 //	@ID          testWebhook
 //	@Tags        Webhooks
-//	@Param       name            path   string true  "The webhook's name."
 //	@Param       Idempotency-Key header string false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."
 //	@Success     202 {object} api.JobSummary "The delivery."
 //	@Header      202 {string} Location "The delivery's path."
-//	@x-access    "manage unbound"
-//	@Router      /v1/webhooks/{name}/test [post]
 func (h *Handlers) TestWebhook(ctx context.Context, c *Call, _ None) (Response[api.JobSummary], error) {
 	name, err := c.name()
 	if err != nil {

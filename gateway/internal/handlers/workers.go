@@ -11,8 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// RegisterWorker answers POST /v1/workers: registers a worker, updates it, or
-// revives a DEAD one.
+// RegisterWorker answers POST /v1/workers.
 //
 //	@Summary     Register a worker
 //	@Description Registers a worker, updates it, or revives one that is DEAD. A claim registers the worker too; use this to set tags, concurrency and metadata.
@@ -20,9 +19,7 @@ import (
 //	@Tags        Workers
 //	@Param       worker body api.WorkerRequest true "The worker."
 //	@Success     200 {object} api.Worker "The worker as it is now."
-//	@x-access    "work platform"
 //	@x-example-worker {"worker_id": "worker-1", "queues": ["default"], "tags": ["smtp"], "concurrency": 10, "metadata": {"host": "a1"}}
-//	@Router      /v1/workers [post]
 func (h *Handlers) RegisterWorker(ctx context.Context, c *Call, r api.WorkerRequest) (Response[api.Worker], error) {
 	if fields := r.Validate(); len(fields) > 0 {
 		return Response[api.Worker]{}, problem.Invalid(fields...)
@@ -30,9 +27,7 @@ func (h *Handlers) RegisterWorker(ctx context.Context, c *Call, r api.WorkerRequ
 	return send(ctx, h, c, hop.RegisterWorker, r)
 }
 
-// Heartbeat answers POST /v1/workers/{worker_id}/heartbeat: keeps the worker
-// alive and extends its leases, each answered in the order sent. An unknown or
-// DEAD worker gets 404 worker_unknown and has lost its leases.
+// Heartbeat answers POST /v1/workers/{worker_id}/heartbeat.
 //
 //	@Summary     Send a heartbeat
 //	@Description Extends each lease by its queue's visibility timeout, but not past the job's start + `timeout_ms`. The answer has a status for each lease, in the order sent: `ok`; `cancel` (extended, but stop: cancellation was requested); `lost` (stop at once: this worker no longer holds the lease). Send a heartbeat every third of `lease_ms`.
@@ -42,13 +37,10 @@ func (h *Handlers) RegisterWorker(ctx context.Context, c *Call, r api.WorkerRequ
 //	@Description 404 `worker_unknown`: the worker was considered dead, and its leases were taken back. Register again.
 //	@ID          heartbeat
 //	@Tags        Workers
-//	@Param       worker_id path string               true  "The worker's name."
 //	@Param       leases    body api.HeartbeatRequest false "The worker's leases; up to 1000."
 //	@Success     200 {object} api.HeartbeatResponse "The status of each lease."
-//	@x-access    "work platform"
 //	@x-example-lease {"leases": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "lease_token": "LEASE_TOKEN"}]}
 //	@x-example-idle  {}
-//	@Router      /v1/workers/{worker_id}/heartbeat [post]
 func (h *Handlers) Heartbeat(ctx context.Context, c *Call, r api.HeartbeatRequest) (Response[api.HeartbeatResponse], error) {
 	var nothing Response[api.HeartbeatResponse]
 	if err := h.limiter.Charge(ctx, &c.Account, admission.Reports(len(r.Leases))); err != nil {
@@ -86,8 +78,7 @@ func (h *Handlers) Heartbeat(ctx context.Context, c *Call, r api.HeartbeatReques
 	return answer, nil
 }
 
-// RemoveWorker answers DELETE /v1/workers/{worker_id}: 204. The worker says goodbye; a
-// repeat, and a worker that is not known, are answered alike.
+// RemoveWorker answers DELETE /v1/workers/{worker_id}.
 //
 //	@Summary     Remove a worker
 //	@Description For a worker that stops. It is removed from the list, and its leases are released at once without using an attempt: other workers get the jobs with the same attempt number. An outcome that it reports for them afterwards is 409 `lease_lost`.
@@ -95,10 +86,7 @@ func (h *Handlers) Heartbeat(ctx context.Context, c *Call, r api.HeartbeatReques
 //	@Description Its waiting claims end without jobs. A claim that leases jobs at the same moment may keep them until the leases expire, so end claims first. A repeat, or an unknown worker, changes nothing. A worker that claims or registers later is listed again.
 //	@ID          removeWorker
 //	@Tags        Workers
-//	@Param       worker_id path string true "The worker's name."
 //	@Success     204 "The worker is removed and holds no leases."
-//	@x-access    "work platform"
-//	@Router      /v1/workers/{worker_id} [delete]
 func (h *Handlers) RemoveWorker(ctx context.Context, c *Call, _ None) (Response[None], error) {
 	gone := Response[None]{Status: http.StatusNoContent}
 	worker, err := c.worker()
@@ -109,22 +97,13 @@ func (h *Handlers) RemoveWorker(ctx context.Context, c *Call, _ None) (Response[
 	return gone, err
 }
 
-// ListWorkers answers GET /v1/workers with a page: a tenant's own workers only, or
-// for a platform key the platform's only.
+// ListWorkers answers GET /v1/workers.
 //
 //	@Summary     List workers
 //	@Description The tenant's workers by name; with a platform key, the platform's workers. STALE: no recent heartbeat. DEAD: its leases were taken back.
 //	@ID          listWorkers
 //	@Tags        Workers
-//	@Param       page_size  query int    false "Maximum number of items."
-//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.Worker] "A page of workers."
-//	@x-access    "read platform"
-//	@Router      /v1/workers [get]
 func (h *Handlers) ListWorkers(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Worker]], error) {
-	page, err := request.ReadPage(c.Query)
-	if err != nil {
-		return Response[api.Page[api.Worker]]{}, err
-	}
-	return send(ctx, h, c, hop.ListWorkers, page)
+	return paged(ctx, h, c, hop.ListWorkers)
 }

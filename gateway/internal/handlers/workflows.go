@@ -3,7 +3,6 @@ package handlers
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,8 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// SubmitWorkflow answers POST /v1/workflows with an api.Workflow: 202 and Location. All jobs are
-// stored, or none. A repeat with the same Idempotency-Key and body gets the first answer again.
+// SubmitWorkflow answers POST /v1/workflows.
 //
 //	@Summary     Submit a workflow
 //	@Description Stores up to 1000 jobs that depend on each other, all or none. Each has a `ref`, its name within the workflow, and `after`, the refs of the jobs that must end first: a ref, or an object with `on_failed` as in a submit. More jobs can be added while it runs. A cycle is 400 and names its refs in order.
@@ -29,10 +27,8 @@ import (
 //	@Success     202 {object} api.Workflow "Accepted: all of its jobs are stored."
 //	@Header      202 {string} Location "The workflow's path."
 //	@Header      202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
-//	@x-access    "submit"
 //	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-diamond {"name": "order", "jobs": [{"ref": "charge", "type": "payment.charge"}, {"ref": "invoice", "type": "invoice.make", "after": ["charge"]}, {"ref": "parcel", "type": "parcel.send", "after": [{"ref": "charge", "on_failed": "cancel"}]}, {"ref": "mail", "type": "mail.send", "after": ["invoice", {"ref": "parcel", "on_failed": "run"}]}]}
-//	@Router      /v1/workflows [post]
 func (h *Handlers) SubmitWorkflow(ctx context.Context, c *Call, workflow api.WorkflowRequest) (Response[hop.SubmitResponse], error) {
 	if fields := workflow.Validate(time.Now()); len(fields) > 0 {
 		return Response[hop.SubmitResponse]{}, problem.Invalid(fields...)
@@ -47,23 +43,19 @@ func (h *Handlers) SubmitWorkflow(ctx context.Context, c *Call, workflow api.Wor
 	return h.submitWorkflow(ctx, c, workflow.Jobs, hop.SubmittedWorkflow{ID: id.String(), Name: workflow.Name, Metadata: workflow.Metadata})
 }
 
-// AddToWorkflow answers POST /v1/workflows/{id}/jobs with the api.Workflow: 202. All jobs are added,
-// or none.
+// AddToWorkflow answers POST /v1/workflows/{id}/jobs.
 //
 //	@Summary     Add jobs to a workflow
 //	@Description Adds up to 1000 jobs to a running workflow, all or none; a workflow may have 10,000 jobs. They may depend on existing jobs of the workflow, including those that have ended. A worker that finds that more jobs are needed adds them before it completes its own job, so that the workflow does not end in between.
 //	@ID          addToWorkflow
 //	@Tags        Workflows
-//	@Param       id              path   string                  true  "The workflow's id." Format(uuid)
 //	@Param       jobs            body   api.WorkflowJobsRequest true  "The jobs."
 //	@Param       Idempotency-Key header string                  false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."
 //	@Success     202 {object} api.Workflow "Accepted: all of the jobs are stored."
 //	@Header      202 {string} Location "The workflow's path."
 //	@Header      202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
-//	@x-access    "submit"
 //	@x-problems  ["workflow_ended", "cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-one {"jobs": [{"ref": "survey", "type": "mail.send", "after": ["mail"]}]}
-//	@Router      /v1/workflows/{id}/jobs [post]
 func (h *Handlers) AddToWorkflow(ctx context.Context, c *Call, more api.WorkflowJobsRequest) (Response[hop.SubmitResponse], error) {
 	id, err := c.id()
 	if err != nil {
@@ -121,7 +113,7 @@ func (h *Handlers) submitWorkflow(ctx context.Context, c *Call, jobs []api.Workf
 	return answer, nil
 }
 
-// ListWorkflows answers GET /v1/workflows with a page, newest first.
+// ListWorkflows answers GET /v1/workflows.
 //
 //	@Summary     List workflows
 //	@Description Workflows, newest first, with the number of their jobs in each state. A key that is bound to a user sees workflows submitted by that user's keys.
@@ -129,11 +121,7 @@ func (h *Handlers) submitWorkflow(ctx context.Context, c *Call, jobs []api.Workf
 //	@Tags        Workflows
 //	@Param       state      query string false "Only workflows in this state." Enums(running, completed, failed, cancelled)
 //	@Param       name       query string false "Only workflows of this name."
-//	@Param       page_size  query int    false "Maximum number of items."
-//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.Workflow] "A page of workflows."
-//	@x-access    "read"
-//	@Router      /v1/workflows [get]
 func (h *Handlers) ListWorkflows(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Workflow]], error) {
 	q := request.NewQuery(c.Query)
 	page, filter := q.Page(), api.WorkflowFilter{State: q.OneOf("state", api.WorkflowStates()...), Name: q.Name("name")}
@@ -144,89 +132,47 @@ func (h *Handlers) ListWorkflows(ctx context.Context, c *Call, _ None) (Response
 		hop.Filtered[api.WorkflowFilter]{Filter: filter, PageRequest: page})
 }
 
-// GetWorkflow answers GET /v1/workflows/{id} with the workflow and all of its jobs.
+// GetWorkflow answers GET /v1/workflows/{id}.
 //
 //	@Summary     Read a workflow
 //	@Description The workflow with those of its jobs that are still kept, and what each depends on. Its state follows from them: `running` while one is live, `completed` when all have completed, `cancelled` when one was cancelled by a caller and none is a dead letter, otherwise `failed`.
 //	@ID          getWorkflow
 //	@Tags        Workflows
-//	@Param       id path string true "The workflow's id." Format(uuid)
 //	@Success     200 {object} api.WorkflowDetail "The workflow as it is now."
-//	@x-access    "read"
-//	@Router      /v1/workflows/{id} [get]
 func (h *Handlers) GetWorkflow(ctx context.Context, c *Call, _ None) (Response[api.WorkflowDetail], error) {
-	id, err := c.id()
-	if err != nil {
-		return Response[api.WorkflowDetail]{}, err
-	}
-	return send(ctx, h, c, hop.GetWorkflow, hop.ID{ID: id})
+	return byID(ctx, h, c, hop.GetWorkflow)
 }
 
-// CancelWorkflow answers POST /v1/workflows/{id}/cancel: 202, its jobs that wait have ended, and the
-// workers of those that run are asked to stop.
+// CancelWorkflow answers POST /v1/workflows/{id}/cancel.
 //
 //	@Summary     Cancel a workflow
 //	@Description Waiting jobs are cancelled; for running jobs, cancellation is requested with the worker's next heartbeat. A repeat changes nothing, or continues where the first one failed.
 //	@ID          cancelWorkflow
 //	@Tags        Workflows
-//	@Param       id path string true "The workflow's id." Format(uuid)
 //	@Success     202 {object} api.Workflow "The workflow as it is now."
-//	@x-access    "submit"
-//	@Router      /v1/workflows/{id}/cancel [post]
 func (h *Handlers) CancelWorkflow(ctx context.Context, c *Call, _ None) (Response[api.Workflow], error) {
-	id, err := c.id()
-	if err != nil {
-		return Response[api.Workflow]{}, err
-	}
-	answer, err := send(ctx, h, c, hop.CancelWorkflow, hop.ID{ID: id})
-	answer.Status = http.StatusAccepted
-	return answer, err
+	return accepted(byID(ctx, h, c, hop.CancelWorkflow))
 }
 
-// RedriveWorkflow answers POST /v1/workflows/{id}/redrive: 202 with a status for each of its dead
-// letters.
+// RedriveWorkflow answers POST /v1/workflows/{id}/redrive.
 //
 //	@Summary     Redrive a workflow
 //	@Description Queues the workflow's dead letters again; `results` has a status for each. Jobs that they hold continue when they have completed; jobs that were cancelled because of them stay cancelled.
 //	@ID          redriveWorkflow
 //	@Tags        Workflows
-//	@Param       id path string true "The workflow's id." Format(uuid)
 //	@Success     202 {object} api.DeadLetterResponse "A result for each dead letter."
-//	@x-access    "manage"
 //	@x-problems  ["active_cap_reached"]
-//	@Router      /v1/workflows/{id}/redrive [post]
 func (h *Handlers) RedriveWorkflow(ctx context.Context, c *Call, _ None) (Response[api.DeadLetterResponse], error) {
-	id, err := c.id()
-	if err != nil {
-		return Response[api.DeadLetterResponse]{}, err
-	}
-	answer, err := send(ctx, h, c, hop.RedriveWorkflow, hop.ID{ID: id})
-	answer.Status = http.StatusAccepted
-	return answer, err
+	return accepted(byID(ctx, h, c, hop.RedriveWorkflow))
 }
 
-// ListParents answers GET /v1/jobs/{id}/parents with a page of what the jobs that it came after have
-// given.
+// ListParents answers GET /v1/jobs/{id}/parents.
 //
 //	@Summary     Read the results of a job's parents
 //	@Description Those jobs of `after` that are still kept, by id, with their states and results. A page ends after `page_size` jobs, or when its results reach 8 MiB; it can be empty while `next_page_token` is set. A key without the scope `read` may call this while one of its workers holds the job.
 //	@ID          listParents
 //	@Tags        Workflows
-//	@Param       id         path  string true  "The job's id." Format(uuid)
-//	@Param       page_size  query int    false "Maximum number of items."
-//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.JobParent] "A page of parents."
-//	@x-access    "read or work"
-//	@Router      /v1/jobs/{id}/parents [get]
 func (h *Handlers) ListParents(ctx context.Context, c *Call, _ None) (Response[api.Page[api.JobParent]], error) {
-	id, err := c.id()
-	if err != nil {
-		return Response[api.Page[api.JobParent]]{}, err
-	}
-	page, err := request.ReadPage(c.Query)
-	if err != nil {
-		return Response[api.Page[api.JobParent]]{}, err
-	}
-	return send(ctx, h, c, hop.ListParents,
-		hop.PageFor{For: id, PageRequest: page})
+	return pageFor(ctx, h, c, hop.ListParents, c.id)
 }

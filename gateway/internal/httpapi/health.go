@@ -36,8 +36,6 @@ type alive struct {
 //	@ID          livez
 //	@Tags        Health
 //	@Success     200 {object} httpapi.alive "Alive."
-//	@x-access    "public"
-//	@Router      /livez [get]
 func (s *Server) livez(context.Context, *handlers.Call, handlers.None) (handlers.Response[alive], error) {
 	return handlers.Response[alive]{Value: alive{Status: "ok"}}, nil
 }
@@ -53,8 +51,6 @@ func (s *Server) livez(context.Context, *handlers.Call, handlers.None) (handlers
 //	@Tags        Health
 //	@Success     200 {object} api.Readiness "Ready."
 //	@Failure     503 {object} api.Readiness "Starting or shutting down."
-//	@x-access    "public"
-//	@Router      /readyz [get]
 func (s *Server) readyz(ctx context.Context, _ *handlers.Call, _ handlers.None) (handlers.Response[api.Readiness], error) {
 	checks := s.checks(ctx)
 	answer := api.Readiness{Status: "ok", Checks: checks}
@@ -88,8 +84,6 @@ func (s *Server) checks(ctx context.Context) map[string]string {
 //	@ID          getInstallation
 //	@Tags        Admin
 //	@Success     200 {object} api.Installation "The state."
-//	@x-access    "operator"
-//	@Router      /v1/admin/installation [get]
 func (s *Server) installation(ctx context.Context, c *handlers.Call, _ handlers.None) (handlers.Response[api.Installation], error) {
 	found, err := s.handlers.Installation(ctx, c)
 	if err == nil {

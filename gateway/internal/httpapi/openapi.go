@@ -1,11 +1,10 @@
 package httpapi
 
 // The annotations in the handlers' comments become api-docs/gateway.json: `make
-// api-docs` has swag read them, and e2e/openapi adds what is the same for
-// all routes. They are swag's own and these, whose values are JSON:
+// api-docs` has swag read them, and e2e/openapi adds what the table of routes says (method, path and its
+// parameters, those of a page, who may call) and what is the same for all routes. They are swag's own and these, whose
+// values are JSON:
 //
-//   - x-access: who may call: a scope; "manage unbound" where the key may not be bound to a user; "read or work" for either; "work platform" or "read platform" where a
-//     platform key may too; "key", "tenant key", "operator" or "public".
 //   - x-problems: the codes beyond those that every route of its kind has.
 //   - x-example-NAME: a body that works, as a test shows.
 //   - Success default: another shape that the answer 200 may have.

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	gotypes "go/types"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// publicRoute is a line of the gateway's table of routes.
+type publicRoute struct {
+	method, path, access string
+	// pages says that it is a page of a list.
+	pages bool
+}
+
+// accessOf is the x-access of a column of the gateway's table. The comment of a route with another has its own.
+func accessOf() map[string]string {
+	return map[string]string{
+		"public": "public", "anyKey": "key", "anyTenantKey": "tenant key", "operatorOnly": "operator",
+		"submit": "submit", "read": "read", "manage": "manage", "work": "work platform",
+		"readTenant": "read unbound", "manageTenant": "manage unbound", "admin": "admin unbound", "readWorkers": "read platform",
+		"orPlatform(orScope(read, api.ScopeWork))": "read or work",
+	}
+}
+
+// annotatePublic copies the folders of the gateway's handlers to folders in out, and says in their comments what the table
+// of routes says already: method and path, access, the path's parameters and those of a page.
+func annotatePublic(root string, sources []string, out string) (copies []string, err error) {
+	routes, err := publicRoutes(filepath.Join(root, sources[0], "routes.go"))
+	if err != nil {
+		return nil, err
+	}
+	for _, source := range sources {
+		folder := filepath.Join(out, filepath.Base(source))
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			return nil, err
+		}
+		copies = append(copies, folder)
+		names, err := filepath.Glob(filepath.Join(root, source, "*.go"))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			if err := annotateFile(name, filepath.Join(folder, filepath.Base(name)), routes); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return copies, nil
+}
+
+// publicRoutes reads the table of routes: its lines by their handlers.
+func publicRoutes(name string) (map[string]publicRoute, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	routes := map[string]publicRoute{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		line, ok := n.(*ast.CompositeLit)
+		if !ok || line.Type != nil || len(line.Elts) != 8 {
+			return true
+		}
+		handler := selected(line.Elts[7], "h") + selected(line.Elts[7], "s")
+		method, _ := strconv.Unquote(gotypes.ExprString(line.Elts[0]))
+		path, _ := strconv.Unquote(gotypes.ExprString(line.Elts[1]))
+		routes[handler] = publicRoute{
+			method: strings.ToLower(method), path: path, access: accessOf()[gotypes.ExprString(line.Elts[2])],
+			pages: strings.HasPrefix(gotypes.ExprString(line.Elts[5]), "page("),
+		}
+		return false
+	})
+	if len(routes) == 0 {
+		return nil, fmt.Errorf("%s has no routes", name)
+	}
+	return routes, nil
+}
+
+func annotateFile(name, to string, routes map[string]publicRoute) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, name, text, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	var out strings.Builder
+	from := 0
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Doc == nil || !strings.Contains(f.Doc.Text(), "@ID") {
+			continue
+		}
+		r, ok := routes[f.Name.Name]
+		if !ok {
+			continue
+		}
+		start, end := files.Position(f.Doc.Pos()).Offset, files.Position(f.Doc.End()).Offset
+		out.Write(text[from:start])
+		out.WriteString(strings.Join(r.annotated(strings.Split(string(text[start:end]), "\n")), "\n"))
+		from = end
+	}
+	out.Write(text[from:])
+	return os.WriteFile(to, []byte(out.String()), 0o600)
+}
+
+// annotated adds to a handler's comment what it does not say itself.
+func (r publicRoute) annotated(lines []string) []string {
+	said := func(words ...string) bool {
+		return slices.ContainsFunc(lines, func(line string) bool {
+			fields := strings.Fields(strings.TrimPrefix(line, "//"))
+			return len(fields) >= len(words) && slices.Equal(fields[:len(words)], words)
+		})
+	}
+	var before, after, end []string
+	add := func(to *[]string, annotation string, words ...string) {
+		if !said(words...) {
+			*to = append(*to, "//\t@"+annotation)
+		}
+	}
+	for _, name := range pathParameters(r.path) {
+		add(&before, "Param "+name[0]+" path string true "+name[1], "@Param", name[0])
+	}
+	if r.pages {
+		add(&after, `Param page_size query int false "Maximum number of items."`, "@Param", "page_size")
+		add(&after, "Param page_token query string false \"`next_page_token` of the previous page.\"", "@Param", "page_token")
+	}
+	if r.access != "" {
+		add(&end, "x-access "+strconv.Quote(r.access), "@x-access")
+	}
+	add(&end, "Router "+r.path+" ["+r.method+"]", "@Router")
+	answers := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, "@Success") })
+	first := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, "@Param") || strings.Contains(line, "@Success") })
+	return slices.Concat(lines[:first], before, lines[first:answers], after, lines[answers:], end)
+}
+
+// pathParameters are a path's, with what is said of each: of /v1/jobs/{id} it is the job's id.
+func pathParameters(path string) (named [][2]string) {
+	parts := strings.Split(path, "/")
+	for i, part := range parts {
+		name, ok := strings.CutPrefix(part, "{")
+		if !ok {
+			continue
+		}
+		name, thing := strings.TrimSuffix(name, "}"), strings.TrimSuffix(parts[i-1], "s")
+		switch name {
+		case "id":
+			named = append(named, [2]string{name, `"The ` + thing + `'s id." Format(uuid)`})
+		case "key_id":
+			named = append(named, [2]string{name, `"The key's id: its part between the second and the third underscore."`})
+		case "type":
+			named = append(named, [2]string{name, `"The type."`})
+		default:
+			named = append(named, [2]string{name, `"The ` + thing + `'s name."`})
+		}
+	}
+	return named
+}
