@@ -14,7 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/e2e/invariants"
 	"github.com/forgequeue/forgequeue/e2e/stack"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // Redis with TLS, whose clients need a certificate, and with the users of api-docs/operations.md: limits are Redis', hints

@@ -41,7 +41,7 @@ func services() []service {
 }
 
 // wireFolders hold the types that travel.
-func wireFolders() []string { return []string{"shared/api", "shared/hop", "shared/problem"} }
+func wireFolders() []string { return []string{"shared/api", "shared/server/hop", "shared/problem"} }
 
 func main() {
 	root := flag.String("root", ".", "the repository")

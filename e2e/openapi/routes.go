@@ -26,7 +26,7 @@ type annotator struct {
 	root  string
 	files *token.FileSet
 	types types
-	// operations are those of shared/hop by their names in Go, routes those of core by their handlers.
+	// operations are those of shared/server/hop by their names in Go, routes those of core by their handlers.
 	operations, routes map[string]route
 }
 
@@ -37,7 +37,7 @@ func annotate(root, folder, out string) error {
 		return err
 	}
 	a := &annotator{root: root, files: token.NewFileSet(), types: found, operations: map[string]route{}, routes: map[string]route{}}
-	wire, err := a.parse("shared/hop")
+	wire, err := a.parse("shared/server/hop")
 	if err != nil {
 		return err
 	}

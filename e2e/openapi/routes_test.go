@@ -54,7 +54,7 @@ func annotated(t *testing.T, replacements ...string) (string, error) {
 	t.Helper()
 	root := t.TempDir()
 	for name, text := range map[string]string{
-		"shared/hop/hop.go": wire, "core/routes.go": strings.NewReplacer(replacements...).Replace(handlers), "shared/api/a.go": "package api", "shared/problem/p.go": "package problem", "out/x": "",
+		"shared/server/hop/hop.go": wire, "core/routes.go": strings.NewReplacer(replacements...).Replace(handlers), "shared/api/a.go": "package api", "shared/problem/p.go": "package problem", "out/x": "",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o700); err != nil {
 			t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // A type that was set elsewhere holds in every gateway when the hint arrives, though the key is cached, and says

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // The user and password for a broker are told to nobody. They stay with the broker that they were given for, and are

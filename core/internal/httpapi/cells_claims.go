@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // claimAnywhere serves claims: a tenant's in its cell, a platform worker's in all.

@@ -15,7 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cells"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // Divider answers gateways where there are several cells. It divides a call by the cells of its items'

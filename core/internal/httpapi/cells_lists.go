@@ -13,8 +13,8 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/server/clock"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // listRoutes serve what is read in several cells and merged.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // merged are the answers of several cells to the items of one call. It is safe for concurrent use.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // A gateway can only shorten the time that core takes for a call: what it leaves

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // What is refused because it is not there, or is of another kind, is refused without counting jobs: here

@@ -6,9 +6,9 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/installation"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/clock"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // installation reads the state of the installation. Cores and gateways, PostgreSQL as its statistics views

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // A gateway that reports is shown until it stops; a report that cannot be stored is refused.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // A key with the scope admin makes, lists and revokes keys of its tenant alone, whatever tenant it names.

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // listCaps lists the caps of a tenant with what is used of them, and those of `user` where it is named.

@@ -1,7 +1,7 @@
 package httpapi
 
 // The handlers' comments become api-docs/core.json. e2e/openapi takes what the code says from the code:
-// path, group and access from the table of operations (shared/hop), request, paging and answer from the handler's types. A
+// path, group and access from the table of operations (shared/server/hop), request, paging and answer from the handler's types. A
 // comment's first sentence is the summary, the others are the description. An annotation says what is left:
 //
 //   - x-problems: the codes that an item's answer may have beyond the usual ones.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // listing is a page that is asked for. Its fields in JSON are what the page token belongs to: with

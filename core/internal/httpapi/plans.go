@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // getPlan reads a plan, which is a named set of limits.

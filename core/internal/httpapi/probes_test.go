@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // Only what is in push mode, and is the tenant's own, has a destination to try.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 func pushes(change ...func(*api.PushRequest)) hop.Put[api.QueueRequest] {

@@ -9,7 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // byFilter begins a redrive or a discard of all dead letters that match, or counts them.

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // BenchmarkLedger closes a day of 200,000 finished jobs of 100 tenants, and reads the usage of one tenant with 100,000 jobs

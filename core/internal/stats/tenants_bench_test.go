@@ -7,7 +7,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // BenchmarkReadTenants reads an hour and a day of 1,000 tenants with 5 queues each, all of which do something each minute.

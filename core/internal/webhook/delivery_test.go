@@ -22,8 +22,8 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/webhook"
 	"github.com/forgequeue/forgequeue/core/internal/workflow"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 type fixture struct{ *celltest.Fixture }

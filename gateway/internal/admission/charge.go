@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // Cost is what a route's requests are charged to the tenant, the key and the user.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 	"github.com/forgequeue/forgequeue/shared/server/redisclient"
 )
 

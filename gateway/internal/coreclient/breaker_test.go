@@ -12,8 +12,8 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
-	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 var errSilent = errors.New("no answer")

@@ -1,7 +1,7 @@
 package coreclient
 
 import (
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // SharedWaiting counts the items that wait for a request of an operation's group.

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // maxPatience is how long a call may wait for its turn. A longer wait is refused, so

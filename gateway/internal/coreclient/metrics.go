@@ -3,7 +3,7 @@ package coreclient
 import (
 	"errors"
 
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 	"github.com/prometheus/client_golang/prometheus"
 )
 

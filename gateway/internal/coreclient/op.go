@@ -1,7 +1,7 @@
 package coreclient
 
 import (
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // How is how a call is made, beyond what its operation says. The zero value is usual.

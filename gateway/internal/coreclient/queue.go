@@ -2,7 +2,7 @@ package coreclient
 
 import (
 	"github.com/forgequeue/forgequeue/shared/server/batch"
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // admissionQueue decides which calls go to core now, which wait, and which are turned away.

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/server/batch"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 const (

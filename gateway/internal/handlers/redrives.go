@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // ListRedrives answers GET /v1/redrives.

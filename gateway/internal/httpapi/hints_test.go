@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
-	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // full makes core refuse every submit by a cap, while it says so.

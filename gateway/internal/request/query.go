@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/hop"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // ParseQuery accepts the named parameters, each at most once. A name that ends in a

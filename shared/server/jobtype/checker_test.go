@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 	"github.com/forgequeue/forgequeue/shared/server/jobtype"
 )
 

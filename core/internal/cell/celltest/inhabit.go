@@ -14,7 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // Inhabit gives a tenant some of all that a tenant can have.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/hop"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // Reads are shed before writes: what a gateway counts for its limits, and its report that it runs, are lost otherwise
