@@ -3,8 +3,9 @@ package coreclient
 import (
 	"errors"
 
-	"github.com/forgequeue/forgequeue/shared/server/hop"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // metrics of the hop. Their labels are words from short lists.
