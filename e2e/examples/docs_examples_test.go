@@ -29,7 +29,7 @@ const (
 	documentedJob     = "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"
 	documentedTenant  = "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002"
 	documentedRedrive = "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0003"
-	documentedKey     = "8y2k4m6n8p0q"
+	documentedKey     = "8y2k4m6n8p0q1r3s"
 	documentedWorker  = "worker-1"
 	documentedQueue   = `"default"`
 	// Beside "nightly" as a text of its own it is nothing in the examples.

@@ -83,7 +83,7 @@ func answers() map[string]any {
 			Breaker:    &api.Breaker{State: api.BreakerClosed}, CreatedAt: at(0), UpdatedAt: at(0),
 		},
 		"AuditEntry": api.AuditEntry{
-			ID: exampleJob, Tenant: new(exampleTenant), Actor: api.AuditActor{Kind: hop.PrincipalTenant, KeyID: new("8y2k4m6n8p0q")},
+			ID: exampleJob, Tenant: new(exampleTenant), Actor: api.AuditActor{Kind: hop.PrincipalTenant, KeyID: new("8y2k4m6n8p0q1r3s")},
 			Action: api.AuditRedriveCreate, Object: new(exampleRedrive), At: at(0),
 			Detail: json.RawMessage(`{"action":"redrive","filter":{"queue":"default"},"rate_per_second":50,"matched":412}`),
 		},

@@ -86,7 +86,7 @@ func (c *completer) parameters(path string, op *openapi3.Operation) {
 		case "action":
 			words(api.AuditActions()...)(s)
 		case "key_id":
-			p.Value.Example = "8y2k4m6n8p0q"
+			p.Value.Example = "8y2k4m6n8p0q1r3s"
 		case "page_size":
 			low, high := 1.0, float64(api.MaxPageSize)
 			s.Min, s.Max, s.Default = &low, &high, api.DefaultPageSize

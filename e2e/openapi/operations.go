@@ -130,7 +130,7 @@ func (c *completer) internalOperation(access, path string, op *openapi3.Operatio
 
 // principalOf gives the principal that examples are sent as.
 func principalOf(access string) (principal map[string]any, sentence string, ok bool) {
-	tenant := map[string]any{"kind": hop.PrincipalTenant, "tenant": exampleTenant, "scopes": api.Scopes(), "key_id": "8y2k4m6n8p0q"}
+	tenant := map[string]any{"kind": hop.PrincipalTenant, "tenant": exampleTenant, "scopes": api.Scopes(), "key_id": "8y2k4m6n8p0q1r3s"}
 	switch access {
 	case "tenant":
 		return tenant, "For principals of a tenant.", true

@@ -259,7 +259,7 @@ func shown(s *openapi3.Schema, base, member string) any {
 	text := map[string]string{
 		"id": exampleJob, "job_id": exampleJob, "tenant": exampleTenant, "type": "hash.sha256", "queue": "default",
 		"worker_id": "worker-1", "user": "ada", "dedupe_key": "welcome-ada", "correlation_id": "order-1042",
-		"traceparent": exampleTrace, "plan": "standard", "key_id": "8y2k4m6n8p0q",
+		"traceparent": exampleTrace, "plan": "standard", "key_id": "8y2k4m6n8p0q1r3s",
 		"request_id": "2b1f8a5e-52a1-4f6e-9c1a-1d0b7c3e9a10", "instance": "/v1/jobs", "fingerprint": "5f3c1a9e0b7d4c62",
 		"Tenant.id": exampleTenant, "Tenant.name": "Example Ltd", "Queue.name": "default", "Plan.name": "standard",
 		"JobError.type": "timeout", "JobError.message": "the mail server did not answer", "JobError.stack": "",

@@ -30,7 +30,7 @@ func keysOf(owner *tenant.ID, named string) (tenant.ID, error) {
 // secret: core never sees a key.
 //
 //	@x-problems  ["not_found"]
-//	@x-example-key {"id": "8y2k4m6n8p0q"}
+//	@x-example-key {"id": "8y2k4m6n8p0q1r3s"}
 func (s *Server) lookUpKey(ctx context.Context, item hop.Item[hop.ID]) (hop.KeyRecord, error) {
 	return s.Store.Keys.Lookup(ctx, item.Request.ID)
 }
@@ -76,7 +76,7 @@ func (s *Server) listKeys(ctx context.Context, owner *tenant.ID, item hop.Item[h
 // scope `admin` revokes keys of its own tenant, but not itself.
 //
 //	@x-problems  ["not_found"]
-//	@x-example-key {"id": "8y2k4m6n8p0q"}
+//	@x-example-key {"id": "8y2k4m6n8p0q1r3s"}
 func (s *Server) revokeKey(ctx context.Context, owner *tenant.ID, item hop.Item[hop.ID]) (struct{}, error) {
 	id := item.Request.ID
 	var err error
