@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"embed"
 	"fmt"
-	"io/fs"
 
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
@@ -41,9 +40,6 @@ func (s *Store) Migrate(ctx context.Context) ([]int64, error) {
 	}
 	results, err := provider.Up(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("store: migrate: %w", err)
-	}
-	if err := s.seal(ctx); err != nil {
 		return nil, fmt.Errorf("store: migrate: %w", err)
 	}
 	applied := make([]int64, 0, len(results))
@@ -85,10 +81,22 @@ func (s *Store) SchemaPending(ctx context.Context) (int, error) {
 	return pending, nil
 }
 
+// newProvider has each migration with the seal of the schema after it, in one transaction.
 func newProvider(db *sql.DB, options ...goose.ProviderOption) (*goose.Provider, error) {
-	files, err := fs.Sub(migrations, "migrations")
+	all, err := readMigrations()
 	if err != nil {
 		return nil, err
 	}
-	return goose.NewProvider(goose.DialectPostgres, db, files, options...)
+	steps := make([]*goose.Migration, len(all))
+	for i, one := range all {
+		steps[i] = goose.NewGoMigration(one.version, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
+			if _, err := tx.ExecContext(ctx, one.text); err != nil {
+				return err
+			}
+			// COMMENT takes no parameters; the sum is hexadecimal.
+			_, err := tx.ExecContext(ctx, `COMMENT ON TABLE goose_db_version IS '`+one.sum+`'`)
+			return err
+		}}, nil)
+	}
+	return goose.NewProvider(goose.DialectPostgres, db, nil, append(options, goose.WithGoMigrations(steps...))...)
 }
