@@ -167,7 +167,11 @@ func (h *HeartbeatRequest) Validate() []problem.FieldError { return validate(h, 
 func (h *HeartbeatRequest) rules(r refusals) {
 	r.items("leases", len(h.Leases), 0, MaxLeases, "")
 	for i := range h.Leases {
-		h.Leases[i].rules(r.in(fmt.Sprintf("leases[%d].", i)))
+		valid := len(r.fields)
+		h.Leases[i].rules(r)
+		for j := valid; j < len(r.fields); j++ { // the path is made of those that are refused only: this is the most frequent call
+			r.fields[j].Field = fmt.Sprintf("leases[%d].%s", i, r.fields[j].Field)
+		}
 	}
 }
 

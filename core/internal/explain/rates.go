@@ -25,6 +25,7 @@ type Explainer struct {
 	cached *cache.Memory
 	// rates are how fast lines move, returns when callers that a full cap refused may come back.
 	rates   *stats.Rates
+	hearing chan struct{} // held while the rates of the other cores are read
 	returns returnTimes
 	// waits are how long new jobs are likely to wait.
 	waits waits
@@ -35,7 +36,7 @@ type Explainer struct {
 
 // New makes an Explainer; Run tells the other cores of its rates.
 func New(store *cell.Cell, cached *cache.Memory, rates *stats.Rates, log *slog.Logger) *Explainer {
-	return &Explainer{store: store, cached: cached, rates: rates, core: uuid.New(), log: log}
+	return &Explainer{store: store, cached: cached, rates: rates, hearing: make(chan struct{}, 1), core: uuid.New(), log: log}
 }
 
 // Run tells the other cores how many jobs start here, for as long as any do.
@@ -54,8 +55,14 @@ func (e *Explainer) Run(ctx context.Context) {
 	}
 }
 
-// hear reads how many jobs start in the other cores, for all callers of a moment.
+// hear reads how many jobs start in the other cores, for all callers of a moment: one reads, and the others wait for it.
 func (e *Explainer) hear(ctx context.Context) {
+	select {
+	case e.hearing <- struct{}{}:
+		defer func() { <-e.hearing }()
+	case <-ctx.Done():
+		return
+	}
 	if !e.rates.Due(time.Now()) {
 		return
 	}
@@ -63,6 +70,8 @@ func (e *Explainer) hear(ctx context.Context) {
 	if err != nil {
 		if ctx.Err() == nil {
 			e.log.WarnContext(ctx, "how fast lines move in other cores is not known", "error", err)
+		} else {
+			e.rates.Unheard()
 		}
 		return
 	}

@@ -94,26 +94,30 @@ func (r *Rates) started(now time.Time, events []Event) {
 
 // ofQueue counts starts of one queue. The caller holds the lock.
 func (r *Rates) ofQueue(now time.Time, events []Event) {
-	key := events[0].QueueKey
-	queue := r.meter(RateKey{Tenant: key.Tenant, Queue: key.Name})
 	var n int64
 	var waited time.Duration
+	for i := range events {
+		if events[i].Started > 0 {
+			n += events[i].Started
+			waited = max(waited, events[i].Waiting)
+		}
+	}
+	if n == 0 {
+		return
+	}
+	key := events[0].QueueKey
+	queue := r.meter(RateKey{Tenant: key.Tenant, Queue: key.Name})
 	for i := range events {
 		one := &events[i]
 		if one.Started == 0 {
 			continue
 		}
-		n += one.Started
-		waited = max(waited, one.Waiting)
 		if lane := r.lane(queue, one.Lane); lane != nil {
 			lane.add(now, one.Started)
 		}
 		if one.User != "" {
 			r.meter(RateKey{Tenant: key.Tenant, User: one.User}).started(now, one.Started, one.Waiting)
 		}
-	}
-	if n == 0 {
-		return
 	}
 	queue.all.add(now, n)
 	queue.started(now, n, waited)
@@ -208,6 +212,13 @@ func (r *Rates) Due(now time.Time) bool {
 	}
 	r.asked = now
 	return true
+}
+
+// Unheard has the next caller read the rates of the other cores: the one who was to read them has left.
+func (r *Rates) Unheard() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked = time.Time{}
 }
 
 // Report gives the paces of lanes that this core tells the others, and forgets what has no starts.
