@@ -175,7 +175,7 @@ func TestOneTraceThroughAll(t *testing.T) {
 
 	wanted := []string{
 		"forgequeue-gateway: POST /v1/jobs", "forgequeue-gateway: POST /v1/jobs/{id}/complete",
-		"forgequeue-core: core submits", "forgequeue-core: flush submits", "forgequeue-core: core outcomes", "forgequeue-core: flush outcomes",
+		"forgequeue-core: core submit-jobs", "forgequeue-core: flush submits", "forgequeue-core: core report-outcomes", "forgequeue-core: flush outcomes",
 		"forgequeue-core: attempt", "forgequeue-core: push", "forgequeue-worker: process echo",
 	}
 	var all []collector.Span

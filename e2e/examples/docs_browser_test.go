@@ -47,9 +47,9 @@ func (b docsTab) withCore(t *testing.T) {
 		chromedp.Evaluate[chromedp.Void](`(() => { const s = document.querySelector("#select");
 			Object.getOwnPropertyDescriptor(HTMLSelectElement.prototype, "value").set.call(s, "docs/core.json");
 			s.dispatchEvent(new Event("change", {bubbles: true})); })()`),
-		chromedp.WaitVisible(chromedp.CSS("#operations-Workers-claims")),
-		chromedp.Click(chromedp.CSS("#operations-Workers-claims button.opblock-summary-control")),
-		chromedp.WaitVisible(chromedp.CSS("#operations-Workers-claims .opblock-body .responses-wrapper")))
+		chromedp.WaitVisible(chromedp.CSS("#operations-Workers-claimJobs")),
+		chromedp.Click(chromedp.CSS("#operations-Workers-claimJobs button.opblock-summary-control")),
+		chromedp.WaitVisible(chromedp.CSS("#operations-Workers-claimJobs .opblock-body .responses-wrapper")))
 	b.Eventually("core's calls cannot be tried", `document.querySelectorAll(".try-out__btn").length === 0`)
 	b.Shot("4-core")
 	b.Silent()
