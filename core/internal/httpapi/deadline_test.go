@@ -32,7 +32,7 @@ func TestTheGatewaysDeadlineShortens(t *testing.T) {
 		{"9223372036854775807", 0, defaultTimeout}, // as nanoseconds it would be negative
 		{"99999999999999999999", 0, defaultTimeout},
 	} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/internal/v1/gets", http.NoBody)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/internal/v1/get-job", http.NoBody)
 		if test.header != "" {
 			r.Header.Set(hop.TimeoutHeader, test.header)
 		}

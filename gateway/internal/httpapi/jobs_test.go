@@ -114,7 +114,7 @@ func TestRefusalsOfCoreArePassedOn(t *testing.T) {
 		d.core.On(hop.SubmitJobs.Path, func(coretest.Item) coretest.Result {
 			result := coretest.Refuse(code, "core says so")
 			ms := int64(1500)
-			result.Problem.RetryAfterMS, result.Problem.Instance, result.Problem.RequestID = &ms, "/internal/v1/submits", "core's"
+			result.Problem.RetryAfterMS, result.Problem.Instance, result.Problem.RequestID = &ms, "/internal/v1/submit-jobs", "core's"
 			result.Problem.Errors, result.Problem.Policies = nil, nil
 			return result
 		})
