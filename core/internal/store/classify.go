@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/shared/server/batch"
 )
 
 // DeadlockTries is how often a statement is run that PostgreSQL rolled back to end a deadlock. All
@@ -152,3 +153,16 @@ func IsUnique(err error) bool {
 // Definite says whether err means for certain that nothing was stored, so that the requests of a
 // flush may be tried one by one.
 func Definite(err error) bool { return !errors.Is(err, ErrOutcomeUnknown) }
+
+// WaitError maps the errors of a caller that has left or was refused. Any other error is the flush's own.
+func WaitError(err error) error {
+	switch {
+	case errors.Is(err, batch.ErrFull), errors.Is(err, batch.ErrLeft):
+		return fmt.Errorf("%w: %w", ErrOverloaded, err)
+	case errors.Is(err, batch.ErrUnknown):
+		// Why the caller left is no more than a text: that the database does not answer, which would say that
+		// nothing was changed, is true of the caller, and not of the flush.
+		return fmt.Errorf("%w: %s", ErrOutcomeUnknown, err.Error())
+	}
+	return err
+}
