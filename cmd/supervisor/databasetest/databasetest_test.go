@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -28,10 +29,21 @@ func things(name string) *Template {
 	}}
 }
 
-// state is all that a test could see of another one. Autovacuum comes and goes.
+// state is all that a test could see of another one. Autovacuum comes and goes, and the session that gave the database
+// back may end a moment after it is leased again.
 func state(t *testing.T, url string) (text string) {
 	t.Helper()
 	conn := connect(t, url)
+	const othersSQL = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		var others int
+		if err := conn.QueryRow(t.Context(), othersSQL).Scan(&others); err != nil {
+			t.Fatal(err)
+		}
+		if others == 0 {
+			break
+		}
+	}
 	const sql = `
 		SELECT concat_ws(' | ', (SELECT json_agg(t) FROM things t), (SELECT json_agg(v ORDER BY version) FROM versions v), (SELECT json_agg(d) FROM days d),
 		  (SELECT json_agg(s ORDER BY sequencename) FROM pg_sequences s), to_regclass('other'), current_setting('work_mem'),
