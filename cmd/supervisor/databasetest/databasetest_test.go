@@ -70,8 +70,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 func TestADatabaseComesBackAsNew(t *testing.T) {
 	t.Parallel()
 	template := things("as_new")
-	var fresh string
-	t.Run("new", func(t *testing.T) { fresh = state(t, template.New(t)) })
+	fresh := state(t, template.New(t))
 	for name, c := range map[string]struct {
 		sql     string
 		dropped bool
