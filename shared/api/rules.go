@@ -265,7 +265,7 @@ var (
 // urlRule is as much of a destination's URL as a schema can say.
 var urlRule = Rule{Pattern: `^[!-~]*$`, MinLength: 1, MaxLength: MaxPushURL}
 
-// The closed sets of words of requests. They are variables, for a list that is made anew costs each submit.
+// The closed sets of words of requests. They are variables, because a list built for each submit would cost it.
 var (
 	curveWords   = []string{CurveExponential, CurveLinear, CurveConstant}
 	policyWords  = []string{OnFailedCancel, OnFailedRun, OnFailedHold}

@@ -133,7 +133,7 @@ func ended(job *api.Job) api.Reason {
 	return reason
 }
 
-// held gives what holds back all jobs of the queue, or of the job's type and tags in it.
+// held returns what keeps all jobs of the queue, or of the job's type and tags in it, from starting.
 func (f *Facts) held() []api.Reason {
 	var reasons []api.Reason
 	queue := "The queue " + f.Job.Queue

@@ -84,7 +84,7 @@ func TestACancelIsTold(t *testing.T) {
 	}
 }
 
-// Who waits for the redrive of a dead letter is told that it is gone.
+// A caller that waits for the redrive of a dead letter learns that it is gone.
 func TestADeletionIsTold(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -28,7 +28,7 @@ import (
 //   - A queue is there again as soon as a job asks for a lane of it, or its settings are changed. Where a job
 //     asked for nothing, because its lane was cached, SettleDeleted finds it.
 
-// deletedKept is how long the row of a deleted queue is kept: longer than any core goes on with the
+// deletedKept is how long the row of a deleted queue is kept: longer than any core uses the
 // lanes that it has cached.
 const deletedKept = time.Hour
 

@@ -52,7 +52,7 @@ func TestACancelTravelsDownAChain(t *testing.T) {
 	}
 }
 
-// A child that no longer waits wakes claims, and who waits for a cancelled one is told.
+// A child that no longer waits wakes claims, and callers that wait for a cancelled one are notified.
 func TestFollowUpsAreTold(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

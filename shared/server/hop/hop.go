@@ -18,7 +18,7 @@ const (
 	MaxBody = 64 << 20
 	// AssertionWindow is how far the time of a signature may be off, in seconds, either way.
 	AssertionWindow = 30
-	// TimeoutHeader carries how long the gateway still waits, in milliseconds. It is not signed: whoever can change it
+	// TimeoutHeader carries how long the gateway still waits, in milliseconds. It is not signed: a party that can change it
 	// could also cut the connection, and at worst a call ends early.
 	TimeoutHeader = "Forgequeue-Timeout-Ms"
 )
