@@ -92,11 +92,7 @@ func differs(is, want installation.ThisCell) error {
 // migrateCells migrates the home cell, then the others, and makes each database the cell that the file
 // says.
 func migrateCells(ctx context.Context, cfg Config) ([]int64, error) {
-	listed, err := cfg.cells()
-	if err != nil {
-		return nil, err
-	}
-	options, err := cfg.cellOptions()
+	listed, options, err := cfg.allCells()
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func TestWhichCellADatabaseIs(t *testing.T) {
 	in := newInstallation(t, "first", "second", "third")
 	other := newInstallation(t, "first", "second")
 	core := start(t, in.config())
-	in.tenantsIn(core)
+	in.tenantsIn(core.at("first"))
 	if err := core.end(); err != nil {
 		t.Fatal(err)
 	}
@@ -63,10 +63,10 @@ func TestACoreWithoutTheFile(t *testing.T) {
 	t.Parallel()
 	in := newInstallation(t, "first", "second")
 	alone := start(t, config(t, in.urls[0]))
-	tenants := in.tenantsIn(start(t, in.config()))
+	tenants := in.tenantsIn(start(t, in.config()).at("first"))
 	for cell, owner := range tenants {
 		request, id := jobOf()
-		answer := ask[json.RawMessage](alone, hop.SubmitJobs.Path, owner, request)
+		answer := askOr[json.RawMessage](alone, hop.SubmitJobs.Path, owner, request)
 		if refused := answer.Status == http.StatusServiceUnavailable; refused != (cell != 0) {
 			t.Errorf("cell %d: %+v", cell, answer)
 		}
@@ -79,8 +79,9 @@ func TestACoreWithoutTheFile(t *testing.T) {
 func TestCellsAreListed(t *testing.T) {
 	t.Parallel()
 	in := newInstallation(t, "first", "second")
-	core := start(t, in.config())
-	tenants := in.tenantsIn(core)
+	both := start(t, in.config())
+	tenants := in.tenantsIn(both.at("first"))
+	core := both.at("second")
 	request, _ := jobOf()
 	must[api.SubmitResponse](core, hop.SubmitJobs.Path, tenants[1], request)
 	listed, err := app.Cells(t.Context(), in.cfg)
@@ -156,7 +157,7 @@ func TestTheCellOfANewTenant(t *testing.T) {
 	t.Parallel()
 	in := newInstallation(t, "first", "second")
 	in.write(func(entries []map[string]any) { entries[1]["accepts_new"] = false })
-	core := start(t, in.config())
+	core := start(t, in.config()).at("first")
 	create := func(cell *string) hop.Result[api.Tenant] {
 		return ask[api.Tenant](core, hop.CreateTenant.Path, operator, hop.WithID[api.TenantRequest]{
 			ID: uuid.Must(uuid.NewV7()).String(), Value: api.TenantRequest{Name: "t", Cell: cell},

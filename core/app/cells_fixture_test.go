@@ -179,6 +179,9 @@ func jobOf() (hop.SubmitJobsRequest, string) {
 // tenantIn makes tenants until one is in each cell, and gives one of each, by cell.
 func (in *installation) tenantsIn(r *running) []hop.Principal {
 	in.Helper()
+	celltest.Eventually(in, "the other cells to follow the home cell", func() bool {
+		return in.count(0, `SELECT count(*) FROM directory_readers`) == len(in.names)-1
+	})
 	found := make([]hop.Principal, len(in.names))
 	for range in.names {
 		made := must[api.Tenant](r, hop.CreateTenant.Path, operator, hop.WithID[api.TenantRequest]{

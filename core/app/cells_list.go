@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -30,19 +29,6 @@ type CellState struct {
 	Tenants, Jobs, Bytes, Started int64
 	// Problem says why the cell cannot be used; empty for a healthy one.
 	Problem string
-}
-
-// severalCells are the cells of the file and the options of their stores. It is an error where there is no file.
-func (cfg Config) severalCells() ([]cells.Config, []cell.Options, error) {
-	listed, err := cfg.cells()
-	if err != nil {
-		return nil, nil, err
-	}
-	if listed == nil {
-		return nil, nil, errors.New("core: FORGEQUEUE_CELLS is not set: the installation has one database")
-	}
-	options, err := cfg.cellOptions()
-	return listed, options, err
 }
 
 // Cells asks each cell how it is, the home cell first. It is an error where the home cell cannot be

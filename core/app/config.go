@@ -32,6 +32,8 @@ type Config struct {
 	DatabaseConns     int32         `env:"FORGEQUEUE_DATABASE_CONNS"          envDefault:"16"             doc:"Maximum number of connections to PostgreSQL, 2 to 1000. Default 16."`
 	DatabaseWait      time.Duration `env:"FORGEQUEUE_DATABASE_WAIT"           envDefault:"2s"             doc:"How long a request waits for a free connection before it is refused, a duration such as 2s. Default 2s."`
 	Cells             string        `env:"FORGEQUEUE_CELLS"                                               doc:"Path of a JSON file that lists the installation's cells, where it has several databases; the same for every core. See cells.md. Default none: the one database is that of DATABASE_URL."`
+	ServeCells        []string      `env:"FORGEQUEUE_SERVE_CELLS"                                         doc:"Names of the cells that this core serves, comma-separated; each has its own connections and background work. Default all in FORGEQUEUE_CELLS."`
+	HomeURL           string        `env:"FORGEQUEUE_HOME_URL"                                            doc:"URL of the home cell's cores, such as http://core:8081/cells/home, where this core serves only other cells. They read changes of tenants, plans and keys there. Default this core itself."`
 	OldDatabaseURL    secret.Text   `env:"FORGEQUEUE_OLD_DATABASE_URL"                                    doc:"Only for core verify --after-failover: the primary that was replaced by a standby, running where no core reaches it. Nothing is written there. Default none."`
 	RedisURL          secret.Text   `env:"REDIS_URL"                                                      doc:"Redis or Valkey, redis://, rediss:// or unix://; a cluster or Sentinel too, see operations.md. Optional: without it a job that another core stored is found by a poll, up to 250 ms later. Default none."`
 	HopSecret         secret.Text   `env:"FORGEQUEUE_HOP_SECRET"                                          doc:"Verifies that a call comes from a gateway, at least 32 bytes, the same in gateway and core. Required; openssl rand -base64 32 makes one."`
@@ -134,10 +136,7 @@ func (cfg Config) checkDatabase() error {
 	if !cfg.AllowPlaintext {
 		problems = append(problems, plaintext("DATABASE_URL", cfg.DatabaseURL), plaintext("FORGEQUEUE_OLD_DATABASE_URL", cfg.OldDatabaseURL))
 	}
-	if _, err := cfg.cells(); err != nil {
-		problems = append(problems, fmt.Errorf("FORGEQUEUE_CELLS: %w", err))
-	}
-	return errors.Join(problems...)
+	return errors.Join(append(problems, cfg.checkCells())...)
 }
 
 // plaintext refuses a connection to a remote server that would not be encrypted.

@@ -90,7 +90,7 @@ func Recount(ctx context.Context, cfg Config) (jobs int64, err error) {
 	if err := cfg.checkDatabase(); err != nil {
 		return 0, err
 	}
-	all, err := cfg.cellOptions()
+	_, all, err := cfg.allCells()
 	if err != nil {
 		return 0, err
 	}

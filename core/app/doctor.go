@@ -32,7 +32,7 @@ func Diagnose(ctx context.Context, environment map[string]string) diagnosis.Diag
 			return d.Diagnosis
 		}
 	}
-	listed, err := cfg.cells()
+	listed, err := cfg.listed()
 	if err != nil || len(listed) == 0 { // an error is said above
 		d.database(ctx, cfg, nil)
 		return d.Diagnosis

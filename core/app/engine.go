@@ -3,12 +3,9 @@ package app
 import (
 	"context"
 	"crypto/rand"
-	"log/slog"
-	"net"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/engine"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/httpapi"
@@ -18,7 +15,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/shared/server/build"
 	"github.com/forgequeue/forgequeue/shared/server/httpserver"
-	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
 
 // cellEngine is what serves the jobs of one cell: its engine, server and duties.
@@ -31,26 +27,13 @@ type cellEngine struct {
 	last   func(context.Context)
 }
 
-type engineOptions struct {
-	cfg      Config
-	log      *slog.Logger
-	tracing  *telemetry.Tracing
-	store    *cell.Cell
-	notifier *hints.Hints
-	registry prometheus.Registerer
-	// draining says that the process is about to stop.
-	draining func() bool
-	// public is where the process listens; nil for a cell that is not the home cell.
-	public net.Listener
-}
-
 // newEngine builds the parts; it runs none.
-func newEngine(ctx context.Context, o engineOptions) (*cellEngine, error) {
-	store, log, notifier := o.store, o.log, o.notifier
+func newEngine(ctx context.Context, i *instance, store *cell.Cell, notifier *hints.Hints) (*cellEngine, error) {
+	log := i.logger()
 	var made *engine.Engine
-	meters := newMeters(o.registry, store.Connections, func() metrics.Flushes { return made.Flushes() })
+	meters := newMeters(i.metrics(), store.Connections, func() metrics.Flushes { return made.Flushes() })
 	made = engine.New(engine.Options{
-		Store: store, Metrics: meters.jobs, Logger: log, MaxRunning: o.cfg.MaxRunning, Tracer: o.tracing.Tracer(),
+		Store: store, Metrics: meters.jobs, Logger: log, MaxRunning: i.cfg.MaxRunning, Tracer: i.tracing.Tracer(),
 		Hints: publish.Hints{Ready: notifier.Ready, Ended: notifier.Ended, Settings: notifier.Settings, Left: notifier.Left},
 	})
 	store.OnNewPrimary(made.Publisher.NewPrimary)
@@ -62,15 +45,19 @@ func newEngine(ctx context.Context, o engineOptions) (*cellEngine, error) {
 	if err := made.Publisher.Refresh(ctx); err != nil {
 		log.WarnContext(ctx, "lanes are not known yet", "error", err)
 	}
-	pages, err := o.cfg.pageKeys()
+	pages, err := i.cfg.pageKeys()
 	if err != nil {
 		return nil, err
 	}
 	server := &httpapi.Server{
-		Store: store, Engine: made, Hints: notifier, Verifier: o.cfg.verifier(), Logger: log, Draining: o.draining,
-		Tracer: o.tracing.Tracer(), Bodies: httpapi.NewBodies(bodyMemory()), Pages: pages,
+		Store: store, Engine: made, Hints: notifier, Verifier: i.cfg.verifier(), Logger: log, Draining: i.draining.Load,
+		Tracer: i.tracing.Tracer(), Bodies: httpapi.NewBodies(bodyMemory()), Pages: pages, Cell: i.config.Name, Prefix: i.prefix(),
 	}
-	pusher, err := newPusher(o.cfg, log, o.tracing, server, meters.push)
+	follow, err := i.follow(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	pusher, err := newPusher(i.cfg, log, i.tracing, server, meters.push)
 	if err != nil {
 		return nil, err
 	}
@@ -80,14 +67,13 @@ func newEngine(ctx context.Context, o engineOptions) (*cellEngine, error) {
 		_, err := stats.RunOnce(ctx)
 		return err
 	}}
-	if o.public != nil {
-		report := installation.Report{ID: rand.Text(), Address: httpserver.HostPort(o.public), Version: build.This().Version}
-		table = append(table, duties.Process(report))
-		last = append(last, func(ctx context.Context) error { return store.Processes.ForgetProcess(ctx, report.ID) })
-	}
+	report := installation.Report{ID: rand.Text(), Address: httpserver.HostPort(i.public), Version: build.This().Version}
+	table = append(table, duties.Process(report))
+	last = append(last, func(ctx context.Context) error { return store.Processes.ForgetProcess(ctx, report.ID) })
 	runs := []func(context.Context) error{
 		store.WatchPrimary,
 		made.Run,
+		follow,
 		func(ctx context.Context) error {
 			return notifier.Run(ctx, listener(made))
 		},
@@ -102,6 +88,33 @@ func newEngine(ctx context.Context, o engineOptions) (*cellEngine, error) {
 			}
 		}
 	}}, nil
+}
+
+// follow is what copies the directory to a cell that is not the home; the home cell has it.
+func (i *instance) follow(ctx context.Context, server *httpapi.Server) (run func(context.Context) error, err error) {
+	if i.config.Home() {
+		server.Cells = i.cells
+		return func(context.Context) error { return nil }, nil
+	}
+	home, err := directory.NewHome(i.homeURL(), []byte(i.cfg.HopSecret.Reveal()))
+	if err != nil {
+		return nil, err
+	}
+	is, err := server.Store.Processes.ThisCell(ctx)
+	if err != nil {
+		return nil, err
+	}
+	server.Feed = &directory.Feed{
+		Store: server.Store.Store, Cell: is.Name, Installation: is.Installation.String(), Home: home, Log: i.logger(),
+		Changed: func(ctx context.Context) {
+			if err := server.Engine.Publisher.Refresh(ctx); err != nil {
+				i.logger().WarnContext(ctx, "changed limits are not in force yet", "error", err)
+			}
+			server.Hints.Settings()
+		},
+	}
+	server.Engine.Cached.Limits.FollowsHome(server.Feed.CatchUp)
+	return server.Feed.Run, nil
 }
 
 // listener is what hints of other cores do here.

@@ -58,11 +58,11 @@ func AfterFailover(ctx context.Context, cfg Config, window time.Duration, line f
 	}
 	ctx, cancel := context.WithTimeout(ctx, failoverTime)
 	defer cancel()
-	listed, err := cfg.cells()
+	listed, err := cfg.listed()
 	if err != nil {
 		return err
 	}
-	options, err := cfg.cellOptions()
+	_, options, err := cfg.allCells()
 	if err != nil {
 		return err
 	}

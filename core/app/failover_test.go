@@ -17,9 +17,9 @@ func TestAnOldPrimaryIsACell(t *testing.T) {
 	t.Parallel()
 	in, others := newInstallation(t, "first", "second"), newInstallation(t, "first", "second")
 	core := start(t, in.config())
-	for _, owner := range in.tenantsIn(core) {
+	for cell, owner := range in.tenantsIn(core.at("first")) {
 		request, _ := jobOf()
-		must[api.SubmitResponse](core, hop.SubmitJobs.Path, owner, request)
+		must[api.SubmitResponse](core.at(in.names[cell]), hop.SubmitJobs.Path, owner, request)
 	}
 	alone := celltest.URL(t)
 	for name, one := range map[string]struct {

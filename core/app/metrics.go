@@ -27,7 +27,6 @@ func newMeters(registry prometheus.Registerer, connections func() metrics.Connec
 func Metrics() ([]telemetry.Metric, error) {
 	return telemetry.Describe(func(registry prometheus.Registerer) error {
 		newMeters(registry, func() metrics.Connections { return metrics.Connections{} }, func() metrics.Flushes { return metrics.Flushes{} })
-		metrics.RegisterCell(registry, func() bool { return false })
 		(&httpapi.Server{Logger: slog.New(slog.DiscardHandler)}).Handler(registry)
 		return nil
 	})

@@ -7,17 +7,17 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
+	"github.com/forgequeue/forgequeue/core/internal/httpapi"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/build"
 	"github.com/forgequeue/forgequeue/shared/server/clock"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -66,9 +66,6 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer tracing.Stop(ctx)
-	options := cfg.storeOptions()
-	options.Logger = log
-	options.Tracing, options.Attempts = tracing.Provider(), log.Enabled(ctx, slog.LevelInfo)
 	client, err := openRedis(cfg)
 	if err != nil {
 		return err
@@ -76,80 +73,67 @@ func Run(ctx context.Context, cfg Config) error {
 	if client != nil {
 		defer func() { _ = client.Close() }()
 	}
-	if cfg.Cells != "" {
-		return serveCells(ctx, cellsOptions{cfg: cfg, log: log, tracing: tracing, store: options, redis: client, public: public, private: private})
-	}
-	var store *cell.Cell
-	err = whenThere(ctx, log, public, func(ctx context.Context) (err error) {
-		store, err = openAlone(ctx, options)
-		return err
-	})
-	if err != nil || store == nil { // stopped while it waited
+	p := &process{cfg: cfg, log: log, tracing: tracing, redis: client, public: public, private: private, registry: telemetry.NewRegistry()}
+	if p.cells, err = cfg.listed(); err != nil {
 		return err
 	}
-	defer store.Close()
-	return serve(ctx, cfg, log, tracing, store, hints.New(store.Identity, client, log), public, private)
-}
-
-// serve serves one cell: the engine's own server is the door.
-func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry.Tracing, store *cell.Cell, notifier *hints.Hints, public, private net.Listener) error {
-	registry := telemetry.NewRegistry()
-	var draining atomic.Bool
-	e, err := newEngine(ctx, engineOptions{
-		cfg: cfg, log: log, tracing: tracing, store: store, notifier: notifier, registry: registry, draining: draining.Load, public: public,
-	})
+	all, err := p.instances()
 	if err != nil {
 		return err
 	}
-	return door{
-		cfg: cfg, log: log, registry: registry, public: public, private: private, draining: &draining,
-		handler: e.server.Handler(registry), duties: e.duties, push: e.push, drain: e.engine.Drain, last: e.last,
-	}.serve(ctx)
+	defer func() {
+		for _, one := range all {
+			one.close()
+		}
+	}()
+	if err := each(all, func(i *instance) error { return i.openFirst(ctx) }); err != nil {
+		return err
+	}
+	if err := oneInstallation(ctx, opened(all)); err != nil {
+		return err
+	}
+	return p.serve(ctx, all)
 }
 
-// door is what core listens with, and what runs behind it.
-type door struct {
-	cfg             Config
-	log             *slog.Logger
-	registry        *prometheus.Registry
-	public, private net.Listener
-	draining        *atomic.Bool
-	handler         http.Handler
-	// duties run until the requests have ended, push until they are to end.
-	duties []func(context.Context) error
-	push   func(context.Context)
-	// drain ends the waits for work, last is done when all else has ended.
-	drain func()
-	last  func(context.Context)
-}
-
-// serve runs the parts. On the end, the requests end first, then the parts that they use.
-func (d door) serve(ctx context.Context) error {
+// serve serves the cells. On the end, the requests end first, then the parts that they use.
+func (p *process) serve(ctx context.Context, all []*instance) error {
+	serving, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	duties, stopDuties := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDuties()
 	var group sync.WaitGroup
-	for _, run := range append(d.duties, func(ctx context.Context) error {
-		return httpserver.Run(ctx, httpserver.Options{
-			Listener: d.private, Handler: telemetry.AdminHandler(d.registry), Logger: d.log,
-			Conns: httpserver.Connections{Most: metricsConnections},
-		})
-	}) {
+	for _, one := range all {
 		group.Go(func() {
-			if err := run(duties); err != nil {
-				d.log.ErrorContext(duties, "a part of core ended", "error", err)
+			if err := one.run(duties); err != nil {
+				fail(inCell(one.config.Name, err))
 			}
 		})
 	}
+	group.Go(func() {
+		if err := httpserver.Run(duties, httpserver.Options{
+			Listener: p.private, Handler: telemetry.AdminHandler(p.registry), Logger: p.log,
+			Conns: httpserver.Connections{Most: metricsConnections},
+		}); err != nil {
+			p.log.ErrorContext(duties, "a part of core ended", "error", err)
+		}
+	})
 	// Pushing ends with the requests: no new calls, running ones within the grace.
 	pushing, stopPushing := context.WithCancel(ctx)
 	defer stopPushing()
 	var pushed sync.WaitGroup
-	pushed.Go(func() { d.push(pushing) })
-	d.log.InfoContext(ctx, "core serves", "address", d.public.Addr().String(), "metrics", d.private.Addr().String())
-	err := httpserver.Run(ctx, httpserver.Options{
-		Listener: d.public, Handler: d.handler, Grace: d.cfg.Grace, Logger: d.log,
+	for _, one := range all {
+		pushed.Go(func() { one.push(pushing) })
+	}
+	p.log.InfoContext(ctx, "core serves", "address", p.public.Addr().String(), "metrics", p.private.Addr().String())
+	err := httpserver.Run(serving, httpserver.Options{
+		Listener: p.public, Handler: p.handler(all), Grace: p.cfg.Grace, Logger: p.log,
 		Conns:      httpserver.Connections{Most: httpserver.DefaultConnections()},
-		MaxConnAge: maxConnAge, Notice: drainNotice, OnDrain: func() { d.draining.Store(true) }, OnClose: d.drain,
+		MaxConnAge: maxConnAge, Notice: drainNotice, OnDrain: func() { p.draining.Store(true) },
+		OnClose: func() {
+			for _, one := range opened(all) {
+				one.engine.engine.Drain()
+			}
+		},
 	})
 	stopPushing()
 	pushed.Wait()
@@ -157,9 +141,56 @@ func (d door) serve(ctx context.Context) error {
 	group.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastStats)
 	defer cancel()
-	d.last(last)
-	d.log.InfoContext(ctx, "core has stopped", "clean", err == nil)
+	_ = each(opened(all), func(i *instance) error {
+		i.engine.last(last)
+		return nil
+	})
+	if ctx.Err() == nil && serving.Err() != nil { // a cell cannot be served
+		err = context.Cause(serving)
+	}
+	p.log.InfoContext(ctx, "core has stopped", "clean", err == nil)
 	return err
+}
+
+// handler gives each cell the paths below its prefix. Above them are the probes of the process, where it has several.
+func (p *process) handler(all []*instance) http.Handler {
+	mux := http.NewServeMux()
+	for _, one := range all {
+		mux.HandleFunc(one.prefix()+"/", func(w http.ResponseWriter, r *http.Request) { (*one.handler.Load()).ServeHTTP(w, r) })
+	}
+	if p.cells != nil {
+		mux.Handle("/", httpapi.Probes(p.ready(all)))
+	}
+	return mux
+}
+
+// ready is what /readyz says of the process: it takes calls as soon as one of its cells does.
+func (p *process) ready(all []*instance) func(context.Context) api.Readiness {
+	return func(ctx context.Context) api.Readiness {
+		states := make([]api.Readiness, len(all))
+		_ = each(all, func(i *instance) error {
+			states[slices.Index(all, i)] = i.ready(ctx)
+			return nil
+		})
+		made := api.Readiness{Status: "ok", Checks: map[string]string{}}
+		starting := 0
+		for i, state := range states {
+			made.Checks["cell "+all[i].config.Name] = state.Checks["database"]
+			if state.Status != "ok" {
+				made.Status, made.Reason = "degraded", state.Reason
+			}
+			if state.Status == "starting" {
+				starting++
+			}
+		}
+		switch {
+		case p.draining.Load():
+			return api.Readiness{Status: "draining", Checks: map[string]string{}}
+		case starting == len(all):
+			made.Status = "starting"
+		}
+		return made
+	}
 }
 
 // bodyMemory is how many bytes the bodies of concurrent calls may take: a quarter of the process's

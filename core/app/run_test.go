@@ -20,6 +20,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/app"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 	"github.com/forgequeue/forgequeue/shared/server/identity"
 	"github.com/forgequeue/forgequeue/shared/server/secret"
@@ -132,6 +133,25 @@ func ask[Resp, Req any](r *running, path string, p hop.Principal, request Req) h
 		return hop.Result[Resp]{}
 	}
 	return results.Results[0]
+}
+
+// askOr is ask for a call that may be refused as a whole.
+func askOr[Resp, Req any](r *running, path string, p hop.Principal, request Req) hop.Result[Resp] {
+	r.Helper()
+	body, err := json.Marshal(hop.Envelope[Req]{Items: []hop.Item[Req]{{Principal: p, Request: request}}})
+	if err != nil {
+		r.Fatal(err)
+	}
+	_, answer := r.fetch("POST", r.url+path, body)
+	var results hop.Results[Resp]
+	if err := json.Unmarshal(answer, &results); err == nil && len(results.Results) == 1 {
+		return results.Results[0]
+	}
+	var refused problem.Problem
+	if err := json.Unmarshal(answer, &refused); err != nil || refused.Code == "" {
+		r.Errorf("%s: %s", path, answer)
+	}
+	return hop.Result[Resp]{Status: refused.Status, Problem: &refused}
 }
 
 func someTenant() hop.Principal {

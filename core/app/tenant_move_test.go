@@ -40,7 +40,7 @@ func (h atPhase) Handle(_ context.Context, said slog.Record) error {
 func TestMovesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	in := newInstallation(t, "first", "second", "third")
-	core := start(t, in.config())
+	core := start(t, in.config()).at("first")
 	tenants := in.tenantsIn(core)
 	gone := must[api.Tenant](core, hop.CreateTenant.Path, operator, hop.WithID[api.TenantRequest]{
 		ID: uuid.Must(uuid.NewV7()).String(), Value: api.TenantRequest{Name: "gone"},
@@ -82,11 +82,12 @@ func TestAMoveWhileCoresRun(t *testing.T) {
 	t.Parallel()
 	in := newInstallation(t, "first", "second")
 	cores := []*running{start(t, in.config()), start(t, in.config())}
-	tenants := in.tenantsIn(cores[0])
+	tenants := in.tenantsIn(cores[0].at("first"))
 	moved, stays := tenants[0], tenants[1]
+	cell := map[string]string{moved.Tenant: "first", stays.Tenant: "second"}
 	submit := func(core *running, owner hop.Principal) *problem.Problem {
 		request, _ := jobOf()
-		return ask[api.SubmitResponse](core, hop.SubmitJobs.Path, owner, request).Problem
+		return askOr[api.SubmitResponse](core.at(cell[owner.Tenant]), hop.SubmitJobs.Path, owner, request).Problem
 	}
 	request := app.TenantMove{Tenant: moved.Tenant, Cell: "second"}
 	upTo := func(phase string) {
@@ -107,7 +108,7 @@ func TestAMoveWhileCoresRun(t *testing.T) {
 	upTo("fenced")
 	for _, core := range cores {
 		refused := submit(core, moved)
-		if refused == nil || refused.Code != problem.CoreUnavailable || refused.Status != http.StatusServiceUnavailable {
+		if refused == nil || refused.Code != problem.TenantMoving || refused.Status != http.StatusServiceUnavailable {
 			t.Errorf("submit behind the fence: %+v", refused)
 		}
 		if refused := submit(core, stays); refused != nil {
@@ -125,10 +126,15 @@ func TestAMoveWhileCoresRun(t *testing.T) {
 	parked := make(chan hop.Result[api.ClaimResponse], 1)
 	waiting := claimOf("w", api.MaxWait)
 	waiting.Queues = []string{"later"}
-	go func() { parked <- ask[api.ClaimResponse](cores[1], hop.ClaimJobs.Path, moved, waiting) }()
+	go func() { parked <- ask[api.ClaimResponse](cores[1].at("first"), hop.ClaimJobs.Path, moved, waiting) }()
 	celltest.Eventually(t, "the claim to wait in the old cell", func() bool { return in.count(0, `SELECT count(*) FROM workers WHERE worker_id = 'w'`) == 1 })
 	upTo("switched")
-	for _, core := range cores { // the old cell refuses until the core knows of the switch
+	celltest.Eventually(t, "the old cell to refuse the tenant", func() bool {
+		refused := submit(cores[1], moved)
+		return refused != nil && refused.Code == problem.TenantMoving
+	})
+	cell[moved.Tenant] = "second"
+	for _, core := range cores {
 		celltest.Eventually(t, "a submit to be accepted after the switch", func() bool { return submit(core, moved) == nil })
 	}
 	// the claim that waits in the old cell ends there, and its worker asks the new one
@@ -141,7 +147,7 @@ func TestAMoveWhileCoresRun(t *testing.T) {
 	if late := app.MoveTenant(t.Context(), in.config(), app.TenantMove{Tenant: moved.Tenant, Abort: true}); late == nil || !strings.Contains(late.Error(), "cannot be aborted") {
 		t.Errorf("an abort after the switch: %v", late)
 	}
-	if got := must[api.Tenant](cores[1], hop.GetTenant.Path, operator, hop.ID{ID: moved.Tenant}); got.Cell != "second" {
+	if got := must[api.Tenant](cores[1].at("first"), hop.GetTenant.Path, operator, hop.ID{ID: moved.Tenant}); got.Cell != "second" {
 		t.Errorf("the tenant is in %q", got.Cell)
 	}
 }

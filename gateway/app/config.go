@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"time"
 
@@ -33,7 +32,7 @@ import (
 type Config struct {
 	Listen         string        `env:"FORGEQUEUE_LISTEN"          envDefault:"127.0.0.1:8080"        doc:"Address of the public API, host:port. Default 127.0.0.1:8080."`
 	MetricsListen  string        `env:"FORGEQUEUE_METRICS_LISTEN"  envDefault:"127.0.0.1:9090"        doc:"Address of /metrics, and for callers on this machine /debug/pprof, host:port; keep it private. Default 127.0.0.1:9090."`
-	CoreURL        string        `env:"FORGEQUEUE_CORE_URL"        envDefault:"http://127.0.0.1:8081" doc:"URL of core's internal API, without path. Default http://127.0.0.1:8081."`
+	CoreURL        string        `env:"FORGEQUEUE_CORE_URL"        envDefault:"http://127.0.0.1:8081" doc:"URL of core's internal API, without path. Where there are several cells: a list of NAME=URL, comma-separated, the home cell first, such as home=http://core:8081/cells/home,second=http://core-2:8081/cells/second. Default http://127.0.0.1:8081."`
 	RedisURL       secret.Text   `env:"REDIS_URL"                                                     doc:"Redis or Valkey, redis://, rediss:// or unix://; a cluster or Sentinel too, see operations.md. Optional: without it each gateway enforces the rates alone, at rate ÷ FORGEQUEUE_REPLICAS, and revoked keys and changed limits take effect within 30 s. Default none."`
 	RedisTimeout   time.Duration `env:"FORGEQUEUE_REDIS_TIMEOUT"   envDefault:"50ms"                  doc:"How long a request waits for Redis before the gateway decides without it, a duration such as 50ms; use more if Redis is far away. 5ms to 10s. Default 50ms."`
 	HopSecret      secret.Text   `env:"FORGEQUEUE_HOP_SECRET"                                         doc:"Signs the calls to core, at least 32 bytes, the same in gateway and core. Required; openssl rand -base64 32 makes one."`
@@ -117,7 +116,8 @@ func (cfg Config) check() error {
 	const advice = "must have at least %d bytes; openssl rand -base64 32 makes one"
 	wrong(cfg.Listener != nil || httpserver.ValidAddress(cfg.Listen), "FORGEQUEUE_LISTEN %q: must be host:port", cfg.Listen)
 	wrong(cfg.MetricsListener != nil || httpserver.ValidAddress(cfg.MetricsListen), "FORGEQUEUE_METRICS_LISTEN %q: must be host:port", cfg.MetricsListen)
-	wrong(validCoreURL(cfg.CoreURL), "FORGEQUEUE_CORE_URL: must be http:// or https://, host and port, without path")
+	urlErr := coreclient.CheckURL(cfg.CoreURL)
+	wrong(urlErr == nil, "FORGEQUEUE_CORE_URL: %w", urlErr)
 	wrong(len(cfg.HopSecret) >= identity.MinSecretBytes, "FORGEQUEUE_HOP_SECRET: "+advice, identity.MinSecretBytes)
 	wrong(len(cfg.KeySecret) >= identity.MinSecretBytes, "FORGEQUEUE_KEY_SECRET: "+advice, identity.MinSecretBytes)
 	wrong(cfg.HopSecret == "" || cfg.HopSecret != cfg.KeySecret, "FORGEQUEUE_HOP_SECRET and FORGEQUEUE_KEY_SECRET: must differ; core knows the first and must not know the second")
@@ -246,12 +246,6 @@ func (cfg Config) hopLimits() coreclient.Limits {
 		BreakerWindow: max(cfg.BreakerWindow, 2*cfg.RequestTimeout),
 		BreakerOpen:   cfg.BreakerOpen,
 	}
-}
-
-func validCoreURL(text string) bool {
-	base, err := url.Parse(text)
-	return err == nil && (base.Scheme == "http" || base.Scheme == "https") && base.Host != "" &&
-		(base.Path == "" || base.Path == "/") && base.RawQuery == "" && base.User == nil
 }
 
 func validToken(text string) bool {

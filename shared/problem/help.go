@@ -171,6 +171,10 @@ var helps = map[Code]help{
 		"The gateway cannot reach core, or core cannot reach PostgreSQL. Nothing was changed.",
 		"Repeat the request after `retry_after_ms`.",
 	},
+	TenantMoving: {
+		"The operator is moving the tenant to another database. Nothing was changed.",
+		"Repeat the request after `retry_after_ms`.",
+	},
 	OutcomeUnknown: {
 		"The connection broke while the request was carried out. It may or may not have taken effect.",
 		"Repeat it with the same `Idempotency-Key`. An outcome can be repeated unchanged.",

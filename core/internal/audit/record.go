@@ -27,8 +27,8 @@ func WithActor(ctx context.Context, actor Actor) context.Context {
 	return context.WithValue(ctx, actorKey{}, actor)
 }
 
-// withoutActor makes the calls with this context the engine's own: what it does was recorded elsewhere.
-func withoutActor(ctx context.Context) context.Context {
+// WithoutActor makes the calls with this context the engine's own: what it does was recorded elsewhere.
+func WithoutActor(ctx context.Context) context.Context {
 	return context.WithValue(ctx, actorKey{}, nil)
 }
 

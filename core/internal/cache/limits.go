@@ -2,7 +2,10 @@ package cache
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
@@ -16,6 +19,8 @@ import (
 // Limits is this core's copy of plans and overrides, at most one refresh behind the tables.
 type Limits struct {
 	store *cell.Cell
+	// missing asks for the tenants that this cell does not know; nil where it has them all.
+	missing atomic.Pointer[func(context.Context) error]
 
 	mu      sync.RWMutex
 	plans   map[string]api.Limits
@@ -54,10 +59,11 @@ func (l *Limits) Refresh(ctx context.Context) error {
 	for _, plan := range plans {
 		l.plans[plan.Name] = plan.Limits
 	}
-	l.add(tenants)
-	if full {
+	if full { // without those that another cell has by now
+		clear(l.tenants)
 		l.full = begun
 	}
+	l.add(tenants)
 	return nil
 }
 
@@ -85,36 +91,67 @@ func (l *Limits) Known(owner tenant.ID) bool {
 
 // Load loads a tenant's limits if they are not in the cache: the tenant or its plan may be newer
 // than the last refresh. One that is being deleted is tenants.ErrDeleted, one of another cell
-// store.ErrUnavailable.
+// store.ErrTenantMoved.
 func (l *Limits) Load(ctx context.Context, owner tenant.ID) error {
+	known, planned, err := l.find(ctx, owner)
+	switch {
+	case err != nil:
+		return err
+	case known.Deleting:
+		return tenants.ErrDeleted
+	case !planned:
+		return l.Refresh(ctx)
+	}
+	return nil
+}
+
+// Present says whether this cell has the tenant: store.ErrTenantMoved where another one has it.
+func (l *Limits) Present(ctx context.Context, owner tenant.ID) error {
+	_, _, err := l.find(ctx, owner)
+	return err
+}
+
+// FollowsHome says that the cell copies its tenants from the home cell; ask copies what has changed there.
+func (l *Limits) FollowsHome(ask func(context.Context) error) { l.missing.Store(&ask) }
+
+// find gives a tenant's limits, and whether its plan is known.
+func (l *Limits) find(ctx context.Context, owner tenant.ID) (known tenants.Limits, planned bool, err error) {
 	l.mu.RLock()
 	known, ok := l.tenants[owner]
-	_, planned := l.plans[known.Plan]
+	_, planned = l.plans[known.Plan]
 	l.mu.RUnlock()
 	if !ok {
-		found, err := l.store.Tenants.LimitsOf(ctx, owner)
-		if err != nil {
-			return err
-		}
-		if len(found) == 0 { // a tenant of tests; the caller is authenticated by a key
-			found = []tenants.Limits{{Tenant: owner, Plan: tenants.DefaultPlan}}
+		if known, err = l.read(ctx, owner); err != nil {
+			return known, false, err
 		}
 		l.mu.Lock()
-		known = found[0]
 		l.tenants[owner] = known // not add: its time of change must not hide those of others
 		_, planned = l.plans[known.Plan]
 		l.mu.Unlock()
 	}
-	if known.Deleting {
-		return tenants.ErrDeleted
+	if known.Elsewhere {
+		return known, planned, fmt.Errorf("cache: tenant %s: %w", owner, store.ErrTenantMoved)
 	}
-	if known.Elsewhere { // this core was started without FORGEQUEUE_CELLS, before there were other cells
-		return store.ErrUnavailable
+	return known, planned, nil
+}
+
+func (l *Limits) read(ctx context.Context, owner tenant.ID) (tenants.Limits, error) {
+	found, err := l.store.Tenants.LimitsOf(ctx, owner)
+	if ask := l.missing.Load(); err == nil && len(found) == 0 && ask != nil {
+		if err := (*ask)(ctx); err != nil {
+			return tenants.Limits{}, errors.Join(store.ErrUnavailable, err)
+		}
+		if found, err = l.store.Tenants.LimitsOf(ctx, owner); err == nil && len(found) == 0 {
+			err = fmt.Errorf("cache: tenant %s: %w", owner, store.ErrTenantMoved)
+		}
 	}
-	if !planned {
-		return l.Refresh(ctx)
+	switch {
+	case err != nil:
+		return tenants.Limits{}, err
+	case len(found) == 0: // a tenant of tests; the caller is authenticated by a key
+		return tenants.Limits{Tenant: owner, Plan: tenants.DefaultPlan}, nil
 	}
-	return nil
+	return found[0], nil
 }
 
 // For gives the limits in force for a tenant, and for one of its users where user

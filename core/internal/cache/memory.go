@@ -51,18 +51,6 @@ func (m *Memory) LaneOf(owner tenant.ID, name, jobType string, tags []string, us
 	return key
 }
 
-// TypesVersionOf is Limits.TypesVersion, read from the table where this core does not know the tenant yet.
-func (m *Memory) TypesVersionOf(ctx context.Context, owner tenant.ID) (int64, error) {
-	if m.Limits.Known(owner) {
-		return m.Limits.TypesVersion(owner), nil
-	}
-	found, err := m.store.Tenants.LimitsOf(ctx, owner)
-	if err != nil || len(found) == 0 {
-		return 0, err
-	}
-	return found[0].TypesVersion, nil
-}
-
 // HeldBack says that a queue is paused, or that the breaker of its destination is not closed: its jobs wait for a time that
 // no rate tells, so nothing is estimated.
 func (m *Memory) HeldBack(settings *queues.Settings) bool {

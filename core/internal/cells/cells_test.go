@@ -1,15 +1,12 @@
 package cells
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
 func load(t *testing.T, text string) ([]Config, error) {
@@ -96,51 +93,5 @@ func TestRoomiest(t *testing.T) {
 		if got := one.Tenants / int64(one.Weight); got < 99 || got > 101 {
 			t.Errorf("%d tenants for the weight %d", one.Tenants, one.Weight)
 		}
-	}
-}
-
-func TestTurns(t *testing.T) {
-	t.Parallel()
-	var turns Turns
-	weights := []int{1, 3, 2}
-	first := make([]int, len(weights))
-	for range 60 {
-		order := turns.Next(weights)
-		first[order[0]]++
-		slices.Sort(order)
-		if !slices.Equal(order, []int{0, 1, 2}) {
-			t.Fatalf("not every cell once: %v", order)
-		}
-	}
-	if !slices.Equal(first, []int{10, 30, 20}) {
-		t.Errorf("first %v times", first)
-	}
-}
-
-func TestGate(t *testing.T) {
-	t.Parallel()
-	g := NewGate()
-	if ctx, leave := g.Through(t.Context()); g.Open() || ctx.Err() == nil {
-		leave()
-		t.Error("a new gate is open")
-	}
-	if !g.Set(true) || g.Set(true) || !g.Open() {
-		t.Error("it does not open once")
-	}
-	through, leave := g.Through(t.Context())
-	defer leave()
-	if through.Err() != nil {
-		t.Error("an open gate ends calls")
-	}
-	g.Set(false)
-	<-through.Done()
-	if cause := context.Cause(through); !errors.Is(cause, store.ErrUnavailable) {
-		t.Errorf("cause %v", cause)
-	}
-	g.Set(true)
-	if again, leave := g.Through(t.Context()); again.Err() != nil {
-		t.Error("it stays closed")
-	} else {
-		leave()
 	}
 }

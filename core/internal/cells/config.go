@@ -36,6 +36,14 @@ type Config struct {
 // Home says whether it is the home cell.
 func (c Config) Home() bool { return c.DSN == "" && c.DSNFile == "" }
 
+// Key is how the directory names the cell: "" for the home cell.
+func (c Config) Key() string {
+	if c.Home() {
+		return ""
+	}
+	return c.Name
+}
+
 // Share is the weight, 1 if absent.
 func (c Config) Share() int {
 	if c.Weight == nil {
@@ -126,3 +134,6 @@ func check(c *Config) error {
 	}
 	return errors.Join(problems...)
 }
+
+// Prefix is what the paths of a cell's routes begin with.
+func Prefix(name string) string { return "/cells/" + name }

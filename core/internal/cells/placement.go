@@ -20,30 +20,3 @@ func Roomiest(candidates []Candidate) (cell int, found bool) {
 	}
 	return best.Cell, found
 }
-
-// Turns says which cell is asked first, in proportion to the weights and spread evenly: smooth
-// weighted round robin. It is not safe for concurrent use.
-type Turns struct{ credits []int }
-
-// Next gives the indices of all cells, the one whose turn it is first, and the others after it in order.
-func (t *Turns) Next(weights []int) []int {
-	if len(t.credits) != len(weights) {
-		t.credits = make([]int, len(weights))
-	}
-	first, sum := 0, 0
-	for i, weight := range weights {
-		t.credits[i] += weight
-		sum += weight
-		if t.credits[i] > t.credits[first] {
-			first = i
-		}
-	}
-	if len(weights) > 0 {
-		t.credits[first] -= sum
-	}
-	order := make([]int, len(weights))
-	for i := range order {
-		order[i] = (first + i) % len(weights)
-	}
-	return order
-}

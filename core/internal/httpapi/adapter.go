@@ -133,25 +133,9 @@ func atOnce[Req, Resp any](op hop.Op[Req, Resp], admit admitted[Req, Resp]) rout
 	})
 }
 
-// atOnceResults is atOnce for a handler that makes the whole result of an item.
-func atOnceResults[Req, Resp any](op hop.Op[Req, Resp], serve func(context.Context, hop.Item[Req]) hop.Result[Resp]) route {
-	return together(op, func(ctx context.Context, items []hop.Item[Req]) []hop.Result[Resp] {
-		results := make([]hop.Result[Resp], len(items))
-		var group sync.WaitGroup
-		for i := range items {
-			group.Go(func() {
-				defer guard(ctx, &items[i], &results[i])
-				results[i] = serve(ctx, items[i])
-			})
-		}
-		group.Wait()
-		return results
-	})
-}
-
 // together serves all items of a call with one function.
 func together[Req, Resp any](op hop.Op[Req, Resp], serve func(context.Context, []hop.Item[Req]) []hop.Result[Resp]) route {
-	return route{op.Path, func(ctx context.Context, body []byte) (response, error) {
+	return route{op.Operation, func(ctx context.Context, body []byte) (response, error) {
 		items, err := decodeItems[Req](body)
 		if err != nil {
 			return response{}, err

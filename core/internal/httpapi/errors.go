@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/caps"
-	"github.com/forgequeue/forgequeue/core/internal/cells"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/jobtypes"
@@ -69,7 +68,7 @@ func sentinels() []sentinel {
 		{jobtype.ErrBusy, problem.Overloaded, "Checks against your job types take too long: a tenant has one at a time. Nothing was changed. Try again later, or make the schemas simpler.", time.Second},
 		{caps.ErrCheckTime, problem.Overloaded, "A count has more jobs than can be counted within seconds. The counts stay as they are; try again later.", time.Minute},
 		{store.ErrOverloaded, problem.Overloaded, "Core has more work than it can do. Try again later.", time.Second},
-		{store.ErrTenantMoved, problem.CoreUnavailable, "The tenant is being moved to another database. Nothing was changed; try again later.", time.Second},
+		{store.ErrTenantMoved, problem.TenantMoving, "The tenant is being moved to another database. Nothing was changed; try again later.", time.Second},
 		{store.ErrReadOnly, problem.CoreUnavailable, "The database takes no writes now. Nothing was changed; try again later.", 2 * time.Second},
 		{store.ErrUnavailable, problem.CoreUnavailable, "Core cannot reach its database. Nothing was changed; try again later.", 2 * time.Second},
 		{store.ErrOutcomeUnknown, problem.OutcomeUnknown, "The database's answer was lost, so the request may or may not have taken effect. Repeat a submit with its Idempotency-Key; repeat outcomes and heartbeats unchanged.", time.Second},
@@ -82,7 +81,6 @@ func asProblem(ctx context.Context, err error, request ...any) *problem.Problem 
 	if p, ok := problem.From(err); ok {
 		return p
 	}
-	doubt(ctx, err)
 	for _, known := range sentinels() {
 		if !errors.Is(err, known.err) {
 			continue
@@ -99,17 +97,6 @@ func asProblem(ctx context.Context, err error, request ...any) *problem.Problem 
 	}
 	loggerOf(ctx).ErrorContext(ctx, "a request failed", append(request, "error", err)...)
 	return problem.New(problem.Internal, "The request could not be served. The log has the cause.")
-}
-
-// placesKey is where a call has the places of tenants, if there are several cells.
-type placesKey struct{}
-
-// doubt notes that a cell refused a tenant, which may be in another one by now.
-func doubt(ctx context.Context, err error) {
-	owner, elsewhere := store.MovedTenantOf(err)
-	if places, ok := ctx.Value(placesKey{}).(*cells.Places); ok && elsewhere {
-		places.Doubt(owner)
-	}
 }
 
 type loggerKey struct{}

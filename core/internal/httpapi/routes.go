@@ -3,6 +3,7 @@ package httpapi
 import (
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
@@ -14,31 +15,26 @@ func (s *Server) probes() map[string]handler {
 
 // waitOf is how long a handler may wait on purpose, on top of defaultTimeout.
 func waitOf(path string) time.Duration {
-	if path == hop.ClaimJobs.Path {
+	switch path {
+	case hop.ClaimJobs.Path:
 		return api.MaxWait
+	case hop.ReadDirectory.Path:
+		return directory.MaxWait
 	}
 	return 0
 }
 
 // route is an operation with its handler.
 type route struct {
-	path  string
+	op    hop.Operation
 	serve handler
-}
-
-func table(routes ...route) map[string]handler {
-	made := make(map[string]handler, len(routes))
-	for _, r := range routes {
-		made[r.path] = r.serve
-	}
-	return made
 }
 
 // routes are the operations, each a POST. A handler serves one item of a call: each takes them one
 // after the other, atOnce side by side, together in one commit. owned, overseen and plain (principals.go) admit whom the
 // operation's access names; of the others the handlers judge the principal.
-func (s *Server) routes() map[string]handler { //nolint:funlen // one table
-	return table(
+func (s *Server) routes() []route { //nolint:funlen // one table
+	return []route{
 		together(hop.SubmitJobs, s.submitJobs),
 		together(hop.RerunJob, s.rerunJobs),
 		each(hop.GetJob, owned(s.getJob)),
@@ -55,7 +51,7 @@ func (s *Server) routes() map[string]handler { //nolint:funlen // one table
 		each(hop.CancelWorkflow, owned(s.cancelWorkflow)),
 		each(hop.RedriveWorkflow, owned(s.redriveWorkflow)),
 
-		route{hop.ClaimJobs.Path, s.claimJobs},
+		{hop.ClaimJobs.Operation, s.claimJobs},
 		atOnce(hop.ReportOutcomes, owned(s.reportOutcomes)), // at once, so that they share a commit
 		each(hop.Heartbeat, owned(s.heartbeat)),
 		each(hop.RegisterWorker, owned(s.registerWorker)),
@@ -121,10 +117,11 @@ func (s *Server) routes() map[string]handler { //nolint:funlen // one table
 		each(hop.ListPlans, plain(s.listPlans)),
 		each(hop.PutPlan, plain(s.putPlan)),
 		each(hop.GetInstallation, plain(s.installation)),
+		atOnce(hop.ReadDirectory, plain(s.readDirectory)),
 		each(hop.ReportProcess, plain(s.reportProcess)),
 		each(hop.ListCaps, owned(s.listCaps)),
 		each(hop.ListAudit, overseen(s.listAudit)),
 
 		each(hop.GetReadiness, plain(s.readiness)),
-	)
+	}
 }

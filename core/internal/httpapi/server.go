@@ -15,6 +15,8 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/broker"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cells"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/engine"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
@@ -42,8 +44,12 @@ type Server struct {
 	Brokers broker.Protocols
 	// Bodies bounds the memory of calls' bodies, see NewBodies.
 	Bodies *memory.Budget
-	// Cell is the name of the home cell where there are several: a tenant without a cell is shown with it.
-	Cell string
+	// Cell is the cell's name where the installation has several, Prefix what the paths of its routes begin with.
+	Cell, Prefix string
+	// Cells are all cells of the installation; in its home cell only, where new tenants are placed.
+	Cells []cells.Config
+	// Feed follows the directory of the home cell; nil in the home cell.
+	Feed *directory.Feed
 	// Draining says that this process is about to stop.
 	Draining func() bool
 	// Tracer makes spans; nil makes none.
@@ -56,10 +62,6 @@ type Server struct {
 
 // Handler makes the router and registers the metrics of its routes.
 func (s *Server) Handler(registry prometheus.Registerer) http.Handler {
-	return s.router(registry, s.probes(), s.routes())
-}
-
-func (s *Server) router(registry prometheus.Registerer, probes, routes map[string]handler) http.Handler {
 	s.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "forgequeue_core_request_duration_seconds",
 		Help: "Internal calls by route and status.", NativeHistogramBucketFactor: 1.1,
@@ -70,9 +72,7 @@ func (s *Server) router(registry prometheus.Registerer, probes, routes map[strin
 		Help: "Signed calls refused because of their time: the clock of a gateway, or of this core, is wrong. The gateway then corrects the difference.",
 	})
 	registry.MustRegister(s.durations, s.expired)
-	if s.types == nil {
-		s.types = s.newTypes()
-	}
+	s.types = s.newTypes()
 
 	gin.SetMode(gin.ReleaseMode)
 	router := gin.New()
@@ -84,11 +84,11 @@ func (s *Server) router(registry prometheus.Registerer, probes, routes map[strin
 		s.refuse(c, problem.New(problem.MethodNotAllowed, "This route does not have the method "+c.Request.Method+"."))
 	})
 	router.Use(s.observe, s.recover)
-	for path, serve := range probes {
-		router.Match([]string{http.MethodGet, http.MethodHead}, path, s.probe(serve))
+	for path, serve := range s.probes() {
+		router.Match([]string{http.MethodGet, http.MethodHead}, s.Prefix+path, s.probe(serve))
 	}
-	for path, serve := range routes {
-		router.POST(path, s.verify, s.adapt(path, serve))
+	for _, r := range s.routes() {
+		router.POST(s.Prefix+r.op.Path, s.verify, s.adapt(r.op.Path, s.ofCell(r)))
 	}
 	return router
 }

@@ -19,10 +19,11 @@ func (s *Server) createTenant(ctx context.Context, item hop.Item[hop.WithID[api.
 	if err != nil {
 		return api.Tenant{}, err
 	}
-	if item.Request.Value.Cell != nil {
-		return api.Tenant{}, problem.Invalid(problem.FieldError{Field: "cell", Message: "must be absent: the installation has one database"})
+	cell, err := s.placeTenant(ctx, item.Request.Value.Cell)
+	if err != nil {
+		return api.Tenant{}, err
 	}
-	return s.Store.Tenants.Create(ctx, id, item.Request.Value)
+	return s.shown(s.Store.Tenants.CreateIn(ctx, cell, id, item.Request.Value))
 }
 
 // shown is a tenant as the operator sees it.

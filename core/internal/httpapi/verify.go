@@ -41,7 +41,7 @@ func (s *Server) verify(c *gin.Context) {
 		s.refuse(c, problem.New(problem.Unauthenticated, "Only signed requests are answered."))
 		return
 	}
-	held := s.Bodies.Hold(c.Request.URL.Path, c.Request.URL.Path != hop.SubmitJobs.Path)
+	held := s.Bodies.Hold(c.Request.URL.Path, c.Request.URL.Path != s.Prefix+hop.SubmitJobs.Path)
 	defer held.Release()
 	body, err := held.Read(nil, http.MaxBytesReader(c.Writer, c.Request.Body, hop.MaxBody), c.Request.ContentLength)
 	if err != nil {

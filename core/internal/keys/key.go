@@ -35,8 +35,8 @@ const createKeySQL = `
 WITH deleting AS MATERIALIZED ( -- Citus takes no INSERT whose SELECT reads tables in a subquery
   SELECT 1 AS one FROM tenants WHERE id = @tenant_id AND deleting_at IS NOT NULL
 ), created AS (
-  INSERT INTO api_keys (key_id, kind, tenant_id, user_id, scopes, secret_hmac, expires_at, created_at)
-  SELECT @key_id, @kind, @tenant_id, @user_id, @scopes, @secret_hmac, @expires_at, statement_timestamp()
+  INSERT INTO api_keys (key_id, kind, tenant_id, user_id, scopes, secret_hmac, expires_at, created_at, version)
+  SELECT @key_id, @kind, @tenant_id, @user_id, @scopes, @secret_hmac, @expires_at, statement_timestamp(), @version
   WHERE (@expires_at::timestamptz IS NULL OR @expires_at > statement_timestamp()) AND NOT EXISTS (SELECT one FROM deleting)
   -- a repeated call whose first answer was lost: same id, same secret
   ON CONFLICT (key_id) DO UPDATE SET key_id = EXCLUDED.key_id
@@ -71,7 +71,10 @@ func (s *Keys) createKey(ctx context.Context, by *string, key hop.CreateKeyReque
 		args["expires_at"] = key.ExpiresAt.Time
 	}
 	var made []time.Time
-	err := s.InTx(ctx, func(tx pgx.Tx) error {
+	err := s.InTx(ctx, func(tx pgx.Tx) (err error) {
+		if args["version"], err = store.NextVersion(ctx, tx); err != nil {
+			return err
+		}
 		if noTenant == nil {
 			if err := s.admit(ctx, tx, keyChange{owner, by, key.KeyID}, true); err != nil {
 				return err
@@ -120,7 +123,7 @@ func keyEvent(key hop.CreateKeyRequest) audit.Event {
 // A revoked or expired key is not found: the caller cannot distinguish it from an unknown one.
 const lookupKeySQL = `
 SELECT k.key_id, k.kind, k.secret_hmac, k.tenant_id, k.user_id, k.scopes, k.expires_at,
-       floor(extract(epoch FROM k.expires_at - statement_timestamp()) * 1000)::bigint AS expires_in_ms, k.sessions_ended, t.name AS tenant_name, t.overrides, t.types_version,
+       floor(extract(epoch FROM k.expires_at - statement_timestamp()) * 1000)::bigint AS expires_in_ms, k.sessions_ended, t.name AS tenant_name, t.overrides, t.types_version, t.cell,
        p.name AS plan, p.limits, p.visibility_timeout_ms_max
 FROM api_keys k
 LEFT JOIN tenants t ON t.id = k.tenant_id
@@ -142,6 +145,7 @@ type keyRow struct {
 	TenantName             *string
 	Overrides              []byte
 	TypesVersion           *int64
+	Cell                   *string
 	Plan                   *string
 	Limits                 []byte
 	VisibilityTimeoutMsMax *int64
@@ -170,7 +174,7 @@ func (s *Keys) Lookup(ctx context.Context, keyID string) (hop.KeyRecord, error) 
 		plan := tenants.PlanFrom(*row.Plan, row.Limits, row.VisibilityTimeoutMsMax)
 		key.Plan, key.Overrides = &plan, &api.Overrides{}
 		_ = json.Unmarshal(row.Overrides, key.Overrides) // written by tenants.Patch alone
-		key.TypesVersion = store.OrElse(row.TypesVersion, 0)
+		key.TypesVersion, key.Cell = store.OrElse(row.TypesVersion, 0), store.OrElse(row.Cell, "")
 	}
 	return key, nil
 }
@@ -203,28 +207,34 @@ func (s *Keys) List(ctx context.Context, owner tenant.ID, after string, size int
 }
 
 const revokeKeySQL = `
-UPDATE api_keys SET revoked_at = LEAST(revoked_at, statement_timestamp()) WHERE key_id = @key_id RETURNING tenant_id`
+UPDATE api_keys SET revoked_at = LEAST(revoked_at, statement_timestamp()), version = @version WHERE key_id = @key_id RETURNING tenant_id`
 
 // Revoke revokes a key, of any tenant. A repeat changes nothing.
 func (s *Keys) Revoke(ctx context.Context, keyID string) error {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	rows, err := audit.Recorded(ctx, s.Store, pgx.RowTo[*tenant.ID], revokeKeySQL, store.Args{"key_id": keyID}, func(owners []*tenant.ID) *audit.Event {
-		if len(owners) == 0 {
-			return nil
+	err := s.InTx(ctx, func(tx pgx.Tx) error {
+		version, err := store.NextVersion(ctx, tx)
+		if err != nil {
+			return err
 		}
-		return &audit.Event{Tenant: owners[0], Action: api.AuditKeyRevoke, Object: keyID}
+		var owner *tenant.ID
+		err = tx.QueryRow(ctx, revokeKeySQL, store.Args{"key_id": keyID, "version": version}).Scan(&owner)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return store.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, audit.Event{Tenant: owner, Action: api.AuditKeyRevoke, Object: keyID})
 	})
 	if err != nil {
 		return fmt.Errorf("keys: revoke key: %w", err)
-	}
-	if len(rows) == 0 {
-		return store.ErrNotFound
 	}
 	return nil
 }
 
 const revokeOwnKeySQL = `
-UPDATE api_keys SET revoked_at = LEAST(revoked_at, statement_timestamp()) WHERE tenant_id = @tenant_id AND key_id = @key_id`
+UPDATE api_keys SET revoked_at = LEAST(revoked_at, statement_timestamp()), version = @version WHERE tenant_id = @tenant_id AND key_id = @key_id`
 
 // RevokeOwn revokes a key of a tenant: by is the id of the key that asks, see keyChange. A repeat
 // changes nothing. The key that asks itself is ErrOwnKey, so that a tenant's last key with the scope
@@ -235,10 +245,14 @@ func (s *Keys) RevokeOwn(ctx context.Context, owner tenant.ID, by, keyID string)
 	}
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	err := s.InTx(ctx, func(tx pgx.Tx) error {
+		version, err := store.NextVersion(ctx, tx)
+		if err != nil {
+			return err
+		}
 		if err := s.admit(ctx, tx, keyChange{owner, &by, keyID}, false); err != nil {
 			return err
 		}
-		done, err := tx.Exec(ctx, revokeOwnKeySQL, store.Args{"tenant_id": owner, "key_id": keyID})
+		done, err := tx.Exec(ctx, revokeOwnKeySQL, store.Args{"tenant_id": owner, "key_id": keyID, "version": version})
 		if err == nil && done.RowsAffected() == 0 {
 			err = store.ErrNotFound
 		}
@@ -254,14 +268,18 @@ func (s *Keys) RevokeOwn(ctx context.Context, owner tenant.ID, by, keyID string)
 }
 
 const endSessionsSQL = `
-UPDATE api_keys SET sessions_ended = sessions_ended + 1 WHERE tenant_id = @tenant_id AND key_id = @key_id AND revoked_at IS NULL`
+UPDATE api_keys SET sessions_ended = sessions_ended + 1, version = @version WHERE tenant_id = @tenant_id AND key_id = @key_id AND revoked_at IS NULL`
 
 // EndSessions ends all console sessions of a tenant's key that have begun before. A count says which are
 // over, and not a time: the clocks of gateways and database differ.
 func (s *Keys) EndSessions(ctx context.Context, owner tenant.ID, keyID string) error {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	err := s.InTx(ctx, func(tx pgx.Tx) error {
-		done, err := tx.Exec(ctx, endSessionsSQL, store.Args{"tenant_id": owner, "key_id": keyID})
+		version, err := store.NextVersion(ctx, tx)
+		if err != nil {
+			return err
+		}
+		done, err := tx.Exec(ctx, endSessionsSQL, store.Args{"tenant_id": owner, "key_id": keyID, "version": version})
 		if err == nil && done.RowsAffected() == 0 {
 			err = store.ErrNotFound
 		}

@@ -7,10 +7,10 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/move"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
-	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/tenants"
 )
 
@@ -119,7 +119,7 @@ func TestATenantIsDeletedDuringItsMove(t *testing.T) {
 			if _, err := f.Store.Tenants.Delete(ctx, f.Tenant); err != nil {
 				t.Fatal(err)
 			}
-			if err := f.there.Store.Tenants.Copy(ctx, []tenant.ID{f.Tenant}, f.Store.Tenants.Copies); err != nil {
+			if err := directory.Bring(ctx, f.Store.Store, f.there.Store.Store, f.Tenant); err != nil {
 				t.Fatal(err)
 			}
 			for _, in := range []*celltest.Fixture{f.Fixture, f.there} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -80,7 +81,7 @@ ON CONFLICT (tenant_id) DO NOTHING`
 	phaseSQL = `
 UPDATE tenant_moves SET phase = @phase WHERE tenant_id = @tenant_id`
 	switchSQL = `
-UPDATE tenants SET cell = @cell, updated_at = statement_timestamp() WHERE id = @tenant_id`
+UPDATE tenants SET cell = @cell, updated_at = statement_timestamp(), version = @version WHERE id = @tenant_id`
 	switchedSQL = `
 UPDATE tenant_moves SET phase = 'switched', switched_at = statement_timestamp() WHERE tenant_id = @tenant_id`
 	settledSQL = `
@@ -235,10 +236,7 @@ func (m *Mover) prepare(ctx context.Context) error {
 		return err
 	}
 	if m.to != "" {
-		if err := m.target.Tenants.CopyPlans(ctx, m.home.Tenants.Plans); err != nil {
-			return err
-		}
-		if err := m.target.Tenants.Copy(ctx, []tenant.ID{m.tenant}, m.home.Tenants.Copies); err != nil {
+		if err := directory.Bring(ctx, m.home.Store, m.target.Store, m.tenant); err != nil {
 			return err
 		}
 	}
@@ -296,16 +294,20 @@ func (m *Mover) switchOver(ctx context.Context) error {
 		}
 	}
 	return m.home.InTx(ctx, func(tx pgx.Tx) error {
+		version, err := store.NextVersion(ctx, tx)
+		if err != nil {
+			return err
+		}
 		if _, err := tx.Exec(ctx, switchedSQL, store.Args{"tenant_id": m.tenant}); err != nil {
 			return err
 		}
-		return m.place(ctx, tx, m.to)
+		return m.place(ctx, tx, m.to, version)
 	})
 }
 
 // place has the directory name the tenant's cell.
-func (m *Mover) place(ctx context.Context, tx pgx.Tx, in string) error {
-	if _, err := tx.Exec(ctx, switchSQL, store.Args{"tenant_id": m.tenant, "cell": store.NullIfEmpty(in)}); err != nil {
+func (m *Mover) place(ctx context.Context, tx pgx.Tx, in string, version int64) error {
+	if _, err := tx.Exec(ctx, switchSQL, store.Args{"tenant_id": m.tenant, "cell": store.NullIfEmpty(in), "version": version}); err != nil {
 		return err
 	}
 	return audit.Record(audit.WithActor(ctx, audit.Actor{Kind: hop.PrincipalOperator}), tx, audit.Event{

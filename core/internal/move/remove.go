@@ -150,10 +150,14 @@ func (m *Mover) Abort(ctx context.Context) error {
 // the tenant: see refuseArrival.
 func (m *Mover) stay(ctx context.Context, phase string) error {
 	return m.home.InTx(ctx, func(tx pgx.Tx) error {
+		version, err := store.NextVersion(ctx, tx)
+		if err != nil {
+			return err
+		}
 		if _, err := tx.Exec(ctx, phaseSQL, store.Args{"tenant_id": m.tenant, "phase": Aborting}); err != nil || phase != Switched {
 			return err
 		}
-		return m.place(ctx, tx, m.from)
+		return m.place(ctx, tx, m.from, version)
 	})
 }
 

@@ -22,7 +22,6 @@ const (
 	LockLedger     LockClass = "ledger"     // one core closes a day
 	LockSchedules  LockClass = "schedules"  // the creation of a tenant's schedules
 	LockAPIKeys    LockClass = "api-keys"   // changes of a tenant's keys
-	LockDirectory  LockClass = "directory"  // one core copies the directory to a cell
 	LockMove       LockClass = "move"       // one command moves a tenant
 )
 

@@ -31,7 +31,7 @@ const removalSettles = 2 * time.Minute
 
 const (
 	markTenantSQL = `
-UPDATE tenants SET deleting_at = statement_timestamp(), updated_at = statement_timestamp() WHERE id = @tenant_id AND deleting_at IS NULL`
+UPDATE tenants SET deleting_at = statement_timestamp(), updated_at = statement_timestamp(), version = @version WHERE id = @tenant_id AND deleting_at IS NULL`
 	revokeAllSQL = `
 UPDATE api_keys SET revoked_at = statement_timestamp() WHERE tenant_id = @tenant_id AND revoked_at IS NULL`
 	pauseAllSQL = `
@@ -43,15 +43,21 @@ UPDATE schedules SET next_at = NULL, due_at = NULL, updated_at = statement_times
 // Delete begins the deletion of a tenant, and gives the tenant. A repeat changes nothing.
 func (s *Tenants) Delete(ctx context.Context, id tenant.ID) (api.Tenant, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	if err := s.InTx(ctx, func(tx pgx.Tx) error { return markDeleted(ctx, tx, id) }); err != nil {
+	if err := s.InTx(ctx, func(tx pgx.Tx) error {
+		version, err := store.NextVersion(ctx, tx)
+		if err != nil {
+			return err
+		}
+		return markDeleted(ctx, tx, id, version)
+	}); err != nil {
 		return api.Tenant{}, fmt.Errorf("tenants: delete tenant: %w", err)
 	}
 	return s.Get(ctx, id)
 }
 
-func markDeleted(ctx context.Context, tx pgx.Tx, id tenant.ID) error {
+func markDeleted(ctx context.Context, tx pgx.Tx, id tenant.ID, version int64) error {
 	args := store.Args{"tenant_id": id}
-	marked, err := tx.Exec(ctx, markTenantSQL, args)
+	marked, err := tx.Exec(ctx, markTenantSQL, store.Args{"tenant_id": id, "version": version})
 	if err != nil || marked.RowsAffected() == 0 {
 		return err
 	}

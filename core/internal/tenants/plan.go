@@ -63,16 +63,16 @@ func (s *Tenants) ListPlans(ctx context.Context, after string, size int) ([]api.
 }
 
 const putPlanSQL = `
-INSERT INTO plans (name, limits, visibility_timeout_ms_max, updated_at) VALUES (@name, @limits::json, @visibility, statement_timestamp())
+INSERT INTO plans (name, limits, visibility_timeout_ms_max, updated_at, version) VALUES (@name, @limits::json, @visibility, statement_timestamp(), @version)
 ON CONFLICT (name) DO UPDATE
 SET limits = EXCLUDED.limits, visibility_timeout_ms_max = EXCLUDED.visibility_timeout_ms_max,
-    updated_at = EXCLUDED.updated_at
+    updated_at = EXCLUDED.updated_at, version = EXCLUDED.version
 RETURNING name, limits, visibility_timeout_ms_max`
 
 // PutPlan creates or replaces a plan.
 func (s *Tenants) PutPlan(ctx context.Context, name string, request api.PlanRequest) (api.Plan, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	rows, err := caps.ChangeLimits(ctx, s.Store, pgx.RowToStructByName[planRow], putPlanSQL, store.Args{
+	rows, err := changeDirectory(ctx, s.Store, pgx.RowToStructByName[planRow], putPlanSQL, store.Args{
 		"name": name, "limits": string(store.JSON(request.Limits)), "visibility": request.VisibilityTimeoutMSMax,
 	}, store.Args{"tenant_id": nil, "queue": nil, "plan": &name}, capsAddedByPlan(name, request.Limits), audit.Event{
 		Action: api.AuditPlanPut, Object: name, Detail: map[string]any{"limits": request.Limits, "visibility_timeout_ms_max": request.VisibilityTimeoutMSMax},
@@ -81,4 +81,18 @@ func (s *Tenants) PutPlan(ctx context.Context, name string, request api.PlanRequ
 		return api.Plan{}, fmt.Errorf("tenants: put plan: %w", err)
 	}
 	return rows[0].wire(), nil
+}
+
+// changeDirectory is caps.ChangeLimits with the directory's next version in the arguments.
+func changeDirectory[T any](
+	ctx context.Context, s *store.Store, row pgx.RowToFunc[T], sql string, args, scope store.Args, brings caps.AddedCaps, done audit.Event,
+) (changed []T, err error) {
+	err = s.InTx(ctx, func(tx pgx.Tx) error {
+		if args["version"], err = store.NextVersion(ctx, tx); err != nil {
+			return err
+		}
+		changed, err = caps.ChangeLimitsIn(ctx, tx, row, sql, args, scope, brings, done)
+		return err
+	})
+	return changed, err
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
-	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -61,8 +60,8 @@ func (r *tenantRow) wire() api.Tenant {
 }
 
 const createTenantSQL = `
-INSERT INTO tenants (id, name, plan, weight, overrides, created_at, cell)
-VALUES (@id, @name, @plan, @weight, '{}', statement_timestamp(), @cell)
+INSERT INTO tenants (id, name, plan, weight, overrides, created_at, cell, version)
+VALUES (@id, @name, @plan, @weight, '{}', statement_timestamp(), @cell, @version)
 -- the gateway draws the id, and may repeat a call whose answer it lost
 ON CONFLICT (id) DO UPDATE SET id = EXCLUDED.id
 RETURNING ` + tenantColumns
@@ -83,19 +82,31 @@ func (s *Tenants) CreateIn(ctx context.Context, cell string, id tenant.ID, reque
 	if request.Weight != nil {
 		weight = *request.Weight
 	}
-	rows, err := audit.Recorded(ctx, s.Store, pgx.RowToStructByName[tenantRow], createTenantSQL, store.Args{
-		"id": id, "name": request.Name, "plan": plan, "weight": weight, "cell": store.NullIfEmpty(cell),
-	}, func([]tenantRow) *audit.Event {
-		detail := map[string]any{"name": request.Name, "plan": plan, "weight": weight}
-		if cell != "" {
-			detail["cell"] = cell
+	detail := map[string]any{"name": request.Name, "plan": plan, "weight": weight}
+	if cell != "" {
+		detail["cell"] = cell
+	}
+	var made []tenantRow
+	err := s.InTx(ctx, func(tx pgx.Tx) error {
+		version, err := store.NextVersion(ctx, tx)
+		if err != nil {
+			return err
 		}
-		return &audit.Event{Tenant: &id, Action: api.AuditTenantCreate, Object: id.String(), Detail: detail}
+		rows, err := tx.Query(ctx, createTenantSQL, store.Args{
+			"id": id, "name": request.Name, "plan": plan, "weight": weight, "cell": store.NullIfEmpty(cell), "version": version,
+		})
+		if err != nil {
+			return err
+		}
+		if made, err = pgx.CollectRows(rows, pgx.RowToStructByName[tenantRow]); err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, audit.Event{Tenant: &id, Action: api.AuditTenantCreate, Object: id.String(), Detail: detail})
 	})
 	if err != nil {
 		return api.Tenant{}, fmt.Errorf("tenants: create tenant: %w", unknownPlan(err))
 	}
-	return rows[0].wire(), nil
+	return made[0].wire(), nil
 }
 
 // unknownPlan maps a foreign key violation to ErrUnknownPlan.
@@ -142,7 +153,7 @@ func (s *Tenants) List(ctx context.Context, before tenant.ID, size int) ([]api.T
 const patchTenantSQL = `
 UPDATE tenants
 SET name = COALESCE(@name, name), plan = COALESCE(@plan, plan), weight = COALESCE(@weight, weight),
-    overrides = COALESCE(@overrides::json, overrides), updated_at = statement_timestamp()
+    overrides = COALESCE(@overrides::json, overrides), updated_at = statement_timestamp(), version = @version
 WHERE id = @id
 RETURNING ` + tenantColumns
 
@@ -154,7 +165,7 @@ func (s *Tenants) Patch(ctx context.Context, id tenant.ID, patch api.TenantPatch
 		text := string(store.JSON(patch.Overrides))
 		overrides = &text
 	}
-	rows, err := caps.ChangeLimits(ctx, s.Store, pgx.RowToStructByName[tenantRow], patchTenantSQL, store.Args{
+	rows, err := changeDirectory(ctx, s.Store, pgx.RowToStructByName[tenantRow], patchTenantSQL, store.Args{
 		"id": id, "name": patch.Name, "plan": patch.Plan, "weight": patch.Weight, "overrides": overrides,
 	}, store.Args{"tenant_id": &id, "queue": nil, "plan": nil}, capsAddedByPatch(id, patch), audit.Event{
 		Tenant: &id, Action: api.AuditTenantPatch, Object: id.String(), Detail: map[string]any{"patch": patch},

@@ -13,11 +13,11 @@ import (
 // kinds, and the operator is the one that belongs to no tenant.
 func own() hop.Principal { return hop.Principal{Kind: hop.PrincipalOperator} }
 
-// LookUpKey reads one API key; found is false for one that is unknown, revoked or
+// lookUpKey reads one API key in a cell; found is false for one that is unknown, revoked or
 // expired.
-func (c *Client) LookUpKey(ctx context.Context, keyID string) (key hop.KeyRecord, found bool, err error) {
+func (c *cores) lookUpKey(ctx context.Context, keyID string) (key hop.KeyRecord, found bool, err error) {
 	item := hop.Item[hop.ID]{Principal: own(), Request: hop.ID{ID: keyID}}
-	result, err := Call(ctx, c, hop.LookUpKey, How{}, item)
+	result, err := callIn(ctx, c, hop.LookUpKey, How{}, item)
 	switch {
 	case err != nil:
 		return hop.KeyRecord{}, false, err
@@ -93,11 +93,11 @@ func (c *Client) ReportProcess(ctx context.Context, report hop.ProcessReport) er
 	return err
 }
 
-// Ready reads core's readiness: ok, degraded or draining. It bypasses the limits
+// ready reads the readiness of a cell's core: ok, degraded or draining. It bypasses the limits
 // and the breaker, so that it reports core's state and not the gateway's.
-func (c *Client) Ready(ctx context.Context) (status string, err error) {
+func (c *cores) ready(ctx context.Context) (status string, err error) {
 	item := hop.Item[struct{}]{Principal: own()}
-	result, err := Call(ctx, c, hop.GetReadiness, How{}, item)
+	result, err := callIn(ctx, c, hop.GetReadiness, How{}, item)
 	switch {
 	case err != nil:
 		return "", err

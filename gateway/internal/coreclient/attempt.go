@@ -44,7 +44,7 @@ func deadlineOf(ctx context.Context) time.Time {
 
 // try makes one try of a call, with its own timeout, and reports its result to
 // the breaker.
-func (c *Client) try(ctx context.Context, op operation, body []byte, first bool) (_ reply, sent bool, _ error) {
+func (c *cores) try(ctx context.Context, op operation, body []byte, first bool) (_ reply, sent bool, _ error) {
 	done, err := c.breakers.try(op.Class)
 	if err != nil {
 		c.metrics.refused(op.Class, err)
@@ -64,7 +64,7 @@ func (c *Client) try(ctx context.Context, op operation, body []byte, first bool)
 }
 
 // carrier gives the connections that a try may use.
-func (c *Client) carrier(op operation, first bool) *http.Transport {
+func (c *cores) carrier(op operation, first bool) *http.Transport {
 	switch {
 	case !first && op.Class != hop.ClassParked:
 		return c.unpooled
@@ -85,9 +85,9 @@ func tryTime(left time.Duration, another bool) time.Duration {
 
 // attempt sends the body once. sent is whether core may have received it: false
 // only if there was no connection; an uncertain case counts as sent.
-func (c *Client) attempt(ctx context.Context, by *http.Transport, path string, body []byte) (_ reply, sent bool, _ error) {
+func (c *cores) attempt(ctx context.Context, by *http.Transport, path string, body []byte) (_ reply, sent bool, _ error) {
 	var via link
-	request, err := c.request(ctx, path, body, &via)
+	request, err := c.request(ctx, c.prefix+path, body, &via)
 	if err != nil {
 		return reply{}, false, err
 	}
@@ -131,8 +131,8 @@ type link struct {
 // the clock of the core at its end; via is set to that connection. The transport
 // itself retries when an idle connection is found closed and nothing was written to
 // it (after the reader of the headers has ended); only the last of its tries counts.
-func (c *Client) request(ctx context.Context, path string, body []byte, via *link) (*http.Request, error) {
-	request, err := http.NewRequest(http.MethodPost, c.base+path, bytes.NewReader(body)) //nolint:noctx // it gets one below
+func (c *cores) request(ctx context.Context, path string, body []byte, via *link) (*http.Request, error) {
+	request, err := http.NewRequest(http.MethodPost, c.host+path, bytes.NewReader(body)) //nolint:noctx // it gets one below
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (c *Client) request(ctx context.Context, path string, body []byte, via *lin
 }
 
 // timeAt is the time at the core that a connection leads to.
-func (c *Client) timeAt(by *conn) time.Time {
+func (c *cores) timeAt(by *conn) time.Time {
 	if by != nil {
 		if offset := by.offset.Load(); offset != nil {
 			return c.now().Add(*offset)
@@ -166,7 +166,7 @@ func (c *Client) timeAt(by *conn) time.Time {
 // the reply was one. Core checks the signature first, so only a core with the same
 // secret sends it. Cores whose clocks differ may be behind one address: each
 // connection stores its own core's offset.
-func (c *Client) learnClock(from reply) bool {
+func (c *cores) learnClock(from reply) bool {
 	if !refusedWith(from.body, problem.AssertionExpired) {
 		return false
 	}

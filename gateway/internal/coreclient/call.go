@@ -16,7 +16,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/identity"
 )
 
-// Call asks core for one item's result. The deadline is ctx's, and is sent to
+// callIn asks a cell's core for one item's result. The deadline is ctx's, and is sent to
 // core. The error is a *problem.Problem where core refused the call as a whole,
 // or wraps ErrUnavailable, ErrOverloaded, ErrOutcomeUnknown, ErrCutShort, ErrNoPlace,
 // ErrRefusesUs or ErrContract. A refusal of the item itself is no error: it is in
@@ -24,13 +24,13 @@ import (
 //
 // A call is an envelope of its own unless it is Shared: then the items
 // of concurrent callers are sent in one.
-func Call[Req, Resp any](ctx context.Context, c *Client, of hop.Op[Req, Resp], how How, item hop.Item[Req]) (hop.Result[Resp], error) {
+func callIn[Req, Resp any](ctx context.Context, c *cores, of hop.Op[Req, Resp], how How, item hop.Item[Req]) (hop.Result[Resp], error) {
 	op := how.of(of.Of(item.Request))
 	op.whose = ownerOf(item.Principal)
 	if op.Class != hop.ClassParked {
 		return call[Req, Resp](ctx, c, op, item)
 	}
-	if c.IsDraining() {
+	if c.isDraining() {
 		return hop.Result[Resp]{}, fmt.Errorf("%w: %s", ErrCutShort, op.Path)
 	}
 	claim := op.Path == hop.ClaimJobs.Path
@@ -43,7 +43,7 @@ func Call[Req, Resp any](ctx context.Context, c *Client, of hop.Op[Req, Resp], h
 	op.place = place
 	result, err := call[Req, Resp](ctx, c, op, item)
 	failed := err != nil || (result.Problem != nil && result.Problem.Status >= http.StatusInternalServerError)
-	if failed && (c.IsDraining() || place.isLost()) {
+	if failed && (c.isDraining() || place.isLost()) {
 		return hop.Result[Resp]{}, fmt.Errorf("%w: %s", ErrCutShort, op.Path)
 	}
 	return result, err
@@ -57,7 +57,7 @@ func ownerOf(p hop.Principal) string {
 	return p.Kind + " " + p.KeyID
 }
 
-func call[Req, Resp any](ctx context.Context, c *Client, op operation, item hop.Item[Req]) (hop.Result[Resp], error) {
+func call[Req, Resp any](ctx context.Context, c *cores, op operation, item hop.Item[Req]) (hop.Result[Resp], error) {
 	response, err := ask(ctx, c, op, item)
 	if err != nil {
 		return hop.Result[Resp]{}, err
@@ -66,7 +66,7 @@ func call[Req, Resp any](ctx context.Context, c *Client, op operation, item hop.
 }
 
 // ask gets core's response to one item, alone or with others.
-func ask[Req any](ctx context.Context, c *Client, op operation, item hop.Item[Req]) (itemResponse, error) {
+func ask[Req any](ctx context.Context, c *cores, op operation, item hop.Item[Req]) (itemResponse, error) {
 	if op.Shared {
 		return share(ctx, c, op, item)
 	}
@@ -124,7 +124,7 @@ var (
 // A repeat that cannot connect has not been sent: where its answer would resolve
 // a doubt, it redials for up to maxRedial. So the restart of a core loses no
 // outcome. A parked call that cannot connect redials too: it waits in any case.
-func (c *Client) exchange(ctx context.Context, op operation, body []byte) (answer []byte, doubt bool, err error) {
+func (c *cores) exchange(ctx context.Context, op operation, body []byte) (answer []byte, doubt bool, err error) {
 	leave, err := c.enter(ctx, op)
 	if err != nil {
 		return nil, false, err
@@ -182,7 +182,7 @@ func (c *Client) exchange(ctx context.Context, op operation, body []byte) (answe
 
 // enter waits for the call's turn. If the breaker is open it fails at once: nothing
 // was sent.
-func (c *Client) enter(ctx context.Context, op operation) (leave func(), err error) {
+func (c *cores) enter(ctx context.Context, op operation) (leave func(), err error) {
 	switch {
 	case op.Class == hop.ClassProbe:
 		return func() {}, nil
@@ -205,12 +205,12 @@ var errTaken = errors.New("core took a copy of the call before")
 const mostLearned = 8
 
 // mayWait returns whether a parked call that was not sent may wait for core.
-func (o operation) mayWait(c *Client) bool {
-	return o.Class == hop.ClassParked && !c.IsDraining() && !o.place.isLost()
+func (o operation) mayWait(c *cores) bool {
+	return o.Class == hop.ClassParked && !c.isDraining() && !o.place.isLost()
 }
 
 // refuse counts a call that was not sent, and returns why.
-func (c *Client) refuse(op operation, err error) error {
+func (c *cores) refuse(op operation, err error) error {
 	c.metrics.refused(op.Class, err)
 	if !errors.Is(err, ErrOverloaded) && !errors.Is(err, ErrUnavailable) { // the caller has left, or its deadline has passed
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -219,7 +219,7 @@ func (c *Client) refuse(op operation, err error) error {
 }
 
 // repeats returns whether a failed try is repeated, and charges the retry budget.
-func (c *Client) repeats(ctx context.Context, op operation, sent bool, err error) bool {
+func (c *cores) repeats(ctx context.Context, op operation, sent bool, err error) bool {
 	if ctx.Err() != nil || op.Class >= hop.OrderedClasses || errors.Is(err, errOpen) || (sent && !op.mayRepeat()) {
 		return false
 	}

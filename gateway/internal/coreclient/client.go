@@ -2,18 +2,13 @@ package coreclient
 
 import (
 	"cmp"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/forgequeue/forgequeue/shared/server/identity"
 )
 
 const (
@@ -59,7 +54,8 @@ func (l Limits) orDefault() Limits {
 
 // Options of a Client.
 type Options struct {
-	// URL is core's address, such as http://127.0.0.1:8081.
+	// URL is core's address, such as http://127.0.0.1:8081. Where the installation has several cells, it is a list of
+	// NAME=URL, with commas, the home cell first: home=http://core:8081/cells/home,second=http://core-2:8081/cells/second.
 	URL string
 	// Secret signs every call, at least identity.MinSecretBytes.
 	Secret []byte
@@ -71,11 +67,14 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Client calls core. It is safe for concurrent use.
-type Client struct {
-	base      string // without a slash at its end
-	secret    []byte
-	transport *http.Transport
+// cores calls the cores of one cell. It is safe for concurrent use.
+type cores struct {
+	// name is the cell's, "" for the only one.
+	name string
+	// host is the scheme and host, prefix what the paths of the cell begin with.
+	host, prefix string
+	secret       []byte
+	transport    *http.Transport
 	// recent keeps idle connections for recentTimeout only.
 	recent *http.Transport
 	// unpooled dials for each try. Repeats use it: if one idle connection was
@@ -96,31 +95,17 @@ type Client struct {
 	breakers *breakers
 	budget   budget
 	metrics  *metrics
-	draining chan struct{} // closed by Drain
+	draining chan struct{} // closed by stop
 	drain    sync.Once
+	// late says that others waited for the cell in vain.
+	late atomic.Bool
 }
 
-// New makes a Client; it does not dial yet.
-func New(o Options) (*Client, error) {
-	base, err := url.Parse(o.URL)
-	if err != nil || (base.Scheme != "http" && base.Scheme != "https") || base.Host == "" {
-		return nil, fmt.Errorf("core's url must look like http://127.0.0.1:8081")
-	}
-	if path := strings.Trim(base.Path, "/"); path != "" || base.RawQuery != "" || base.User != nil {
-		return nil, fmt.Errorf("core's url must have no path, query or user: the signature covers the path")
-	}
-	if len(o.Secret) < identity.MinSecretBytes {
-		return nil, fmt.Errorf("the hop secret must have at least %d bytes", identity.MinSecretBytes)
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+// newCores makes a client of one cell; it does not dial yet.
+func newCores(o Options, at address) *cores {
 	limits := o.Limits.orDefault()
-	c := &Client{
-		base:       base.Scheme + "://" + base.Host,
+	c := &cores{
+		name: at.name, host: at.host, prefix: at.prefix,
 		secret:     o.Secret,
 		transport:  newTransport(limits.InFlight, idleTimeout),
 		recent:     newTransport(limits.InFlight, recentTimeout),
@@ -129,11 +114,14 @@ func New(o Options) (*Client, error) {
 		now:        o.Now,
 		sharedTime: usualTime,
 		gate:       newGate(limits.InFlight, limits.Parked),
-		breakers:   newBreakers(limits.BreakerWindow, limits.BreakerOpen, o.Logger),
 		draining:   make(chan struct{}),
 	}
+	if at.name != "" {
+		c.logger = o.Logger.With("cell", at.name)
+	}
+	c.breakers = newBreakers(limits.BreakerWindow, limits.BreakerOpen, c.logger)
 	c.metrics = newMetrics(o.Registry, c.gate, c.breakers)
-	return c, nil
+	return c
 }
 
 // newTransport keeps enough idle connections for every call at a peak; the calls in
@@ -158,12 +146,11 @@ func unpooledTransport() *http.Transport {
 	return t
 }
 
-// Close closes the idle connections.
-func (c *Client) Close() {
+func (c *cores) close() {
 	c.transport.CloseIdleConnections()
 	c.recent.CloseIdleConnections()
 }
 
-// Now is core's time as far as it is known: this process's clock plus the offset
-// that core last reported.
-func (c *Client) Now() time.Time { return c.now().Add(time.Duration(c.offset.Load())) }
+// Now is the cell's time as far as it is known: this process's clock plus the offset
+// that its core last reported.
+func (c *cores) Now() time.Time { return c.now().Add(time.Duration(c.offset.Load())) }

@@ -1,14 +1,18 @@
 package coreclient
 
 import (
+	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
+// MergedTenants are tenants' attempts as several cells have counted them.
+func MergedTenants(all ...api.TenantStats) api.TenantStats { return mergedTenants(all...) }
+
 // SharedWaiting counts the items that wait for a request of an operation's group.
 func SharedWaiting(c *Client, o hop.Operation, how How) int {
-	c.groups.mu.Lock()
-	use := c.groups.all[how.of(o).groupKey()]
-	c.groups.mu.Unlock()
+	c.home().groups.mu.Lock()
+	use := c.home().groups.all[how.of(o).groupKey()]
+	c.home().groups.mu.Unlock()
 	if use == nil {
 		return 0
 	}
@@ -17,7 +21,7 @@ func SharedWaiting(c *Client, o hop.Operation, how How) int {
 
 // Groups counts the groups that are in use.
 func Groups(c *Client) int {
-	c.groups.mu.Lock()
-	defer c.groups.mu.Unlock()
-	return len(c.groups.all)
+	c.home().groups.mu.Lock()
+	defer c.home().groups.mu.Unlock()
+	return len(c.home().groups.all)
 }

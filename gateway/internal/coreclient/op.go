@@ -10,26 +10,25 @@ type How struct {
 	// sent. They end early when the gateway drains, or when their place goes to another owner: then with ErrCutShort,
 	// if core had no result yet. If there is no place for one, it fails with ErrNoPlace.
 	Parked bool
-	// Shared lets the call share a request to core with other callers' of the same Group and Cell: those that come
+	// Shared lets the call share a request to core with other callers' of the same Group: those that come
 	// while one is under way are sent together in the next. Core answers an envelope when its last item is done, so
 	// calls that may wait for a tenant lock need a group of their own. In the common group, "", core answers
 	// RetryUnbatched for an item that would have to wait: it is sent again in its tenant's group, and so are the
 	// tenant's next ones for apartFor.
-	Shared      bool
-	Group, Cell string
+	Shared bool
+	Group  string
 }
 
-// Submit is how a tenant's jobs, which lie in cell, are submitted. The call shares requests only with
+// Submit is how a tenant's jobs are submitted. The call shares requests only with
 // its own tenant's submits where core needs the tenant lock: it is keyed, by an
 // Idempotency-Key, or capped, its jobs being under a cap. That is an estimate: only core
-// knows a queue's settings, and answers RetryUnbatched. Other submits share requests within their
-// cell: core answers a request when its last item is done, and a cell that does not answer
-// would delay the others' items.
-func Submit(tenant, cell string, keyed, capped bool) How {
+// knows a queue's settings, and answers RetryUnbatched. Other submits share requests within
+// their cell.
+func Submit(tenant string, keyed, capped bool) How {
 	if keyed || capped {
 		return How{Shared: true, Group: tenant}
 	}
-	return How{Shared: true, Cell: cell}
+	return How{Shared: true}
 }
 
 // operation is one that is called.

@@ -13,15 +13,12 @@ import (
 // call was hung up.
 const hangUpTime = time.Second
 
-// Drain ends the parked calls, now and from now on; others go on. What core had
+// stop ends the parked calls, now and from now on; others go on. What core had
 // already answered still arrives.
-func (c *Client) Drain() { c.drain.Do(func() { close(c.draining) }) }
+func (c *cores) stop() { c.drain.Do(func() { close(c.draining) }) }
 
-// MaxParked is how many calls may wait for a job's change at once.
-func (c *Client) MaxParked() int { return c.gate.waits.most }
-
-// IsDraining says whether Drain was called.
-func (c *Client) IsDraining() bool {
+// isDraining says whether stop was called.
+func (c *cores) isDraining() bool {
 	select {
 	case <-c.draining:
 		return true
@@ -43,7 +40,7 @@ type parkedCall struct {
 // what core has already sent is still read. If the connection were cut instead, an
 // answer in transit would be lost, and with it an attempt of each job that it
 // leases: no worker would hold or release them.
-func (c *Client) park(ctx context.Context, at *place) (_ context.Context, end func()) {
+func (c *cores) park(ctx context.Context, at *place) (_ context.Context, end func()) {
 	sending, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadlineOf(ctx))
 	var call parkedCall
 	over := make(chan struct{})

@@ -29,15 +29,14 @@ const (
 )
 
 // groupKey is what items that share an envelope have in common: the path, what a
-// lost reply means, the group and the cell.
+// lost reply means, and the group.
 type groupKey struct {
 	path   string
 	effect hop.Effect
 	group  string
-	cell   string
 }
 
-func (o operation) groupKey() groupKey { return groupKey{o.Path, o.Effect, o.Group, o.Cell} }
+func (o operation) groupKey() groupKey { return groupKey{o.Path, o.Effect, o.Group} }
 
 // sharedWait is how long the first item may have waited before others are turned
 // away; 0 is no bound. Outcomes are never turned away for it: they end work.
@@ -114,7 +113,7 @@ func (a *apart) grouped(op operation, tenant string) operation {
 	return op
 }
 
-func (c *Client) enterGroup(op operation) (group *itemGroup, leave func()) {
+func (c *cores) enterGroup(op operation) (group *itemGroup, leave func()) {
 	key := op.groupKey()
 	c.groups.mu.Lock()
 	defer c.groups.mu.Unlock()
@@ -122,7 +121,7 @@ func (c *Client) enterGroup(op operation) (group *itemGroup, leave func()) {
 		c.groups.all = map[groupKey]*groupUse{}
 	}
 	use := c.groups.all[key]
-	op.whose = "group " + op.Group + op.Cell // it sends for all callers of the group
+	op.whose = "group " + op.Group // it sends for all callers of the group
 	if use == nil {
 		use = &groupUse{group: batch.New(batch.Options[itemText, itemResponse]{
 			MaxWeight: sharedBytes, Capacity: sharedWaiting, Timeout: c.sharedTime, Reserve: sharedReserve, MaxWait: sharedWait(op),
@@ -143,10 +142,10 @@ func (c *Client) enterGroup(op operation) (group *itemGroup, leave func()) {
 	}
 }
 
-// Busy returns an error if a tenant's call of a shared operation would be turned away,
+// busy returns an error if a tenant's call of a shared operation would be turned away,
 // nil if it may be made: so a caller need not read a body that would not be sent. The
 // error wraps ErrOverloaded.
-func (c *Client) Busy(of hop.Operation, how How, tenant string) error {
+func (c *cores) busy(of hop.Operation, how How, tenant string) error {
 	op := c.apart.grouped(how.of(of), tenant)
 	c.groups.mu.Lock()
 	use := c.groups.all[op.groupKey()]
@@ -158,7 +157,7 @@ func (c *Client) Busy(of hop.Operation, how How, tenant string) error {
 }
 
 // flush sends one envelope and hands its results out.
-func (c *Client) flush(ctx context.Context, op operation, items []itemText) []batch.Result[itemResponse] {
+func (c *cores) flush(ctx context.Context, op operation, items []itemText) []batch.Result[itemResponse] {
 	answers := make([]batch.Result[itemResponse], len(items))
 	results, doubt, err := c.exchangeItems(ctx, op, items)
 	for i := range answers {
@@ -171,7 +170,7 @@ func (c *Client) flush(ctx context.Context, op operation, items []itemText) []ba
 	return answers
 }
 
-func (c *Client) exchangeItems(ctx context.Context, op operation, items []itemText) ([]hop.Result[json.RawMessage], bool, error) {
+func (c *cores) exchangeItems(ctx context.Context, op operation, items []itemText) ([]hop.Result[json.RawMessage], bool, error) {
 	answer, doubt, err := c.exchange(ctx, op, envelope(items))
 	if err != nil {
 		return nil, doubt, err
@@ -205,7 +204,7 @@ func envelope(items []itemText) []byte {
 
 // share makes a call that shares its request with others, in the common group or its
 // tenant's.
-func share[Req any](ctx context.Context, c *Client, op operation, item hop.Item[Req]) (itemResponse, error) {
+func share[Req any](ctx context.Context, c *cores, op operation, item hop.Item[Req]) (itemResponse, error) {
 	owner := item.Principal.Tenant
 	op = c.apart.grouped(op, owner)
 	item.Shared = op.Group == ""
@@ -221,7 +220,7 @@ func share[Req any](ctx context.Context, c *Client, op operation, item hop.Item[
 }
 
 // shareIn makes a call in one group.
-func shareIn[Req any](ctx context.Context, c *Client, op operation, item hop.Item[Req]) (itemResponse, error) {
+func shareIn[Req any](ctx context.Context, c *cores, op operation, item hop.Item[Req]) (itemResponse, error) {
 	text, err := encode(item)
 	if err != nil {
 		return itemResponse{}, fmt.Errorf("encode %s: %w", op.Path, err)

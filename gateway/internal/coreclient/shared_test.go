@@ -123,37 +123,6 @@ func TestGroupsAreApart(t *testing.T) {
 	}
 }
 
-// A cell that does not answer delays the submits of its own tenants, and no others.
-func TestCellsAreApart(t *testing.T) {
-	t.Parallel()
-	core := coretest.New(t)
-	entered, release := make(chan struct{}, 1), make(chan struct{})
-	echo(core, hop.SubmitJobs.Path, func(id string) {
-		if id == "stuck" {
-			entered <- struct{}{}
-			<-release
-		}
-	})
-	c := client(t, core.URL, coretest.Secret)
-	submit := func(cell, id string) (string, error) {
-		return one(t.Context(), c, as(hop.SubmitJobs.Operation, hop.Writes).by(coreclient.Submit("t-"+id, cell, false, false)), id)
-	}
-	var group sync.WaitGroup
-	defer group.Wait()
-	defer close(release)
-	group.Go(func() {
-		if got, err := submit("second", "stuck"); err != nil || got != "stuck of t-stuck" {
-			t.Errorf("%q, %v", got, err)
-		}
-	})
-	<-entered
-	for _, cell := range []string{"", "third"} {
-		if got, err := submit(cell, "free"); err != nil || got != "free of t-free" {
-			t.Errorf("cell %q: %q, %v", cell, got, err)
-		}
-	}
-}
-
 // A tenant for whom core would have to wait is asked for by itself, and holds up nobody
 // else, also where its calls come first.
 func TestATenantThatMustWaitGoesAlone(t *testing.T) {

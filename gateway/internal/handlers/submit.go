@@ -289,11 +289,7 @@ func allRefused(problems []*problem.Problem) (Response[hop.SubmitResponse], erro
 // howToSubmit is how a submit goes to core. linked says that a job comes after others: core
 // stores it under the tenant's lock.
 func howToSubmit(c *Call, linked bool) coreclient.How {
-	cell := ""
-	if key := c.Caller.Key; key != nil {
-		cell = key.Cell
-	}
-	return coreclient.Submit(c.Principal().Tenant, cell, c.Idempotency != nil, c.Account.Capped() || linked)
+	return coreclient.Submit(c.Principal().Tenant, c.Idempotency != nil, c.Account.Capped() || linked)
 }
 
 func anyAfter(jobs []api.SubmitRequest) bool {

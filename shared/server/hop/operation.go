@@ -12,6 +12,9 @@ type Operation struct {
 	Effect Effect
 	Class  Class
 	Access Access
+	// Directory: the home cell serves it, whoever asks. Other operations are served by the cell of the principal's tenant,
+	// and by the home cell where it has none.
+	Directory bool
 }
 
 // Effect is what a lost reply means.
@@ -113,6 +116,12 @@ func Raw[Req, Resp any](o Op[Req, Resp]) Op[Req, json.RawMessage] {
 // in is the operation in another class than its effect's.
 func (o Op[Req, Resp]) in(class Class) Op[Req, Resp] {
 	o.Class = class
+	return o
+}
+
+// directory is the operation on the directory, which the home cell has.
+func (o Op[Req, Resp]) directory() Op[Req, Resp] {
+	o.Directory = true
 	return o
 }
 

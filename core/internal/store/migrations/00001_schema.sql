@@ -26,7 +26,9 @@ CREATE TABLE plans (
   limits                    json        NOT NULL,
   visibility_timeout_ms_max bigint,
   -- every change sets it: cores read what changed since they last looked
-  updated_at                timestamptz NOT NULL DEFAULT now()
+  updated_at                timestamptz NOT NULL DEFAULT now(),
+  -- directory.version since this change
+  version                   bigint      NOT NULL DEFAULT 0
 );
 
 INSERT INTO plans (name, limits) VALUES
@@ -52,10 +54,12 @@ CREATE TABLE tenants (
   created_at     timestamptz NOT NULL,
   -- as in plans
   updated_at     timestamptz NOT NULL DEFAULT now(),
+  version        bigint      NOT NULL DEFAULT 0,
   -- deletion: when it was requested, when no row was left, and how many rows were deleted. The tenant's row stays
   deleting_at    timestamptz, deleted_at timestamptz, removed bigint NOT NULL DEFAULT 0
 );
 CREATE INDEX tenants_by_change ON tenants (updated_at);
+CREATE INDEX tenants_by_cell   ON tenants (cell, version) WHERE cell IS NOT NULL;
 CREATE INDEX tenants_deleting  ON tenants (deleting_at) WHERE deleting_at IS NOT NULL AND deleted_at IS NULL;
 
 -- Keys of tenants, and of the platform, whose workers serve all tenants.
@@ -72,10 +76,13 @@ CREATE TABLE api_keys (
   -- how often all console sessions of the key were ended: a session with a lower number is refused
   sessions_ended bigint      NOT NULL DEFAULT 0,
   created_at     timestamptz NOT NULL,
+  -- as in plans
+  version        bigint      NOT NULL DEFAULT 0,
   CHECK ((kind = 'tenant') = (tenant_id IS NOT NULL)),
   CHECK (kind = 'tenant' OR user_id IS NULL)
 );
-CREATE INDEX api_keys_by_tenant ON api_keys (tenant_id, key_id);
+CREATE INDEX api_keys_by_tenant  ON api_keys (tenant_id, key_id);
+CREATE INDEX api_keys_by_version ON api_keys (version);
 
 -- A row for each version of a job type that is kept. Only newest changes.
 CREATE TABLE job_types (
@@ -699,6 +706,22 @@ CREATE TABLE this_cell (
   -- drawn by the home cell, the same in all cells of an installation
   installation uuid    NOT NULL,
   home         boolean NOT NULL
+);
+
+-- The version of the directory, which is the plans, tenants and keys. In the home cell each change of it increments the
+-- version and notes it in the changed row; the row lock makes versions commit in their order. In another cell it is
+-- the version up to which the home's changes were copied.
+CREATE TABLE directory (
+  one     boolean PRIMARY KEY DEFAULT true CHECK (one),
+  version bigint  NOT NULL
+);
+INSERT INTO directory (version) VALUES (1);
+
+-- In the home cell: the other cells that read the directory, and up to which version.
+CREATE TABLE directory_readers (
+  cell    text PRIMARY KEY,
+  version bigint      NOT NULL,
+  seen_at timestamptz NOT NULL
 );
 
 -- In the home cell: moves of tenants that are in progress (package move). source and target are cells; '' is the home
