@@ -40,8 +40,8 @@ func withOverlay(t *testing.T, overlay string) *types.Project {
 	return p
 }
 
-// The overlay adds one PostgreSQL, which is as the first but for its data and passwords, and tells core and migrate
-// of it. What the other tests hold the Compose file to therefore holds with the overlay too.
+// The overlay adds one PostgreSQL, which is as the first but for its data and passwords, and a core for it, which is as the
+// first but for the cell that it serves. What the other tests hold the Compose file to therefore holds with the overlay too.
 func TestComposeCellsAddADatabaseAlone(t *testing.T) {
 	t.Parallel()
 	plain, p := project(t), withCells(t)
@@ -61,12 +61,19 @@ func TestComposeCellsAddADatabaseAlone(t *testing.T) {
 	second.Volumes = slices.Clone(second.Volumes)
 	second.Volumes[0].Source = first.Volumes[0].Source
 	same(t, "postgres-second", second, first)
-	for _, name := range []string{"core", "migrate"} {
+	for cell, name := range map[string]string{"first": "core", "second": "core-second"} {
+		if got := settings(p.Services[name])["FORGEQUEUE_SERVE_CELLS"]; got != cell {
+			t.Errorf("%s serves %q", name, got)
+		}
+		delete(p.Services[name].Environment, "FORGEQUEUE_SERVE_CELLS")
+	}
+	servedBy(t, p, map[string]string{"first": "core", "second": "core-second"})
+	for _, name := range []string{"core", "core-second", "migrate"} {
 		service := p.Services[name]
 		if file := settings(service)["FORGEQUEUE_CELLS"]; file != "/run/secrets/cells" {
 			t.Errorf("%s: its file of cells is %q", name, file)
 		}
-		if needed := service.DependsOn["postgres-second"]; needed.Condition != types.ServiceConditionHealthy {
+		if needed := service.DependsOn["postgres-second"]; name != "core" && needed.Condition != types.ServiceConditionHealthy {
 			t.Errorf("%s needs the second database to be %q", name, needed.Condition)
 		}
 		was := len(service.Secrets)
@@ -78,6 +85,14 @@ func TestComposeCellsAddADatabaseAlone(t *testing.T) {
 		delete(service.DependsOn, "postgres-second")
 		p.Services[name] = service
 	}
+	another := p.Services["core-second"]
+	if home := settings(another)["FORGEQUEUE_HOME_URL"]; home != "http://core:8081/cells/first" {
+		t.Errorf("the second cell's core follows %q", home)
+	}
+	delete(another.Environment, "FORGEQUEUE_HOME_URL")
+	another.Name = "core"
+	same(t, "core-second", another, plain.Services["core"])
+	delete(p.Services, "core-second")
 	delete(p.Services, "postgres-second")
 	if got, want := slices.Sorted(maps.Keys(p.Services)), slices.Sorted(maps.Keys(plain.Services)); !slices.Equal(got, want) {
 		t.Fatalf("besides the second database there are %v, want %v", got, want)
@@ -88,6 +103,31 @@ func TestComposeCellsAddADatabaseAlone(t *testing.T) {
 	if !reflect.DeepEqual(p.Networks, plain.Networks) {
 		t.Errorf("networks %v, want %v", p.Networks, plain.Networks)
 	}
+}
+
+// servedBy: the gateway calls the core that serves each cell, and waits for the second one. What it then has is as in a plain
+// installation.
+func servedBy(t *testing.T, p *types.Project, cells map[string]string) {
+	t.Helper()
+	gateway := p.Services["gateway"]
+	called := map[string]string{}
+	for entry := range strings.SplitSeq(settings(gateway)["FORGEQUEUE_CORE_URL"], ",") {
+		name, at, _ := strings.Cut(entry, "=")
+		core, path, _ := strings.Cut(strings.TrimPrefix(at, "http://"), ":8081/cells/")
+		if path != name {
+			t.Errorf("the gateway calls %s for the cell %s", at, name)
+		}
+		called[name] = core
+	}
+	if !maps.Equal(called, cells) {
+		t.Errorf("the gateway calls %v, want %v", called, cells)
+	}
+	if gateway.DependsOn["core-second"].Condition != types.ServiceConditionHealthy {
+		t.Error("the gateway does not wait for the second core")
+	}
+	delete(gateway.DependsOn, "core-second")
+	plain := "http://core:8081"
+	gateway.Environment["FORGEQUEUE_CORE_URL"] = &plain
 }
 
 // same says in which fields a service is not as another one.

@@ -67,17 +67,33 @@ func TestComposeCitusAddsNodes(t *testing.T) {
 		}
 	}
 	delete(p.Services, "citus")
-	for _, name := range []string{"core", "migrate"} {
-		service := p.Services[name]
-		if service.DependsOn["citus"].Condition != types.ServiceConditionCompletedSuccessfully {
-			t.Errorf("%s starts before the nodes are joined", name)
+	cells := map[string]string{}
+	for _, name := range []string{"core", "core-second"} {
+		for cell := range strings.SplitSeq(settings(p.Services[name])["FORGEQUEUE_SERVE_CELLS"], ",") {
+			cells[cell] = name
 		}
+		delete(p.Services[name].Environment, "FORGEQUEUE_SERVE_CELLS")
+	}
+	if len(cells) != 9 || cells["home"] != "core" {
+		t.Errorf("the cells are served by %v", cells)
+	}
+	servedBy(t, p, cells)
+	if p.Services["migrate"].DependsOn["citus"].Condition != types.ServiceConditionCompletedSuccessfully {
+		t.Error("the cells are made before the nodes are joined") // cores wait for that
+	}
+	for _, name := range []string{"core", "core-second", "migrate"} {
+		service := p.Services[name]
 		service.Secrets = slices.DeleteFunc(slices.Clone(service.Secrets), func(s types.ServiceSecretConfig) bool { return s.Source == "citus_cells" })
 		delete(service.DependsOn, "citus")
 		delete(service.Environment, "FORGEQUEUE_CELLS")
 		delete(service.Environment, "FORGEQUEUE_DATABASE_CONNS")
 		p.Services[name] = service
 	}
+	another := p.Services["core-second"]
+	delete(another.Environment, "FORGEQUEUE_HOME_URL")
+	another.Name = "core"
+	same(t, "core-second", another, plain.Services["core"])
+	delete(p.Services, "core-second")
 	if got, want := slices.Sorted(maps.Keys(p.Services)), slices.Sorted(maps.Keys(plain.Services)); !slices.Equal(got, want) {
 		t.Fatalf("besides the nodes there are %v, want %v", got, want)
 	}

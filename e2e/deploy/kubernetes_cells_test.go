@@ -49,6 +49,15 @@ func checkCells(t *testing.T, all, withCells map[string]object) {
 	if len(withCells) != len(all)+1 || withCells["Secret cells"].Kind == "" {
 		t.Errorf("with cells there are %v", slices.Sorted(maps.Keys(withCells)))
 	}
+	cores := ""
+	for _, variable := range withCells["Deployment gateway"].Spec.Template.Spec.Containers[0].Env {
+		if variable.Name == "FORGEQUEUE_CORE_URL" {
+			cores = variable.Value
+		}
+	}
+	if cores != "first=http://core:8081/cells/first,second=http://core:8081/cells/second" {
+		t.Errorf("gateways call %s", cores)
+	}
 	for _, name := range []string{"Deployment core", "Job migrate"} {
 		pod := withCells[name].Spec.Template.Spec
 		if len(pod.Containers) != 1 || len(pod.Containers[0].Env) != len(all[name].Spec.Template.Spec.Containers[0].Env)+1 {

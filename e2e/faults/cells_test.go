@@ -59,7 +59,7 @@ func TestCells(t *testing.T) {
 	}
 	settings := stack.PushSettings()
 	settings["FORGEQUEUE_CELLS"] = file
-	c.Cluster = stack.NewCluster(t, stack.ClusterOptions{Cores: 2, Gateways: 2, DatabaseURL: c.urls[0], Settings: settings})
+	c.Cluster = stack.NewCluster(t, stack.ClusterOptions{Cells: names, Gateways: 2, DatabaseURL: c.urls[0], Settings: settings})
 	admin := c.Client(t, stack.Operator)
 	for i, name := range names {
 		made, err := admin.CreateTenant(t.Context(), api.TenantRequest{Name: name, Plan: new("unlimited"), Cell: &names[i]})

@@ -101,7 +101,7 @@ func newMoved(t *testing.T) *moved {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := stack.NewCluster(t, stack.ClusterOptions{Cores: 2, Gateways: 2, DatabaseURL: urls[0], Settings: map[string]string{"FORGEQUEUE_CELLS": file}})
+	c := stack.NewCluster(t, stack.ClusterOptions{Cells: cellNames, Cores: 2, Gateways: 2, DatabaseURL: urls[0], Settings: map[string]string{"FORGEQUEUE_CELLS": file}})
 	return &moved{load: newLoad(t, c, 2*time.Second), urls: urls, phases: map[string]int{}}
 }
 

@@ -33,6 +33,8 @@ const (
 type ClusterOptions struct {
 	// Cores and Gateways are how many of each; 1 if 0. Gateway i calls core i, or the last.
 	Cores, Gateways int
+	// Cells are the names in the file that Settings have as FORGEQUEUE_CELLS, the home cell first: each has Cores of its own.
+	Cells []string
 	// DatabaseURL and RedisURL are stores of the caller's; a new database on the
 	// test's own servers if empty.
 	DatabaseURL, RedisURL string
@@ -84,19 +86,31 @@ func NewCluster(tb testing.TB, o ClusterOptions) *Cluster {
 	if o.Through != nil {
 		settings["DATABASE_URL"] = o.Through(c.DatabaseURL)
 	}
-	for i := range max(o.Cores, 1) {
-		core := newService(tb, settings, "core")
-		core.set("FORGEQUEUE_CORE_LISTEN", "FORGEQUEUE_CORE_METRICS_LISTEN")
-		core.settings["REDIS_URL"] = cmp.Or(o.CoreRedisURL, c.RedisURL)
-		core.SetClock(clock(o.Clocks, 2*i))
-		c.Cores = append(c.Cores, core)
-		core.Start()
+	cells := o.Cells
+	if cells == nil {
+		cells = []string{""}
+	}
+	for _, cell := range cells {
+		for i := range max(o.Cores, 1) {
+			core := newService(tb, settings, "core")
+			core.set("FORGEQUEUE_CORE_LISTEN", "FORGEQUEUE_CORE_METRICS_LISTEN")
+			core.settings["REDIS_URL"] = cmp.Or(o.CoreRedisURL, c.RedisURL)
+			if cell != "" {
+				core.settings["FORGEQUEUE_SERVE_CELLS"] = cell
+			}
+			if cell != cells[0] {
+				core.settings["FORGEQUEUE_HOME_URL"] = c.Cores[0].URL + "/cells/" + cells[0]
+			}
+			core.SetClock(clock(o.Clocks, 2*i))
+			c.Cores = append(c.Cores, core)
+			core.Start()
+		}
 	}
 	for i := range max(o.Gateways, 1) {
 		gateway := newService(tb, settings, "gateway")
 		gateway.set("FORGEQUEUE_LISTEN", "FORGEQUEUE_METRICS_LISTEN")
 		gateway.SetClock(clock(o.Clocks, 2*i+1))
-		gateway.settings["FORGEQUEUE_CORE_URL"] = c.Cores[min(i, len(c.Cores)-1)].URL
+		gateway.settings["FORGEQUEUE_CORE_URL"] = c.coreURL(o, i)
 		c.Gateways = append(c.Gateways, gateway)
 		gateway.Start()
 	}
@@ -104,6 +118,19 @@ func NewCluster(tb testing.TB, o ClusterOptions) *Cluster {
 		gateway.AwaitReady()
 	}
 	return c
+}
+
+// coreURL is the core of a gateway, one of each cell.
+func (c *Cluster) coreURL(o ClusterOptions, gateway int) string {
+	each := max(o.Cores, 1)
+	if o.Cells == nil {
+		return c.Cores[min(gateway, each-1)].URL
+	}
+	urls := make([]string, len(o.Cells))
+	for i, cell := range o.Cells {
+		urls[i] = cell + "=" + c.Cores[i*each+min(gateway, each-1)].URL + "/cells/" + cell
+	}
+	return strings.Join(urls, ",")
 }
 
 // PushSettings let queues push to this machine.

@@ -52,7 +52,7 @@ func TestEachProblemIsNamed(t *testing.T) {
 		"FORGEQUEUE_OPERATOR_KEY":            {"short", strings.Repeat("x", 26), "an operator key that has spaces in it"},
 		"FORGEQUEUE_LISTEN":                  {"8080", "localhost", "127.0.0.1:"},
 		"FORGEQUEUE_METRICS_LISTEN":          {"9090"},
-		"FORGEQUEUE_CORE_URL":                {"core:8081", "http://", "http://core/x", "http://u:p@core"},
+		"FORGEQUEUE_CORE_URL":                {"core:8081", "http://", "http://core/x", "http://u:p@core", "home=http://core,home=http://core", "home=core"},
 		"FORGEQUEUE_CONSOLE":                 {"yes", "ON"},
 		"FORGEQUEUE_CONSOLE_SECRET":          {"short"},
 		"FORGEQUEUE_CONSOLE_SECRET_PREVIOUS": {"short"},

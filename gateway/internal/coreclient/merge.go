@@ -22,10 +22,13 @@ func merged[Req, Resp any](ctx context.Context, c *Client, of hop.Op[Req, Resp],
 	case hop.GetTenant.Path:
 		answer, err = as[Resp](c.tenant(ctx, how, any(item).(hop.Item[hop.ID]))) //nolint:forcetypeassert // the operation's
 	case hop.ListAudit.Path:
-		if c.cellOf(item.Principal.Tenant) == c.home() {
+		cells := c.cells
+		if tenant := item.Principal.Tenant; tenant != "" && c.cellOf(tenant) == c.home() {
 			return answer, false, nil
+		} else if tenant != "" { // what it did to its keys is recorded in the home cell
+			cells = []*cores{c.home(), c.cellOf(tenant)}
 		}
-		answer, err = as[Resp](c.audit(ctx, how, any(item).(hop.Item[hop.Filtered[api.AuditFilter]]))) //nolint:forcetypeassert // the operation's
+		answer, err = as[Resp](audit(ctx, cells, how, any(item).(hop.Item[hop.Filtered[api.AuditFilter]]))) //nolint:forcetypeassert // the operation's
 	default:
 		return answer, false, nil
 	}
@@ -122,9 +125,8 @@ type placeIn struct {
 	Ended bool `json:"e,omitzero"`
 }
 
-// audit merges what a tenant did in its cell with what it did to its keys, which is recorded in the home cell.
-func (c *Client) audit(ctx context.Context, how How, item hop.Item[hop.Filtered[api.AuditFilter]]) (hop.Result[api.Page[api.AuditEntry]], error) {
-	cells := []*cores{c.home(), c.cellOf(item.Principal.Tenant)}
+// audit merges the audit logs of some cells.
+func audit(ctx context.Context, cells []*cores, how How, item hop.Item[hop.Filtered[api.AuditFilter]]) (hop.Result[api.Page[api.AuditEntry]], error) {
 	places := make([]placeIn, len(cells))
 	if text := item.Request.PageToken; text != "" {
 		raw, err := base64.RawURLEncoding.DecodeString(text)
@@ -151,7 +153,7 @@ func (c *Client) audit(ctx context.Context, how How, item hop.Item[hop.Filtered[
 	for i := range pages { // it has looked at many entries that the filter leaves out
 		if len(pages[i].Items) == 0 && pages[i].NextPageToken != nil {
 			places[i] = placeIn{Token: *pages[i].NextPageToken}
-			return c.auditPage(made, places)
+			return auditPage(made, places)
 		}
 	}
 	size := cmp.Or(item.Request.PageSize, api.DefaultPageSize)
@@ -166,7 +168,7 @@ func (c *Client) audit(ctx context.Context, how How, item hop.Item[hop.Filtered[
 			// What follows may come before the others' entries: the merged page ends here.
 			places[next] = placeIn{Token: *pages[next].NextPageToken}
 			pages[next].NextPageToken = nil
-			return c.auditPage(made, places)
+			return auditPage(made, places)
 		}
 	}
 	ended := true
@@ -177,10 +179,10 @@ func (c *Client) audit(ctx context.Context, how How, item hop.Item[hop.Filtered[
 	if ended {
 		return hop.Result[api.Page[api.AuditEntry]]{Status: 200, Value: &made}, nil
 	}
-	return c.auditPage(made, places)
+	return auditPage(made, places)
 }
 
-func (c *Client) auditPage(made api.Page[api.AuditEntry], places []placeIn) (hop.Result[api.Page[api.AuditEntry]], error) {
+func auditPage(made api.Page[api.AuditEntry], places []placeIn) (hop.Result[api.Page[api.AuditEntry]], error) {
 	text, err := json.Marshal(places)
 	if err != nil {
 		return hop.Result[api.Page[api.AuditEntry]]{}, err
