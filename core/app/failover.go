@@ -12,7 +12,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cells"
 	"github.com/forgequeue/forgequeue/core/internal/failover"
-	"github.com/forgequeue/forgequeue/core/internal/move"
 )
 
 // failoverTime bounds the comparison of two primaries: they may have tens of millions of live jobs.
@@ -49,8 +48,7 @@ func WriteVerified(ctx context.Context, cfg Config, window time.Duration, to io.
 	return len(drifts) + lost, errors.Join(err, writing)
 }
 
-// AfterFailover writes a line for each thing that an asynchronous standby did not have when it was promoted, and for each move of a tenant
-// that may have lost a part. It is for use beside Verify, changes nothing, and may run while cores run. What ended or was changed in
+// AfterFailover writes a line for each thing that an asynchronous standby did not have when it was promoted. It is for use beside Verify, changes nothing, and may run while cores run. What ended or was changed in
 // the old primary is compared from window before its last minute on.
 func AfterFailover(ctx context.Context, cfg Config, window time.Duration, line func(string)) error {
 	if err := cfg.checkDatabase(); err != nil {
@@ -65,11 +63,6 @@ func AfterFailover(ctx context.Context, cfg Config, window time.Duration, line f
 	_, options, err := cfg.allCells()
 	if err != nil {
 		return err
-	}
-	if listed != nil {
-		if err := movesUnderWay(ctx, options[0], line); err != nil {
-			return err
-		}
 	}
 	if cfg.OldDatabaseURL == "" {
 		return ErrNoOldPrimary
@@ -87,19 +80,6 @@ func AfterFailover(ctx context.Context, cfg Config, window time.Duration, line f
 	}
 	defer promoted.Close()
 	return failover.Lost(ctx, old, promoted, window, line)
-}
-
-func movesUnderWay(ctx context.Context, options cell.Options, line func(string)) error {
-	home, err := openMigrated(ctx, options)
-	if err != nil {
-		return err
-	}
-	defer home.Close()
-	lines, err := move.UnderWay(ctx, home)
-	for _, one := range lines {
-		line(one)
-	}
-	return err
 }
 
 // successor opens the database that the old primary was, as it is now.

@@ -58,7 +58,7 @@ func MoveTenant(ctx context.Context, cfg Config, request TenantMove) error {
 	if err != nil {
 		return err
 	}
-	options := move.Options{Home: opened.stores[0], Tenant: owner, Log: log, Settle: move.DefaultSettle, From: opened.stored(from), To: opened.stored(to)}
+	options := move.Options{Home: opened.stores[0], Tenant: owner, Log: log, Settle: move.DefaultSettle, Drain: move.DefaultDrain, From: opened.stored(from), To: opened.stored(to)}
 	if options.Source, err = opened.open(ctx, from); err == nil {
 		options.Target, err = opened.open(ctx, to)
 	}

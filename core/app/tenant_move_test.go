@@ -76,7 +76,7 @@ func TestMovesThatAreRefused(t *testing.T) {
 	}
 }
 
-// With the fence closed the tenant is refused, and others are not. An abort lets it go on where it was; run to its end, the move lets it
+// When the old cell has let the tenant go it is refused, and others are not. An abort lets it go on where it was; run to its end, the move lets it
 // go on in the new cell, in every core.
 func TestAMoveWhileCoresRun(t *testing.T) {
 	t.Parallel()
@@ -105,11 +105,11 @@ func TestAMoveWhileCoresRun(t *testing.T) {
 			t.Fatal(refused)
 		}
 	}
-	upTo("fenced")
+	upTo("left")
 	for _, core := range cores {
 		refused := submit(core, moved)
 		if refused == nil || refused.Code != problem.TenantMoving || refused.Status != http.StatusServiceUnavailable {
-			t.Errorf("submit behind the fence: %+v", refused)
+			t.Errorf("submit during the move: %+v", refused)
 		}
 		if refused := submit(core, stays); refused != nil {
 			t.Errorf("another tenant's: %+v", refused)

@@ -82,7 +82,7 @@ func (e Event) Refused() bool {
 	case e.Status >= 400 && e.Status <= 499:
 		return e.Code != "idempotency_in_flight"
 	case e.Status == 503:
-		return e.Code == "overloaded" || e.Code == "core_unavailable"
+		return e.Code == "overloaded" || e.Code == "core_unavailable" || e.Code == "tenant_moving"
 	}
 	return false
 }

@@ -71,7 +71,7 @@ func TestProblemsOfARoute(t *testing.T) {
 	answers := doc.Paths.Value("/v1/jobs/{id}/complete").Post.Responses
 	for status, codes := range map[string]string{
 		"400": "invalid_json invalid_request unknown_field", "401": "unauthenticated", "404": "not_found", "409": "lease_lost",
-		"413": "payload_too_large", "503": "core_unavailable outcome_unknown overloaded",
+		"413": "payload_too_large", "503": "core_unavailable outcome_unknown overloaded tenant_moving",
 	} {
 		answer := answers.Value(status)
 		if answer == nil {

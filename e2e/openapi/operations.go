@@ -103,7 +103,7 @@ func (c *completer) internalOperation(access, path string, op *openapi3.Operatio
 	if err != nil {
 		return err
 	}
-	codes = append(codes, problem.InvalidRequest, problem.Internal, problem.Overloaded, problem.CoreUnavailable, problem.OutcomeUnknown)
+	codes = append(codes, problem.InvalidRequest, problem.Internal, problem.Overloaded, problem.CoreUnavailable, problem.TenantMoving, problem.OutcomeUnknown)
 	if access != "anybody" {
 		codes = append(codes, problem.Forbidden)
 	}
@@ -177,7 +177,7 @@ func usualCodes(path, method, access string, op *openapi3.Operation) []problem.C
 	}
 	codes = append(codes, problem.Unauthenticated, problem.Forbidden, problem.CoreUnavailable, problem.Overloaded)
 	if method != http.MethodGet {
-		codes = append(codes, problem.OutcomeUnknown)
+		codes = append(codes, problem.OutcomeUnknown, problem.TenantMoving)
 	}
 	if access == "operator" { // the routes are not there without an operator key
 		codes = append(codes, problem.NotFound)

@@ -49,8 +49,8 @@ const (
 	Internal        Code = "internal"
 	Overloaded      Code = "overloaded"
 	CoreUnavailable Code = "core_unavailable"
-	OutcomeUnknown  Code = "outcome_unknown"
 	TenantMoving    Code = "tenant_moving"
+	OutcomeUnknown  Code = "outcome_unknown"
 )
 
 type meaning struct {
@@ -92,7 +92,7 @@ var meanings = map[Code]meaning{
 	Internal:              {http.StatusInternalServerError, "Something went wrong on our side"},
 	Overloaded:            {http.StatusServiceUnavailable, "The service is at its limit"},
 	CoreUnavailable:       {http.StatusServiceUnavailable, "The engine cannot be reached"},
-	TenantMoving:          {http.StatusServiceUnavailable, "The tenant is being moved"},
+	TenantMoving:          {http.StatusServiceUnavailable, "The tenant is being moved to another database"},
 	OutcomeUnknown:        {http.StatusServiceUnavailable, "It is not known whether the request took effect"},
 }
 

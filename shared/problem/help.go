@@ -172,7 +172,7 @@ var helps = map[Code]help{
 		"Repeat the request after `retry_after_ms`.",
 	},
 	TenantMoving: {
-		"The operator is moving the tenant to another database. Nothing was changed.",
+		"An operator moves your tenant to another database, which takes seconds. Nothing was changed.",
 		"Repeat the request after `retry_after_ms`.",
 	},
 	OutcomeUnknown: {

@@ -69,10 +69,10 @@ func Record(ctx context.Context, tx execer, done Event) error {
 	return err
 }
 
-// Recorded runs one statement, and records the event of its rows in the same commit; a nil event is
+// Recorded runs one statement on rows of a tenant, or with tenant.Platform of the directory, and records the event of its rows in the same commit; a nil event is
 // not recorded.
-func Recorded[T any](ctx context.Context, s *store.Store, row pgx.RowToFunc[T], sql string, args store.Args, event func([]T) *Event) (made []T, err error) {
-	err = s.InTx(ctx, func(tx pgx.Tx) error {
+func Recorded[T any](ctx context.Context, s *store.Store, owner tenant.ID, row pgx.RowToFunc[T], sql string, args store.Args, event func([]T) *Event) (made []T, err error) {
+	err = s.InTenantTx(ctx, owner, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sql, args)
 		if err != nil {
 			return err

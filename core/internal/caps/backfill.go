@@ -61,6 +61,7 @@ UPDATE jobs SET counted = counted | @counter::smallint
 WHERE id = ANY(ARRAY(
   SELECT id FROM jobs
   WHERE id = ANY(@ids::uuid[]) AND counted & @counter::smallint = 0 AND (NOT @running OR state = 'running')
+    AND tenant_id <> ALL(` + store.MovingSQL + `)
   FOR UPDATE SKIP LOCKED))`
 
 type scannedJob struct {
@@ -99,6 +100,7 @@ const ensureRowsSQL = `
 INSERT INTO usage_counts (tenant_id, counter, name, opened_at)
 SELECT k.tenant_id, k.counter, k.name, statement_timestamp()
 FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[]) AS k(tenant_id, counter, name)
+WHERE k.tenant_id <> ALL(` + store.MovingSQL + `)
 ON CONFLICT DO NOTHING`
 
 // EnsureRows inserts the counts that have no row yet. A sweep backfills the existing jobs; until then
@@ -134,6 +136,7 @@ func ReadExact(ctx context.Context, tx pgx.Tx, list ...[]Cap) (*Tally, error) {
 const startBackfillSQL = `
 UPDATE usage_counts SET backfill_start = LEAST(backfill_start, statement_timestamp())
 WHERE tenant_id = @tenant_id AND counter = @counter AND name = @name AND NOT settled
+  AND tenant_id <> ALL(` + store.MovingSQL + `)
 RETURNING COALESCE(backfill_after, '00000000-0000-0000-0000-000000000000')`
 
 // backfillProgressSQL stores the position, unless another core is further. A pass that began a minute after
@@ -148,7 +151,8 @@ SET settled         = COALESCE(@ended AND NOT (backfill_missed OR @missed) AND (
     due_at          = (SELECT CASE WHEN @ended THEN GREATEST(opened_at + interval '61 seconds', statement_timestamp() + interval '1 second')
                                    ELSE statement_timestamp() END)
 WHERE tenant_id = @tenant_id AND counter = @counter AND name = @name AND NOT settled
-  AND COALESCE(backfill_after, '00000000-0000-0000-0000-000000000000') = @before`
+  AND COALESCE(backfill_after, '00000000-0000-0000-0000-000000000000') = @before
+  AND tenant_id <> ALL(` + store.MovingSQL + `)`
 
 // Backfill processes one step of one count, of any tenant. It gives how many jobs it added, and
 // whether the pass continues.
@@ -218,7 +222,7 @@ func (s *Counts) backfill(ctx context.Context, tx pgx.Tx, key CountKey, ids []uu
 const dueCountsSQL = `
 UPDATE usage_counts AS k SET due_at = statement_timestamp() + interval '30 seconds'
 FROM (SELECT tenant_id, counter, name FROM usage_counts
-      WHERE NOT settled AND due_at <= statement_timestamp()
+      WHERE NOT settled AND due_at <= statement_timestamp() AND tenant_id <> ALL(` + store.MovingSQL + `)
       ORDER BY due_at
       LIMIT @most
       FOR UPDATE SKIP LOCKED) AS due

@@ -23,7 +23,8 @@ const reopenSQL = `
 UPDATE usage_counts
 SET settled = false, opened_at = statement_timestamp(), due_at = statement_timestamp(),
     backfill_start = NULL, backfill_after = NULL, backfill_missed = false
-WHERE tenant_id = @tenant_id AND counter = @counter AND name = @name AND settled`
+WHERE tenant_id = @tenant_id AND counter = @counter AND name = @name AND settled
+  AND tenant_id <> ALL(` + store.MovingSQL + `)`
 
 // Reopen has a settled count backfilled again, from now on and until it is settled again: it lacks jobs. A core that stalled
 // for more than a minute between its look at the limits and its commit stored them, without the cap.

@@ -38,6 +38,7 @@ CROSS JOIN LATERAL (
       -- past its deadline: the next sweep makes it a dead letter
       AND (j.deadline IS NULL OR j.deadline > statement_timestamp())
       AND (j.user_id IS NULL OR j.user_id <> ALL(@without::text[]))
+      AND j.tenant_id <> ALL(` + store.MovingSQL + `)
     ORDER BY j.ready_at, j.id
     LIMIT share.most
     FOR UPDATE SKIP LOCKED
@@ -104,8 +105,8 @@ type Result struct {
 	Cut bool
 	// Misrouted were found in the wrong lane and left there; see Claimer.Move.
 	Misrouted []MisroutedJob
-	// Busy are tenants whose lanes were skipped because another claim holds their lock, or because they are moved to another cell;
-	// tenant.Platform stands for all lanes under the installation's cap.
+	// Busy are tenants whose lanes were skipped because another claim holds their lock; tenant.Platform stands for all lanes
+	// under the installation's cap.
 	Busy []tenant.ID
 }
 
@@ -115,23 +116,14 @@ func (s *Claimer) Claim(ctx context.Context, request Request) (result Result, er
 	if len(request.Lanes) == 0 || request.max() <= 0 {
 		return Result{}, nil
 	}
-	away := map[tenant.ID]bool{}
-	err = store.SkippingMovedTenants(func(owner tenant.ID) { away[owner] = true }, func() (err error) {
-		here := request.without(away)
-		switch {
-		case len(here.Lanes) == 0:
-			result = Result{}
-		case here.guarded():
-			result, err = s.claimGuarded(ctx, here)
-		default:
-			result, err = s.claimAtOnce(ctx, here)
-		}
-		return err
-	})
+	if request.guarded() {
+		result, err = s.claimGuarded(ctx, &request)
+	} else {
+		result, err = s.claimAtOnce(ctx, &request)
+	}
 	if err != nil {
 		return Result{}, fmt.Errorf("claim: %w", err)
 	}
-	result.Busy = slices.AppendSeq(result.Busy, maps.Keys(away))
 	for i := range result.Jobs {
 		result.Jobs[i].LeaseID = request.LeaseID
 	}

@@ -22,7 +22,8 @@ type MisroutedJob struct {
 
 const moveSQL = `
 UPDATE jobs SET lane_id = COALESCE((@to::bigint[])[width_bucket(id, @ids::uuid[])], lane_id)
-WHERE id = ANY(@ids::uuid[]) AND lane_id = (@from::bigint[])[width_bucket(id, @ids::uuid[])] AND state <> 'running'`
+WHERE id = ANY(@ids::uuid[]) AND lane_id = (@from::bigint[])[width_bucket(id, @ids::uuid[])] AND state <> 'running'
+  AND tenant_id <> ALL(` + store.MovingSQL + `)`
 
 // Move moves misrouted jobs, of any tenants, into the lanes given, where they keep their ready_at.
 // A job that was leased or moved since is left.

@@ -17,6 +17,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/pace"
 	"github.com/forgequeue/forgequeue/core/internal/publish"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/batch"
 )
@@ -34,6 +35,7 @@ type Outcomes struct {
 	log       *slog.Logger
 	ends      *batch.Batcher[jobs.Ending, jobs.Ended]
 	beats     *batch.Batcher[jobs.Report, *jobs.Beat]
+	moved     store.MovedTenants
 }
 
 func newOutcomes(store *cell.Cell, publisher *publish.Publisher, traces publish.Traces, log *slog.Logger) *Outcomes {
@@ -148,23 +150,21 @@ func (o *Outcomes) beat(ctx context.Context, reports []jobs.Report) []beatResult
 
 // report stores what the holders of leases say. Those of a tenant that is not here fail by themselves.
 func (o *Outcomes) report(ctx context.Context, reports []jobs.Report, results []beatResult) {
-	held, err := o.store.Jobs.Report(ctx, reports)
-	if gone, elsewhere := store.MovedTenantOf(err); elsewhere {
-		var others []jobs.Report
-		var places []int
-		for i := range reports {
-			if results[i].Err = err; reports[i].Tenant != gone {
-				others, places = append(others, reports[i]), append(places, i)
-			}
+	owner, refuse := func(i int) tenant.ID { return reports[i].Tenant }, func(i int, err error) { results[i].Err = err }
+	if places, some := o.moved.Split(len(reports), owner, refuse); some {
+		others, again := make([]jobs.Report, len(places)), make([]beatResult, len(places))
+		for i, place := range places {
+			others[i] = reports[place]
 		}
-		if len(others) == 0 || len(others) == len(reports) {
-			return
-		}
-		again := make([]beatResult, len(others))
 		o.report(ctx, others, again)
 		for i, place := range places {
 			results[place] = again[i]
 		}
+		return
+	}
+	held, err := o.store.Jobs.Report(ctx, reports)
+	if o.moved.Note(err) {
+		o.report(ctx, reports, results)
 		return
 	}
 	for i := range reports {

@@ -26,7 +26,7 @@ func (s *Letters) Discard(ctx context.Context, owner tenant.ID, user string, ids
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	var gone []uuid.UUID
 	var told bool
-	err := s.InTx(ctx, func(tx pgx.Tx) error {
+	err := s.InTenantTx(ctx, owner, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, discardSQL, store.Args{"ids": ids, "tenant_id": owner, "user": user})
 		if err != nil {
 			return err

@@ -14,6 +14,7 @@ const forgetDeadSQL = `
 WITH gone AS (
   DELETE FROM dead_letters
   WHERE id = ANY(ARRAY(SELECT id FROM dead_letters WHERE died_at < statement_timestamp() - @retention::interval
+                         AND tenant_id <> ALL(` + store.MovingSQL + `)
                        ORDER BY died_at LIMIT @batch FOR UPDATE SKIP LOCKED))
   RETURNING ` + dependency.RemovedColumns + `
 )` + dependency.RemovedSQL

@@ -115,7 +115,7 @@ type NewRedrive struct {
 func (s *Letters) CreateRedrive(ctx context.Context, owner tenant.ID, user string, request NewRedrive) (api.Redrive, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	var made api.Redrive
-	err := s.InTx(ctx, func(tx pgx.Tx) error {
+	err := s.InTenantTx(ctx, owner, func(tx pgx.Tx) error {
 		found, err := matching(ctx, tx, owner, user, request.Filter)
 		if err != nil {
 			return err
@@ -238,7 +238,7 @@ SELECT * FROM cancelled`
 func (s *Letters) CancelRedrive(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Redrive, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	args := store.Args{"id": id, "tenant_id": owner, "user": user}
-	rows, err := audit.Recorded(ctx, s.Store, pgx.RowToStructByName[redriveRow], cancelRedriveSQL, args, func(rows []redriveRow) *audit.Event {
+	rows, err := audit.Recorded(ctx, s.Store, owner, pgx.RowToStructByName[redriveRow], cancelRedriveSQL, args, func(rows []redriveRow) *audit.Event {
 		if len(rows) == 0 {
 			return nil
 		}

@@ -185,11 +185,13 @@ func unique(ids []uuid.UUID) []uuid.UUID {
 
 // redriveSome is redriveIn in a transaction of its own, with its entry in the audit log.
 func (s *Letters) redriveSome(ctx context.Context, which letters, capsOf CapsOf) (some redrivenSome, err error) {
-	err = s.InTx(ctx, func(tx pgx.Tx) error {
+	err = s.InShortTx(ctx, func(batch *pgx.Batch) {
+		store.QueueTakesJobs(batch, []tenant.ID{which.owner})
+	}, func(tx pgx.Tx) (*pgx.Batch, error) {
 		if some, err = s.redriveIn(ctx, tx, which, capsOf); err != nil {
-			return err
+			return nil, err
 		}
-		return audit.RecordJobs(ctx, tx, which.owner, api.AuditRedrive, slices.Collect(maps.Keys(some.redriven)))
+		return nil, audit.RecordJobs(ctx, tx, which.owner, api.AuditRedrive, slices.Collect(maps.Keys(some.redriven)))
 	})
 	return some, err
 }

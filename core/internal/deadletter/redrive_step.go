@@ -41,7 +41,7 @@ type DueRedrive struct {
 
 const dueRedrivesSQL = `
 SELECT id, tenant_id FROM redrives
-WHERE ` + unfinished + ` AND next_at <= statement_timestamp()
+WHERE ` + unfinished + ` AND next_at <= statement_timestamp() AND tenant_id <> ALL(` + store.MovingSQL + `)
 ORDER BY next_at
 LIMIT @most`
 
@@ -55,7 +55,7 @@ func (s *Letters) DueRedrives(ctx context.Context, most int) ([]DueRedrive, erro
 }
 
 const nextRedriveSQL = `
-SELECT (SELECT next_at FROM redrives WHERE ` + unfinished + ` ORDER BY next_at LIMIT 1) - statement_timestamp()`
+SELECT (SELECT next_at FROM redrives WHERE ` + unfinished + ` AND tenant_id <> ALL(` + store.MovingSQL + `) ORDER BY next_at LIMIT 1) - statement_timestamp()`
 
 // NextRedrive gives the time until a redrive, of any tenant, is due; nil if none is unfinished.
 func (s *Letters) NextRedrive(ctx context.Context) (*time.Duration, error) {
@@ -71,7 +71,7 @@ func (s *Letters) NextRedrive(ctx context.Context) (*time.Duration, error) {
 // would scan all unfinished ones.
 const lockRedriveSQL = `
 SELECT ` + redriveColumns + ` FROM redrives
-WHERE id = @id AND ended_at IS NULL AND next_at <= statement_timestamp()
+WHERE id = @id AND ended_at IS NULL AND next_at <= statement_timestamp() AND tenant_id <> ALL(` + store.MovingSQL + `)
 FOR UPDATE SKIP LOCKED`
 
 // progressSQL stores a step. With a rate the next step is due after the time that this one costs,
@@ -181,7 +181,7 @@ SET failures = failures + 1, next_at = (SELECT statement_timestamp() + power(2, 
     waiting = CASE WHEN failures + 1 >= @most THEN NULL ELSE waiting END,
     error = CASE WHEN failures + 1 >= @most THEN @error ELSE error END,
     ended_at = (SELECT CASE WHEN failures + 1 >= @most THEN statement_timestamp() END)
-WHERE id = @id AND ended_at IS NULL`
+WHERE id = @id AND ended_at IS NULL AND tenant_id <> ALL(` + store.MovingSQL + `)`
 
 func (s *Letters) failRedrive(ctx context.Context, id uuid.UUID) error {
 	return store.Exec(ctx, s.Store, failRedriveSQL, store.Args{

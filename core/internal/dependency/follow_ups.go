@@ -81,7 +81,8 @@ WITH RECURSIVE tenants AS (
   FROM tenants CROSS JOIN LATERAL (
     SELECT tenant_id FROM follow_ups WHERE tenant_id > tenants.tenant_id ORDER BY tenant_id LIMIT 1) AS next
 )
-SELECT tenant_id FROM tenants`
+SELECT tenant_id FROM tenants
+WHERE tenant_id <> ALL(` + store.MovingSQL + `)`
 
 // WaitingTenants lists the tenants that have follow-ups.
 func (e *Edges) WaitingTenants(ctx context.Context) ([]tenant.ID, error) {

@@ -25,6 +25,7 @@ WITH chunk AS (
 ), forgotten AS (
   DELETE FROM dependencies USING chunk
   WHERE dependencies.child_id = chunk.child_id AND dependencies.parent_id = chunk.parent_id
+    AND dependencies.tenant_id <> ALL(` + store.MovingSQL + `)
     AND NOT EXISTS (SELECT FROM jobs WHERE id = chunk.child_id)
     AND NOT EXISTS (SELECT FROM dead_letters WHERE id = chunk.child_id)
     AND NOT EXISTS (SELECT FROM finished_jobs WHERE id = chunk.child_id)

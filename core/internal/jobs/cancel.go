@@ -53,6 +53,7 @@ func (s *Jobs) Cancel(ctx context.Context, owner tenant.ID, user string, id uuid
 		var did CancelResult
 		var live []*lockedRow
 		err := s.InShortTx(ctx, func(batch *pgx.Batch) {
+			store.QueueServed(batch, owner)
 			queueLockRows(batch, &live, lockVisibleSQL, store.Args{"id": id, "tenant_id": owner, "user": user})
 		}, func(tx pgx.Tx) (_ *pgx.Batch, err error) {
 			if did, err = cancelLive(ctx, tx, live); err == nil {
@@ -113,6 +114,7 @@ func (s *Jobs) CancelAll(ctx context.Context, owner tenant.ID, ids []uuid.UUID) 
 	var live []*lockedRow
 	var transitions []*transition
 	err = s.InShortTx(ctx, func(batch *pgx.Batch) {
+		store.QueueServed(batch, owner)
 		queueLockRows(batch, &live, lockOwnedSQL, store.Args{"ids": ids, "tenant_id": owner})
 	}, func(pgx.Tx) (*pgx.Batch, error) {
 		ended, requested, transitions = nil, nil, nil // of the first try, see InTx

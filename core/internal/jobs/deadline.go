@@ -3,14 +3,12 @@ package jobs
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/store"
-	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -19,6 +17,7 @@ const pastDeadlineSQL = `
 SELECT ` + lockedColumns + `
 FROM jobs
 WHERE deadline IS NOT NULL AND deadline <= statement_timestamp() AND deadline >= statement_timestamp() - @lookback::interval
+  AND tenant_id <> ALL(` + store.MovingSQL + `)
 ORDER BY deadline
 LIMIT @batch
 FOR UPDATE SKIP LOCKED`
@@ -59,21 +58,16 @@ func (s *Jobs) ExpireDeadlines(ctx context.Context, lookback time.Duration, batc
 	return expired, nil
 }
 
-// sweep ends live jobs of any tenants: made gives the transitions of those that were locked. Jobs of a tenant that is moved to
-// another cell are left.
+// sweep ends live jobs of any tenants: made gives the transitions of those that were locked.
 func (s *Jobs) sweep(ctx context.Context, sql string, args store.Args, made func([]*lockedRow) ([]*transition, error)) (transitions []*transition, err error) {
-	away := map[tenant.ID]bool{}
-	err = store.SkippingMovedTenants(func(owner tenant.ID) { away[owner] = true }, func() error {
-		var rows []*lockedRow
-		return s.InShortTx(ctx, func(batch *pgx.Batch) {
-			queueLockRows(batch, &rows, sql, args)
-		}, func(pgx.Tx) (*pgx.Batch, error) {
-			here := slices.DeleteFunc(rows, func(row *lockedRow) bool { return away[row.TenantID] })
-			if transitions, err = made(here); err != nil {
-				return nil, err
-			}
-			return finish(transitions), nil
-		})
+	var rows []*lockedRow
+	err = s.InShortTx(ctx, func(batch *pgx.Batch) {
+		queueLockRows(batch, &rows, sql, args)
+	}, func(pgx.Tx) (*pgx.Batch, error) {
+		if transitions, err = made(rows); err != nil {
+			return nil, err
+		}
+		return finish(transitions), nil
 	})
 	return transitions, err
 }

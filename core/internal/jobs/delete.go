@@ -49,7 +49,7 @@ func (s *Jobs) DeleteJob(ctx context.Context, owner tenant.ID, user string, id u
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	var state job.State
 	var told bool
-	err := s.InTx(ctx, func(tx pgx.Tx) (err error) {
+	err := s.InTenantTx(ctx, owner, func(tx pgx.Tx) (err error) {
 		// A dead letter that is redriven, and ends, between two statements is in neither. Each round
 		// needs another such coincidence.
 		const rounds = 3

@@ -29,6 +29,7 @@ const (
 const lockFollowUpsSQL = `
 SELECT id, job_id, state, redrives FROM follow_ups AS f
 WHERE tenant_id = @tenant_id AND NOT EXISTS (SELECT FROM follow_ups AS earlier WHERE earlier.job_id = f.job_id AND earlier.id < f.id)
+  AND tenant_id <> ALL(` + store.MovingSQL + `)
 ORDER BY id
 LIMIT @batch
 FOR UPDATE SKIP LOCKED`

@@ -15,9 +15,10 @@ type Jobs struct {
 	events *events.Events
 	// logAttempts says that ended attempts are logged.
 	logAttempts bool
+	moved       store.MovedTenants
 }
 
 // New makes them. attempts asks for an EndedAttempt of each attempt that ends.
 func New(s *store.Store, counts *caps.Counts, edges *dependency.Edges, hooked *events.Events, attempts bool) *Jobs {
-	return &Jobs{s, counts, edges, hooked, attempts}
+	return &Jobs{Store: s, counts: counts, edges: edges, events: hooked, logAttempts: attempts}
 }

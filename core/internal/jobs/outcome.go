@@ -85,7 +85,7 @@ func (s *Jobs) End(ctx context.Context, endings []Ending) []Ended {
 	var completes, others []int
 	firsts := map[job.Lease]int{}
 	repeats := map[int]int{}
-	for i := range endings {
+	for _, i := range s.notMoved(endings, all(len(endings)), ended) {
 		// A lease named twice in one call: the first decides, the second is compared with it.
 		if first, ok := firsts[endings[i].Lease]; ok {
 			repeats[i] = first
@@ -115,6 +115,29 @@ func (s *Jobs) End(ctx context.Context, endings []Ending) []Ended {
 	return ended
 }
 
+// all are the first n places.
+func all(n int) []int {
+	places := make([]int, n)
+	for i := range places {
+		places[i] = i
+	}
+	return places
+}
+
+// notMoved gives the places of endings without those of tenants that were refused a moment ago, which have their error.
+func (s *Jobs) notMoved(endings []Ending, places []int, ended []Ended) []int {
+	others, some := s.moved.Split(len(places), func(i int) tenant.ID { return endings[places[i]].Lease.Tenant }, func(i int, err error) {
+		ended[places[i]] = Ended{Err: err}
+	})
+	if !some {
+		return places
+	}
+	for i, other := range others {
+		others[i] = places[other]
+	}
+	return others
+}
+
 func repeatedOutcome(repeat, first *Ending, answered Ended) Ended {
 	if answered.Err != nil {
 		return Ended{Err: answered.Err}
@@ -137,6 +160,9 @@ func (s *Jobs) endCompletes(ctx context.Context, by completion, endings []Ending
 		chosen[i] = &endings[index]
 	}
 	done, err := s.complete(ctx, by, chosen)
+	if s.moved.Note(err) {
+		return s.endCompletes(ctx, by, endings, s.notMoved(endings, indexes, ended), ended)
+	}
 	if err != nil && mayTryAlone(err, len(indexes)) {
 		for i := range indexes {
 			missing = append(missing, s.endCompletes(ctx, by, endings, indexes[i:i+1], ended)...)
@@ -201,6 +227,9 @@ func (s *Jobs) endOthers(ctx context.Context, endings []Ending, indexes []int, e
 	if err == nil {
 		s.appended(transitions)
 		return missing
+	}
+	if s.moved.Note(err) {
+		return s.endOthers(ctx, endings, s.notMoved(endings, indexes, ended), ended)
 	}
 	if mayTryAlone(err, len(indexes)) {
 		missing = nil

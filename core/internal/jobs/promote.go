@@ -16,6 +16,7 @@ const promoteSQL = `
 WITH due AS (
   SELECT id FROM jobs
   WHERE state = 'scheduled' AND run_at <= statement_timestamp() AND run_at >= statement_timestamp() - @lookback::interval
+    AND tenant_id <> ALL(` + store.MovingSQL + `)
   ORDER BY run_at, id
   LIMIT @batch
   FOR UPDATE SKIP LOCKED
@@ -42,6 +43,7 @@ func (s *Jobs) Promote(ctx context.Context, lookback time.Duration, batch int) (
 const nextDueSQL = `
 SELECT run_at - statement_timestamp() FROM jobs
 WHERE state = 'scheduled' AND run_at >= statement_timestamp() - @lookback::interval
+  AND tenant_id <> ALL(` + store.MovingSQL + `)
 ORDER BY run_at, id
 LIMIT 1`
 

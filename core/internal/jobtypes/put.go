@@ -48,7 +48,7 @@ WHERE id = @tenant_id`
 func (t *Types) PutType(ctx context.Context, owner tenant.ID, name string, request api.JobTypeRequest) (stored api.JobType, changed int64, err error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	made := newRow(name, request)
-	err = t.InTx(ctx, func(tx pgx.Tx) error {
+	err = t.InTenantTx(ctx, owner, func(tx pgx.Tx) error {
 		version, err := lockTenant(ctx, tx, owner)
 		if err != nil {
 			return err
@@ -184,7 +184,7 @@ DELETE FROM job_types WHERE tenant_id = @tenant_id AND type = @type`
 // of the tenant's types. ErrNotFound where there is none.
 func (t *Types) DeleteType(ctx context.Context, owner tenant.ID, name string) (changed int64, err error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	err = t.InTx(ctx, func(tx pgx.Tx) error {
+	err = t.InTenantTx(ctx, owner, func(tx pgx.Tx) error {
 		version, err := lockTenant(ctx, tx, owner)
 		if err != nil {
 			return err

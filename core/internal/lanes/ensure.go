@@ -75,7 +75,7 @@ func (s *Lanes) Ensure(ctx context.Context, owner tenant.ID, asks []Ask) (made [
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	const tries = 3
 	for range tries {
-		err = s.InTx(ctx, func(tx pgx.Tx) error {
+		err = s.InTenantTx(ctx, owner, func(tx pgx.Tx) error {
 			made, err = s.ensureLanes(ctx, tx, owner, asks)
 			return err
 		})

@@ -45,6 +45,7 @@ const retireLanesSQL = `
 WITH picked AS (
   SELECT id FROM lanes
   WHERE retired_at IS NULL AND used_at < statement_timestamp() - @idle::interval
+    AND tenant_id <> ALL(` + store.MovingSQL + `)
   ORDER BY used_at
   LIMIT @most
   FOR UPDATE SKIP LOCKED
@@ -75,6 +76,7 @@ const deleteLanesSQL = `
 WITH picked AS (
   SELECT id FROM lanes
   WHERE retired_at < statement_timestamp() - @retired::interval
+    AND tenant_id <> ALL(` + store.MovingSQL + `)
   ORDER BY retired_at
   LIMIT @most
   FOR UPDATE SKIP LOCKED

@@ -24,15 +24,16 @@ func (f *fixture) abort(to string) error {
 // Until the tenant has arrived, an abort leaves it as if there had been no move, and another move can begin.
 func TestAnAbortUndoes(t *testing.T) {
 	t.Parallel()
-	for _, phase := range []string{move.Preparing, move.History, move.Changes, move.Fenced} {
+	for _, phase := range []string{move.Copying, move.Draining, move.Left} {
 		t.Run(phase, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			f.capped()
 			f.Inhabit(f.Tenant)
+			f.giveBack()
 			had := contents(f.Fixture, f.Tenant)
 			f.upTo(phase, other)
-			if err := f.submit(); (phase == move.Fenced) != errors.Is(err, store.ErrTenantMoved) {
+			if err := f.submit(); (phase == move.Left) != errors.Is(err, store.ErrTenantMoved) {
 				t.Errorf("before the abort: %v", err)
 			}
 			if err := f.abort(other); err != nil {
@@ -52,9 +53,8 @@ func TestAnAbortUndoes(t *testing.T) {
 					t.Errorf("%d %s are left in the target", len(rows), table)
 				}
 			}
-			if n := f.CountOf(`SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'tenant\_%'`) + f.CountOf(`SELECT count(*) FROM tenant_fences`) +
-				f.CountOf(`SELECT count(*) FROM tenant_changes`); n > 0 {
-				t.Errorf("%d parts of the fence are left", n)
+			if n := f.CountOf(`SELECT count(*) FROM tenant_fences`) + f.there.CountOf(`SELECT count(*) FROM tenant_fences`); n > 0 {
+				t.Errorf("%d fences are left", n)
 			}
 			if err := f.submit(); err != nil {
 				t.Errorf("after the abort: %v", err)
@@ -83,7 +83,7 @@ func TestAnAbortThatIsTooLate(t *testing.T) {
 	f.Inhabit(f.Tenant)
 	f.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'the directory does not answer'; END $$`)
 	f.Exec(`CREATE TRIGGER refuse BEFORE UPDATE OF cell ON tenants FOR EACH ROW EXECUTE FUNCTION refuse()`)
-	if err := f.move(f.bounded(), other, nil); err == nil || f.phase() != move.Fenced {
+	if err := f.move(f.bounded(), other, nil); err == nil || f.phase() != move.Left {
 		t.Fatalf("the move is %q: %v", f.phase(), err)
 	}
 	if err := f.abort(other); !errors.Is(err, move.ErrTooLate) {
@@ -103,14 +103,14 @@ func TestAnAbortThatIsTooLate(t *testing.T) {
 // A tenant whose deletion was asked for during its move arrives, and is deleted there.
 func TestATenantIsDeletedDuringItsMove(t *testing.T) {
 	t.Parallel()
-	for _, phase := range []string{move.History, move.Fenced} {
+	for _, phase := range []string{move.Copying, move.Left} {
 		t.Run(phase, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			f.Inhabit(f.Tenant)
 			f.upTo(phase, other)
 			ctx := audit.WithActor(f.bounded(), audit.Actor{Kind: "operator"})
-			if _, err := f.Store.Tenants.Delete(ctx, f.Tenant); (phase == move.Fenced) != errors.Is(err, store.ErrTenantMoved) {
+			if _, err := f.Store.Tenants.Delete(ctx, f.Tenant); (phase == move.Left) != errors.Is(err, store.ErrTenantMoved) {
 				t.Fatalf("delete: %v", err)
 			}
 			if err := f.move(f.bounded(), other, nil); err != nil {
@@ -146,7 +146,7 @@ func TestAKilledAbort(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.Inhabit(f.Tenant)
-	f.upTo(move.Fenced, other)
+	f.upTo(move.Left, other)
 	f.there.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'the cell does not answer'; END $$`)
 	f.there.Exec(`CREATE TRIGGER refuse BEFORE DELETE ON tenants FOR EACH ROW EXECUTE FUNCTION refuse()`)
 	if err := f.abort(other); err == nil || f.phase() != move.Aborting {

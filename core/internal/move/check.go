@@ -16,16 +16,16 @@ import (
 // databases went back in time, as by the failover to an asynchronous standby or the restore of a backup.
 func fits(phase, source, target string) bool {
 	switch phase {
-	case History:
-		return source == fenceLeaving && target == fenceArriving
-	case Changes:
-		return (source == fenceLeaving || source == fenceLeft) && target == fenceArriving
-	case Fenced:
+	case Copying:
+		return target != fenceHere
+	case Draining:
+		return target == fenceArriving
+	case Left:
 		return source == fenceLeft && (target == fenceArriving || target == fenceHere)
 	case Switched:
 		return source == fenceLeft && target == fenceHere
-	case Removing: // which forgets the target's at its end
-		return source == fenceLeft && (target == fenceHere || target == "")
+	case Removing: // which forgets both at its end
+		return (source == fenceLeft || source == "") && (target == fenceHere || target == "")
 	}
 	return true
 }
@@ -197,8 +197,8 @@ func (f misfit) describe(at placed, names map[string]string) string {
 		return of + fmt.Sprintf("cell %s has data of it, %d live jobs, and the directory says that it is in cell %s", f.in.Name, f.Jobs, names[at.Cell])
 	case f.Fence == fenceLeft || f.Fence == fenceArriving:
 		return of + fmt.Sprintf("the directory says that it is in cell %s, which refuses its writes: its fence there is %q", f.in.Name, f.Fence)
-	case f.Fence == fenceLeaving:
-		return of + fmt.Sprintf("cell %s notes its changes for a move of which the directory does not know", f.in.Name)
+	case f.Fence == fenceDraining:
+		return of + fmt.Sprintf("cell %s takes no jobs of it, for a move of which the directory does not know", f.in.Name)
 	}
 	return ""
 }
@@ -218,21 +218,4 @@ func brokenMoves(before, after map[tenant.ID]placed, fences map[tenant.ID]map[st
 	}
 	slices.Sort(lines)
 	return lines
-}
-
-// UnderWay gives a line for each move that has copied something and has not arrived. A cell that went back in time may have lost
-// rows of it, of which no fence tells.
-func UnderWay(ctx context.Context, home *cell.Cell) ([]string, error) {
-	all, err := directoryOf(ctx, home)
-	if err != nil {
-		return nil, err
-	}
-	var lines []string
-	for id, at := range all {
-		if slices.Contains([]string{History, Changes, Fenced}, at.Phase) {
-			lines = append(lines, fmt.Sprintf("tenant %s: its move is %s, and rows that it has copied may be lost: end it with `core tenant move %[1]s --abort`, and begin it again", id, at.Phase))
-		}
-	}
-	slices.Sort(lines)
-	return lines, nil
 }

@@ -31,7 +31,7 @@ func TestAMoveFitsAtEachPhase(t *testing.T) {
 		}
 	}
 	sees("before")
-	for _, phase := range []string{move.Preparing, move.History, move.Changes, move.Fenced} {
+	for _, phase := range []string{move.Copying, move.Draining, move.Left} {
 		f.upTo(phase, other)
 		sees(phase)
 	}
@@ -62,16 +62,19 @@ func TestACellThatWentBackInTime(t *testing.T) {
 		// refused: the move does not go on. stays: an abort leaves the tenant where it was.
 		refused, stays bool
 	}{
-		"the source's open fence":   {move.Changes, func(f *fixture) { f.Exec(`DELETE FROM tenant_fences`) }, lost, true, true},
-		"the source's closed fence": {move.Fenced, func(f *fixture) { f.Exec(`UPDATE tenant_fences SET state = 'leaving'`) }, lost, true, true},
-		"the target's preparation":  {move.History, func(f *fixture) { f.there.Exec(`DELETE FROM tenant_fences`) }, lost, true, true},
+		"the source's fence":       {move.Left, func(f *fixture) { f.Exec(`DELETE FROM tenant_fences`) }, lost, true, true},
+		"the source's closing":     {move.Left, func(f *fixture) { f.Exec(`UPDATE tenant_fences SET state = 'draining'`) }, lost, true, true},
+		"the target's preparation": {move.Draining, func(f *fixture) { f.there.Exec(`DELETE FROM tenant_fences`) }, lost, true, true},
 		"the target's arrival": {move.Switched, func(f *fixture) {
 			f.there.Exec(`UPDATE tenant_fences SET state = 'arriving'`)
 			f.there.Exec(`DELETE FROM dependencies WHERE child_id IN (SELECT id FROM jobs)`)
 			f.there.Exec(`DELETE FROM jobs`)
 		}, lost, true, true},
-		"the move, with the fence open":   {move.Changes, func(f *fixture) { f.Exec(`DELETE FROM tenant_moves`) }, "notes its changes for a move", false, false},
-		"the move, with the fence closed": {move.Fenced, func(f *fixture) { f.Exec(`DELETE FROM tenant_moves`) }, "which refuses its writes", false, false},
+		"the move, with the fence open": {move.Left, func(f *fixture) {
+			f.Exec(`UPDATE tenant_fences SET state = 'draining'`)
+			f.Exec(`DELETE FROM tenant_moves`)
+		}, "takes no jobs of it", false, false},
+		"the move, with the fence closed": {move.Left, func(f *fixture) { f.Exec(`DELETE FROM tenant_moves`) }, "which refuses its writes", false, false},
 		"the source's removal": {"", func(f *fixture) {
 			f.Exec(`DELETE FROM tenant_fences`)
 			if err := f.submit(); err != nil {
@@ -87,6 +90,7 @@ func TestACellThatWentBackInTime(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			f.Inhabit(f.Tenant)
+			f.giveBack()
 			had := contents(f.Fixture, f.Tenant)
 			if back.phase == "" {
 				f.mustMove(other)
@@ -122,18 +126,5 @@ func TestACellThatWentBackInTime(t *testing.T) {
 				t.Errorf("after all: %q", lines)
 			}
 		})
-	}
-}
-
-// Moves that have copied something are named: after a failover of their cells they have to be begun again.
-func TestMovesUnderWay(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.Inhabit(f.Tenant)
-	for _, phase := range []string{move.Changes, move.Switched} {
-		f.upTo(phase, other)
-		if lines, err := move.UnderWay(f.Context(), f.Store); err != nil || (phase == move.Changes) != (len(lines) == 1) {
-			t.Errorf("%s: %q %v", phase, lines, err)
-		}
 	}
 }

@@ -2,6 +2,7 @@ package move
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -33,10 +34,16 @@ type between struct {
 const patientSQL = `
 SELECT set_config('idle_in_transaction_session_timeout', '10min', true)`
 
-// inBoth runs work in a transaction of each cell; what it does in the target is committed, in the source nothing.
+// inBoth is inBothThen without a last batch.
 func (m *Mover) inBoth(ctx context.Context, work func(between) error) error {
-	return throughFence(ctx, m.target, m.tenant, func(target pgx.Tx) error {
-		return m.source.InTx(ctx, func(source pgx.Tx) error {
+	return m.inBothThen(ctx, func(b between) (*pgx.Batch, error) { return nil, work(b) })
+}
+
+// inBothThen runs work in a transaction of each cell; what it does in the target is committed, together with the batch that it
+// returns, in the source nothing.
+func (m *Mover) inBothThen(ctx context.Context, work func(between) (*pgx.Batch, error)) error {
+	return m.target.InShortTx(ctx, nil, func(target pgx.Tx) (last *pgx.Batch, err error) {
+		return last, m.source.InTx(ctx, func(source pgx.Tx) error {
 			if _, err := source.Exec(ctx, `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ`); err != nil {
 				return err
 			}
@@ -45,9 +52,21 @@ func (m *Mover) inBoth(ctx context.Context, work func(between) error) error {
 					return err
 				}
 			}
-			return work(between{source, target, m.columns})
+			last, err = work(between{source, target, m.columns})
+			return err
 		})
 	})
+}
+
+// stillArriving refuses to copy where another run has ended the copy, or the move. That of a run that was killed may be under way:
+// who changes the state of the target waits for it.
+func (m *Mover) stillArriving(ctx context.Context, b between) error {
+	var state string
+	err := b.target.QueryRow(ctx, shareFenceSQL, store.Args{"tenant_id": m.tenant}).Scan(&state)
+	if err == nil && state != fenceArriving || errors.Is(err, pgx.ErrNoRows) {
+		err = fmt.Errorf("the tenant is %q in the target: %w", state, ErrAborting)
+	}
+	return err
 }
 
 // learnColumns reads the columns of all tables, and refuses tables that differ. Behind the fence each statement counts.
@@ -179,7 +198,7 @@ func (m *Mover) mapLanes(ctx context.Context, b between) error {
 	}
 	drawn := map[laneName]lanes.ID{}
 	var none lanes.ID
-	if err := throughFence(ctx, m.target, m.tenant, func(tx pgx.Tx) error {
+	if err := m.target.InTx(ctx, func(tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, noLaneSQL).Scan(&none); err != nil || len(old) == 0 {
 			return err
 		}

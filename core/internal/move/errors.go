@@ -25,9 +25,7 @@ var (
 	// ErrLost: a cell does not have what the move had done in it.
 	ErrLost = errors.New("a cell has lost what this move had done in it, as after the failover to an asynchronous standby or the restore of a backup; end the move with --abort, and begin it again")
 	// ErrCitus: one of the cells is distributed by Citus.
-	ErrCitus = errors.New("the cell is a schema that Citus distributes, where triggers are not available: its tenants are not moved; move the schema with citus_schema_move")
-	// ErrLocked: the tables could not be locked for a moment.
-	ErrLocked = errors.New("the tables were not free for a moment, as while a long transaction writes to them; run the command again")
+	ErrCitus = errors.New("the cell is a schema that Citus distributes: which transactions write there is known to its workers alone, and a move has to wait for them; its tenants are not moved; move the schema with citus_schema_move")
 	// ErrLedger: the two cells have not closed the same days.
 	ErrLedger = errors.New("the cells' ledgers are not closed up to the same day, which a transaction that began yesterday can hold up; run the command again in some minutes")
 	// ErrSchemas: the tables differ.

@@ -97,7 +97,7 @@ func TestTheFenceRefusesWrites(t *testing.T) {
 	ids := f.Submit(f.Jobs(3)...)
 	f.Lane = f.NewLane(f.Tenant, "default")
 	held := f.ClaimOne()
-	f.upTo(move.Fenced, other)
+	f.upTo(move.Left, other)
 	before := contents(f.Fixture, f.Tenant)
 	ctx := audit.WithActor(f.bounded(), audit.Actor{Kind: "operator"})
 	every := int64(60_000)
@@ -151,7 +151,7 @@ func TestTheFenceRefusesWrites(t *testing.T) {
 	}
 	// the rest of the move takes them along
 	f.mustMove(other)
-	f.there.MustEnd(jobs.Ending{Lease: held.Lease(), Kind: api.KindComplete})
+	sound(f.there, "the target")
 }
 
 // Duties and claims that find rows of a tenant whose fence is closed leave them, and do the others'.
@@ -204,7 +204,7 @@ func dutiesGoOn(t *testing.T, together ...caps.Cap) {
 	f.Exec(`UPDATE jobs SET run_at = now() - interval '1 second' WHERE state = 'scheduled'`)
 	f.Exec(`UPDATE jobs SET deadline = now() - interval '1 second' WHERE deadline IS NOT NULL`)
 	f.Exec(`UPDATE jobs SET lease_expires_at = now() - interval '1 second' WHERE state = 'running' AND id IN (SELECT DISTINCT ON (tenant_id) id FROM jobs WHERE state = 'running')`)
-	f.upTo(move.Fenced, other)
+	f.upTo(move.Left, other)
 	before := contents(f.Fixture, f.Tenant)
 
 	if taken := f.claimed(10, together, f.Lane, neighbour.Lane); len(taken) != 2 || taken[0].TenantID != neighbour.Tenant {
@@ -242,23 +242,28 @@ func dutiesGoOn(t *testing.T, together ...caps.Cap) {
 	sound(f.Fixture, "the source")
 }
 
-// A core that wakes up long afterwards cannot write into the cell that the tenant has left.
+// A core that wakes up late cannot write into the cell that the tenant has left, until the move has ended.
 func TestALateWriteIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.Submit(f.Job())
 	late := f.ClaimOne()
-	f.mustMove(other)
+	f.upTo(move.Removing, other)
 	if _, err := f.Store.Submits.Submit(t.Context(), []submit.Submission{{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job()}, Render: celltest.Render}}); !errors.Is(err, store.ErrTenantMoved) {
 		t.Errorf("submit: %v", err)
 	}
 	if _, err := f.Store.Lanes.Ensure(t.Context(), f.Tenant, []lanes.Ask{{Key: lanes.NewKey(f.Tenant, "default", "test", nil)}}); !errors.Is(err, store.ErrTenantMoved) {
 		t.Errorf("lane: %v", err)
 	}
+	if outcome := f.End(jobs.Ending{Lease: late.Lease(), Kind: api.KindComplete}); !errors.Is(outcome.Err, store.ErrTenantMoved) {
+		t.Errorf("complete: %v", outcome.Err)
+	}
+	f.mustMove(other)
 	if n := f.CountOf(`SELECT count(*) FROM jobs WHERE tenant_id = $1`, f.Tenant); n > 0 {
 		t.Errorf("%d jobs", n)
 	}
-	f.there.MustEnd(jobs.Ending{Lease: late.Lease(), Kind: api.KindComplete})
+	f.there.Lane = f.there.NewLane(f.Tenant, "default")
+	f.there.MustEnd(jobs.Ending{Lease: f.there.ClaimOne().Lease(), Kind: api.KindComplete})
 	// back again: it is open in both senses
 	f.mustMove("")
 	f.Lane = f.NewLane(f.Tenant, "default")
@@ -266,7 +271,7 @@ func TestALateWriteIsRefused(t *testing.T) {
 	if got := f.Get(late.ID); got.State != string(job.Completed) {
 		t.Errorf("%+v", got)
 	}
-	if n := f.CountOf(`SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'tenant\_%'`); n > 0 {
-		t.Errorf("%d triggers are left where the tenant is", n)
+	if n := f.CountOf(`SELECT count(*) FROM tenant_fences`) + f.there.CountOf(`SELECT count(*) FROM tenant_fences`); n > 0 {
+		t.Errorf("%d fences are left", n)
 	}
 }

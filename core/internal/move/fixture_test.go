@@ -13,6 +13,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/move"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
@@ -34,6 +35,8 @@ type fixture struct {
 	log *slog.Logger
 	// late is the last job of submit.
 	late submit.NewJob
+	// drain is how long a move waits for leases.
+	drain time.Duration
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -66,7 +69,7 @@ func (f *fixture) mover(to string, tracer pgx.QueryTracer) (*move.Mover, func())
 		return made
 	}
 	home, away := open(f.URL, ""), open(f.there.URL, "")
-	options := move.Options{Home: home, Source: home, Target: away, To: other, Tenant: f.Tenant, Log: cmp.Or(f.log, slog.New(slog.DiscardHandler))}
+	options := move.Options{Home: home, Source: home, Target: away, To: other, Tenant: f.Tenant, Log: cmp.Or(f.log, slog.New(slog.DiscardHandler)), Drain: f.drain}
 	if to == "" {
 		options.Source, options.Target, options.From, options.To = away, home, other, ""
 	}
@@ -146,6 +149,28 @@ func rowsOf(f *celltest.Fixture, table, which string, owner tenant.ID) []string 
 		f.Fatal(err)
 	}
 	return all
+}
+
+// giveBack ends the leases of the tenant, as a move does.
+func (f *fixture) giveBack() {
+	f.Helper()
+	rows, err := f.Direct.Query(f.Context(), `SELECT id, epoch, lease_id FROM jobs WHERE tenant_id = $1 AND state = 'running'`, f.Tenant)
+	if err != nil {
+		f.Fatal(err)
+	}
+	lease := job.Lease{Tenant: f.Tenant}
+	var leases []job.Lease
+	if _, err := pgx.ForEachRow(rows, []any{&lease.Job, &lease.Epoch, &lease.ID}, func() error {
+		leases = append(leases, lease)
+		return nil
+	}); err != nil {
+		f.Fatal(err)
+	}
+	for _, ended := range f.Store.Jobs.GiveBack(f.Context(), leases) {
+		if ended.Err != nil {
+			f.Fatal(ended.Err)
+		}
+	}
 }
 
 // sound fails the test where a cell's counts or edges are wrong.

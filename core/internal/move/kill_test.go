@@ -41,7 +41,7 @@ func TestAKilledMoveGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	kills, phases := 0, map[string]int{}
-	for f.killedAfter(3+rand.IntN(400), other) != nil {
+	for n := 20; f.killedAfter(n, other) != nil; n = 3 + rand.IntN(150) {
 		kills++
 		phases[f.phase()]++
 		if err := use(f.Fixture); err != nil && !errors.Is(err, store.ErrTenantMoved) {

@@ -3,10 +3,13 @@ package move
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/jackc/pgx/v5"
 )
 
 const (
@@ -24,40 +27,50 @@ UPDATE tenants SET types_version = @version, checks_results = @checks, updated_a
 SELECT COALESCE(min(day)::text, '-infinity') FROM ledger_days`
 )
 
-// arrive copies all that is not history, and makes the target serve, in one transaction. The source's fence is closed, so
-// that its snapshot has everything. It does nothing where an earlier run has done it.
+// arrive copies all that was not copied before, and makes the target serve, in one transaction. The source takes no writes of the
+// tenant, so that its snapshot has everything.
 func (m *Mover) arrive(ctx context.Context) error {
-	return m.inBoth(ctx, func(b between) error {
-		var state string
-		if err := b.target.QueryRow(ctx, lockFenceSQL, store.Args{"tenant_id": m.tenant}).Scan(&state); err != nil {
-			return err
-		}
-		switch state {
-		case fenceHere:
-			return nil
-		case fenceArriving:
-		default:
-			return fmt.Errorf("the fence in the target is %q: %w", state, ErrAborting)
-		}
+	return m.inBothThen(ctx, func(b between) (*pgx.Batch, error) {
 		if err := m.sameDays(ctx, b); err != nil {
-			return err
+			return nil, err
 		}
 		if err := m.mapLanes(ctx, b); err != nil {
-			return err
+			return nil, err
+		}
+		days, err := m.differing(ctx, b)
+		if err != nil {
+			return nil, err
+		}
+		for _, day := range days {
+			if err := m.copyDay(ctx, b, day); err != nil {
+				return nil, err
+			}
+		}
+		if err := m.copyEnded(ctx, b, "dead_letters", "true"); err != nil {
+			return nil, err
 		}
 		if err := m.copyLive(ctx, b); err != nil {
-			return err
+			return nil, err
 		}
 		if err := m.settleIn(ctx, b); err != nil {
-			return err
+			return nil, err
 		}
-		return setFence(ctx, b.target, m.tenant, fenceHere)
+		last := &pgx.Batch{}
+		last.Queue(arriveSQL, store.Args{"tenant_id": m.tenant})
+		return last, nil
 	})
 }
+
+// forgetLedgerSQL: a day of which history was copied may have been closed in the target since. The source's is the whole.
+const forgetLedgerSQL = `
+DELETE FROM ledger WHERE tenant_id = @tenant_id`
 
 // sameDays refuses cells whose ledgers are closed up to different days: a day would be counted twice, or never. The
 // target closes none until the copy is committed.
 func (m *Mover) sameDays(ctx context.Context, b between) error {
+	if err := m.stillArriving(ctx, b); err != nil {
+		return err
+	}
 	if _, err := b.target.Exec(ctx, store.AdvisoryLockSQL, store.Args{"key": m.target.LockKey(store.LockLedger, tenant.Platform)}); err != nil {
 		return err
 	}
@@ -72,21 +85,21 @@ func (m *Mover) sameDays(ctx context.Context, b between) error {
 	if source == nil || target == nil || !source.Equal(*target) {
 		return ErrLedger
 	}
-	return nil
+	_, err = b.target.Exec(ctx, forgetLedgerSQL, store.Args{"tenant_id": m.tenant})
+	return err
+}
+
+const daysClosedSQL = `
+SELECT max(day) FROM ledger_days`
+
+func closedUntil(ctx context.Context, tx pgx.Tx) (day *time.Time, err error) {
+	err = tx.QueryRow(ctx, daysClosedSQL).Scan(&day)
+	return day, err
 }
 
 // copyLive copies the rows of all tables but history.
 func (m *Mover) copyLive(ctx context.Context, b between) error {
-	countsAll, err := m.target.Counts.CountsAll(ctx, b.target)
-	if err != nil {
-		return err
-	}
-	// the count of all tenants' running jobs is the cell's
-	all := "t.counted & ~" + caps.RunningAllSQL + "::smallint"
-	if countsAll {
-		all = "CASE WHEN t.state = 'running' AND left(t.queue, 1) <> '_' THEN t.counted | " + caps.RunningAllSQL + "::smallint ELSE " + all + " END"
-	}
-	some := ofWay(behindFence)
+	some := slices.DeleteFunc(ofWay(withSnapshot), func(one table) bool { return one.name == "dead_letters" })
 	filled, err := b.filled(ctx, some, m.tenant)
 	if err != nil {
 		return err
@@ -96,19 +109,16 @@ func (m *Mover) copyLive(ctx context.Context, b between) error {
 			continue
 		}
 		change := map[string]string{}
-		if one.name == "jobs" {
-			change["counted"] = all
+		if one.name == "jobs" { // the count of all tenants' running jobs is the cell's, and none of these runs
+			change["counted"] = "t.counted & ~" + caps.RunningAllSQL + "::smallint"
 		}
 		if _, err := b.copyRows(ctx, one.name, one.condition("t", m.tenant), change); err != nil {
 			return err
 		}
 	}
-	for _, one := range ofWay(ofLiveJobs) {
-		which := map[string]string{
-			"attempts":     "epoch > 1 OR epoch = 1 AND state <> 'running'", // none has ended of the others
-			"dependencies": "linked",
-		}[one.name]
-		live := fmt.Sprintf("t.%s IN (SELECT id FROM jobs WHERE tenant_id = %s AND (%s)) AND t.tenant_id = %s", one.by, quoted(m.tenant), which, quoted(m.tenant))
+	for _, one := range ofWay(withJobs) {
+		which := map[string]string{"attempts": "epoch > 0", "dependencies": "linked"}[one.name]
+		live := fmt.Sprintf("t.%s IN (SELECT id FROM jobs WHERE tenant_id = %s AND %s) AND t.tenant_id = %s", one.by, quoted(m.tenant), which, quoted(m.tenant))
 		if _, err := b.copyRows(ctx, one.name, live, nil); err != nil {
 			return err
 		}

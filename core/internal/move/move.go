@@ -16,21 +16,25 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 // The phases of a move, as package documentation has them.
 const (
-	Preparing = "preparing"
-	History   = "history"
-	Changes   = "changes"
-	Fenced    = "fenced"
-	Switched  = "switched"
-	Removing  = "removing"
-	Aborting  = "aborting"
+	Copying  = "copying"
+	Draining = "draining"
+	Left     = "left"
+	Switched = "switched"
+	Removing = "removing"
+	Aborting = "aborting"
 )
 
-// DefaultSettle is longer than a core believes in a tenant's cell without asking: see cells.Places.
-const DefaultSettle = 20 * time.Second
+// DefaultSettle is longer than a core believes in a tenant's cell without asking (cells.Places), and a call takes after that:
+// afterwards nothing that was meant for the source is under way.
+const DefaultSettle = 45 * time.Second
+
+// DefaultDrain bounds the wait for the tenant's leases: a worker may extend one for ever.
+const DefaultDrain = time.Minute
 
 // removeBatch is how many rows of the source one transaction removes.
 const removeBatch = 2000
@@ -46,7 +50,7 @@ type Mover struct {
 	tenant               tenant.ID
 	from, to             string
 	log                  *slog.Logger
-	settle               time.Duration
+	settle, longestDrain time.Duration
 	// columns are those of each table, once runFrom has read them.
 	columns map[string][]string
 }
@@ -60,11 +64,13 @@ type Options struct {
 	Log      *slog.Logger
 	// Settle is how long the source keeps the rows after the switch, for reads by cores that do not know of it yet.
 	Settle time.Duration
+	// Drain is how long leases may last before they are released, at most.
+	Drain time.Duration
 }
 
 // New makes a Mover.
 func New(o Options) *Mover {
-	return &Mover{home: o.Home, source: o.Source, target: o.Target, from: o.From, to: o.To, tenant: o.Tenant, log: o.Log, settle: o.Settle}
+	return &Mover{home: o.Home, source: o.Source, target: o.Target, from: o.From, to: o.To, tenant: o.Tenant, log: o.Log, settle: o.Settle, longestDrain: o.Drain}
 }
 
 const (
@@ -75,7 +81,7 @@ FROM tenants AS t LEFT JOIN tenant_moves AS m ON m.tenant_id = t.id
 WHERE t.id = @tenant_id`
 	beginSQL = `
 INSERT INTO tenant_moves (tenant_id, source, target, phase, started_at)
-SELECT id, COALESCE(cell, ''), @target, 'preparing', statement_timestamp() FROM tenants
+SELECT id, COALESCE(cell, ''), @target, 'copying', statement_timestamp() FROM tenants
 WHERE id = @tenant_id AND deleting_at IS NULL AND COALESCE(cell, '') <> @target
 ON CONFLICT (tenant_id) DO NOTHING`
 	phaseSQL = `
@@ -88,9 +94,6 @@ UPDATE tenant_moves SET phase = 'switched', switched_at = statement_timestamp() 
 SELECT GREATEST(switched_at + @settle::interval - statement_timestamp(), interval '0') FROM tenant_moves WHERE tenant_id = @tenant_id`
 	endSQL = `
 DELETE FROM tenant_moves WHERE tenant_id = @tenant_id`
-	// Two movers exclude each other for as long as the transaction is open, in which nothing is done.
-	holdSQL = `
-SELECT pg_try_advisory_xact_lock(@key), set_config('idle_in_transaction_session_timeout', '0', true)`
 )
 
 // Place gives the cell of a tenant, "" for the home cell, and the move that is under way; its phase is "" for none.
@@ -113,18 +116,14 @@ func Place(ctx context.Context, home *cell.Cell, owner tenant.ID) (in string, un
 	return rows[0].Cell, Row{rows[0].Source, rows[0].Target, rows[0].Phase}, nil
 }
 
-// withLock runs work while no other mover moves the tenant.
+// withLock runs work while no other mover moves the tenant. The lock is of a session: a transaction that is open for as long as
+// the move would keep the home cell's days from being closed.
 func (m *Mover) withLock(ctx context.Context, work func(context.Context) error) error {
-	return m.home.InTx(ctx, func(tx pgx.Tx) error {
-		var mine bool
-		if err := tx.QueryRow(ctx, holdSQL, store.Args{"key": m.home.LockKey(store.LockMove, m.tenant)}).Scan(&mine, new(string)); err != nil {
-			return err
-		}
-		if !mine {
-			return ErrBusy
-		}
-		return work(ctx)
-	})
+	mine, err := m.home.WithSessionLock(ctx, store.LockMove, m.tenant, func(*store.Conn) error { return work(ctx) })
+	if err == nil && !mine {
+		err = ErrBusy
+	}
+	return err
 }
 
 // Move moves the tenant, or goes on where an earlier run ended.
@@ -133,7 +132,7 @@ func (m *Mover) Move(ctx context.Context) error {
 		return ErrCitus
 	}
 	return m.withLock(ctx, func(ctx context.Context) error {
-		if err := m.do(ctx, m.home, beginSQL, store.Args{"tenant_id": m.tenant, "target": m.to}); err != nil {
+		if err := store.Exec(ctx, m.home.Store, beginSQL, store.Args{"tenant_id": m.tenant, "target": m.to}); err != nil {
 			return err
 		}
 		in, under, err := Place(ctx, m.home, m.tenant)
@@ -160,10 +159,9 @@ func (m *Mover) runFrom(ctx context.Context, phase string) error {
 		phase string
 		do    func(context.Context) error
 	}{
-		{Preparing, m.prepare},
-		{History, m.copyHistory},
-		{Changes, m.closeSource},
-		{Fenced, m.switchOver},
+		{Copying, m.copyAhead},
+		{Draining, m.drain},
+		{Left, m.switchOver},
 		{Switched, m.wait},
 		{Removing, m.remove},
 	}
@@ -179,7 +177,7 @@ func (m *Mover) runFrom(ctx context.Context, phase string) error {
 		if err := step.do(ctx); err != nil {
 			return fmt.Errorf("move: %s: %w", step.phase, err)
 		}
-		if i+1 < len(steps) && step.phase != Fenced { // hand has written it down
+		if i+1 < len(steps) && step.phase != Left { // switchOver has written it down
 			if err := m.setPhase(ctx, steps[i+1].phase); err != nil {
 				return err
 			}
@@ -189,23 +187,12 @@ func (m *Mover) runFrom(ctx context.Context, phase string) error {
 }
 
 func (m *Mover) setPhase(ctx context.Context, phase string) error {
-	return m.do(ctx, m.home, phaseSQL, store.Args{"tenant_id": m.tenant, "phase": phase})
+	return store.Exec(ctx, m.home.Store, phaseSQL, store.Args{"tenant_id": m.tenant, "phase": phase})
 }
 
-// do runs one statement of the mover's own.
-func (m *Mover) do(ctx context.Context, in *cell.Cell, sql string, args store.Args) error {
-	return throughFence(ctx, in, m.tenant, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, sql, args)
-		return err
-	})
-}
-
-func (m *Mover) fenceOf(ctx context.Context, in *cell.Cell) (string, error) {
-	states, err := store.Query(ctx, in.Store, pgx.RowTo[string], readFenceSQL, store.Args{"tenant_id": m.tenant})
-	if err != nil {
-		return "", store.NotApplied(err)
-	}
-	return states[0], nil
+// do runs one statement on the tenant's rows, as a transaction of its own.
+func (m *Mover) do(ctx context.Context, in *cell.Cell, sql string) error {
+	return store.Exec(ctx, in.Store, sql, store.Args{"tenant_id": m.tenant})
 }
 
 // occupiedSQL: a tenant that was here before and left may have rows that were not removed yet.
@@ -214,13 +201,13 @@ SELECT EXISTS (SELECT FROM jobs WHERE tenant_id = @tenant_id) OR EXISTS (SELECT 
     OR EXISTS (SELECT FROM dead_letters WHERE tenant_id = @tenant_id) OR EXISTS (SELECT FROM queues WHERE tenant_id = @tenant_id)
     OR EXISTS (SELECT FROM schedules WHERE tenant_id = @tenant_id)`
 
-// prepare makes the target ready and has the source note what changes.
-func (m *Mover) prepare(ctx context.Context) error {
+// copyAhead makes the target ready, and copies what does not change any more while the source serves.
+func (m *Mover) copyAhead(ctx context.Context) error {
 	state, err := m.fenceOf(ctx, m.target)
 	if err != nil {
 		return err
 	}
-	if state == "" || state == fenceHere {
+	if state == "" {
 		occupied, err := store.Query(ctx, m.target.Store, pgx.RowTo[bool], occupiedSQL, store.Args{"tenant_id": m.tenant})
 		if err != nil {
 			return store.NotApplied(err)
@@ -228,11 +215,14 @@ func (m *Mover) prepare(ctx context.Context) error {
 		if occupied[0] {
 			return ErrOccupied
 		}
+		if err := m.removeAll(ctx, m.target, m.to); err != nil {
+			return err
+		}
 	}
-	if err := m.do(ctx, m.target, setFenceSQL, store.Args{"tenant_id": m.tenant, "state": fenceArriving}); err != nil {
+	if err := m.do(ctx, m.target, expectSQL); err != nil {
 		return err
 	}
-	if err := m.removeAll(ctx, m.target, m.to); err != nil {
+	if err := m.waitOut(ctx, m.target); err != nil {
 		return err
 	}
 	if m.to != "" {
@@ -240,24 +230,33 @@ func (m *Mover) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := m.do(ctx, m.source, forgetAllChangesSQL, store.Args{"tenant_id": m.tenant}); err != nil {
+	// before anybody is refused
+	if err := m.whenSameDays(ctx, func() error { return m.inBoth(ctx, func(b between) error { return m.sameDays(ctx, b) }) }); err != nil {
 		return err
 	}
-	if err := m.do(ctx, m.source, setFenceSQL, store.Args{"tenant_id": m.tenant, "state": fenceLeaving}); err != nil {
-		return err
-	}
-	return install(ctx, m.source, m.tenant)
+	return m.copyEarlier(ctx)
 }
 
-// closeSource applies changes until few are left, and closes the fence.
-func (m *Mover) closeSource(ctx context.Context) error {
-	if err := m.closeDays(ctx); err != nil {
-		return err
+const (
+	// sameDaysTime bounds the wait for the two ledgers to be closed up to the same day, as around 00:05 UTC.
+	sameDaysTime  = 30 * time.Second
+	sameDaysPause = 500 * time.Millisecond
+)
+
+// whenSameDays does work once the two ledgers are closed up to the same day, and closes days for that.
+func (m *Mover) whenSameDays(ctx context.Context, work func() error) error {
+	for end := time.Now().Add(sameDaysTime); ; {
+		err := work()
+		if !errors.Is(err, ErrLedger) || time.Now().After(end) {
+			return err
+		}
+		if err := m.closeDays(ctx); err != nil {
+			return err
+		}
+		if err := wait.For(ctx, sameDaysPause); err != nil {
+			return err
+		}
 	}
-	if err := m.applyUntilFew(ctx); err != nil {
-		return err
-	}
-	return closeFence(ctx, m.source, m.tenant)
 }
 
 // closeDays closes the days of the two ledgers that can be closed.
@@ -278,18 +277,15 @@ func (m *Mover) closeDays(ctx context.Context) error {
 
 // switchOver makes the target serve, and has the directory say so.
 func (m *Mover) switchOver(ctx context.Context) error {
+	if err := m.do(ctx, m.target, expectSQL); err != nil { // which waits for the copy of a run that was killed
+		return err
+	}
 	state, err := m.fenceOf(ctx, m.target)
 	if err != nil {
 		return err
 	}
 	if state != fenceHere {
-		if err := m.applyRest(ctx); err != nil {
-			return err
-		}
-		if err := m.arrive(ctx); err != nil {
-			if errors.Is(err, ErrLedger) {
-				err = errors.Join(err, m.closeDays(ctx))
-			}
+		if err := m.whenSameDays(ctx, func() error { return m.arrive(ctx) }); err != nil {
 			return err
 		}
 	}

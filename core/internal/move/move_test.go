@@ -1,6 +1,7 @@
 package move_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/move"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -28,6 +30,7 @@ func TestAllOfATenantMoves(t *testing.T) {
 	if running == 0 {
 		t.Fatal("no job runs")
 	}
+	f.upTo(move.Left, other) // which queues again what runs
 	had, others := contents(f.Fixture, f.Tenant), contents(f.Fixture, stays)
 	for table, rows := range had {
 		if len(rows) == 0 {
@@ -59,7 +62,7 @@ func TestAllOfATenantMoves(t *testing.T) {
 			t.Error("the home cell has lost an audit entry")
 		}
 	}
-	if n := f.CountOf(`SELECT count(*) FROM tenant_moves`) + f.there.CountOf(`SELECT count(*) FROM tenant_changes`); n > 0 {
+	if n := f.CountOf(`SELECT count(*) FROM tenant_moves`) + f.CountOf(`SELECT count(*) FROM tenant_fences`) + f.there.CountOf(`SELECT count(*) FROM tenant_fences`); n > 0 {
 		t.Errorf("%d rows of moves are left", n)
 	}
 }
@@ -76,7 +79,7 @@ func TestEveryTableIsKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	directory := []string{"plans", "tenants", "api_keys", "this_cell", "processes", "verification", "ledger_days", "start_rates", "tenant_moves", "tenant_fences", "tenant_changes", "goose_db_version"}
+	directory := []string{"plans", "tenants", "api_keys", "this_cell", "processes", "verification", "ledger_days", "start_rates", "tenant_moves", "tenant_fences", "goose_db_version"}
 	for _, name := range all {
 		if slices.Contains(move.TableNames(), name) == slices.Contains(directory, name) {
 			t.Errorf("%s: is it of a tenant's jobs, or of the directory? Name it in tables.go, or here", name)
@@ -87,31 +90,44 @@ func TestEveryTableIsKnown(t *testing.T) {
 	}
 }
 
-// A lease is valid in the new cell: heartbeats extend it, its outcome counts, and the job leaves its counts.
-func TestALeaseMoves(t *testing.T) {
+// A move waits for leases: an outcome is taken while it does. What is held for longer is given back without a used attempt, and
+// its holder has lost it.
+func TestLeasesEndBeforeAMove(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.capped()
-	f.Submit(f.Jobs(2, celltest.Under(f.ActiveCap(1_000_000)))...)
-	held := f.ClaimOne()
-	f.mustMove(other)
-	beats, err := f.there.Store.Jobs.Report(t.Context(), []jobs.Report{{Lease: held.Lease()}})
-	if _, ok := beats[held.Lease()]; err != nil || !ok {
-		t.Fatalf("heartbeat: %v, %v", beats, err)
+	f.Submit(f.Jobs(3, celltest.Under(f.ActiveCap(1_000_000)))...)
+	soon, never := f.ClaimOne(), f.ClaimOne()
+	f.drain = 5 * time.Second
+	moved := make(chan error, 1)
+	go func() { moved <- f.move(f.bounded(), other, nil) }()
+	celltest.Eventually(t, "the move waits for the leases", func() bool { return f.CountOf(`SELECT count(*) FROM tenant_fences WHERE state = 'draining'`) == 1 })
+	beats, err := f.Store.Jobs.Report(t.Context(), []jobs.Report{{Lease: soon.Lease()}})
+	if _, ok := beats[soon.Lease()]; err != nil || !ok {
+		t.Errorf("heartbeat: %v, %v", beats, err)
 	}
-	if outcome := f.there.MustEnd(jobs.Ending{Lease: held.Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "t", Message: "m"}}); outcome.State != api.StateScheduled {
-		t.Errorf("%+v", outcome)
+	f.MustEnd(jobs.Ending{Lease: soon.Lease(), Kind: api.KindComplete})
+	if taken := f.Claim(10, time.Minute); len(taken) > 0 {
+		t.Errorf("claimed %d", len(taken))
 	}
-	// the attempt is counted, and nothing holds the job in the old cell
-	if got := f.there.Get(held.ID); got.Attempt != 1 || got.State != api.StateScheduled {
+	if err := f.submit(); !errors.Is(err, store.ErrTenantMoved) {
+		t.Errorf("submit: %v", err)
+	}
+	if err := <-moved; err != nil {
+		t.Fatal(err)
+	}
+	if got := f.there.Get(soon.ID); got.State != api.StateCompleted {
 		t.Errorf("%+v", got)
 	}
-	if n := f.Count("jobs"); n > 0 {
-		t.Errorf("%d jobs are left", n)
+	if got := f.there.Get(never.ID); got.Attempt != 0 || got.State != api.StateQueued {
+		t.Errorf("%+v", got)
+	}
+	if ended := f.there.End(jobs.Ending{Lease: never.Lease(), Kind: api.KindComplete}); !errors.Is(ended.Err, jobs.ErrLeaseLost) && !errors.Is(ended.Err, jobs.ErrOutcomeConflict) {
+		t.Errorf("the lost lease: %v", ended.Err)
 	}
 	sound(f.there, "the target")
 	f.there.Lane = f.there.NewLane(f.Tenant, "default")
-	if waiting := f.there.Claim(10, time.Minute); len(waiting) != 1 {
+	if waiting := f.there.Claim(10, time.Minute); len(waiting) != 2 {
 		t.Errorf("claimed %d", len(waiting))
 	}
 }

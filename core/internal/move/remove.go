@@ -26,7 +26,7 @@ func (m *Mover) removeAll(ctx context.Context, in *cell.Cell, name string) error
 	var place tenants.RemovalPlace
 	for {
 		removed, next := 0, place
-		err := throughFence(ctx, in, m.tenant, func(tx pgx.Tx) (err error) {
+		err := in.InTx(ctx, func(tx pgx.Tx) (err error) {
 			if removed, next, err = in.Tenants.RemoveSome(ctx, tx, m.tenant, place, removeBatch); err != nil || removed > 0 || name == "" {
 				return err
 			}
@@ -50,7 +50,7 @@ func (m *Mover) forgetCopy(ctx context.Context, in *cell.Cell, name string) erro
 		return nil
 	}
 	for _, sql := range []string{removeKeysSQL, removeTenantSQL} {
-		if err := m.do(ctx, in, sql, store.Args{"tenant_id": m.tenant}); err != nil {
+		if err := m.do(ctx, in, sql); err != nil {
 			return err
 		}
 	}
@@ -82,7 +82,7 @@ func (m *Mover) copyAudit(ctx context.Context) error {
 	})
 }
 
-// remove removes the tenant from the source, whose fence stays closed, and ends the move.
+// remove removes the tenant from the source, which takes no writes of it until nothing is left, and ends the move.
 func (m *Mover) remove(ctx context.Context) error {
 	if err := m.copyAudit(ctx); err != nil {
 		return err
@@ -93,20 +93,12 @@ func (m *Mover) remove(ctx context.Context) error {
 	if err := m.forgetCopy(ctx, m.source, m.from); err != nil {
 		return err
 	}
-	if err := m.do(ctx, m.source, forgetAllChangesSQL, store.Args{"tenant_id": m.tenant}); err != nil {
-		return err
+	for _, in := range []*cell.Cell{m.source, m.target} {
+		if err := m.do(ctx, in, forgetFenceSQL); err != nil {
+			return err
+		}
 	}
-	if err := dropTriggers(ctx, m.source, m.tenant, false); err != nil {
-		return err
-	}
-	// of a time when it had left the target
-	if err := dropTriggers(ctx, m.target, m.tenant, true); err != nil {
-		return err
-	}
-	if err := m.do(ctx, m.target, forgetFenceSQL, store.Args{"tenant_id": m.tenant}); err != nil {
-		return err
-	}
-	return m.do(ctx, m.home, endSQL, store.Args{"tenant_id": m.tenant})
+	return m.do(ctx, m.home, endSQL)
 }
 
 // Abort undoes a move that has not arrived. The source serves again at once; what is in the target goes then.
@@ -127,13 +119,7 @@ func (m *Mover) Abort(ctx context.Context) error {
 		if err := m.stay(ctx, under.Phase); err != nil {
 			return err
 		}
-		if err := m.do(ctx, m.source, forgetFenceSQL, store.Args{"tenant_id": m.tenant}); err != nil {
-			return err
-		}
-		if err := dropTriggers(ctx, m.source, m.tenant, true); err != nil {
-			return err
-		}
-		if err := m.do(ctx, m.source, forgetAllChangesSQL, store.Args{"tenant_id": m.tenant}); err != nil {
+		if err := m.do(ctx, m.source, forgetFenceSQL); err != nil {
 			return err
 		}
 		if err := m.removeAll(ctx, m.target, m.to); err != nil {
@@ -142,7 +128,10 @@ func (m *Mover) Abort(ctx context.Context) error {
 		if err := m.forgetCopy(ctx, m.target, m.to); err != nil {
 			return err
 		}
-		return m.do(ctx, m.home, endSQL, store.Args{"tenant_id": m.tenant})
+		if err := m.do(ctx, m.target, forgetFenceSQL); err != nil {
+			return err
+		}
+		return m.do(ctx, m.home, endSQL)
 	})
 }
 
@@ -161,24 +150,18 @@ func (m *Mover) stay(ctx context.Context, phase string) error {
 	})
 }
 
-// refuseArrival keeps the target from serving: a run that was killed may have sent its last statement. The wait for the
-// row's lock is for that one.
+// refuseArrivalSQL waits for a copy that is under way.
+const refuseArrivalSQL = `
+UPDATE tenant_fences SET state = 'left' WHERE tenant_id = @tenant_id AND state <> 'here'`
+
+// refuseArrival keeps the target from serving: a run that was killed may have sent its last statement.
 func (m *Mover) refuseArrival(ctx context.Context) error {
-	return throughFence(ctx, m.target, m.tenant, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, lockFenceSQL, store.Args{"tenant_id": m.tenant})
-		if err != nil {
-			return err
-		}
-		states, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
-			return err
-		}
-		if len(states) == 0 { // it was killed before it had begun there
-			return nil
-		}
-		if states[0] == fenceHere {
-			return ErrTooLate
-		}
-		return setFence(ctx, tx, m.tenant, fenceLeft)
-	})
+	if err := m.do(ctx, m.target, refuseArrivalSQL); err != nil {
+		return err
+	}
+	state, err := m.fenceOf(ctx, m.target)
+	if err == nil && state == fenceHere {
+		err = ErrTooLate
+	}
+	return err
 }

@@ -50,7 +50,7 @@ DELETE FROM rate_log WHERE tenant_id = @tenant_id AND split_part(queue, '/', 1) 
 func (s *Queues) Delete(ctx context.Context, owner tenant.ID, name string) error {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	named := store.Args{"tenant_id": owner, "name": name}
-	err := s.InTx(ctx, func(tx pgx.Tx) error {
+	err := s.InTenantTx(ctx, owner, func(tx pgx.Tx) error {
 		batch := &pgx.Batch{}
 		batch.Queue(caps.LockTimeoutSQL, store.Args{"timeout": caps.LockTimeout(ctx)})
 		batch.Queue(store.AdvisoryLockSQL, store.Args{"key": s.LockKey(store.LockLane, owner)}) // no lane is made meanwhile
@@ -112,6 +112,7 @@ const settleQueuesSQL = `
 WITH picked AS (
   SELECT tenant_id, name, deleted_at, updated_at FROM queues
   WHERE deleted_at IS NOT NULL AND (deleted_at, tenant_id, name) > (@after::timestamptz, @tenant_id::uuid, @name::text)
+    AND tenant_id <> ALL(` + store.MovingSQL + `)
   ORDER BY deleted_at, tenant_id, name
   LIMIT @most
   FOR UPDATE SKIP LOCKED

@@ -93,12 +93,18 @@ func (s *Queues) PutPush(
 		args["base"], args["cap"], args["jitter"], args["curve"] = retry.BaseMS, retry.CapMS, retry.Jitter, retry.Curve
 	}
 	scope := store.Args{"tenant_id": &owner, "queue": &name, "plan": nil}
-	rows, err := caps.ChangeLimits(ctx, s.Store, pgx.RowTo[bool], putQueueSQL, args, scope, capsAddedByQueue(owner, name, request),
-		queueEvent(owner, name, request, secret))
+	err = s.InTenantTx(ctx, owner, func(tx pgx.Tx) error {
+		rows, err := caps.ChangeLimitsIn(ctx, tx, pgx.RowTo[bool], putQueueSQL, args, scope, capsAddedByQueue(owner, name, request),
+			queueEvent(owner, name, request, secret))
+		if err == nil {
+			taken = rows[0]
+		}
+		return err
+	})
 	if err != nil {
 		return false, fmt.Errorf("queues: settings: %w", err)
 	}
-	return rows[0], nil
+	return taken, nil
 }
 
 const resealSQL = `
@@ -106,7 +112,8 @@ UPDATE queues
 SET push_secret = CASE WHEN push_secret = @from THEN @to ELSE push_secret END,
     push_credentials = CASE WHEN push_credentials = @from THEN @to ELSE push_credentials END,
     updated_at = statement_timestamp()
-WHERE tenant_id = @tenant_id AND name = @name AND (push_secret = @from OR push_credentials = @from)`
+WHERE tenant_id = @tenant_id AND name = @name AND (push_secret = @from OR push_credentials = @from)
+  AND ` + store.ServedSQL
 
 // ResealSecret replaces a queue's secret, or its credentials for a broker, by the same one, sealed under a new key;
 // one that was changed since stays.
@@ -167,7 +174,7 @@ func (s *Queues) Pause(ctx context.Context, owner tenant.ID, name string, paused
 	}
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
 	args := store.Args{"tenant_id": owner, "name": name, "paused": paused}
-	_, err := audit.Recorded(ctx, s.Store, noRow, pauseQueueSQL, args, func([]struct{}) *audit.Event {
+	_, err := audit.Recorded(ctx, s.Store, owner, noRow, pauseQueueSQL, args, func([]struct{}) *audit.Event {
 		return &audit.Event{Tenant: &owner, Action: action, Object: name}
 	})
 	if err != nil {
@@ -187,7 +194,7 @@ RETURNING probes`
 func (s *Queues) Probe(ctx context.Context, owner tenant.ID, name string, done audit.Event) (probes int64, err error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	args := store.Args{"tenant_id": owner, "name": name}
-	rows, err := audit.Recorded(ctx, s.Store, pgx.RowTo[int64], probeQueueSQL, args, func(rows []int64) *audit.Event {
+	rows, err := audit.Recorded(ctx, s.Store, owner, pgx.RowTo[int64], probeQueueSQL, args, func(rows []int64) *audit.Event {
 		if len(rows) == 0 {
 			return nil
 		}

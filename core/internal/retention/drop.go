@@ -13,11 +13,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-const (
-	tryLockSQL = `SELECT pg_try_advisory_lock(@key)`
-	unlockSQL  = `SELECT pg_advisory_unlock(@key)`
-)
-
 // droppedMark is the comment on a partition before its detach: a core that ends between detach and
 // drop leaves a table that is no longer in pg_inherits.
 const droppedMark = "forgequeue: past its retention, detached to be dropped"
@@ -70,35 +65,22 @@ const detachLock = time.Second
 // wait, for detachLock at most. One core at a time does it; the others do nothing. A failure with one
 // table does not stop the others.
 func (s *Forgetter) DropPartitions(ctx context.Context) ([]Dropped, error) {
-	conn, err := s.Acquire(store.WithClass(ctx, store.ClassLists))
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Release()
-	key := store.Args{"key": s.LockKey(store.LockRemoval, tenant.Platform)}
-	var mine bool
-	if err := conn.QueryRow(ctx, tryLockSQL, key).Scan(&mine); err != nil || !mine {
-		return nil, store.Classify(err)
-	}
-	// A session lock: if it cannot be released, the session is closed.
-	defer func() {
-		if _, err := conn.Exec(context.WithoutCancel(ctx), unlockSQL, key); err != nil {
-			_ = conn.Conn.Conn().Close(context.WithoutCancel(ctx))
-		}
-	}()
 	var dropped []Dropped
-	var problems []error
-	for table, retention := range map[string]time.Duration{FinishedJobs: s.periods.Finished, Attempts: s.periods.DeadLetters} {
-		if retention <= 0 {
-			continue
+	_, err := s.WithSessionLock(store.WithClass(ctx, store.ClassLists), store.LockRemoval, tenant.Platform, func(conn *store.Conn) error {
+		var problems []error
+		for table, retention := range map[string]time.Duration{FinishedJobs: s.periods.Finished, Attempts: s.periods.DeadLetters} {
+			if retention <= 0 {
+				continue
+			}
+			days, err := s.dropDays(ctx, conn.Conn.Conn(), table, retention)
+			dropped = append(dropped, days...)
+			if err != nil {
+				problems = append(problems, fmt.Errorf("retention: drop partitions of %s: %w", table, err))
+			}
 		}
-		days, err := s.dropDays(ctx, conn.Conn.Conn(), table, retention)
-		dropped = append(dropped, days...)
-		if err != nil {
-			problems = append(problems, fmt.Errorf("retention: drop partitions of %s: %w", table, err))
-		}
-	}
-	return dropped, errors.Join(problems...)
+		return errors.Join(problems...)
+	})
+	return dropped, err
 }
 
 // dropDays drops the days of one table that ended longer ago than retention. It stops at the first

@@ -15,6 +15,7 @@ import (
 const forgetRedrivesSQL = `
 DELETE FROM redrives
 WHERE id = ANY(ARRAY(SELECT id FROM redrives WHERE ended_at < statement_timestamp() - @retention::interval
+                       AND tenant_id <> ALL(` + store.MovingSQL + `)
                      ORDER BY ended_at LIMIT @batch FOR UPDATE SKIP LOCKED))
 RETURNING id`
 
@@ -40,6 +41,7 @@ const forgetRunsSQL = `
 DELETE FROM schedule_runs
 WHERE ctid = ANY(ARRAY(SELECT ctid FROM schedule_runs
                        WHERE at AT TIME ZONE 'UTC' < (statement_timestamp() - @retention::interval) AT TIME ZONE 'UTC'
+                         AND tenant_id <> ALL(` + store.MovingSQL + `)
                        ORDER BY at AT TIME ZONE 'UTC' LIMIT @batch FOR UPDATE SKIP LOCKED))
 RETURNING tenant_id`
 

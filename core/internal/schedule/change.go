@@ -93,7 +93,7 @@ func (s *Schedules) DeleteSchedule(ctx context.Context, owner tenant.ID, user, n
 // changeSchedule runs work in a transaction that has locked the schedule. One that is not there, or
 // is another user's, is store.ErrNotFound.
 func (s *Schedules) changeSchedule(ctx context.Context, owner tenant.ID, user, name string, work func(pgx.Tx, *scheduleRow) error) error {
-	return s.InTx(ctx, func(tx pgx.Tx) error {
+	return s.InTenantTx(ctx, owner, func(tx pgx.Tx) error {
 		found, err := lockSchedule(ctx, tx, owner, name)
 		if err != nil {
 			return err

@@ -49,7 +49,7 @@ func (s *Schedules) PutSchedule(ctx context.Context, owner tenant.ID, user, name
 		return api.Schedule{}, err
 	}
 	var made scheduleRow
-	err := s.InTx(ctx, func(tx pgx.Tx) error {
+	err := s.InTenantTx(ctx, owner, func(tx pgx.Tx) error {
 		// Serialised in a tenant, for the bound.
 		if _, err := tx.Exec(ctx, store.AdvisoryLockSQL, store.Args{"key": s.LockKey(store.LockSchedules, owner)}); err != nil {
 			return err

@@ -54,7 +54,8 @@ SET next_at = moved.next_at, due_at = moved.next_at, owed_until = NULL, refused_
 FROM unnest(@tenants::uuid[], @names::text[], @revisions::bigint[], @was::timestamptz[], @next_ats::timestamptz[])
      AS moved(tenant_id, name, revision, was_at, next_at)
 WHERE s.tenant_id = moved.tenant_id AND s.name = moved.name AND s.revision = moved.revision
-  AND s.next_at IS NOT DISTINCT FROM moved.was_at`
+  AND s.next_at IS NOT DISTINCT FROM moved.was_at
+  AND s.tenant_id <> ALL(` + store.MovingSQL + `)`
 
 // RewindSchedules moves the schedules of the next most, of any tenants, to their first tick after now
 // that were worked off in what is the future again. Ticks that have their run are not made again. It

@@ -47,7 +47,7 @@ FROM unnest(@tenants::uuid[], @names::text[], @revisions::bigint[]) WITH ORDINAL
 CROSS JOIN LATERAL (
   SELECT ` + scheduleColumns + ` FROM schedules s
   WHERE s.tenant_id = candidate.tenant_id AND s.name = candidate.name AND s.revision = candidate.revision
-    AND s.due_at <= statement_timestamp()
+    AND s.due_at <= statement_timestamp() AND s.tenant_id <> ALL(` + store.MovingSQL + `)
   LIMIT 1
   FOR UPDATE SKIP LOCKED
 ) AS due`
@@ -125,7 +125,8 @@ const postponeSQL = `
 UPDATE schedules SET due_at = statement_timestamp() + @pause::interval
 FROM unnest(@tenants::uuid[], @names::text[], @revisions::bigint[]) AS failed(tenant_id, name, revision)
 WHERE schedules.tenant_id = failed.tenant_id AND schedules.name = failed.name AND schedules.revision = failed.revision
-  AND (SELECT schedules.due_at <= statement_timestamp())`
+  AND (SELECT schedules.due_at <= statement_timestamp())
+  AND schedules.tenant_id <> ALL(` + store.MovingSQL + `)`
 
 // postpone tries schedules again after a pause: their step failed for a reason of their
 // own. No tick is lost by it.

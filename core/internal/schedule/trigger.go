@@ -59,6 +59,7 @@ func (s *Schedules) trigger(ctx context.Context, candidate *Candidate) (answer s
 	locks := s.submits.Locks([]submit.Submission{candidate.Template})
 	var found []time.Time
 	err = s.InShortTx(ctx, func(first *pgx.Batch) {
+		store.QueueTakesJobs(first, []tenant.ID{candidate.TenantID})
 		named := store.Args{"tenant_id": candidate.TenantID, "name": candidate.Name, "revision": candidate.Revision}
 		first.Queue(lockTriggeredSQL, named).Query(func(rows pgx.Rows) (err error) {
 			found, err = pgx.CollectRows(rows, pgx.RowTo[time.Time])

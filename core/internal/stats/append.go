@@ -20,7 +20,8 @@ INSERT INTO job_stats (tenant_id, queue, grain, at, ` + countColumns + `)
 SELECT tenant_id, queue, 0, at, ` + countColumns + `
 FROM unnest(@tenants::uuid[], @queues::text[], @minutes::timestamptz[], @submitted::bigint[], @started::bigint[], @completed::bigint[],
             @failed::bigint[], @dead::bigint[], @cancelled::bigint[], @waiting::bigint[], @running::bigint[])
-     AS part(tenant_id, queue, at, ` + countColumns + `)`
+     AS part(tenant_id, queue, at, ` + countColumns + `)
+WHERE tenant_id <> ALL(` + store.MovingSQL + `)`
 
 // AppendStats appends counts, all or none, in one statement. It does nothing where there are none.
 func (s *Stats) AppendStats(ctx context.Context, pending Pending) error {

@@ -51,6 +51,7 @@ WITH gone AS (
   DELETE FROM ` + t.name + ` WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM ` + t.name + `
     WHERE grain = @grain AND at >= @since AND at < statement_timestamp() - @age::interval
+      AND tenant_id <> ALL(` + store.MovingSQL + `)
     ORDER BY at LIMIT @batch
     FOR UPDATE SKIP LOCKED))
   RETURNING ` + t.keys + `, at, ` + t.columns + `
@@ -110,6 +111,7 @@ func (t *table) forgetSQL() string {
 DELETE FROM ` + t.name + `
 WHERE ctid = ANY(ARRAY(SELECT ctid FROM ` + t.name + `
                        WHERE grain = @grain AND at < statement_timestamp() - @retention::interval
+                         AND tenant_id <> ALL(` + store.MovingSQL + `)
                        ORDER BY at LIMIT @batch FOR UPDATE SKIP LOCKED))
 RETURNING 1`
 }

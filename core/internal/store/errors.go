@@ -28,20 +28,6 @@ var (
 // TenantMovedCode is the SQLSTATE of a write to a cell that the tenant has left; the detail is its id.
 const TenantMovedCode = "TM001"
 
-// SkippingMovedTenants does work on rows of many tenants, and again for each tenant that is not in this cell, after spare was told to leave it out.
-func SkippingMovedTenants(spare func(tenant.ID), work func() error) error {
-	spared := map[tenant.ID]bool{}
-	for {
-		err := work()
-		owner, elsewhere := MovedTenantOf(err)
-		if !elsewhere || spared[owner] {
-			return err
-		}
-		spared[owner] = true
-		spare(owner)
-	}
-}
-
 // MovedTenantOf gives the tenant of an ErrTenantMoved.
 func MovedTenantOf(err error) (owner tenant.ID, is bool) {
 	refused, ok := errors.AsType[*pgconn.PgError](err)

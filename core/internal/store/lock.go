@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
@@ -42,6 +43,32 @@ func (s *Store) LockKeys(class LockClass, ids []tenant.ID) []int64 {
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys)
+}
+
+const (
+	trySessionLockSQL = `SELECT pg_try_advisory_lock(@key)`
+	unlockSessionSQL  = `SELECT pg_advisory_unlock(@key)`
+)
+
+// WithSessionLock runs work under a lock of a session, which is open for that alone, and in no transaction. It does nothing
+// where another session has the lock: mine is false.
+func (s *Store) WithSessionLock(ctx context.Context, class LockClass, id tenant.ID, work func(*Conn) error) (mine bool, err error) {
+	conn, err := s.Acquire(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Release()
+	key := Args{"key": s.LockKey(class, id)}
+	if err := conn.QueryRow(ctx, trySessionLockSQL, key).Scan(&mine); err != nil || !mine {
+		return false, Classify(err)
+	}
+	// if the lock cannot be released, the session is closed
+	defer func() {
+		if _, err := conn.Exec(context.WithoutCancel(ctx), unlockSessionSQL, key); err != nil {
+			_ = conn.Conn.Conn().Close(context.WithoutCancel(ctx))
+		}
+	}()
+	return true, work(conn)
 }
 
 // AdvisoryLockSQL is held to the end of the transaction.

@@ -29,6 +29,7 @@ WITH old AS (
   DELETE FROM idempotency_keys k
   USING old
   WHERE (k.tenant_id, k.user_id, k.operation, k.key) = (old.tenant_id, old.user_id, old.operation, old.key)
+    AND k.tenant_id <> ALL(` + store.MovingSQL + `)
     AND NOT EXISTS (SELECT FROM jobs j WHERE j.id = ANY(old.job_ids))
     AND NOT EXISTS (SELECT FROM finished_jobs f WHERE f.id = ANY(old.job_ids)
                     AND f.finished_at > statement_timestamp() - @after_end::interval)

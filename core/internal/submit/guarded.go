@@ -44,6 +44,7 @@ func (s *Submitter) submitGuarded(ctx context.Context, submissions []Submission,
 func (s *Submitter) underLock(ctx context.Context, submissions []Submission, work func(pgx.Tx, *Locks) (*pgx.Batch, error)) error {
 	locks := s.Locks(submissions)
 	return locks.Committed(s.InShortTx(ctx, func(batch *pgx.Batch) {
+		store.QueueTakesJobs(batch, ownersOf(submissions))
 		locks.Lock(ctx, batch)
 	}, func(tx pgx.Tx) (*pgx.Batch, error) {
 		if err := locks.settle(ctx, tx); err != nil {

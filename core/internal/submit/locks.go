@@ -142,6 +142,15 @@ func guarded(submissions []Submission) []tenant.ID {
 	return tenants
 }
 
+// ownersOf are the tenants of submissions.
+func ownersOf(submissions []Submission) []tenant.ID {
+	owners := make([]tenant.ID, len(submissions))
+	for i := range submissions {
+		owners[i] = submissions[i].Tenant
+	}
+	return owners
+}
+
 func capsIn(submissions []Submission) [][]caps.Cap {
 	var caps [][]caps.Cap
 	for i := range submissions {

@@ -92,7 +92,7 @@ const insertJobsSQL = `
 INSERT INTO jobs (` + newColumns + `)
 SELECT ` + newValuesSQL + `
 FROM (` + inputSQL + ` OFFSET 0) AS input
-WHERE deadline IS NULL OR deadline > statement_timestamp()
+WHERE (deadline IS NULL OR deadline > statement_timestamp()) AND ` + store.TakesJobsSQL + `
 ORDER BY id` + insertedSQL
 
 // insertDedupedSQL also leaves out a job whose dedupe_key a live job has, or whose id is taken. ON
@@ -120,7 +120,7 @@ WITH input AS MATERIALIZED (` + inputSQL + `), units AS MATERIALIZED (
 
 const dedupedSQL = `
 FROM units AS input
-WHERE unit NOT IN (SELECT unit FROM late)
+WHERE unit NOT IN (SELECT unit FROM late) AND ` + store.TakesJobsSQL + `
 -- the order of the unique index jobs_dedupe, for every core: two batches with the same dedupe_keys wait for
 -- each other, never in a circle
 ORDER BY tenant_id, COALESCE(user_id, '') COLLATE "C", dedupe_key COLLATE "C" NULLS FIRST, id

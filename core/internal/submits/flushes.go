@@ -47,6 +47,7 @@ type flushes struct {
 	guarded map[tenant.ID]*guardedGroup
 	// slots bounds the guarded flushes.
 	slots chan struct{}
+	moved store.MovedTenants
 }
 
 // guardedGroup is deleted when its last user has left.
@@ -181,8 +182,15 @@ func (f *flushes) submitGuarded(ctx context.Context, submissions []*submit.Submi
 }
 
 // storeAll stores a flush. If it fails definitely, and not for an unavailable database, each
-// request is tried alone: one bad request never fails the others.
+// request is tried alone: one bad request never fails the others. Those of a tenant that is moved are left out.
 func (f *flushes) storeAll(ctx context.Context, submissions []*submit.Submission, results []submitResult) {
+	owner, refuse := func(i int) tenant.ID { return submissions[i].Tenant }, func(i int, err error) { results[i].Err = err }
+	if others, some := f.moved.Split(len(submissions), owner, refuse); some {
+		if len(others) > 0 {
+			f.storeParts(ctx, submissions, results, [][]int{others})
+		}
+		return
+	}
 	values := make([]submit.Submission, len(submissions))
 	for i, s := range submissions {
 		values[i] = *s
@@ -194,6 +202,8 @@ func (f *flushes) storeAll(ctx context.Context, submissions []*submit.Submission
 		for i := range answers {
 			results[i].Value = answers[i]
 		}
+	case f.moved.Note(err):
+		f.storeAll(ctx, submissions, results)
 	case store.Deadlocked(err) && len(byTenant(submissions)) > 1:
 		f.storeParts(ctx, submissions, results, byTenant(submissions))
 	case len(submissions) == 1 || !store.Definite(err) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOverloaded) ||

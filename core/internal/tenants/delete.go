@@ -40,15 +40,17 @@ UPDATE queues SET paused = true, updated_at = statement_timestamp() WHERE tenant
 UPDATE schedules SET next_at = NULL, due_at = NULL, updated_at = statement_timestamp() WHERE tenant_id = @tenant_id AND due_at IS NOT NULL`
 )
 
-// Delete begins the deletion of a tenant, and gives the tenant. A repeat changes nothing.
+// Delete begins the deletion of a tenant, and gives the tenant. A repeat changes nothing. One that is moved is refused.
 func (s *Tenants) Delete(ctx context.Context, id tenant.ID) (api.Tenant, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	if err := s.InTx(ctx, func(tx pgx.Tx) error {
+	if err := s.InShortTx(ctx, func(batch *pgx.Batch) {
+		store.QueueTakesJobs(batch, []tenant.ID{id})
+	}, func(tx pgx.Tx) (*pgx.Batch, error) {
 		version, err := store.NextVersion(ctx, tx)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return markDeleted(ctx, tx, id, version)
+		return nil, markDeleted(ctx, tx, id, version)
 	}); err != nil {
 		return api.Tenant{}, fmt.Errorf("tenants: delete tenant: %w", err)
 	}
@@ -85,7 +87,7 @@ const (
 	// lockRemovalSQL lets one core at a time remove a tenant's data.
 	lockRemovalSQL = `
 SELECT deleting_at < statement_timestamp() - @settles::interval FROM tenants
-WHERE id = @tenant_id AND deleting_at IS NOT NULL AND deleted_at IS NULL
+WHERE id = @tenant_id AND deleting_at IS NOT NULL AND deleted_at IS NULL AND id <> ALL(` + store.MovingSQL + `)
 FOR NO KEY UPDATE SKIP LOCKED`
 	removeKeysSQL = `
 DELETE FROM api_keys WHERE ctid = ANY(ARRAY(SELECT ctid FROM api_keys WHERE tenant_id = @tenant_id LIMIT @batch))`

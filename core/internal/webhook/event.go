@@ -16,6 +16,7 @@ const lockEventsSQL = `
 SELECT event_id, webhook, kind, workflow_id, job, statement_timestamp() AS now
 FROM webhook_events
 WHERE event_id = ANY(@ids::bigint[])
+  AND tenant_id <> ALL(` + store.MovingSQL + `)
 ORDER BY event_id
 FOR UPDATE SKIP LOCKED`
 

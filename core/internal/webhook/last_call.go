@@ -29,6 +29,7 @@ FROM (
   SELECT w.tenant_id, w.name, statement_timestamp() - c.ago AS at, c.status, c.error
   FROM unnest(@tenants::uuid[], @names::text[], @agos::interval[], @statuses::integer[], @errors::text[]) AS c(tenant_id, name, ago, status, error)
   JOIN webhooks AS w ON w.tenant_id = c.tenant_id AND w.name = c.name
+  WHERE w.tenant_id <> ALL(` + store.MovingSQL + `)
   ORDER BY w.tenant_id, w.name
   FOR NO KEY UPDATE OF w
 ) AS call

@@ -52,7 +52,7 @@ type lockedWebhook struct {
 // request.
 func (h *Hooks) PutWebhook(ctx context.Context, owner tenant.ID, name string, request api.WebhookRequest, secret []byte) (made bool, err error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	err = h.InTx(ctx, func(tx pgx.Tx) error {
+	err = h.InTenantTx(ctx, owner, func(tx pgx.Tx) error {
 		// Serialised in a tenant, for the bound.
 		if _, err := tx.Exec(ctx, store.AdvisoryLockSQL, store.Args{"key": h.LockKey(store.LockLane, owner)}); err != nil {
 			return err
@@ -138,7 +138,7 @@ WHERE tenant_id = @tenant_id AND name = @system_queue`
 func (h *Hooks) RotateSecret(ctx context.Context, owner tenant.ID, name string, next func(present, known []byte) ([]byte, error)) error {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	args := store.Args{"tenant_id": owner, "system_queue": api.WebhookQueue(name)}
-	err := h.InTx(ctx, func(tx pgx.Tx) error {
+	err := h.InTenantTx(ctx, owner, func(tx pgx.Tx) error {
 		found, err := lockWebhook(ctx, tx, owner, name)
 		if err != nil {
 			return err
@@ -182,7 +182,7 @@ func (h *Hooks) DeleteWebhook(ctx context.Context, owner tenant.ID, name string)
 
 // RecordTest records in the audit log that a test delivery was asked for.
 func (h *Hooks) RecordTest(ctx context.Context, owner tenant.ID, name string, id uuid.UUID) error {
-	err := h.InTx(ctx, func(tx pgx.Tx) error {
+	err := h.InTenantTx(ctx, owner, func(tx pgx.Tx) error {
 		return audit.Record(ctx, tx, audit.Event{Tenant: &owner, Action: api.AuditWebhookTest, Object: name, Detail: map[string]any{"job_id": id.String()}})
 	})
 	if err != nil {
@@ -194,7 +194,7 @@ func (h *Hooks) RecordTest(ctx context.Context, owner tenant.ID, name string, id
 func (h *Hooks) change(ctx context.Context, owner tenant.ID, name, action, sql string, args store.Args) error {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	args["tenant_id"], args["system_queue"] = owner, api.WebhookQueue(name)
-	err := h.InTx(ctx, func(tx pgx.Tx) error {
+	err := h.InTenantTx(ctx, owner, func(tx pgx.Tx) error {
 		found, err := lockWebhook(ctx, tx, owner, name)
 		if err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 )
 
 const deletedWebhooksSQL = `
-SELECT tenant_id, name FROM webhooks WHERE deleted_at <= statement_timestamp() ORDER BY deleted_at LIMIT @most`
+SELECT tenant_id, name FROM webhooks WHERE deleted_at <= statement_timestamp() AND tenant_id <> ALL(` + store.MovingSQL + `) ORDER BY deleted_at LIMIT @most`
 
 // Deleted is a webhook whose deliveries are to be removed.
 type Deleted struct {
@@ -70,7 +70,7 @@ DELETE FROM webhooks WHERE tenant_id = @tenant_id AND name = @name AND deleted_a
 func (h *Hooks) RemoveWebhookData(ctx context.Context, deleted Deleted, batch int) (more bool, err error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	queueName := api.WebhookQueue(deleted.Name)
-	err = h.InTx(ctx, func(tx pgx.Tx) error {
+	err = h.InTenantTx(ctx, deleted.TenantID, func(tx pgx.Tx) error {
 		// No event becomes a delivery meanwhile: who stores one has locked the webhook.
 		found, err := lockWebhook(ctx, tx, deleted.TenantID, deleted.Name)
 		if err != nil || found == nil || !found.Deleted {

@@ -61,11 +61,13 @@ WITH aged AS (
   WHERE (status = 'ACTIVE' AND last_heartbeat_at < statement_timestamp() - @stale::interval
          OR status = 'STALE' AND last_heartbeat_at < statement_timestamp() - @dead::interval)
     AND (@answered::timestamptz IS NULL OR statement_timestamp() < @answered::timestamptz + @stale::interval)
+    AND owner <> ALL(` + store.MovingSQL + `)
   RETURNING status
 ), forgotten AS (
   DELETE FROM workers
   WHERE ctid = ANY(ARRAY(SELECT ctid FROM workers
                          WHERE status = 'DEAD' AND last_heartbeat_at < statement_timestamp() - @forget::interval
+                           AND owner <> ALL(` + store.MovingSQL + `)
                          ORDER BY last_heartbeat_at LIMIT 1000))
   RETURNING 1
 )

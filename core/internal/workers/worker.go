@@ -69,7 +69,7 @@ const (
     AND worker_id = ANY(ARRAY(SELECT worker_id FROM workers WHERE owner = @owner AND status = 'DEAD' ORDER BY last_heartbeat_at LIMIT 2))
     AND (SELECT count(*) FROM (SELECT 1 FROM workers WHERE owner = @owner LIMIT @most) c) >= @most
     AND NOT EXISTS (SELECT 1 FROM workers WHERE owner = @owner AND worker_id = @worker_id)
-), room AS MATERIALIZED (SELECT 1 WHERE ` + belowBound + `), stored AS (`
+), room AS MATERIALIZED (SELECT 1 WHERE ` + belowBound + ` AND ` + store.ServedOwnerSQL + `), stored AS (`
 )
 
 // registerSQL inserts or updates a worker, and revives a dead one.
@@ -145,7 +145,7 @@ func (s *Workers) SeenClaiming(ctx context.Context, owner tenant.ID, workerID st
 const beatWorkerSQL = `
 UPDATE workers
 SET status = 'ACTIVE', last_heartbeat_at = statement_timestamp()
-WHERE owner = @owner AND worker_id = @worker_id AND status <> 'DEAD'
+WHERE owner = @owner AND worker_id = @worker_id AND status <> 'DEAD' AND ` + store.ServedOwnerSQL + `
 RETURNING ` + workerColumns
 
 // Beat records a worker's heartbeat; ErrUnknown if it never registered or is dead, and
@@ -166,7 +166,7 @@ func (s *Workers) Beat(ctx context.Context, owner tenant.ID, workerID string) (W
 
 // removeWorkerSQL gives the time of the removal too, also where there was no such worker.
 const removeWorkerSQL = `
-WITH gone AS (DELETE FROM workers WHERE owner = @owner AND worker_id = @worker_id RETURNING 1)
+WITH gone AS (DELETE FROM workers WHERE owner = @owner AND worker_id = @worker_id AND ` + store.ServedOwnerSQL + ` RETURNING 1)
 SELECT statement_timestamp() AS at, count(*) > 0 AS known FROM gone`
 
 // Removed is the removal of a worker: when it was, by PostgreSQL's clock, and whether the worker was

@@ -133,7 +133,7 @@ func Delivered(batch *pgx.Batch, ended []*Row) {
 // not see it.
 func (s *Workflows) RecordCancel(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) error {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	found, err := audit.Recorded(ctx, s.Store, pgx.RowTo[uuid.UUID], lockSQL, visibleArgs(owner, user, id), func(found []uuid.UUID) *audit.Event {
+	found, err := audit.Recorded(ctx, s.Store, owner, pgx.RowTo[uuid.UUID], lockSQL, visibleArgs(owner, user, id), func(found []uuid.UUID) *audit.Event {
 		if len(found) == 0 {
 			return nil
 		}

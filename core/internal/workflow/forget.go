@@ -15,7 +15,7 @@ import (
 // deletes those of which no job is left. An id is a UUID v7: the order is that of time.
 const forgetSQL = `
 WITH chunk AS (
-  SELECT id FROM workflows
+  SELECT id, tenant_id FROM workflows
   WHERE id > @after::uuid
     AND id < (lpad(to_hex((extract(epoch FROM statement_timestamp() - @retention::interval) * 1000)::bigint), 12, '0')
               || '70008000000000000000')::uuid
@@ -24,6 +24,7 @@ WITH chunk AS (
 ), over AS (
   SELECT id FROM chunk AS w
   WHERE NOT EXISTS (SELECT FROM workflow_jobs CROSS JOIN LATERAL ` + oneSQL + ` WHERE workflow_id = w.id)
+    AND tenant_id <> ALL(` + store.MovingSQL + `)
 ), without AS (
   DELETE FROM workflow_jobs WHERE workflow_id = ANY(ARRAY(SELECT id FROM over))
 ), forgotten AS (

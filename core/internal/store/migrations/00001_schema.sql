@@ -729,26 +729,29 @@ CREATE TABLE directory_readers (
 CREATE TABLE tenant_moves (
   tenant_id   uuid PRIMARY KEY,
   source      text        NOT NULL, target text NOT NULL,
-  phase       text        NOT NULL CHECK (phase IN ('preparing', 'history', 'changes', 'fenced', 'switched', 'removing', 'aborting')),
+  phase       text        NOT NULL CHECK (phase IN ('copying', 'draining', 'left', 'switched', 'removing', 'aborting')),
   started_at  timestamptz NOT NULL, switched_at timestamptz
 );
 
--- Whether a cell accepts writes of a tenant that is, or was, moved; the triggers that a move creates read it. A tenant
--- that was never moved has no row.
+-- Tenants that are being moved, in both cells of the move: otherwise the table is empty. Every transaction that writes rows of
+-- tenants asks it (package store, MovingSQL).
 CREATE TABLE tenant_fences (
-  tenant_id uuid PRIMARY KEY,
-  -- leaving: changes are noted in tenant_changes; left: writes are refused; arriving: likewise, in the target;
-  -- here: it has arrived
-  state     text NOT NULL CHECK (state IN ('leaving', 'left', 'arriving', 'here'))
+  tenant_id uuid NOT NULL,
+  -- draining: the cell takes outcomes, heartbeats and changes of the tenant, no new jobs, and claims none; left: it takes
+  -- nothing; arriving: likewise, in the target; here: the tenant has arrived, and is served
+  state     text NOT NULL CHECK (state IN ('draining', 'left', 'arriving', 'here')),
+  -- with the state, so that the asking reads the index alone: a scan of the table is switched off
+  PRIMARY KEY (tenant_id) INCLUDE (state)
 );
 
--- In the cell that a tenant leaves: the jobs and workflows that changed since the copying of its history began.
-CREATE TABLE tenant_changes (
-  change_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  tenant_id uuid NOT NULL,
-  kind      text NOT NULL,
-  id        uuid NOT NULL
-);
+-- Ends a statement that may not write rows of the tenant.
+CREATE FUNCTION refuse_tenant(tenant_id uuid, refused boolean) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  IF refused THEN
+    RAISE EXCEPTION 'the tenant is in another cell, or is being moved to one' USING ERRCODE = 'TM001', DETAIL = tenant_id;
+  END IF;
+  RETURN NULL;
+END $$;
 
 -- In the home cell: cores and gateways, as they report themselves. One that stops deletes its row.
 CREATE TABLE processes (
