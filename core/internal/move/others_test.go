@@ -38,7 +38,9 @@ func (f *fixture) waiting() (moved <-chan error, end func()) {
 	ctx, cancel := context.WithCancel(f.bounded())
 	ended := make(chan error, 1)
 	go func() { ended <- f.move(ctx, other, nil) }()
-	celltest.Eventually(f, "the tenant is draining", func() bool { return f.CountOf(`SELECT count(*) FROM tenant_fences WHERE state = 'draining'`) == 1 })
+	celltest.Eventually(f, "the tenant is draining", func() bool {
+		return len(ended) > 0 || f.CountOf(`SELECT count(*) FROM tenant_fences WHERE state IN ('draining', 'left')`) == 1
+	})
 	return ended, cancel
 }
 
@@ -219,14 +221,14 @@ func TestNobodyWaitsForAMove(t *testing.T) {
 	}
 }
 
-// asked is a transaction of the home cell that has asked whether the tenant is served.
-func (f *fixture) asked() pgx.Tx {
+// asked is a transaction of the home cell that has asked, with one of the clauses of package store.
+func (f *fixture) asked(clause string, args store.Args) pgx.Tx {
 	f.Helper()
 	tx, err := celltest.Connect(f, f.URL).Begin(f.Context())
 	if err != nil {
 		f.Fatal(err)
 	}
-	if _, err := tx.Exec(f.Context(), `SELECT `+store.ServedSQL, store.Args{"tenant_id": f.Tenant}); err != nil {
+	if _, err := tx.Exec(f.Context(), `SELECT `+clause, args); err != nil {
 		f.Fatal(err)
 	}
 	return tx
@@ -258,16 +260,25 @@ func (f *fixture) goesAlong(tx pgx.Tx, moved <-chan error) {
 // A transaction that asked before the tenant was draining, and writes afterwards, is waited for. Others go on meanwhile.
 func TestAMoveWaitsForWhoAskedBefore(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	beside := f.neighbour()
-	tx := f.asked()
-	moved, end := f.waiting()
-	defer end()
-	beside.Submit(beside.Jobs(2)...)
-	if taken := beside.Claim(1, time.Minute); len(taken) != 1 {
-		t.Errorf("claimed %d", len(taken))
+	for name, clause := range map[string]string{"for the tenant": store.ServedSQL, "for all tenants": store.MovingSQL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			beside := f.neighbour()
+			args := store.Args{}
+			if clause == store.ServedSQL {
+				args["tenant_id"] = f.Tenant
+			}
+			tx := f.asked(clause, args)
+			moved, end := f.waiting()
+			defer end()
+			beside.Submit(beside.Jobs(2)...)
+			if taken := beside.Claim(1, time.Minute); len(taken) != 1 {
+				t.Errorf("claimed %d", len(taken))
+			}
+			f.goesAlong(tx, moved)
+		})
 	}
-	f.goesAlong(tx, moved)
 }
 
 // So is one that asked while the tenant was draining: its outcomes are still taken.
@@ -278,7 +289,7 @@ func TestAMoveWaitsForWhoAskedWhileDraining(t *testing.T) {
 	held := f.ClaimOne()
 	moved, end := f.waiting()
 	defer end()
-	tx := f.asked()
+	tx := f.asked(store.ServedSQL, store.Args{"tenant_id": f.Tenant})
 	f.MustEnd(jobs.Ending{Lease: held.Lease(), Kind: "complete"})
 	f.goesAlong(tx, moved)
 }
