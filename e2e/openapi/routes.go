@@ -138,6 +138,16 @@ func methodOf(d ast.Decl) *ast.FuncDecl {
 	return f
 }
 
+// isList says that an expression is the whole table.
+func isList(n ast.Node) bool {
+	literal, ok := n.(*ast.CompositeLit)
+	if !ok {
+		return false
+	}
+	_, ok = literal.Type.(*ast.ArrayType)
+	return ok
+}
+
 // tables reads the tables of routes of a file.
 func (a *annotator) tables(file *ast.File) (err error) {
 	for _, d := range file.Decls {
@@ -150,7 +160,7 @@ func (a *annotator) tables(file *ast.File) (err error) {
 			case *ast.KeyValueExpr:
 				a.routes[selected(line.Value, "s")] = route{path: strings.Trim(gotypes.ExprString(line.Key), `"`), method: "get", tag: "Health", access: "public"}
 			case *ast.CallExpr, *ast.CompositeLit:
-				if op := selected(n, "hop"); op != "" && selected(n, "s") != "" && exprName(n) != "table" {
+				if op := selected(n, "hop"); op != "" && selected(n, "s") != "" && !isList(n) {
 					made, ok := a.operations[op]
 					if !ok || made.access == "" || made.tag == "" {
 						err = fmt.Errorf("hop.%s is no line of the table of operations, or there is no comment over its block", op)
@@ -163,13 +173,6 @@ func (a *annotator) tables(file *ast.File) (err error) {
 		})
 	}
 	return err
-}
-
-func exprName(n ast.Node) string {
-	if call, ok := n.(*ast.CallExpr); ok {
-		return gotypes.ExprString(call.Fun)
-	}
-	return ""
 }
 
 // selected is the first name in n that is selected of a package or a receiver.

@@ -27,7 +27,7 @@ type DirectoryChanges struct {
 	Plans   []api.Plan        `json:"plans,omitzero"`
 	Tenants []DirectoryTenant `json:"tenants,omitzero"`
 	// Keys are rows as PostgreSQL wrote them.
-	Keys []json.RawMessage `json:"keys,omitzero"`
+	Keys []json.RawMessage `json:"keys,omitzero" swaggertype:"array,object"`
 }
 
 // DirectoryTenant is a tenant of the cell.
@@ -36,7 +36,7 @@ type DirectoryTenant struct {
 	Name      string          `json:"name"`
 	Plan      string          `json:"plan"`
 	Weight    int             `json:"weight"`
-	Overrides json.RawMessage `json:"overrides"`
+	Overrides json.RawMessage `json:"overrides" swaggertype:"object"`
 	CreatedAt api.Time        `json:"created_at"`
 	// Deleting: its deletion was requested. Each cell deletes the data that it has.
 	Deleting bool `json:"deleting,omitzero"`

@@ -46,7 +46,7 @@ CREATE TABLE tenants (
   -- limits that replace those of the plan
   overrides      json        NOT NULL,
   -- in the home cell: the cell that has the tenant's jobs; null is the home cell
-  cell           text,
+  cell           text COLLATE "C",
   -- incremented by each change of the tenant's job types; 0: it never had any. Gateways cache the types by it
   types_version  bigint      NOT NULL DEFAULT 0,
   -- a job type of the tenant has its results checked
@@ -719,7 +719,7 @@ INSERT INTO directory (version) VALUES (1);
 
 -- In the home cell: the other cells that read the directory, and up to which version.
 CREATE TABLE directory_readers (
-  cell    text PRIMARY KEY,
+  cell    text COLLATE "C" PRIMARY KEY,
   version bigint      NOT NULL,
   seen_at timestamptz NOT NULL
 );
