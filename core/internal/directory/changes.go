@@ -23,7 +23,11 @@ import (
 var ErrOtherInstallation = errors.New("directory: the cell is of another installation")
 
 // Directory reads the directory in the home cell.
-type Directory struct{ *store.Store }
+type Directory struct {
+	*store.Store
+	// Draining says that the process is about to stop: nobody waits for a change any more. Nil says no.
+	Draining func() bool
+}
 
 const (
 	// MaxWait bounds how long an answer waits for a change.
@@ -90,7 +94,7 @@ func (d Directory) Changes(ctx context.Context, asked hop.DirectoryRequest) (hop
 			return changes, err
 		case version > asked.Since:
 			return d.read(ctx, asked, version)
-		case time.Now().After(until):
+		case time.Now().After(until), d.Draining != nil && d.Draining():
 			return hop.DirectoryChanges{Version: version}, nil
 		}
 		if err := wait.For(ctx, lookEvery); err != nil {

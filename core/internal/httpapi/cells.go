@@ -111,7 +111,7 @@ func (s *Server) placeTenant(ctx context.Context, named *string) (string, error)
 //
 //	@x-example-all {"cell": "second", "installation": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0009", "since": 0}
 func (s *Server) readDirectory(ctx context.Context, item hop.Item[hop.DirectoryRequest]) (hop.DirectoryChanges, error) {
-	changes, err := directory.Directory{Store: s.Store.Store}.Changes(ctx, item.Request)
+	changes, err := directory.Directory{Store: s.Store.Store, Draining: s.Draining}.Changes(ctx, item.Request)
 	if errors.Is(err, directory.ErrOtherInstallation) {
 		return changes, problem.New(problem.InvalidRequest, fmt.Sprintf(
 			"The cell %q is of another installation. Correct its connection string, or the URL of its home.", item.Request.Cell))
