@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"syscall"
 )
 
 // CredentialsFile is the file in a data folder that has the addresses and keys.
@@ -31,16 +28,9 @@ func DefaultData() (string, error) {
 	return filepath.Join(home, ".local", "share", "forgequeue"), nil
 }
 
-// findRunning reads a data folder. It finds nothing if the folder is another user's, or if the process has ended.
+// findRunning reads a data folder. It finds nothing if the folder is another user's, or if no `up` runs on it.
 func findRunning(dir string) (Running, bool) {
-	// The process id in the lock file, and not the lock itself: taking the lock, even
-	// for a moment, could make an `up` that starts just now fail.
-	content, err := os.ReadFile(filepath.Join(dir, "lock"))
-	if err != nil {
-		return Running{}, false
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
-	if err != nil || pid <= 0 || syscall.Kill(pid, 0) != nil {
+	if !held(dir) {
 		return Running{}, false
 	}
 	var kept struct {
@@ -50,7 +40,7 @@ func findRunning(dir string) (Running, bool) {
 		DatabaseURL string `json:"database_url"`
 		RedisURL    string `json:"redis_url"`
 	}
-	content, err = os.ReadFile(filepath.Join(dir, CredentialsFile))
+	content, err := os.ReadFile(filepath.Join(dir, CredentialsFile))
 	if err != nil || json.Unmarshal(content, &kept) != nil || kept.Gateway == "" || kept.APIKey == "" {
 		return Running{}, false
 	}

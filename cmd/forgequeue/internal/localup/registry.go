@@ -32,9 +32,21 @@ func registry() (string, error) {
 	return filepath.Join(base, "forgequeue", "up"), nil
 }
 
-// Register adds a data folder. unregister takes it back; a file that a killed process leaves names no process that runs,
-// and is written again by the next one on the same folder.
+// Register says that the `up` of a data folder is ready: until unregister is called or the process ends, however it
+// ends, Find finds it. The process must be the only one that uses the folder. After an error only an `up` on the default
+// folder may be found. A file that a killed process leaves in the registry names no `up` that runs, and is written again
+// by the next one on the same folder.
 func Register(data string) (unregister func(), err error) {
+	release, err := hold(data)
+	if err != nil {
+		return func() {}, err
+	}
+	remove, err := enter(data)
+	return func() { remove(); release() }, err
+}
+
+// enter writes a file of the registry.
+func enter(data string) (remove func(), err error) {
 	dir, err := registry()
 	if err != nil {
 		return func() {}, err

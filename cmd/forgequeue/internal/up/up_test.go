@@ -227,8 +227,8 @@ func runOnce(t *testing.T, dir string, look func(context.Context, ready) error) 
 		if os.Getenv("REDIS_URL") != "" {
 			own.redis = ""
 		}
-		if local, ok := findRunning(dir); !ok || (ownStores{local.DatabaseURL, local.RedisURL}) != own {
-			t.Errorf("the folder tells of %+v", local)
+		if found := findRunning(dir); len(found) != 1 || (ownStores{found[0].DatabaseURL, found[0].RedisURL}) != own {
+			t.Errorf("the folder tells of %+v", found)
 		}
 		c, err := client.New(client.Options{URL: r.Gateway, APIKey: r.APIKey})
 		if err != nil {
