@@ -17,6 +17,7 @@ import (
 	"time"
 
 	coreapp "github.com/forgequeue/forgequeue/core/app"
+	"github.com/forgequeue/forgequeue/e2e/stack"
 	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
 	"github.com/forgequeue/forgequeue/shared/server/secret"
 )
@@ -131,13 +132,7 @@ func kubernetes(t *testing.T) (all, withCells map[string]object) {
 	for name, folder := range map[string]string{"with-cells": ".", "migrate-cells": "migrate"} {
 		writeAll(t, filepath.Join(dir, name), map[string]string{"kustomization.yaml": overlayOfKubernetes(t, folder)})
 	}
-	program := filepath.Join(dir, "program")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./kubernetes")
-	build.Dir, build.Env = filepath.Join(top, "e2e", "parsers"), append(os.Environ(), "GOWORK=off")
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, output)
-	}
-	run := exec.CommandContext(t.Context(), program, ".", "migrate", "../with-cells", "../migrate-cells")
+	run := exec.CommandContext(t.Context(), stack.Kubernetes(t), ".", "migrate", "../with-cells", "../migrate-cells")
 	run.Dir = here
 	var problems bytes.Buffer
 	run.Stderr = &problems

@@ -9,6 +9,7 @@ import (
 
 	coreapp "github.com/forgequeue/forgequeue/core/app"
 	"github.com/forgequeue/forgequeue/e2e/observability"
+	"github.com/forgequeue/forgequeue/e2e/stack"
 	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
 	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
@@ -112,11 +113,7 @@ func (k known) kept(asked observability.Asked) []string {
 
 func reader(t *testing.T) observability.Reader {
 	t.Helper()
-	r, err := observability.NewReader(t.Context(), "../parsers/promql", t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return observability.Reader{Program: stack.PromQL(t)}
 }
 
 func ask(t *testing.T, r observability.Reader, expr string) observability.Asked {

@@ -47,17 +47,9 @@ func (m Matcher) Accepts(value string) bool {
 
 // Reader reads expressions by Prometheus' own parser, in a program of a module of its own (e2e/parsers/promql): as a
 // library it would raise the services' dependencies.
-type Reader struct{ program string }
-
-// NewReader builds the program from its folder into another one.
-func NewReader(ctx context.Context, source, into string) (Reader, error) {
-	r := Reader{into + "/promql"}
-	build := exec.CommandContext(ctx, "go", "build", "-o", r.program, ".")
-	build.Dir, build.Env = source, append(os.Environ(), "GOWORK=off")
-	if output, err := build.CombinedOutput(); err != nil {
-		return Reader{}, fmt.Errorf("build %s: %w\n%s", source, err, output)
-	}
-	return r, nil
+type Reader struct {
+	// Program is its path.
+	Program string
 }
 
 // Read takes an expression apart.
@@ -66,11 +58,11 @@ func (r Reader) Read(ctx context.Context, expr string) (Asked, error) {
 	if err != nil {
 		return Asked{}, err
 	}
-	command := exec.CommandContext(ctx, r.program)
+	command := exec.CommandContext(ctx, r.Program)
 	command.Stdin, command.Stderr = bytes.NewReader(question), os.Stderr
 	text, err := command.Output()
 	if err != nil {
-		return Asked{}, fmt.Errorf("%s: %w", r.program, err)
+		return Asked{}, fmt.Errorf("%s: %w", r.Program, err)
 	}
 	var answers []struct {
 		Asked
@@ -78,7 +70,7 @@ func (r Reader) Read(ctx context.Context, expr string) (Asked, error) {
 		Error string
 	}
 	if err := json.Unmarshal(text, &answers); err != nil || len(answers) != 1 {
-		return Asked{}, fmt.Errorf("%s wrote %q: %w", r.program, text, err)
+		return Asked{}, fmt.Errorf("%s wrote %q: %w", r.Program, text, err)
 	}
 	if answers[0].Error != "" {
 		return Asked{}, errors.New(expr + ": " + answers[0].Error)

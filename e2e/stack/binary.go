@@ -18,8 +18,8 @@ import (
 
 // binary is a program under test, built once for the test process.
 type binary struct {
-	// name is that of the file, folder where it is built.
-	name, folder string
+	// name is that of the file, folder that of its package, in module.
+	name, folder, module string
 	// clock: its clock can be set by FaultClockEnv. All that reads the time is compiled again for it.
 	clock bool
 	once  sync.Once
@@ -29,10 +29,15 @@ type binary struct {
 
 //nolint:gochecknoglobals // one build for the process is the point of it
 var (
-	forgequeue = binary{name: "forgequeue", folder: "."}
-	otherClock = binary{name: "forgequeue-clock", folder: ".", clock: true}
-	bridge     = binary{name: "forgequeue-bridge", folder: "./forgequeue-bridge"}
+	forgequeue = binary{name: "forgequeue", folder: ".", module: product}
+	otherClock = binary{name: "forgequeue-clock", folder: ".", module: product, clock: true}
+	bridge     = binary{name: "forgequeue-bridge", folder: "./forgequeue-bridge", module: product}
+	kubernetes = binary{name: "kubernetes", folder: "./kubernetes", module: parsers}
+	promql     = binary{name: "promql", folder: "./promql", module: parsers}
 )
+
+// The modules of the programs. That of the parsers is outside of the workspace.
+const product, parsers = "cmd/forgequeue", "e2e/parsers"
 
 // FaultClockEnv is how far the clock of a service with ClusterOptions.Clocks is
 // ahead, a duration.
@@ -53,6 +58,18 @@ func Binary(tb testing.TB) string {
 func Bridge(tb testing.TB) string {
 	tb.Helper()
 	return bridge.get(tb)
+}
+
+// Kubernetes gives the path of the parser of Kubernetes' manifests.
+func Kubernetes(tb testing.TB) string {
+	tb.Helper()
+	return kubernetes.get(tb)
+}
+
+// PromQL gives the path of the parser of PromQL.
+func PromQL(tb testing.TB) string {
+	tb.Helper()
+	return promql.get(tb)
 }
 
 func (b *binary) get(tb testing.TB) string {
@@ -91,11 +108,14 @@ func (b *binary) build() (string, error) {
 		}
 		args = append(args, "-overlay", overlay)
 	}
-	if raced() {
+	if raced() && b.module == product {
 		args = append(args, "-race")
 	}
 	command := exec.CommandContext(context.Background(), "go", append(args, b.folder)...)
-	command.Dir = Repository("cmd", "forgequeue")
+	command.Dir = Repository(b.module)
+	if b.module == parsers {
+		command.Env = append(os.Environ(), "GOWORK=off")
+	}
 	if output, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, output)
 	}

@@ -51,9 +51,9 @@ func Main(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "not as api-docs/gateway.json has it:", violation)
 		code = max(code, 1)
 	}
-	forgequeue.remove()
-	otherClock.remove()
-	bridge.remove()
+	for _, built := range []*binary{&forgequeue, &otherClock, &bridge, &kubernetes, &promql} {
+		built.remove()
+	}
 	return code
 }
 
