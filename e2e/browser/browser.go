@@ -23,8 +23,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
-// screenshotsEnv names a folder for screenshots, for people to look at; without it there are none.
-const screenshotsEnv = "FORGEQUEUE_SCREENSHOTS"
+// ScreenshotsEnv names a folder for screenshots, for people to look at; without it there are none.
+const ScreenshotsEnv = "FORGEQUEUE_SCREENSHOTS"
 
 // Tab is a tab of a browser of the test's own.
 type Tab struct {
@@ -40,10 +40,11 @@ type Tab struct {
 // New starts a browser, which takes as much CPU as a test. Without one the test is skipped; CI has one.
 func New(t *testing.T) *Tab {
 	t.Helper()
-	b := &Tab{T: t, shots: os.Getenv(screenshotsEnv)}
+	b := &Tab{T: t, shots: os.Getenv(ScreenshotsEnv)}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(program(t)), chromedp.WindowSize(1280, 1800), chromedp.UserDataDir(t.TempDir()),
-		chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
+		chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("force-prefers-reduced-motion", true)) // without a GPU, each frame is the processor's
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chromium has none for root
 	}

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -24,14 +25,23 @@ FROM generate_series(1, 59) AS n,
                      (CASE WHEN n < 30 THEN 14 + 6 * sin(n) ELSE 1 END)::bigint AS n_failed, (CASE WHEN n < 30 AND n % 4 = 0 THEN 1 ELSE 0 END)::bigint AS n_dead) AS c,
      unnest(ARRAY['', 'emails']) AS name`
 
-// The pages of a shop with an hour of history, in whose mail something is wrong, are drawn. With FORGEQUEUE_SCREENSHOTS this makes
-// the pictures of README and api-docs/console.md: make pictures.
+// TestPictures makes the pictures of README and api-docs/console.md: make pictures. That the pages are drawn is part of
+// TestConsoleInABrowser, which has a browser and a cluster already.
 func TestPictures(t *testing.T) {
+	if os.Getenv(browser.ScreenshotsEnv) == "" {
+		t.Skipf("only with %s: TestConsoleInABrowser/pictures is the same without pictures", browser.ScreenshotsEnv)
+	}
 	t.Parallel()
 	b := &tab{Tab: browser.New(t)}
 	c := stack.NewCluster(t, stack.ClusterOptions{Settings: stack.PushSettings()})
 	b.url = c.Gateways[0].URL
-	shop := openShop(t, c)
+	b.draws(c)
+}
+
+// draws opens the pages of a shop with an hour of history, in whose mail something is wrong: their charts are drawn.
+func (b *tab) draws(c *stack.Cluster) {
+	b.Helper()
+	shop := openShop(b.T, c)
 	b.Do("sign in", chromedp.Navigate(b.url+b.link(shop.tenant.Key)))
 	for _, one := range []struct{ name, path, scheme string }{
 		{"overview-light", "/console", "light"},
