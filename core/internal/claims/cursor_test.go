@@ -44,7 +44,7 @@ type cursorRun struct {
 // hang guard.)
 func TestWhatACursorPassedIsFound(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(3) {
+	for seed := range uint64(celltest.Rounds(1, 3)) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			r := newCursorRun(t, seed)

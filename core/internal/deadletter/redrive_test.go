@@ -401,6 +401,7 @@ func TestDeadLetterGroups(t *testing.T) {
 
 // More than are read: counts say so.
 func TestDeadLetterGroupsAreBounded(t *testing.T) {
+	celltest.Large(t, "TestDeadLetterGroups")
 	t.Parallel()
 	f := newFixture(t)
 	f.AddDeadLetters(api.MaxDeadLetterRows+1, celltest.DeadLetterRows{})

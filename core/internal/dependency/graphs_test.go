@@ -50,7 +50,7 @@ type graphs struct {
 // of its parents, or was cancelled, as the policies say; and none is blocked.
 func TestRandomGraphs(t *testing.T) {
 	t.Parallel()
-	count := 60
+	count := celltest.Rounds(15, 60)
 	if text := os.Getenv(graphsEnv); text != "" {
 		count, _ = strconv.Atoi(text)
 	}

@@ -27,7 +27,8 @@ import (
 // in lists, and has to make sense afterwards.
 func TestHistoryMakesSense(t *testing.T) {
 	t.Parallel()
-	const actors, actions = 10, 120
+	const actors = 10
+	actions := celltest.Rounds(40, 120)
 	f := newFixture(t)
 	h := &history{fixture: f, stores: [2]*cell.Cell{f.Store, celltest.OpenURL(t, f.URL)}, keyed: map[string][]string{}}
 	h.pool = openPool(t, f.URL)

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/google/uuid"
@@ -23,11 +24,11 @@ import (
 // map and the rules as DESIGN §2 words them; it predicts every answer, errors
 // included, and after each step all rows are compared with it.
 //
-// Many short lives teach less than fewer long ones, so that a run is 20 worlds of
+// Many short lives teach less than fewer long ones, so that a run is a few worlds of
 // 100 steps on average. -rapid.checks and -rapid.steps say otherwise.
 func TestQueueIsItsModel(t *testing.T) {
 	t.Parallel()
-	unlessGiven(t, "rapid.checks", "12")
+	unlessGiven(t, "rapid.checks", strconv.Itoa(celltest.Rounds(4, 12)))
 	unlessGiven(t, "rapid.steps", "100")
 	unlessGiven(t, "rapid.nofailfile", "true") // the tests write no file into the tree; the seed is logged
 	url := celltest.URL(t)

@@ -80,6 +80,7 @@ const mostPages = 8000
 // plan is taken, every statement of the hot path stays on the index that it was
 // written for.
 func TestStatementsStayOnTheirIndexes(t *testing.T) {
+	celltest.Large(t, "TestStepsAreLinear")
 	t.Parallel()
 	f := &fixture{celltest.NewFixtureOn(t, celltest.NewURL(t))}
 	f.Exec(`DO $$ DECLARE t regclass; BEGIN

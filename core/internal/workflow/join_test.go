@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
@@ -152,6 +153,7 @@ func TestAPageOfAUsersParents(t *testing.T) {
 
 // Jobs with many parents fill a claim, and a page of a list, before there are many of them.
 func TestManyJobsOfManyParents(t *testing.T) {
+	celltest.Large(t, "TestAPageOfParentsIsBoundedInBytes")
 	t.Parallel()
 	f := newFixture(t)
 	parents := f.Jobs(api.MaxWorkflowAfter)

@@ -82,6 +82,7 @@ func (f *fixture) workflow(id uuid.UUID) api.Workflow {
 // A chain of 10,000 jobs, brought by ten requests, is the largest workflow there may be. A failure of the
 // first one cancels all of it.
 func TestAWorkflowGrownToItsBound(t *testing.T) {
+	celltest.Large(t, "TestAWorkflowHasABoundOnItsEdges")
 	t.Parallel()
 	f := newFixture(t)
 	made := newWorkflow()
