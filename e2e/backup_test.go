@@ -28,8 +28,7 @@ const backupQueue = "kept"
 func TestABackupIsRestoredOnAnotherServer(t *testing.T) {
 	t.Parallel()
 	const active = 40 // as many as the tenant may have
-	// Both servers are of the installed version, which is that of pg_dump.
-	c := stack.NewCluster(t, stack.ClusterOptions{DatabaseURL: stack.Up(t, stack.Folder(t), "--demo=false").SecondDatabase(t)})
+	c := stack.NewCluster(t, stack.ClusterOptions{DatabaseURL: stack.NewDatabase(t)})
 	tenant := c.NewTenant(t, "kept")
 	limit := int64(active)
 	c.Override(t, tenant, api.Overrides{Limits: api.Limits{MaxActive: &limit}})

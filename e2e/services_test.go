@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/cmd/supervisor/porttest"
+	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/e2e/stack"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
@@ -52,11 +53,11 @@ func answers(t *testing.T, url string, status int, contains string) func() bool 
 // what is submitted through one pair is claimed through the other.
 func TestServicesJoinGivenStores(t *testing.T) {
 	t.Parallel()
-	stores := stack.Up(t, stack.Folder(t), "--demo=false")
+	database, redis := stack.NewDatabase(t), storetest.Redis(t)
 	operator := "operator-key-of-this-test-0123456789"
 	settings := func(more map[string]string) map[string]string {
 		all := map[string]string{
-			"DATABASE_URL": stores.DatabaseURL, "REDIS_URL": stores.Redis.URL, "FORGEQUEUE_OPERATOR_KEY": operator,
+			"DATABASE_URL": database, "REDIS_URL": redis, "FORGEQUEUE_OPERATOR_KEY": operator,
 			"FORGEQUEUE_HOP_SECRET": strings.Repeat("h", 32), "FORGEQUEUE_KEY_SECRET": strings.Repeat("k", 32),
 			"FORGEQUEUE_METRICS_LISTEN": porttest.Address(t), "FORGEQUEUE_CORE_METRICS_LISTEN": porttest.Address(t),
 		}

@@ -24,8 +24,8 @@ func module(t *testing.T, files map[string]string) (dir string, call func(args .
 	}
 	call = func(args ...string) {
 		t.Helper()
-		command := exec.CommandContext(t.Context(), "go", args...)
-		command.Dir, command.Env = dir, append(os.Environ(), "GOWORK=off")
+		command := goCommand(t, dir, args...)
+		command.Env = append(command.Env, "GOWORK=off")
 		if output, err := command.CombinedOutput(); err != nil {
 			t.Fatalf("go %v: %v\n%s", args, err, output)
 		}
@@ -38,6 +38,18 @@ func module(t *testing.T, files map[string]string) (dir string, call func(args .
 	call("mod", "init", "greeter")
 	call("mod", "edit", "-require", sdk+"@v0.0.0", "-replace", sdk+"="+shared)
 	return dir, call
+}
+
+// goCommand calls go, as a user would, but for the flags with which the tests have compiled most of it already.
+func goCommand(t *testing.T, dir string, args ...string) *exec.Cmd {
+	t.Helper()
+	flags := os.Getenv("GOFLAGS")
+	for _, flag := range stack.BuildFlags() {
+		flags += " '" + flag + "'"
+	}
+	command := exec.CommandContext(t.Context(), "go", args...)
+	command.Dir, command.Env = dir, append(os.Environ(), "GOFLAGS="+flags)
+	return command
 }
 
 // The README's worker in Go is built as a user would build it, and works.

@@ -2,7 +2,6 @@ package examples_test
 
 import (
 	"encoding/json"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -44,8 +43,7 @@ func TestExampleOutbox(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(t.Context(), "go", "build", "-overlay", write(t, dir, "overlay.json", string(overlay)), "./shared/outbox/shop")
-	command.Dir = root
+	command := goCommand(t, root, "build", "-overlay", write(t, dir, "overlay.json", string(overlay)), "./shared/outbox/shop")
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, output)
 	}

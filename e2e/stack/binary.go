@@ -99,8 +99,7 @@ func (b *binary) build() (string, error) {
 		return "", err
 	}
 	defer release()
-	// With the flags of .ci/flags, so that what the tests have compiled is not compiled again, and complete as it is released.
-	args := []string{"build", "-tags=nomsgpack,full", "-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-pgo=off", "-buildvcs=false", "-o", kept}
+	args := append([]string{"build", "-tags=nomsgpack,full", "-o", kept}, BuildFlags()...) // complete, as it is released
 	if b.clock {
 		overlay, err := faultClock(filepath.Dir(kept))
 		if err != nil {
@@ -125,6 +124,11 @@ func (b *binary) build() (string, error) {
 	}
 	path := filepath.Join(dir, b.name)
 	return path, duplicate(kept, path)
+}
+
+// BuildFlags are those of .ci/flags, so that what the tests have compiled is not compiled again.
+func BuildFlags() []string {
+	return []string{"-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-pgo=off", "-buildvcs=false"}
 }
 
 // faultClock writes which file the build takes instead of shared/server/clock's.

@@ -2,6 +2,7 @@ package stack
 
 import (
 	"flag"
+	"os"
 	"testing"
 	"time"
 )
@@ -22,6 +23,10 @@ func Patience(usual time.Duration) time.Duration {
 	}
 	return usual * time.Duration(factor)
 }
+
+// All says whether all tests are asked for, as by .ci/run, and not a representative of each kind, as by make test: see
+// e2e/faults.
+func All() bool { return os.Getenv("FORGEQUEUE_FAULTS") != "" }
 
 // Eventually waits until done says so, asking again and again; Patience(within) is
 // the guard against a hang. It asks ever more seldom: to ask takes from what is waited

@@ -169,7 +169,7 @@ func TestSessionsThatJustEnd(t *testing.T) {
 	t.Parallel()
 	template := things("just_end")
 	used := map[string]bool{}
-	for range 50 {
+	for range 20 {
 		t.Run("use", func(t *testing.T) {
 			url := template.Lease(t)
 			used[url] = true
