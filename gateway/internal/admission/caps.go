@@ -12,16 +12,20 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// capHints bounds the hints that are being sent to Redis at once; more are
-// dropped, each of which costs one call of core.
-const capHints = 8
+const (
+	// capHints bounds the hints that are being sent to Redis at once; more are
+	// dropped, each of which costs one call of core.
+	capHints = 8
+	// capHintLife is how long a hint may refuse: it is never wrong for longer.
+	capHintLife = 250 * time.Millisecond
+)
 
 // CapReached stores a hint for all gateways, for 250 ms: core has just refused a
 // job of a tenant, or of one user of it where user is not empty, because this cap
 // is full. wait is when core said that there is likely to be room, 0 where it did not know. It returns at once; a lost hint
 // costs a call of core.
 func (l *Limiter) CapReached(ctx context.Context, tenant, user string, full api.CapUse, wait time.Duration) {
-	if !l.reachable() {
+	if !l.Reachable() {
 		return
 	}
 	select {

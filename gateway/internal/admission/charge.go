@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/admission/bucket"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
@@ -97,14 +98,14 @@ func (l *Limiter) Charge(ctx context.Context, a *Account, work Work) error {
 	}
 	a.Decision = new(l.Admit(ctx, charged))
 	l.uses.count(a, &work)
-	if a.Decision.Verdict != Admitted {
+	if a.Decision.Verdict != bucket.Admitted {
 		return &RefusedError{a.Decision}
 	}
 	return nil
 }
 
 // request lists what the work is charged to; pays is false where it is only looked at.
-func (a *Account) request(work Work) (r Request, pays bool) {
+func (a *Account) request(work Work) (r bucket.Request, pays bool) {
 	use := a.use()
 	switch a.Cost {
 	case CostNothing:

@@ -14,6 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/supervisor/porttest"
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/admission/bucket"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -88,7 +89,7 @@ func TestCluster(t *testing.T) {
 		use := admission.Use{Tenant: uuid.NewString(), KeyID: "key", Jobs: map[string]int64{"b{o}b": 1, "}{": 1}, TakesSlots: true}
 		request := admission.NewRequest(use, in)
 		slots := map[int64]bool{}
-		for _, key := range request.Keys() {
+		for _, key := range keysOf(request) {
 			slot, err := client.ClusterKeySlot(t.Context(), key).Result()
 			if err != nil {
 				t.Fatal(err)
@@ -96,15 +97,15 @@ func TestCluster(t *testing.T) {
 			slots[slot], servers[slot/5462] = true, true
 		}
 		if len(slots) != 1 {
-			t.Fatalf("keys of one tenant are in %d slots: %v", len(slots), request.Keys())
+			t.Fatalf("keys of one tenant are in %d slots: %v", len(slots), keysOf(request))
 		}
 		// The second takes the tenant's fourth job: refused, and not in part.
 		first := l.Admit(t.Context(), request)
-		if first.Verdict != admission.Admitted {
+		if first.Verdict != bucket.Admitted {
 			t.Fatalf("the first: %+v", first)
 		}
 		second := l.Admit(t.Context(), request)
-		if second.Verdict != admission.RateLimited || second.Policies[0].Remaining != 2 {
+		if second.Verdict != bucket.RateLimited || second.Policies[0].Remaining != 2 {
 			t.Fatalf("the second: %+v", second)
 		}
 	}

@@ -1,14 +1,16 @@
-// Package admission decides how much a caller may do, and is the only package of
-// the gateway that uses Redis. All data in Redis may be lost: without it,
+// Package admission decides how much a caller may do: who pays for a request, for what, and by which limits. It and its
+// package bucket are the only ones of the gateway that use Redis. All data in Redis may be lost: without it,
 // revocations arrive later, and each gateway applies its own limits for a time;
 // that is never an error.
 //
-//	IPLimit               before authentication: by address, in the process
+//	Addresses             before authentication: by address, in the process
+//	Limiter.Charge        decides a request, once, for the caller's key
 //	NewRequest            the buckets and the cost for each, by the limits in force
-//	Limiter.Admit         all buckets and cap hints in one script (limiter.lua), or,
-//	                      without Redis, by the same arithmetic in the process (gcra.go)
+//	bucket                all buckets and cap hints in one script, or in the process
+//	Limiter.NoteCaps      hints that a cap is full, which refuse without core
 //	SetHeaders            the header fields of the response
 //	Limiter.Report        what was admitted and refused, to core, for charts
+//	Redis.Subscribe       notifications of revoked keys and changed limits
 //
 // What Redis has, each key with a TTL:
 //

@@ -11,7 +11,7 @@ const formLife = time.Minute
 // FirstForm reports whether a form of the console is sent for the first time, to whichever gateway. Where Redis does not
 // answer it is true: each gateway remembers its own forms besides.
 func (l *Limiter) FirstForm(ctx context.Context, id string) bool {
-	if !l.reachable() {
+	if !l.Reachable() {
 		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.budget)
@@ -22,7 +22,7 @@ func (l *Limiter) FirstForm(ctx context.Context, id string) bool {
 
 // ForgetForm lets a form that has failed be sent again.
 func (l *Limiter) ForgetForm(ctx context.Context, id string) {
-	if !l.reachable() {
+	if !l.Reachable() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.budget)

@@ -1,10 +1,13 @@
 package admission
 
 import (
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/admission/bucket"
 )
 
 // The header fields of draft-ietf-httpapi-ratelimit-headers-10: lists of strings
@@ -15,8 +18,8 @@ import (
 // policy: q is the burst, w the whole seconds, at least 1, in which that much is
 // regained. Where a burst is regained in less than a second, q per w says less
 // than the rate allows, never more.
-func RateLimitPolicy(policies []PolicyState) string {
-	return field(policies, func(b *strings.Builder, p *PolicyState) {
+func RateLimitPolicy(policies []bucket.PolicyState) string {
+	return field(policies, func(b *strings.Builder, p *bucket.PolicyState) {
 		parameter(b, ";q=", p.Limit)
 		parameter(b, ";w=", max(1, seconds(p.Window)))
 	})
@@ -25,8 +28,8 @@ func RateLimitPolicy(policies []PolicyState) string {
 // RateLimit is the value of RateLimit (section 4), or "" for no policy: r is what
 // remains, t the whole seconds until there is more, for a policy that refused
 // until it would admit the same request.
-func RateLimit(policies []PolicyState) string {
-	return field(policies, func(b *strings.Builder, p *PolicyState) {
+func RateLimit(policies []bucket.PolicyState) string {
+	return field(policies, func(b *strings.Builder, p *bucket.PolicyState) {
 		parameter(b, ";r=", p.Remaining)
 		parameter(b, ";t=", seconds(max(p.Next, p.RetryAfter)))
 	})
@@ -52,13 +55,13 @@ func SetHeaders(header http.Header, d *Decision) {
 		header["Ratelimit-Policy"] = []string{RateLimitPolicy(d.Policies)}
 		header["Ratelimit"] = []string{RateLimit(d.Policies)}
 	}
-	if d.Verdict == RateLimited || d.Verdict == CapReached {
+	if d.Verdict == bucket.RateLimited || d.Verdict == bucket.CapReached {
 		header.Set("Retry-After", RetryAfter(d.RetryAfter))
 	}
 }
 
 // field writes one list, the policies in the order of their first occurrence.
-func field(policies []PolicyState, parameters func(*strings.Builder, *PolicyState)) string {
+func field(policies []bucket.PolicyState, parameters func(*strings.Builder, *bucket.PolicyState)) string {
 	const usual = len(`"credential-requests";q=1000000;w=1000000, `)
 	var b strings.Builder
 	b.Grow(usual * len(policies))
@@ -78,7 +81,7 @@ func field(policies []PolicyState, parameters func(*strings.Builder, *PolicyStat
 
 // firstOf says whether policy i is the first of its name. Those of one name lie
 // together or, user by user, in pairs.
-func firstOf(policies []PolicyState, i int) bool {
+func firstOf(policies []bucket.PolicyState, i int) bool {
 	for j := range i {
 		if policies[j].Name == policies[i].Name {
 			return false
@@ -89,7 +92,7 @@ func firstOf(policies []PolicyState, i int) bool {
 
 // tightest is the policy, of those with the name of the first, that refused for
 // longest; if none refused, the one with the least remaining.
-func tightest(policies []PolicyState) *PolicyState {
+func tightest(policies []bucket.PolicyState) *bucket.PolicyState {
 	least := &policies[0]
 	for i := range policies[1:] {
 		p := &policies[i+1]
@@ -107,4 +110,9 @@ func parameter(b *strings.Builder, name string, value int64) {
 	b.WriteString(name)
 	var digits [20]byte
 	b.Write(strconv.AppendInt(digits[:0], value, 10))
+}
+
+// seconds are whole seconds, rounded up.
+func seconds(d time.Duration) int64 {
+	return int64(math.Ceil(d.Seconds()))
 }

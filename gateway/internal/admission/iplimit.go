@@ -7,6 +7,8 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/time/rate"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/admission/bucket"
 )
 
 // ipAddresses is how many addresses are remembered, some 15 MB. One that is
@@ -47,23 +49,23 @@ func (l *IPLimit) Allow(address netip.Addr) (retryAfter time.Duration, ok bool) 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key, now := bucketOf(address), l.now()
-	bucket, known := l.buckets.Get(key)
+	tokens, known := l.buckets.Get(key)
 	if !known {
-		bucket = rate.NewLimiter(l.rate, l.burst)
-		l.buckets.Add(key, bucket)
+		tokens = rate.NewLimiter(l.rate, l.burst)
+		l.buckets.Add(key, tokens)
 	}
-	if bucket.AllowN(now, 1) {
+	if tokens.AllowN(now, 1) {
 		return 0, true
 	}
-	return l.wait(bucket, now), false
+	return l.wait(tokens, now), false
 }
 
 // wait is how long until there is a whole token.
-func (l *IPLimit) wait(bucket *rate.Limiter, now time.Time) time.Duration {
+func (l *IPLimit) wait(tokens *rate.Limiter, now time.Time) time.Duration {
 	if l.rate <= 0 || l.burst < 1 {
-		return closedRetry
+		return bucket.ClosedRetry
 	}
-	missing := max(0, 1-bucket.TokensAt(now))
+	missing := max(0, 1-tokens.TokensAt(now))
 	return time.Duration(missing / float64(l.rate) * float64(time.Second))
 }
 

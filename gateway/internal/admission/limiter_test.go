@@ -2,19 +2,18 @@ package admission_test
 
 import (
 	"context"
-	"log/slog"
-	"strings"
-	"sync"
-	"sync/atomic"
+	"fmt"
+	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/forgequeue/forgequeue/cmd/supervisor"
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/admission/bucket"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/redisurl"
 )
@@ -53,155 +52,25 @@ func raw(t testing.TB, url string) redis.UniversalClient {
 	return client
 }
 
-func of(rate float64, burst, cost int64) admission.Charge {
-	return admission.Charge{Quota: admission.NewQuota(rate, burst), Cost: cost}
-}
-
 // slowly is a rate at which a test sees nothing come back.
 const slowly = 0.001
 
-func TestAdmit(t *testing.T) {
-	t.Parallel()
-	for name, l := range map[string]*admission.Limiter{
-		"redis": limiter(t, storetest.Redis(t), admission.LimiterOptions{}),
-		"local": admission.LocalLimiter(1),
-	} {
-		wide, narrow := of(slowly, 10, 4), of(slowly, 6, 4)
-		request := admission.RequestOf("a", wide, narrow)
-		d := l.Admit(t.Context(), request)
-		if d.Verdict != admission.Admitted || d.Local != (name == "local") || len(d.Refused()) > 0 || d.RetryAfter != 0 {
-			t.Fatalf("%s: the first: %+v", name, d)
-		}
-		if a, b := d.Policies[0], d.Policies[1]; a.Remaining != 6 || a.Limit != 10 || b.Remaining != 2 || b.Current() != 4 {
-			t.Errorf("%s: after the first: %+v", name, d.Policies)
-		}
-		for range 3 {
-			d = l.Admit(t.Context(), request)
-			if d.Verdict != admission.RateLimited || len(d.Refused()) != 1 || d.Refused()[0].Name != "p1" {
-				t.Fatalf("%s: the second: %+v", name, d)
-			}
-			if d.Policies[0].Remaining != 6 { // a refusal charges nothing
-				t.Fatalf("%s: the wide bucket paid for a refusal: %+v", name, d.Policies)
-			}
-			if d.RetryAfter < 1900*time.Second || d.RetryAfter > 2000*time.Second {
-				t.Errorf("%s: two tokens are missing, to come in %v", name, d.RetryAfter)
-			}
-		}
-		d = l.Peek(t.Context(), request)
-		if d.Policies[0].Remaining != 6 || d.Policies[1].Remaining != 2 || d.Policies[1].Reset < 3900*time.Second {
-			t.Errorf("%s: a look: %+v", name, d.Policies)
-		}
+// startRedis starts a Redis for one test, which may do to it what it likes.
+func startRedis(t testing.TB, args ...string) *supervisor.Redis {
+	t.Helper()
+	storetest.Redis(t) // skips where there is none
+	r, err := supervisor.StartRedis(t.Context(), supervisor.RedisOptions{ExtraArgs: args})
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-func TestAdmitWithoutAsking(t *testing.T) {
-	t.Parallel()
-	l := admission.NewLimiter(connect(t, "redis://127.0.0.1:1"), admission.LimiterOptions{})
-	if d := l.Admit(t.Context(), admission.Request{}); d.Verdict != admission.Admitted || d.Local {
-		t.Errorf("nothing to ask: %+v", d)
-	}
-	d := l.Admit(t.Context(), admission.RequestOf("a", of(5, 10, 1), of(5, 10, 11), of(0, 10, 1)))
-	if d.Verdict != admission.CostAboveBurst || len(d.Policies) != 1 || d.Policies[0].Name != "p1" || d.RetryAfter != 0 {
-		t.Errorf("a cost above the burst: %+v", d)
-	}
-	d = l.Admit(t.Context(), admission.RequestOf("a", of(5, 10, 1), of(0, 10, 1)))
-	if d.Verdict != admission.RateLimited || len(d.Policies) != 1 || d.RetryAfter < time.Second || d.Policies[0].Limit != 0 {
-		t.Errorf("a rate of 0: %+v", d)
-	}
-	if d := l.Peek(t.Context(), admission.RequestOf("a", of(5, 10, 1), of(0, 10, 1))); len(d.Policies) != 2 {
-		t.Errorf("a look at a rate of 0: %+v", d)
-	}
-}
-
-// A batch that costs more than is left is refused by whichever bucket, and the
-// others keep what they had.
-func TestRefusedChargesNothing(t *testing.T) {
-	t.Parallel()
-	l := limiter(t, storetest.Redis(t), admission.LimiterOptions{})
-	for range 5 {
-		if d := l.Admit(t.Context(), admission.RequestOf("a", of(slowly, 5, 1), of(slowly, 5, 5))); d.Verdict == admission.RateLimited {
-			if d.Policies[0].Remaining != 4 {
-				t.Fatalf("a refusal was charged: %+v", d.Policies)
-			}
-		}
-	}
-}
-
-// Many at once over two gateways: exactly the burst is admitted.
-func TestConcurrentRequestsShareABurst(t *testing.T) {
-	t.Parallel()
-	prefix := "test:" + uuid.NewString() + ":"
-	gateways := []*admission.Limiter{
-		limiter(t, storetest.Redis(t), admission.LimiterOptions{Prefix: prefix}),
-		limiter(t, storetest.Redis(t), admission.LimiterOptions{Prefix: prefix}),
-	}
-	var admitted, local atomic.Int64
-	var group sync.WaitGroup
-	for i := range 64 {
-		group.Go(func() {
-			for range 20 {
-				d := gateways[i%2].Admit(t.Context(), admission.RequestOf("a", of(slowly, 500, 1), of(slowly, 700, 1)))
-				if d.Local {
-					local.Add(1)
-				} else if d.Verdict == admission.Admitted {
-					admitted.Add(1)
-				}
-			}
-		})
-	}
-	group.Wait()
-	if admitted.Load() != 500 || local.Load() != 0 {
-		t.Errorf("%d admitted through a burst of 500, %d decided locally", admitted.Load(), local.Load())
-	}
-}
-
-// Equal requests share a call of the script, and each is told what those before it
-// have left: no two the same.
-func TestEqualRequestsAreToldApart(t *testing.T) {
-	t.Parallel()
-	const burst, asked = 500, 640
-	l := limiter(t, storetest.Redis(t), admission.LimiterOptions{})
-	var mu sync.Mutex
-	var group sync.WaitGroup
-	seen := map[int64]int{}
-	for range 64 {
-		group.Go(func() {
-			for range asked / 64 {
-				d := l.Admit(t.Context(), admission.RequestOf("a", of(slowly, burst, 1)))
-				mu.Lock()
-				seen[d.Policies[0].Remaining]++
-				mu.Unlock()
-			}
-		})
-	}
-	group.Wait()
-	for left := range int64(burst) {
-		want := 1
-		if left == 0 {
-			want += asked - burst // that were refused
-		}
-		if seen[left] != want {
-			t.Errorf("%d were told that %d are left, want %d", seen[left], left, want)
-		}
-	}
-}
-
-func TestScriptFlushed(t *testing.T) {
-	t.Parallel()
-	own := startRedis(t)
-	l := limiter(t, own.URL(), admission.LimiterOptions{})
-	client := raw(t, own.URL())
-	for range 3 {
-		if err := client.ScriptFlush(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if d := l.Admit(t.Context(), admission.RequestOf("a", of(slowly, 10, 1))); d.Local || d.Verdict != admission.Admitted {
-			t.Fatalf("after SCRIPT FLUSH: %+v", d)
-		}
-	}
-	if d := l.Admit(t.Context(), admission.RequestOf("a", of(slowly, 10, 1))); d.Policies[0].Remaining != 6 {
-		t.Errorf("four were taken, %d remain of 10", d.Policies[0].Remaining)
-	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), hang)
+		defer cancel()
+		_ = syscall.Kill(r.Pid(), syscall.SIGCONT)
+		_ = r.Kill() // the test is over, and it may hold anything
+		_ = r.Stop(ctx)
+	})
+	return r
 }
 
 func TestCapHints(t *testing.T) {
@@ -215,14 +84,14 @@ func TestCapHints(t *testing.T) {
 	}
 	full := api.CapUse{Scope: "user", Kind: "active", Limit: 7, Used: 7}
 	bob, ann, both := map[string]int64{"bob": 1}, map[string]int64{"ann": 1}, map[string]int64{"bob": 1, "ann": 1}
-	if d := submit(true, bob); d.Verdict != admission.Admitted {
+	if d := submit(true, bob); d.Verdict != bucket.Admitted {
 		t.Fatalf("before any hint: %+v", d)
 	}
 	l.CapReached(t.Context(), tenant, "bob", full, 0)
 	deadline := time.Now().Add(hang)
 	for {
 		d := submit(true, bob)
-		if d.Verdict == admission.CapReached {
+		if d.Verdict == bucket.CapReached {
 			if *d.Cap != full || d.RetryAfter != 250*time.Millisecond {
 				t.Errorf("by the hint: %+v, %+v", d, d.Cap)
 			}
@@ -246,13 +115,13 @@ func TestCapHints(t *testing.T) {
 		what  string
 		takes bool
 		jobs  map[string]int64
-		want  admission.Verdict
+		want  bucket.Verdict
 	}{
-		{"bob", true, bob, admission.CapReached},
-		{"bob with an Idempotency-Key", false, bob, admission.Admitted},
-		{"ann", true, ann, admission.Admitted},
-		{"a batch of both", true, both, admission.Admitted},
-		{"no jobs", true, nil, admission.Admitted},
+		{"bob", true, bob, bucket.CapReached},
+		{"bob with an Idempotency-Key", false, bob, bucket.Admitted},
+		{"ann", true, ann, bucket.Admitted},
+		{"a batch of both", true, both, bucket.Admitted},
+		{"no jobs", true, nil, bucket.Admitted},
 	} {
 		if d := submit(c.takes, c.jobs); d.Verdict != c.want {
 			t.Errorf("%s: %v, want %v", c.what, d.Verdict, c.want)
@@ -261,7 +130,7 @@ func TestCapHints(t *testing.T) {
 	if err := client.Set(t.Context(), prefix+"{"+tenant+"}:full:t", "tenant active 9 9 250", hang).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if d := submit(true, both); d.Verdict != admission.CapReached || d.Cap.Scope != "tenant" || d.Cap.Limit != 9 {
+	if d := submit(true, both); d.Verdict != bucket.CapReached || d.Cap.Scope != "tenant" || d.Cap.Limit != 9 {
 		t.Errorf("the tenant is full: %+v", d)
 	}
 }
@@ -277,122 +146,72 @@ func TestCapHintChargesNothing(t *testing.T) {
 	rate, burst := slowly, int64(10)
 	in := func(string) api.Limits { return api.Limits{JobsPerSecond: &rate, JobBurst: &burst} }
 	use := admission.Use{Tenant: tenant, Jobs: map[string]int64{"": 2}, TakesSlots: true}
-	if d := l.Admit(t.Context(), admission.NewRequest(use, in)); d.Verdict != admission.CapReached || d.Policies[0].Remaining != 10 {
+	if d := l.Admit(t.Context(), admission.NewRequest(use, in)); d.Verdict != bucket.CapReached || d.Policies[0].Remaining != 10 {
 		t.Errorf("by the hint: %+v", d)
 	}
 }
 
-func TestLocalShares(t *testing.T) {
+// I14: whatever the limiter writes goes away by itself.
+func TestEveryKeyHasATTL(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		for _, gateways := range []int{1, 4} {
-			l := admission.LocalLimiter(gateways)
-			request := admission.RequestOf("a", of(100, 10, 1))
-			admitted := 0
-			for range 10_000 { // ten seconds, a request each millisecond
-				if l.Admit(t.Context(), request).Verdict == admission.Admitted {
-					admitted++
-				}
-				time.Sleep(time.Millisecond)
-			}
-			if want := 10 + 1000/gateways; admitted > want+1 || admitted < want-2 {
-				t.Errorf("%d gateways: %d admitted in 10 s of 100/s, burst 10", gateways, admitted)
-			}
-			d := l.Admit(t.Context(), request)
-			for d.Verdict == admission.Admitted {
-				d = l.Admit(t.Context(), request)
-			}
-			time.Sleep(d.RetryAfter)
-			if d := l.Admit(t.Context(), request); d.Verdict != admission.Admitted {
-				t.Errorf("%d gateways: refused after its wait: %+v", gateways, d)
+	own := startRedis(t)
+	l := limiter(t, own.URL(), admission.LimiterOptions{})
+	client := raw(t, own.URL())
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.Run(ctx)
+	}()
+	want := 1 + 6 + 1 // gateways, buckets, a hint
+	rate := slowly
+	limits := func(string) api.Limits {
+		return api.Limits{RequestsPerSecond: &rate, JobsPerSecond: &rate, UserRequestsPerSecond: &rate, UserJobsPerSecond: &rate}
+	}
+	use := admission.Use{Tenant: "T", KeyID: "K", Jobs: map[string]int64{"bob": 1}, TakesSlots: true, Credential: api.Limits{JobsPerSecond: &rate}}
+	for deadline := time.Now().Add(hang); ; time.Sleep(time.Millisecond) {
+		l.Admit(t.Context(), admission.NewRequest(use, limits))
+		l.CapReached(t.Context(), "T", "", api.CapUse{Scope: "tenant", Kind: "active", Limit: 1, Used: 1}, 0)
+		keys, err := client.Keys(t.Context(), "*").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range keys {
+			// -2: it has gone meanwhile.
+			if life, err := client.PTTL(t.Context(), key).Result(); err != nil || life == -1 {
+				t.Fatalf("%s lives for ever (%v)", key, err)
 			}
 		}
-	})
+		if len(keys) >= want {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("only %v", keys)
+		}
+	}
+	stop()
+	<-ended
 }
 
-func TestLocalMemoryIsBounded(t *testing.T) {
-	t.Parallel()
-	l := admission.NewLimiter(connect(t, ""), admission.LimiterOptions{LocalBuckets: 1000})
-	for range 20_000 {
-		l.Admit(t.Context(), admission.RequestOf(uuid.NewString(), of(slowly, 10, 1)))
-	}
-	if got := l.LocalBuckets(); got != 1000 {
-		t.Errorf("%d buckets are remembered", got)
-	}
-}
-
-// A caller that has left is decided for at once, and disturbs nobody.
-func TestAdmitForACallerThatHasLeft(t *testing.T) {
+// The largest batch there is: a thousand jobs of a thousand users, in one call.
+func TestBatchForAThousandUsers(t *testing.T) {
 	t.Parallel()
 	l := limiter(t, storetest.Redis(t), admission.LimiterOptions{})
-	left, leave := context.WithCancel(t.Context())
-	leave()
-	for range 20 {
-		l.Admit(left, admission.RequestOf("a", of(slowly, 100, 1)))
+	rate, burst := slowly, int64(1)
+	limits := func(string) api.Limits {
+		return api.Limits{UserRequestsPerSecond: &rate, UserRequestBurst: &burst, UserJobsPerSecond: &rate, UserJobBurst: &burst}
 	}
-	if d := l.Admit(t.Context(), admission.RequestOf("b", of(slowly, 100, 1))); d.Local || d.Verdict != admission.Admitted {
-		t.Errorf("after callers that left: %+v", d)
+	jobs := map[string]int64{}
+	for i := range api.MaxBatchJobs {
+		jobs[fmt.Sprint("user-", i)] = 1
 	}
-}
-
-func TestReplicas(t *testing.T) {
-	t.Parallel()
-	prefix := "test:" + uuid.NewString() + ":"
-	client := raw(t, storetest.Redis(t))
-	count := func(l *admission.Limiter, want int) {
-		t.Helper()
-		for deadline := time.Now().Add(hang); l.Replicas() != want; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%d gateways, want %d", l.Replicas(), want)
-			}
+	request := admission.NewRequest(admission.Use{Tenant: uuid.NewString(), Jobs: jobs, TakesSlots: true}, limits)
+	for _, want := range []bucket.Verdict{bucket.Admitted, bucket.RateLimited} {
+		began := time.Now()
+		d := l.Admit(t.Context(), request)
+		if d.Verdict != want || d.Local || len(d.Policies) != 2*api.MaxBatchJobs {
+			t.Fatalf("%v (local: %v), want %v; %d policies", d.Verdict, d.Local, want, len(d.Policies))
 		}
+		t.Logf("%v in %v", want, time.Since(began))
 	}
-	run := func(l *admission.Limiter) (stop func()) {
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			l.Run(ctx)
-		}()
-		return func() {
-			cancel()
-			<-ended
-		}
-	}
-	first := limiter(t, storetest.Redis(t), admission.LimiterOptions{Prefix: prefix, Replicas: 9})
-	second := limiter(t, storetest.Redis(t), admission.LimiterOptions{Prefix: prefix})
-	if first.Replicas() != 9 || second.Replicas() != 1 {
-		t.Errorf("before any was seen: %d, %d", first.Replicas(), second.Replicas())
-	}
-	stopFirst := run(first)
-	defer stopFirst()
-	count(first, 1)
-	stopSecond := run(second)
-	count(second, 2)
-	count(first, 2)
-	if life, err := client.PTTL(t.Context(), prefix+"gateways").Result(); err != nil || life <= 0 || life > 5*time.Second {
-		t.Errorf("the set of gateways lives %v (%v)", life, err)
-	}
-	stopSecond()
-	count(first, 1)
 }
-
-// lines collects what is logged.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) count(part string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), part)
-}
-
-func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/admission/bucket"
 )
 
 // Links that sign in to the console are bounded by their key, and redeemed once over all gateways. Both are buckets, and so
@@ -21,20 +23,20 @@ var ErrNotKnown = errors.New("admission: Redis does not answer")
 
 // ChargeLink takes one link of a key's own rate; wait is how long until there is one.
 func (l *Limiter) ChargeLink(ctx context.Context, keyID string) (wait time.Duration, ok bool) {
-	d := l.Admit(ctx, Request{Buckets: []Bucket{{
-		Policy: PolicyCredentialLinks, Quota: NewQuota(linksPerSecond, linksBurst), Cost: 1, key: "{key-" + keyID + "}:owed:links",
+	d := l.Admit(ctx, bucket.Request{Buckets: []bucket.Bucket{{
+		Policy: PolicyCredentialLinks, Quota: bucket.NewQuota(linksPerSecond, linksBurst), Cost: 1, Key: "{key-" + keyID + "}:owed:links",
 	}}})
-	return d.RetryAfter, d.Verdict == Admitted
+	return d.RetryAfter, d.Verdict == bucket.Admitted
 }
 
 // FirstUse reports whether the link with an id is redeemed for the first time. Where gateways share a Redis that does not
 // answer it is ErrNotKnown: another gateway may have redeemed it.
 func (l *Limiter) FirstUse(ctx context.Context, id string) (bool, error) {
-	d := l.Admit(ctx, Request{Buckets: []Bucket{{
-		Policy: PolicyCredentialLinks, Quota: NewQuota(onceRate, onceBurst), Cost: onceBurst, key: "{link-" + id + "}:owed:once",
+	d := l.Admit(ctx, bucket.Request{Buckets: []bucket.Bucket{{
+		Policy: PolicyCredentialLinks, Quota: bucket.NewQuota(onceRate, onceBurst), Cost: onceBurst, Key: "{link-" + id + "}:owed:once",
 	}}})
 	if d.Local && l.client != nil {
 		return false, ErrNotKnown
 	}
-	return d.Verdict == Admitted, nil
+	return d.Verdict == bucket.Admitted, nil
 }

@@ -2,20 +2,15 @@ package admission_test
 
 import (
 	"context"
-	"io"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
-	"github.com/google/uuid"
-	"github.com/redis/go-redis/v9"
 
-	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/admission/bucket"
 )
 
 // Whatever the server says, the process lives, hints are waited for, and requests are
@@ -51,12 +46,13 @@ func TestRedisThatAnswersNonsense(t *testing.T) {
 			l := admission.NewLimiter(r, admission.LimiterOptions{})
 			hearing.Go(func() { l.Run(ctx) })
 			admitted := 0
+			request := bucket.Request{Buckets: []bucket.Bucket{{Policy: "one", Quota: bucket.NewQuota(slowly, 10), Cost: 1, Key: "{one}:0"}}}
 			again := int64(4)
 			if text == "+OK\r\n" {
 				again = 1 // any word is a pong: the subscription stands
 			}
 			for subscribed.Load() < again {
-				if l.Admit(t.Context(), admission.RequestOf("one", of(slowly, 10, 1))).Verdict == admission.Admitted {
+				if l.Admit(t.Context(), request).Verdict == bucket.Admitted {
 					admitted++
 				}
 				r.Check(ctx)
@@ -68,105 +64,6 @@ func TestRedisThatAnswersNonsense(t *testing.T) {
 			hearing.Wait()
 		})
 	}
-}
-
-// garbled is a way to a Redis on which answers can be made nonsense.
-func garbled(t *testing.T, server string) (url string, on *atomic.Bool) {
-	t.Helper()
-	options, err := redis.ParseURL(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	on = &atomic.Bool{}
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			near, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			far, err := net.Dial(options.Network, options.Addr)
-			if err != nil {
-				_ = near.Close()
-				continue
-			}
-			group.Go(func() { _, _ = io.Copy(far, near); _ = far.Close() })
-			group.Go(func() {
-				defer near.Close()
-				buffer := make([]byte, 64<<10)
-				for {
-					n, err := far.Read(buffer)
-					if err != nil {
-						return
-					}
-					said := buffer[:n]
-					if on.Load() {
-						said = []byte("*2\r\n:0\r\n+no\r\n")
-					}
-					if _, err := near.Write(said); err != nil {
-						return
-					}
-				}
-			})
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		group.Wait()
-	})
-	return "redis://" + listener.Addr().String(), on
-}
-
-// I8, where Redis is lost and found again and again: a bucket that was empty there is
-// empty here, so that no burst comes from it.
-func TestNonsenseGivesNoBurst(t *testing.T) {
-	t.Parallel()
-	url, nonsense := garbled(t, storetest.Redis(t))
-	r := patient(t, url)
-	l := admission.NewLimiter(r, admission.LimiterOptions{Prefix: "test:" + uuid.NewString() + ":"})
-	const burst = 10
-	admitted, modes := 0, [2]int{}
-	ask := func() (local bool) {
-		d := l.Admit(t.Context(), admission.RequestOf("one", of(slowly, burst, 1)))
-		if d.Verdict == admission.Admitted {
-			admitted++
-		}
-		if d.Local {
-			modes[1]++
-		} else {
-			modes[0]++
-		}
-		return d.Local
-	}
-	for range 5 {
-		for end := time.Now().Add(hang); ask(); time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal("Redis is never found again")
-			}
-		}
-		for range burst {
-			ask()
-		}
-		nonsense.Store(true)
-		for end := time.Now().Add(hang); !ask(); {
-			if time.Now().After(end) {
-				t.Fatal("nonsense is taken for decisions")
-			}
-		}
-		for range burst {
-			ask()
-		}
-		nonsense.Store(false)
-	}
-	t.Logf("%d decided by Redis, %d locally", modes[0], modes[1])
-	if admitted != burst {
-		t.Errorf("%d admitted through a burst of %d", admitted, burst)
-	}
-	_ = r.Close() // the way ends with its connections
 }
 
 // fakeRedis is a server that answers each command with what answer makes of its words, which may be nonsense; HELLO alone

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/admission/bucket"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -20,25 +21,6 @@ const (
 	PolicyUserRequests    = "user-requests"
 	PolicyUserJobs        = "user-jobs"
 )
-
-// Bucket is one token bucket's part in a request.
-type Bucket struct {
-	Policy string
-	User   string // the owner, for the policies of users
-	Quota  Quota
-	Cost   int64
-	key    string // without the prefix
-}
-
-// Request is what admission decides on: see NewRequest and NewPeek.
-type Request struct {
-	// Buckets are all charged, or none is; one whose cost is 0 is only looked at. No two
-	// have the same key.
-	Buckets []Bucket
-	// hints are the keys of hints that a cap is full; none where the request
-	// takes no slot, or may be a replay.
-	hints []string
-}
 
 // Use is what a request uses, and by which tenant, key and user.
 type Use struct {
@@ -66,7 +48,7 @@ type Use struct {
 // user of its key and for each user that its jobs name, since an unbound key acts
 // for them too. limits gives what is in force for a user ("" is none), as
 // api.Overrides.For does.
-func NewRequest(use Use, limits func(user string) api.Limits) Request {
+func NewRequest(use Use, limits func(user string) api.Limits) bucket.Request {
 	var total int64
 	for _, n := range use.Jobs {
 		total += n
@@ -74,28 +56,27 @@ func NewRequest(use Use, limits func(user string) api.Limits) Request {
 	if use.User != "" && total > 0 { // a user-bound key submits for its user alone
 		use.Jobs = map[string]int64{use.User: total}
 	}
-	r := Request{Buckets: make([]Bucket, 0, 4+2*len(use.Jobs))}
-	tenant := limits("")
-	r.addTenant(&use, tenant, 1, total)
+	r := bucket.Request{Buckets: make([]bucket.Bucket, 0, 4+2*len(use.Jobs))}
+	use.addTenant(&r, limits(""), 1, total)
 	for _, user := range use.users() {
-		r.addUser(&use, user, limits(user), 1, use.Jobs[user])
+		use.addUser(&r, user, limits(user), 1, use.Jobs[user])
 	}
 	// A bucket that this request takes nothing from is only shown, and does not refuse: a
 	// closed one, which has nothing to show, is left out.
-	r.Buckets = slices.DeleteFunc(r.Buckets, func(b Bucket) bool { return b.Cost == 0 && b.Quota.Closed() })
+	r.Buckets = slices.DeleteFunc(r.Buckets, func(b bucket.Bucket) bool { return b.Cost == 0 && b.Quota.Closed() })
 	if use.TakesSlots && total > 0 {
-		r.hints = use.hints()
+		r.Hints = use.hints()
 	}
 	return r
 }
 
 // NewPeek lists all buckets of a caller, charged or not, to look at them: the
 // tenant's, the credential's and those of user, if that is not empty.
-func NewPeek(use Use, user string, limits func(user string) api.Limits) Request {
-	var r Request
-	r.addTenant(&use, limits(""), 0, 0)
+func NewPeek(use Use, user string, limits func(user string) api.Limits) bucket.Request {
+	var r bucket.Request
+	use.addTenant(&r, limits(""), 0, 0)
 	if user != "" {
-		r.addUser(&use, user, limits(user), 0, 0)
+		use.addUser(&r, user, limits(user), 0, 0)
 	}
 	return r
 }
@@ -113,52 +94,52 @@ const (
 // NewReports lists the buckets of a worker's report of n outcomes or leases: its own,
 // which is charged, and the others to be shown. limited is false where none is charged: for
 // a tenant without jobs_per_second, and for platform keys, which the operator issues.
-func NewReports(use Use, n int64, limits func(user string) api.Limits) (r Request, limited bool) {
+func NewReports(use Use, n int64, limits func(user string) api.Limits) (r bucket.Request, limited bool) {
 	r = NewPeek(use, use.User, limits)
 	jobs := limits("").JobsPerSecond
 	if use.Tenant == "" || jobs == nil {
 		return r, false
 	}
 	// Closed buckets do not refuse it: a tenant that may submit nothing may end its jobs.
-	r.Buckets = slices.DeleteFunc(r.Buckets, func(b Bucket) bool { return b.Quota.Closed() })
+	r.Buckets = slices.DeleteFunc(r.Buckets, func(b bucket.Bucket) bool { return b.Quota.Closed() })
 	rate := max(*jobs*reportsPerJob, leastReports)
-	burst := int64(min(rate*reportsSeconds, maxBurst))
-	r.add(&use, PolicyTenantReports, "owed:rp", "", &rate, &burst, n)
+	burst := int64(min(rate*reportsSeconds, bucket.MaxBurst))
+	use.add(&r, PolicyTenantReports, "owed:rp", "", &rate, &burst, n)
 	return r, true
 }
 
-func (r *Request) addTenant(use *Use, in api.Limits, requests, jobs int64) {
-	if use.Tenant != "" {
-		r.add(use, PolicyTenantRequests, "owed:tr", "", in.RequestsPerSecond, in.RequestBurst, requests)
-		r.add(use, PolicyTenantJobs, "owed:tj", "", in.JobsPerSecond, in.JobBurst, jobs)
+func (u *Use) addTenant(r *bucket.Request, in api.Limits, requests, jobs int64) {
+	if u.Tenant != "" {
+		u.add(r, PolicyTenantRequests, "owed:tr", "", in.RequestsPerSecond, in.RequestBurst, requests)
+		u.add(r, PolicyTenantJobs, "owed:tj", "", in.JobsPerSecond, in.JobBurst, jobs)
 	}
-	if use.KeyID == "" {
+	if u.KeyID == "" {
 		return
 	}
-	own := use.Credential
+	own := u.Credential
 	if own.RequestsPerSecond == nil {
 		own.RequestsPerSecond, own.RequestBurst = in.RequestsPerSecond, in.RequestBurst
 	}
-	r.add(use, PolicyCredentialRequests, "owed:cr:"+use.KeyID, "", own.RequestsPerSecond, own.RequestBurst, requests)
-	r.add(use, PolicyCredentialJobs, "owed:cj:"+use.KeyID, "", own.JobsPerSecond, own.JobBurst, jobs)
+	u.add(r, PolicyCredentialRequests, "owed:cr:"+u.KeyID, "", own.RequestsPerSecond, own.RequestBurst, requests)
+	u.add(r, PolicyCredentialJobs, "owed:cj:"+u.KeyID, "", own.JobsPerSecond, own.JobBurst, jobs)
 }
 
-func (r *Request) addUser(use *Use, user string, in api.Limits, requests, jobs int64) {
-	r.add(use, PolicyUserRequests, "owed:ur:"+user, user, in.UserRequestsPerSecond, in.UserRequestBurst, requests)
-	r.add(use, PolicyUserJobs, "owed:uj:"+user, user, in.UserJobsPerSecond, in.UserJobBurst, jobs)
+func (u *Use) addUser(r *bucket.Request, user string, in api.Limits, requests, jobs int64) {
+	u.add(r, PolicyUserRequests, "owed:ur:"+user, user, in.UserRequestsPerSecond, in.UserRequestBurst, requests)
+	u.add(r, PolicyUserJobs, "owed:uj:"+user, user, in.UserJobsPerSecond, in.UserJobBurst, jobs)
 }
 
 // add lists a bucket, if there is one: a burst without a rate is no limit.
-func (r *Request) add(use *Use, policy, suffix, user string, rate *float64, burst *int64, cost int64) {
+func (u *Use) add(r *bucket.Request, policy, suffix, user string, rate *float64, burst *int64, cost int64) {
 	if rate == nil {
 		return
 	}
-	size := int64(math.Ceil(min(max(*rate, 1), maxBurst)))
+	size := int64(math.Ceil(min(max(*rate, 1), bucket.MaxBurst)))
 	if burst != nil {
 		size = *burst
 	}
-	r.Buckets = append(r.Buckets, Bucket{
-		Policy: policy, User: user, Quota: NewQuota(*rate, size), Cost: cost, key: use.key(suffix),
+	r.Buckets = append(r.Buckets, bucket.Bucket{
+		Policy: policy, User: user, Quota: bucket.NewQuota(*rate, size), Cost: cost, Key: u.key(suffix),
 	})
 }
 
@@ -200,29 +181,4 @@ func (u *Use) key(suffix string) string {
 		tag = "key-" + u.KeyID
 	}
 	return "{" + tag + "}:" + suffix
-}
-
-// arguments are the script's KEYS and ARGV for so many equal requests.
-func (r *Request) arguments(prefix string, peek bool, times int) (keys []string, args []any) {
-	const before = 3 // of the buckets
-	keys = make([]string, 0, len(r.hints)+len(r.Buckets))
-	args = make([]any, before, before+3*len(r.Buckets))
-	args[0], args[1], args[2] = "charge", len(r.hints), times
-	if peek {
-		args[0] = "peek"
-	}
-	for _, key := range r.hints {
-		keys = append(keys, prefix+key)
-	}
-	for i := range r.Buckets {
-		b := &r.Buckets[i]
-		keys = append(keys, prefix+b.key)
-		args = append(args, b.Quota.rate, b.Quota.burst, b.Cost)
-	}
-	return keys, args
-}
-
-// equal says whether two requests ask for the same of the same buckets.
-func (r *Request) equal(other *Request) bool {
-	return slices.Equal(r.Buckets, other.Buckets) && slices.Equal(r.hints, other.hints)
 }

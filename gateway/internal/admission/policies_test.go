@@ -2,6 +2,7 @@ package admission_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/admission/bucket"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -19,12 +21,21 @@ type line struct {
 	Burst, Cost  int64
 }
 
-func listed(r admission.Request) []line {
+func listed(r bucket.Request) []line {
 	lines := []line{}
 	for _, b := range r.Buckets {
 		lines = append(lines, line{b.Policy, b.User, b.Quota.PerSecond(), b.Quota.Burst(), b.Cost})
 	}
 	return lines
+}
+
+// keysOf are the keys of a request, without the prefix: hints first.
+func keysOf(r bucket.Request) []string {
+	keys := slices.Clone(r.Hints)
+	for _, b := range r.Buckets {
+		keys = append(keys, b.Key)
+	}
+	return keys
 }
 
 func TestNewRequest(t *testing.T) {
@@ -137,7 +148,7 @@ func TestNewRequest(t *testing.T) {
 		if diff := cmp.Diff(c.lines, listed(r)); diff != "" {
 			t.Errorf("%s: %s", c.what, diff)
 		}
-		if diff := cmp.Diff(c.keys, r.Keys()); diff != "" {
+		if diff := cmp.Diff(c.keys, keysOf(r)); diff != "" {
 			t.Errorf("%s: keys: %s", c.what, diff)
 		}
 	}
@@ -164,7 +175,7 @@ func TestNewPeek(t *testing.T) {
 
 func TestHeaders(t *testing.T) {
 	t.Parallel()
-	policies := []admission.PolicyState{
+	policies := []bucket.PolicyState{
 		{Name: "tenant-requests", Limit: 2000, Remaining: 1999, Window: 2 * time.Second, Next: time.Millisecond, Reset: time.Millisecond},
 		{Name: "user-requests", User: "ann", Limit: 10, Remaining: 9, Window: 2 * time.Second, Next: 200 * time.Millisecond},
 		{Name: "user-jobs", User: "ann", Limit: 10, Remaining: 4, Window: 2001 * time.Millisecond},
@@ -193,12 +204,12 @@ func TestHeaders(t *testing.T) {
 		}
 	}
 	header := http.Header{}
-	admission.SetHeaders(header, &admission.Decision{Verdict: admission.RateLimited, Policies: policies, RetryAfter: 1001 * time.Millisecond})
+	admission.SetHeaders(header, &admission.Decision{Decision: bucket.Decision{Verdict: bucket.RateLimited, Policies: policies, RetryAfter: 1001 * time.Millisecond}})
 	if diff := cmp.Diff(http.Header{"Ratelimit-Policy": {wantPolicy}, "Ratelimit": {wantLimit}, "Retry-After": {"2"}}, header); diff != "" {
 		t.Error(diff)
 	}
 	header = http.Header{}
-	admission.SetHeaders(header, &admission.Decision{Verdict: admission.Admitted})
+	admission.SetHeaders(header, &admission.Decision{Decision: bucket.Decision{Verdict: bucket.Admitted}})
 	if len(header) > 0 {
 		t.Errorf("nothing to say: %v", header)
 	}
@@ -207,9 +218,9 @@ func TestHeaders(t *testing.T) {
 // A batch for a thousand users has headers of a few hundred bytes.
 func TestHeadersStaySmall(t *testing.T) {
 	t.Parallel()
-	var policies []admission.PolicyState
+	var policies []bucket.PolicyState
 	for range 1000 {
-		policies = append(policies, admission.PolicyState{Name: "user-requests"}, admission.PolicyState{Name: "user-jobs"})
+		policies = append(policies, bucket.PolicyState{Name: "user-requests"}, bucket.PolicyState{Name: "user-jobs"})
 	}
 	if got := admission.RateLimit(policies); strings.Count(got, `"`) != 4 {
 		t.Errorf("%d bytes: %.100s", len(got), got)

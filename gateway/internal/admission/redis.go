@@ -2,10 +2,12 @@ package admission
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/admission/bucket"
 	"github.com/forgequeue/forgequeue/shared/server/redisclient"
 	"github.com/forgequeue/forgequeue/shared/server/redisurl"
 )
@@ -34,7 +36,7 @@ type Redis struct {
 
 // Connect makes the client; it does not dial yet. An empty URL is no Redis. Package
 // redisurl has the forms of others.
-func Connect(url string) (*Redis, error) { return ConnectWithin(url, redisBudget) }
+func Connect(url string) (*Redis, error) { return ConnectWithin(url, bucket.Budget) }
 
 // ConnectWithin is Connect with a time that a request waits for Redis other than
 // the usual 50 ms.
@@ -42,14 +44,9 @@ func ConnectWithin(url string, budget time.Duration) (*Redis, error) {
 	if url == "" {
 		return &Redis{budget: budget}, nil
 	}
-	options := limiterOptions()
-	if budget != redisBudget {
-		options.DialTimeout, options.PoolTimeout = budget, budget
-		options.ReadTimeout, options.WriteTimeout = budget, budget
-	}
-	client, err := redisclient.Open(url, options)
+	client, err := bucket.Dial(url, budget)
 	if err != nil {
-		return nil, fmt.Errorf("redis url: %w", err)
+		return nil, err
 	}
 	return &Redis{client: client, budget: budget}, nil
 }
@@ -62,19 +59,6 @@ func CheckURL(url string) error {
 	}
 	_, err := redisurl.Parse(url)
 	return err
-}
-
-// limiterOptions are those of a limiter: a late answer is not used, and the
-// library's defaults (seconds, with retries) would let a frozen Redis block every
-// request.
-func limiterOptions() redisclient.Options {
-	return redisclient.Options{
-		DialTimeout:  150 * time.Millisecond,
-		DialRetries:  1,
-		ReadTimeout:  50 * time.Millisecond,
-		WriteTimeout: 50 * time.Millisecond,
-		PoolTimeout:  25 * time.Millisecond,
-	}
 }
 
 // Close ends the connections.
@@ -105,4 +89,15 @@ func (r *Redis) Check(ctx context.Context) string {
 	}
 	r.checked = time.Now()
 	return r.check
+}
+
+// Trace makes each call of Redis a span of the request that it is for. Calls for no
+// request (probes, hints, pings) make none. A nil provider changes nothing. It must
+// be called before the first call.
+func (r *Redis) Trace(provider trace.TracerProvider) error {
+	if provider == nil || r.client == nil {
+		return nil
+	}
+	r.traced = true
+	return r.client.Trace(provider)
 }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/admission/bucket"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
@@ -49,7 +50,7 @@ func (u *uses) count(a *Account, work *Work) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if d.Verdict == CapReached {
+	if d.Verdict == bucket.CapReached {
 		u.countCap(a, work)
 		return
 	}
@@ -58,7 +59,7 @@ func (u *uses) count(a *Account, work *Work) {
 		p := &d.Policies[i]
 		use := hop.LimitUse{Limit: p.Name, Allowed: perMinute(p.Rate)}
 		switch {
-		case d.Verdict == Admitted:
+		case d.Verdict == bucket.Admitted:
 			use.Used = p.Cost
 		case p.Refused:
 			use.Refused = p.Cost
@@ -97,7 +98,7 @@ func (u *uses) countCap(a *Account, work *Work) {
 }
 
 // owner is the user or the key whose limit a policy is; empty for the tenant's.
-func (a *Account) owner(p *PolicyState) string {
+func (a *Account) owner(p *bucket.PolicyState) string {
 	switch p.Name {
 	case PolicyCredentialRequests, PolicyCredentialJobs:
 		return a.Key.KeyID
@@ -214,7 +215,7 @@ func (l *Limiter) report(ctx context.Context, send func(ctx context.Context, ten
 				uses = append(uses, *use)
 			}
 			if err := send(ctx, tenant, uses); err != nil {
-				l.opts.Logger.DebugContext(ctx, "uses of limits were not reported", "error", err)
+				l.logger.DebugContext(ctx, "uses of limits were not reported", "error", err)
 			}
 			return nil
 		})

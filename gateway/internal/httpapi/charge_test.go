@@ -15,6 +15,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/admission/bucket"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -358,7 +359,7 @@ func TestReportsHaveABucketOfTheirOwn(t *testing.T) {
 	drain := func() (passed int64) {
 		for n := int64(1000); n > 0; n /= 10 {
 			r, _ := admission.NewReports(admission.Use{Tenant: tenantID}, n, func(string) api.Limits { return limits })
-			for limiter.Admit(t.Context(), r).Verdict == admission.Admitted {
+			for limiter.Admit(t.Context(), r).Verdict == bucket.Admitted {
 				passed += n
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/admission/bucket"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
@@ -26,12 +27,12 @@ func TestEverySentinelHasItsProblem(t *testing.T) {
 		coreclient.ErrRefusesUs:      problem.CoreUnavailable,
 		coreclient.ErrContract:       problem.Internal,
 		errors.New("anything else"):  problem.Internal,
-		fmt.Errorf("%w: %w", coreclient.ErrOutcomeUnknown, coreclient.ErrContract):                problem.OutcomeUnknown,
-		&admission.RefusedError{Decision: &admission.Decision{Verdict: admission.RateLimited}}:    problem.RateLimited,
-		&admission.RefusedError{Decision: &admission.Decision{Verdict: admission.CostAboveBurst}}: problem.CostAboveBurst,
-		&admission.RefusedError{Decision: &admission.Decision{Verdict: admission.CapReached}}:     problem.ActiveCapReached,
-		&admission.AddressRefusedError{Policy: admission.PolicyAddress}:                           problem.RateLimited,
-		problem.New(problem.QueueFull, "full"):                                                    problem.QueueFull,
+		fmt.Errorf("%w: %w", coreclient.ErrOutcomeUnknown, coreclient.ErrContract):                                        problem.OutcomeUnknown,
+		&admission.RefusedError{Decision: &admission.Decision{Decision: bucket.Decision{Verdict: bucket.RateLimited}}}:    problem.RateLimited,
+		&admission.RefusedError{Decision: &admission.Decision{Decision: bucket.Decision{Verdict: bucket.CostAboveBurst}}}: problem.CostAboveBurst,
+		&admission.RefusedError{Decision: &admission.Decision{Decision: bucket.Decision{Verdict: bucket.CapReached}}}:     problem.ActiveCapReached,
+		&admission.AddressRefusedError{Policy: admission.PolicyAddress}:                                                   problem.RateLimited,
+		problem.New(problem.QueueFull, "full"):                                                                            problem.QueueFull,
 	} {
 		for _, given := range []error{err, fmt.Errorf("submit: %w", err)} {
 			p := problemOf(given)

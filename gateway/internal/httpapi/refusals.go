@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/admission/bucket"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -24,11 +25,11 @@ func refusalOf(err error) (*problem.Problem, bool) {
 // refusal is the problem of a decision that refuses.
 func refusal(d *admission.Decision) *problem.Problem {
 	switch d.Verdict {
-	case admission.RateLimited:
+	case bucket.RateLimited:
 		p := problem.New(problem.RateLimited, "A rate limit was reached: "+strings.Join(refusals(d), "; ")+". Try again after Retry-After.")
 		p.Policies = policiesOf(d)
 		return p.WithRetryAfter(admission.WholeMilliseconds(d.RetryAfter))
-	case admission.CostAboveBurst:
+	case bucket.CostAboveBurst:
 		p := problem.New(problem.CostAboveBurst, "The request costs more than a limit allows at once: "+strings.Join(refusals(d), "; ")+". Split the request.")
 		p.Policies = policiesOf(d)
 		return p
@@ -60,7 +61,7 @@ func policiesOf(d *admission.Decision) []problem.Policy {
 	policies := []problem.Policy{}
 	for _, refused := range d.Refused() {
 		policy := problem.Policy{Name: refused.Name, Limit: refused.Limit, Current: refused.Current()}
-		if d.Verdict != admission.CostAboveBurst { // a retry would not help there
+		if d.Verdict != bucket.CostAboveBurst { // a retry would not help there
 			policy.RetryAfterMS = new(admission.WholeMilliseconds(refused.RetryAfter).Milliseconds())
 		}
 		policies = append(policies, policy)

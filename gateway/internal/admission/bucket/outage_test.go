@@ -1,4 +1,4 @@
-package admission_test
+package bucket_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/supervisor"
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
-	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/admission/bucket"
 )
 
 // startRedis starts a Redis for one test, which may do to it what it likes.
@@ -37,23 +37,18 @@ func startRedis(t testing.TB, args ...string) *supervisor.Redis {
 
 // watched is a limiter whose changes of mode are counted.
 type watched struct {
-	*admission.Limiter
+	*bucket.Limiter
 	log         lines
 	local, back atomic.Int64
 }
 
 func watch(t testing.TB, url string) *watched {
 	w := &watched{}
-	r, err := admission.Connect(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = r.Close() })
-	w.Limiter = admission.NewLimiter(r, admission.LimiterOptions{
+	w.Limiter = bucket.New(dial(t, url, bucket.Budget), bucket.Options{
 		Prefix: "test:" + uuid.NewString() + ":",
 		Logger: w.log.logger(),
-		OnMode: func(m admission.Mode) {
-			if m == admission.ModeLocal {
+		OnMode: func(m bucket.Mode) {
+			if m == bucket.ModeLocal {
 				w.local.Add(1)
 			} else {
 				w.back.Add(1)
@@ -65,15 +60,15 @@ func watch(t testing.TB, url string) *watched {
 
 // until asks until the mode is the wanted one: the changes come by themselves,
 // from nothing but requests.
-func (w *watched) until(t testing.TB, want admission.Mode) {
+func (w *watched) until(t testing.TB, want bucket.Mode) {
 	t.Helper()
 	deadline := time.Now().Add(hang)
 	for {
-		d := w.Admit(t.Context(), admission.RequestOf(uuid.NewString(), of(slowly, 10, 1)))
-		if d.Verdict != admission.Admitted {
+		d := w.Admit(t.Context(), bucket.RequestOf(uuid.NewString(), of(slowly, 10, 1)))
+		if d.Verdict != bucket.Admitted {
 			t.Fatalf("a full bucket refused: %+v", d)
 		}
-		if w.Mode() == want && d.Local == (want == admission.ModeLocal) {
+		if w.Mode() == want && d.Local == (want == bucket.ModeLocal) {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -88,7 +83,7 @@ func (w *watched) limits(t testing.TB) {
 	t.Helper()
 	tag, admitted := uuid.NewString(), 0
 	for range 30 {
-		if w.Admit(t.Context(), admission.RequestOf(tag, of(slowly, 10, 1))).Verdict == admission.Admitted {
+		if w.Admit(t.Context(), bucket.RequestOf(tag, of(slowly, 10, 1))).Verdict == bucket.Admitted {
 			admitted++
 		}
 	}
@@ -100,7 +95,7 @@ func (w *watched) limits(t testing.TB) {
 func TestClosedPort(t *testing.T) {
 	t.Parallel()
 	w := watch(t, "redis://127.0.0.1:1")
-	w.until(t, admission.ModeLocal)
+	w.until(t, bucket.ModeLocal)
 	w.limits(t)
 	if got := w.log.count("limiter is local"); got != 1 {
 		t.Errorf("the change was logged %d times", got)
@@ -111,12 +106,12 @@ func TestRedisKilledAndBack(t *testing.T) {
 	t.Parallel()
 	own := startRedis(t)
 	w := watch(t, own.URL())
-	w.until(t, admission.ModeRedis)
+	w.until(t, bucket.ModeRedis)
 	if err := own.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	<-own.Done()
-	w.until(t, admission.ModeLocal)
+	w.until(t, bucket.ModeLocal)
 	w.limits(t)
 	// No second server can have the first one's socket: its folder goes with it.
 	// TestRedisFrozenAndBack shows the way back.
@@ -130,17 +125,17 @@ func TestRedisFrozenAndBack(t *testing.T) {
 	t.Parallel()
 	own := startRedis(t)
 	w := watch(t, own.URL())
-	w.until(t, admission.ModeRedis)
+	w.until(t, bucket.ModeRedis)
 	for round := range int64(2) {
 		if err := syscall.Kill(own.Pid(), syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
-		w.until(t, admission.ModeLocal)
+		w.until(t, bucket.ModeLocal)
 		w.limits(t)
 		if err := syscall.Kill(own.Pid(), syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
-		w.until(t, admission.ModeRedis)
+		w.until(t, bucket.ModeRedis)
 		w.limits(t)
 		if w.local.Load() < round+1 || w.back.Load() < round+1 {
 			t.Errorf("round %d: told %d times of local, %d of back", round, w.local.Load(), w.back.Load())
@@ -155,7 +150,7 @@ func TestFirstSecondOfAFreeze(t *testing.T) {
 	t.Parallel()
 	own := startRedis(t)
 	w := watch(t, own.URL())
-	w.until(t, admission.ModeRedis)
+	w.until(t, bucket.ModeRedis)
 	if err := syscall.Kill(own.Pid(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +162,7 @@ func TestFirstSecondOfAFreeze(t *testing.T) {
 			pause := time.NewTicker(20 * time.Millisecond) // 10,000 requests a second in all
 			defer pause.Stop()
 			for began := time.Now(); began.Before(end); began = time.Now() {
-				w.Admit(t.Context(), admission.RequestOf(fmt.Sprint(i), of(1000, 1000, 1)))
+				w.Admit(t.Context(), bucket.RequestOf(fmt.Sprint(i), of(1000, 1000, 1)))
 				took[i] = append(took[i], time.Since(began))
 				<-pause.C
 			}
@@ -187,7 +182,7 @@ func TestFirstSecondOfAFreeze(t *testing.T) {
 func TestRedisFlushed(t *testing.T) {
 	t.Parallel()
 	own := startRedis(t)
-	w := limiter(t, own.URL(), admission.LimiterOptions{})
+	w := limiter(t, own.URL(), bucket.Options{})
 	admitted := 0
 	for i := range 60 {
 		if i == 30 {
@@ -195,7 +190,7 @@ func TestRedisFlushed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if d := w.Admit(t.Context(), admission.RequestOf("a", of(slowly, 10, 1))); d.Verdict == admission.Admitted && !d.Local {
+		if d := w.Admit(t.Context(), bucket.RequestOf("a", of(slowly, 10, 1))); d.Verdict == bucket.Admitted && !d.Local {
 			admitted++
 		}
 	}
@@ -209,7 +204,7 @@ func TestRedisFullAndBack(t *testing.T) {
 	t.Parallel()
 	own := startRedis(t)
 	w := watch(t, own.URL())
-	w.until(t, admission.ModeRedis)
+	w.until(t, bucket.ModeRedis)
 	client := raw(t, own.URL())
 	refusals := map[string][2]func() error{
 		"full": {
@@ -229,12 +224,12 @@ func TestRedisFullAndBack(t *testing.T) {
 		if err := change[0](); err != nil {
 			t.Fatal(what, err)
 		}
-		w.until(t, admission.ModeLocal)
+		w.until(t, bucket.ModeLocal)
 		w.limits(t)
 		if err := change[1](); err != nil {
 			t.Fatal(what, err)
 		}
-		w.until(t, admission.ModeRedis)
+		w.until(t, bucket.ModeRedis)
 		w.limits(t)
 	}
 }
@@ -247,7 +242,7 @@ func TestRunFindsRedisBack(t *testing.T) {
 	if err := syscall.Kill(own.Pid(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	w.until(t, admission.ModeLocal)
+	w.until(t, bucket.ModeLocal)
 	if err := syscall.Kill(own.Pid(), syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +252,7 @@ func TestRunFindsRedisBack(t *testing.T) {
 		defer close(ended)
 		w.Run(ctx)
 	}()
-	for deadline := time.Now().Add(hang); w.Mode() != admission.ModeRedis; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(hang); w.Mode() != bucket.ModeRedis; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Error("the mode stays local")
 			break
@@ -272,18 +267,18 @@ func TestLateReplyIsNotADecision(t *testing.T) {
 	t.Parallel()
 	own := startRedis(t)
 	w := watch(t, own.URL())
-	w.until(t, admission.ModeRedis)
+	w.until(t, bucket.ModeRedis)
 	if err := syscall.Kill(own.Pid(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	request := admission.RequestOf("late", of(slowly, 10, 1))
-	if d := w.Admit(t.Context(), request); !d.Local || d.Verdict != admission.Admitted || d.Policies[0].Remaining != 9 {
+	request := bucket.RequestOf("late", of(slowly, 10, 1))
+	if d := w.Admit(t.Context(), request); !d.Local || d.Verdict != bucket.Admitted || d.Policies[0].Remaining != 9 {
 		t.Errorf("while frozen: %+v", d)
 	}
 	if err := syscall.Kill(own.Pid(), syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	w.until(t, admission.ModeRedis)
+	w.until(t, bucket.ModeRedis)
 	// The frozen server had the command in its buffer: it may have charged it, once.
 	if d := w.Peek(t.Context(), request); !d.Local && d.Policies[0].Remaining < 9 {
 		t.Errorf("after it: %+v", d)
@@ -300,9 +295,9 @@ func TestReplicasAfterAFlush(t *testing.T) {
 	var runs sync.WaitGroup
 	defer runs.Wait()
 	defer stop()
-	limiters := make([]*admission.Limiter, 3)
+	limiters := make([]*bucket.Limiter, 3)
 	for i := range limiters {
-		limiters[i] = admission.NewLimiter(connect(t, own.URL()), admission.LimiterOptions{Prefix: prefix})
+		limiters[i] = bucket.New(dial(t, own.URL(), bucket.Budget), bucket.Options{Prefix: prefix})
 		runs.Go(func() { limiters[i].Run(ctx) })
 		time.Sleep(300 * time.Millisecond) // they beat at different times
 	}
@@ -335,10 +330,10 @@ func TestRateThroughAnOutage(t *testing.T) {
 	prefix := "test:" + uuid.NewString() + ":"
 	ctx, stop := context.WithCancel(t.Context())
 	var group, runs sync.WaitGroup
-	limiters := make([]*admission.Limiter, gateways)
+	limiters := make([]*bucket.Limiter, gateways)
 	for i := range limiters {
-		limiters[i] = admission.NewLimiter(connect(t, own.URL()), admission.LimiterOptions{
-			Prefix: prefix, OnMode: func(admission.Mode) { changes.Add(1) },
+		limiters[i] = bucket.New(dial(t, own.URL(), bucket.Budget), bucket.Options{
+			Prefix: prefix, OnMode: func(bucket.Mode) { changes.Add(1) },
 		})
 		runs.Go(func() { limiters[i].Run(ctx) })
 	}
@@ -358,12 +353,12 @@ func TestRateThroughAnOutage(t *testing.T) {
 					return
 				default:
 				}
-				d := limiters[i%gateways].Admit(t.Context(), admission.RequestOf("one", of(rate, burst, 1)))
+				d := limiters[i%gateways].Admit(t.Context(), bucket.RequestOf("one", of(rate, burst, 1)))
 				asked.Add(1)
 				if d.Local {
 					local.Add(1)
 				}
-				if d.Verdict == admission.Admitted {
+				if d.Verdict == bucket.Admitted {
 					admitted.Add(1)
 				} else {
 					time.Sleep(time.Millisecond) // 16 callers, two cores
@@ -380,7 +375,7 @@ func TestRateThroughAnOutage(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	_ = syscall.Kill(own.Pid(), syscall.SIGCONT)
-	for deadline := time.Now().Add(hang); (limiters[0].Mode() != admission.ModeRedis || limiters[1].Mode() != admission.ModeRedis) &&
+	for deadline := time.Now().Add(hang); (limiters[0].Mode() != bucket.ModeRedis || limiters[1].Mode() != bucket.ModeRedis) &&
 		time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}

@@ -1,4 +1,4 @@
-package admission
+package bucket
 
 import (
 	"math"
@@ -15,7 +15,7 @@ import (
 // thousandths of a token a second, which is ticks a microsecond: no rate is
 // rounded on the way. The bounds below keep every value that occurs exact:
 //
-//	size of a bucket          maxBurst·10^9                  = 8.000e15 ticks
+//	size of a bucket          MaxBurst·10^9                  = 8.000e15 ticks
 //	debt                      at most the size of the largest bucket it ever was
 //	passed · rate             at most the debt, or the bucket is full
 //	floor(debt / rate)        exact for any two integers below 2^53
@@ -23,9 +23,10 @@ import (
 // The sum of a debt and a cost may pass 2^53; it is never made: the cost is
 // compared with what is left.
 const (
-	ticks        = 1_000_000_000 // in one token
-	milli        = 1_000         // thousandths of a token a second in one token a second
-	maxBurst     = 8_000_000
+	ticks = 1_000_000_000 // in one token
+	milli = 1_000         // thousandths of a token a second in one token a second
+	// MaxBurst is the largest burst of a bucket, in tokens.
+	MaxBurst     = 8_000_000
 	maxPerSecond = 1e9
 	// maxWindow is how long the slowest bucket may take to fill: 31 years.
 	maxWindow = 1_000_000_000_000_000 // µs
@@ -46,7 +47,7 @@ func NewQuota(perSecond float64, burst int64) Quota {
 		return Quota{}
 	}
 	rate := max(1, int64(math.Round(min(perSecond, maxPerSecond)*milli)))
-	return Quota{rate: rate, burst: min(burst, maxBurst, max(1, rate*(maxWindow/ticks)))}
+	return Quota{rate: rate, burst: min(burst, MaxBurst, max(1, rate*(maxWindow/ticks)))}
 }
 
 // Closed says that it admits nothing, ever.

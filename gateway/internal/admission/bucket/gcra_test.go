@@ -1,4 +1,4 @@
-package admission_test
+package bucket_test
 
 import (
 	"math"
@@ -9,13 +9,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
-	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/admission/bucket"
 )
 
 // quotas draws buckets from the slowest to the fastest there are, near the
 // bounds of the arithmetic too.
-func quotas() *rapid.Generator[admission.Quota] {
-	return rapid.Custom(func(t *rapid.T) admission.Quota {
+func quotas() *rapid.Generator[bucket.Quota] {
+	return rapid.Custom(func(t *rapid.T) bucket.Quota {
 		rate := rapid.OneOf(
 			rapid.SampledFrom([]float64{0.001, 0.2, 1, 3, 5, 7.777, 1000, 333_333.333, 1_000_000, 1e9}),
 			rapid.Float64Range(0.001, 100),
@@ -24,7 +24,7 @@ func quotas() *rapid.Generator[admission.Quota] {
 		burst := rapid.OneOf(
 			rapid.Int64Range(1, 20), rapid.Int64Range(1, 100_000), rapid.SampledFrom([]int64{1, 7_999_999, 8_000_000, math.MaxInt64}),
 		).Draw(t, "burst")
-		return admission.NewQuota(rate, burst)
+		return bucket.NewQuota(rate, burst)
 	})
 }
 
@@ -48,7 +48,7 @@ func TestQuotaBounds(t *testing.T) {
 		{math.NaN(), 10, 0, 0, true},
 		{5, 0, 0, 0, true},
 	} {
-		q := admission.NewQuota(c.rate, c.burst)
+		q := bucket.NewQuota(c.rate, c.burst)
 		if q.PerSecond() != c.wantRate || q.Burst() != c.wantBurst || q.Closed() != c.closed {
 			t.Errorf("NewQuota(%v, %d) is %v a second, burst %d, closed %v", c.rate, c.burst, q.PerSecond(), q.Burst(), q.Closed())
 		}
@@ -78,28 +78,28 @@ type admittance struct{ at, cost int64 }
 func TestModelKeepsTheRate(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		q := admission.NewQuota(
+		q := bucket.NewQuota(
 			rapid.OneOf(rapid.SampledFrom([]float64{0.2, 5, 1_000_000}), rapid.Float64Range(0.001, 1e6)).Draw(t, "rate"),
 			rapid.Int64Range(1, 50).Draw(t, "burst"))
-		now, bucket, granted := int64(1_800_000_000_000_000), &admission.Model{}, []admittance(nil)
+		now, model, granted := int64(1_800_000_000_000_000), &bucket.Model{}, []admittance(nil)
 		full := q.Window().Microseconds()
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now += rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, full/q.Burst()+2), rapid.Int64Range(0, full)).Draw(t, "passes")
 			cost := rapid.Int64Range(1, q.Burst()).Draw(t, "cost")
-			charges := []admission.Charge{{Quota: q, Cost: cost}}
-			debts, pass := admission.Settle(charges, []*admission.Model{bucket}, now, false)
+			charges := []bucket.Charge{{Quota: q, Cost: cost}}
+			debts, pass := bucket.Settle(charges, []*bucket.Model{model}, now, false)
 			if pass {
 				granted = append(granted, admittance{now, cost})
 				continue
 			}
 			wait := q.Wait(debts[0], cost).Microseconds()
-			if after, _ := admission.Settle(charges, []*admission.Model{bucket}, now, true); after[0] != debts[0] {
+			if after, _ := bucket.Settle(charges, []*bucket.Model{model}, now, true); after[0] != debts[0] {
 				t.Fatal("a refusal charged something")
 			}
-			if _, pass := admission.Settle(charges, []*admission.Model{bucket}, now+wait, true); !pass {
+			if _, pass := bucket.Settle(charges, []*bucket.Model{model}, now+wait, true); !pass {
 				t.Fatalf("refused after its wait of %d µs", wait)
 			}
-			if _, pass := admission.Settle(charges, []*admission.Model{bucket}, now+wait-1, true); pass {
+			if _, pass := bucket.Settle(charges, []*bucket.Model{model}, now+wait-1, true); pass {
 				t.Fatalf("admitted before its wait of %d µs", wait)
 			}
 		}
@@ -121,11 +121,11 @@ func TestModelKeepsTheRate(t *testing.T) {
 func TestModelKeepsTheRateThroughChanges(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		draw := func() admission.Quota {
-			return admission.NewQuota(rapid.OneOf(rapid.SampledFrom([]float64{0.2, 1, 10, 1000}), rapid.Float64Range(0.001, 1e4)).Draw(t, "rate"),
+		draw := func() bucket.Quota {
+			return bucket.NewQuota(rapid.OneOf(rapid.SampledFrom([]float64{0.2, 1, 10, 1000}), rapid.Float64Range(0.001, 1e4)).Draw(t, "rate"),
 				rapid.Int64Range(1, 200).Draw(t, "burst"))
 		}
-		q, now, bucket := draw(), int64(1_800_000_000_000_000), &admission.Model{}
+		q, now, model := draw(), int64(1_800_000_000_000_000), &bucket.Model{}
 		var spent, regained float64
 		largest := q.Burst()
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
@@ -137,7 +137,7 @@ func TestModelKeepsTheRateThroughChanges(t *testing.T) {
 				largest = max(largest, q.Burst())
 			}
 			cost := rapid.Int64Range(1, q.Burst()).Draw(t, "cost")
-			if _, pass := admission.Settle([]admission.Charge{{Quota: q, Cost: cost}}, []*admission.Model{bucket}, now, false); pass {
+			if _, pass := bucket.Settle([]bucket.Charge{{Quota: q, Cost: cost}}, []*bucket.Model{model}, now, false); pass {
 				spent += float64(cost)
 			}
 			if spent > float64(largest)+regained+1e-6 {
@@ -150,17 +150,17 @@ func TestModelKeepsTheRateThroughChanges(t *testing.T) {
 // A lowered rate, in Redis and by the fallback: an emptied bucket of 100 has no more than before.
 func TestLoweredRateGivesNothingBack(t *testing.T) {
 	t.Parallel()
-	inRedis := admission.NewLimiter(patient(t, storetest.Redis(t)), admission.LimiterOptions{})
-	for name, l := range map[string]*admission.Limiter{"in Redis": inRedis, "local": admission.LocalLimiter(1)} {
+	inRedis := bucket.New(dial(t, storetest.Redis(t), hang), bucket.Options{Budget: hang})
+	for name, l := range map[string]*bucket.Limiter{"in Redis": inRedis, "local": bucket.LocalLimiter(1)} {
 		tag := uuid.NewString()
 		for i, rate := range []float64{10, 1, 0.1, 0.01} {
 			passed := 0
 			for range 150 {
-				d := l.Admit(t.Context(), admission.RequestOf(tag, admission.Charge{Quota: admission.NewQuota(rate, 100), Cost: 1}))
+				d := l.Admit(t.Context(), bucket.RequestOf(tag, bucket.Charge{Quota: bucket.NewQuota(rate, 100), Cost: 1}))
 				if d.Local == (name == "in Redis") {
 					t.Fatalf("decided elsewhere: %+v", d)
 				}
-				if d.Verdict == admission.Admitted {
+				if d.Verdict == bucket.Admitted {
 					passed++
 				}
 			}
@@ -177,9 +177,9 @@ func TestLoweredRateGivesNothingBack(t *testing.T) {
 func TestModelBearsAClockThatGoesBack(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		q := admission.NewQuota(rapid.Float64Range(0.01, 1e6).Draw(t, "rate"), rapid.Int64Range(1, 1000).Draw(t, "burst"))
-		now, bucket := int64(1_800_000_000_000_000), &admission.Model{}
-		models := []*admission.Model{bucket}
+		q := bucket.NewQuota(rapid.Float64Range(0.01, 1e6).Draw(t, "rate"), rapid.Int64Range(1, 1000).Draw(t, "burst"))
+		now, model := int64(1_800_000_000_000_000), &bucket.Model{}
+		models := []*bucket.Model{model}
 		var earned, spent float64 // tokens
 		earned = float64(q.Burst())
 		for range 40 {
@@ -187,8 +187,8 @@ func TestModelBearsAClockThatGoesBack(t *testing.T) {
 			now += step
 			earned += q.PerSecond() * float64(max(0, step)) / 1e6
 			cost := rapid.Int64Range(1, q.Burst()).Draw(t, "cost")
-			charges := []admission.Charge{{Quota: q, Cost: cost}}
-			debts, pass := admission.Settle(charges, models, now, false)
+			charges := []bucket.Charge{{Quota: q, Cost: cost}}
+			debts, pass := bucket.Settle(charges, models, now, false)
 			if debts[0] < 0 || debts[0] > q.Ticks() {
 				t.Fatalf("a debt of %d in a bucket of %d", debts[0], q.Ticks())
 			}
@@ -198,7 +198,7 @@ func TestModelBearsAClockThatGoesBack(t *testing.T) {
 			if spent > earned+1e-6 {
 				t.Fatalf("%v admitted, %v earned", spent, earned)
 			}
-			if _, pass := admission.Settle(charges, models, now+q.Window().Microseconds(), true); !pass {
+			if _, pass := bucket.Settle(charges, models, now+q.Window().Microseconds(), true); !pass {
 				t.Fatal("a whole window later it does not admit")
 			}
 		}
@@ -208,18 +208,18 @@ func TestModelBearsAClockThatGoesBack(t *testing.T) {
 // Several buckets: all pay, or none does.
 func TestModelChargesAllOrNone(t *testing.T) {
 	t.Parallel()
-	wide, narrow := admission.NewQuota(1, 100), admission.NewQuota(1, 1)
-	buckets := []*admission.Model{{}, {}}
-	charges := []admission.Charge{{Quota: wide, Cost: 10}, {Quota: narrow, Cost: 1}}
+	wide, narrow := bucket.NewQuota(1, 100), bucket.NewQuota(1, 1)
+	buckets := []*bucket.Model{{}, {}}
+	charges := []bucket.Charge{{Quota: wide, Cost: 10}, {Quota: narrow, Cost: 1}}
 	const now = 1_800_000_000_000_000
-	if _, pass := admission.Settle(charges, buckets, now, false); !pass {
+	if _, pass := bucket.Settle(charges, buckets, now, false); !pass {
 		t.Fatal("full buckets refused")
 	}
-	before, _ := admission.Settle(charges, buckets, now, true)
-	if _, pass := admission.Settle(charges, buckets, now, false); pass {
+	before, _ := bucket.Settle(charges, buckets, now, true)
+	if _, pass := bucket.Settle(charges, buckets, now, false); pass {
 		t.Fatal("the narrow bucket gave two")
 	}
-	if after, _ := admission.Settle(charges, buckets, now, true); after[0] != before[0] {
+	if after, _ := bucket.Settle(charges, buckets, now, true); after[0] != before[0] {
 		t.Fatalf("the wide bucket paid %d for what the narrow one refused", after[0]-before[0])
 	}
 }

@@ -1,4 +1,4 @@
-package admission
+package bucket
 
 import (
 	"context"
@@ -44,7 +44,7 @@ func run(ctx context.Context, client *redisclient.Client, script redisclient.Scr
 	return first
 }
 
-var errScriptReply = errors.New("admission: the script's reply cannot be read")
+var errScriptReply = errors.New("bucket: the script's reply cannot be read")
 
 // read parses the answer.
 func (c *scriptCall) read() error {

@@ -1,4 +1,4 @@
-package admission
+package bucket
 
 import (
 	"context"
@@ -76,7 +76,7 @@ func (l *Limiter) counted(seen int64, now time.Time) {
 
 // leave gives this gateway's share to the others, two beats later.
 func (l *Limiter) leave(ctx context.Context) {
-	if !l.reachable() {
+	if !l.Reachable() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.budget)

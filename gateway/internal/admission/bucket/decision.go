@@ -1,20 +1,15 @@
-package admission
+package bucket
 
-import (
-	"math"
-	"time"
+import "time"
 
-	"github.com/forgequeue/forgequeue/shared/api"
-)
-
-// Verdict is admission's decision on a request.
+// Verdict is the decision on a request.
 type Verdict int
 
 // Verdicts.
 const (
 	Admitted       Verdict = iota
 	RateLimited            // a bucket has too little: 429 rate_limited
-	CapReached             // by a hint: 429 active_cap_reached
+	CapReached             // a key of its Hints exists: 429 active_cap_reached
 	CostAboveBurst         // more than a bucket ever holds: 400 cost_above_burst
 )
 
@@ -43,16 +38,16 @@ type Decision struct {
 	// verdict is CostAboveBurst no bucket was read: it has only those that are too
 	// small, as if full.
 	Policies []PolicyState
-	// Cap is the cap that is full, where the verdict is CapReached.
-	Cap *api.CapUse
+	// Hint is the value of the key that refused, where the verdict is CapReached.
+	Hint string
 	// RetryAfter is how long to wait until every policy that refused would admit
-	// the same request; 0 where the verdict is Admitted or CostAboveBurst.
+	// the same request; 0 where none did or the verdict is CostAboveBurst.
 	RetryAfter time.Duration
 }
 
 // PolicyState is one bucket after a decision.
 type PolicyState struct {
-	Name string // of the policy: stable, one of the Policy… constants
+	Name string // of the policy
 	User string // whose bucket it is, for the policies of users
 
 	Limit     int64   // the burst
@@ -81,12 +76,8 @@ func (d *Decision) Refused() []PolicyState {
 	return refused
 }
 
-const (
-	// closedRetry is the Retry-After of a rate of 0, which only an operator can change.
-	closedRetry = time.Minute
-	// capHintLife is how long a hint may refuse: it is never wrong for longer.
-	capHintLife = 250 * time.Millisecond
-)
+// ClosedRetry is the Retry-After of a rate of 0, which only an operator can change.
+const ClosedRetry = time.Minute
 
 // policyState is the state of bucket b, which had debt before the request. quota is
 // b's own, or this gateway's share of it.
@@ -113,7 +104,7 @@ func policyState(b *Bucket, quota Quota, debt int64, charged bool) PolicyState {
 
 // closedState is the state of a bucket that admits nothing.
 func closedState(b *Bucket) PolicyState {
-	return PolicyState{Name: b.Policy, User: b.User, Cost: b.Cost, Refused: true, RetryAfter: closedRetry}
+	return PolicyState{Name: b.Policy, User: b.User, Cost: b.Cost, Refused: true, RetryAfter: ClosedRetry}
 }
 
 // decision puts the states of a request's buckets together. quotaOf gives the
@@ -148,13 +139,8 @@ func foregone(r *Request) (Decision, bool) {
 	case len(above) > 0: // no waiting and no operator's change of a rate makes it fit
 		return Decision{Verdict: CostAboveBurst, Policies: above}, true
 	case len(closed) > 0:
-		return Decision{Verdict: RateLimited, Policies: closed, RetryAfter: closedRetry}, true
+		return Decision{Verdict: RateLimited, Policies: closed, RetryAfter: ClosedRetry}, true
 	default:
 		return Decision{}, false
 	}
-}
-
-// seconds are whole seconds, rounded up.
-func seconds(d time.Duration) int64 {
-	return int64(math.Ceil(d.Seconds()))
 }

@@ -1,4 +1,4 @@
-package admission
+package bucket
 
 import (
 	"context"
@@ -44,7 +44,7 @@ func (l *Limiter) newBatcher() *batch.Batcher[question, *answer] {
 	return batch.New(batch.Options[question, *answer]{
 		Flush: l.flush, Timeout: l.budget, CallTimeout: l.budget, Capacity: waitingQuestions,
 		MaxRequests: largestFlush, MaxWeight: flushKeys,
-		Weight: func(q question) int { return len(q.request.hints) + len(q.request.Buckets) },
+		Weight: func(q question) int { return len(q.request.Hints) + len(q.request.Buckets) },
 		Yield:  true,
 	})
 }
@@ -68,7 +68,7 @@ func (l *Limiter) ask(ctx context.Context, r *Request, peek bool) *answer {
 // is no answer.
 func (l *Limiter) flush(ctx context.Context, questions []question) []answerResult {
 	results := make([]answerResult, len(questions))
-	if !l.reachable() { // since they joined
+	if !l.Reachable() { // since they joined
 		return results
 	}
 	ctx = l.spanned(ctx, questions)
@@ -109,7 +109,7 @@ func alike(questions []question) []group {
 	for i, q := range questions {
 		first := ""
 		if len(q.request.Buckets) > 0 {
-			first = q.request.Buckets[0].key
+			first = q.request.Buckets[0].Key
 		}
 		at := slices.IndexFunc(byKey[first], func(place int) bool {
 			return groups[place].peek == q.peek && groups[place].request.equal(q.request)
@@ -152,4 +152,17 @@ func (g *group) answer(call *scriptCall, results []answerResult) {
 		}
 		results[place].Value = own
 	}
+}
+
+// spanned gives the context of a flush the span of the first of its requests whose spans
+// are recorded: one call is made for all of them, and a span has one parent.
+func (l *Limiter) spanned(ctx context.Context, questions []question) context.Context {
+	if l.traced {
+		for _, q := range questions {
+			if q.span.IsRecording() {
+				return trace.ContextWithSpan(ctx, q.span)
+			}
+		}
+	}
+	return ctx
 }

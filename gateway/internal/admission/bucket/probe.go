@@ -1,4 +1,4 @@
-package admission
+package bucket
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 )
 
 // errDoubt answers requests that waited when Redis was put in doubt.
-var errDoubt = errors.New("admission: Redis does not answer")
+var errDoubt = errors.New("bucket: Redis does not answer")
 
 // suspect puts Redis in doubt: requests that wait for it, and all until a probe has
 // succeeded, are decided locally.
@@ -18,17 +18,17 @@ func (l *Limiter) suspect(ctx context.Context) {
 	l.client.FindMasters(ctx)
 }
 
-// reachable says whether Redis is expected to answer.
-func (l *Limiter) reachable() bool {
+// Reachable says whether Redis is expected to answer; false where there is none.
+func (l *Limiter) Reachable() bool {
 	return l.client != nil && !l.doubt.Load() && l.breaker.State() == gobreaker.StateClosed
 }
 
-// inOrder is reachable; if it is false, it starts a probe.
+// inOrder is Reachable; if it is false, it starts a probe.
 func (l *Limiter) inOrder(ctx context.Context) bool {
 	if l.client == nil {
 		return false
 	}
-	if l.reachable() {
+	if l.Reachable() {
 		return true
 	}
 	l.probe(ctx)

@@ -1,4 +1,4 @@
-package admission
+package bucket
 
 import (
 	"sync"
@@ -52,14 +52,14 @@ func (l *local) settle(r *Request, charges []charge, states []state, peek bool) 
 	defer l.mu.Unlock()
 	now := time.Since(l.began).Microseconds()
 	for i := range r.Buckets {
-		states[i], _ = l.buckets.Get(r.Buckets[i].key)
+		states[i], _ = l.buckets.Get(r.Buckets[i].Key)
 	}
 	debts, pass = settle(charges, states, now, peek)
 	if peek {
 		return debts, pass
 	}
 	for i := range states {
-		l.buckets.Add(r.Buckets[i].key, states[i])
+		l.buckets.Add(r.Buckets[i].Key, states[i])
 	}
 	return debts, pass
 }
@@ -76,10 +76,10 @@ func (l *local) saw(r *Request, admitted bool, debts []int64, replicas int) {
 		if admitted {
 			debt += b.Cost * ticks
 		}
-		held, _ := l.buckets.Get(b.key)
+		held, _ := l.buckets.Get(b.Key)
 		own, stale := quota.debt(held, now)
 		if debt > own || stale {
-			l.buckets.Add(b.key, quota.after(max(debt, own), now))
+			l.buckets.Add(b.Key, quota.after(max(debt, own), now))
 		}
 	}
 }

@@ -1,21 +1,19 @@
-package admission_test
+package bucket_test
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
-	"github.com/forgequeue/forgequeue/gateway/internal/admission"
-	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/gateway/internal/admission/bucket"
+	"github.com/forgequeue/forgequeue/shared/server/redisclient"
 )
 
 // scriptSteps is how many steps the script is held to its model for, in two
@@ -38,8 +36,8 @@ func stepsPerCheck(t *testing.T) int {
 // held is one bucket of the script, its model, and the quota now in force.
 type held struct {
 	key   string
-	quota admission.Quota
-	model *admission.Model
+	quota bucket.Quota
+	model *bucket.Model
 }
 
 // The script is its model on the clock of Redis, which the model is told: the
@@ -47,11 +45,11 @@ type held struct {
 func TestScriptIsItsModel(t *testing.T) {
 	t.Parallel()
 	steps := stepsPerCheck(t)
-	r := patient(t, storetest.Redis(t))
+	r := dial(t, storetest.Redis(t), hang)
 	rapid.Check(t, func(rt *rapid.T) {
 		// Fast enough that microseconds matter.
 		rates := rapid.OneOf(rapid.Float64Range(100, 1e6), rapid.SampledFrom([]float64{0.2, 5, 333_333.333, 1_000_000}))
-		compare(t, rt, r, admission.LimiterScript(), steps, rates, nil)
+		compare(t, rt, r, bucket.LimiterScript(), steps, rates, nil)
 	})
 }
 
@@ -59,8 +57,8 @@ func TestScriptIsItsModel(t *testing.T) {
 func TestScriptIsItsModelOnAnyClock(t *testing.T) {
 	t.Parallel()
 	steps := stepsPerCheck(t)
-	r := patient(t, storetest.Redis(t))
-	source := admission.LimiterScript()
+	r := dial(t, storetest.Redis(t), hang)
+	source := bucket.LimiterScript()
 	for old, replacement := range map[string]string{
 		"local time = redis.call('TIME')\nlocal now = time[1] * 1000000 + time[2]": "local now = tonumber(ARGV[#ARGV])",
 		"string.format('%d', life)": "600000", // by the real clock, not by the jumping one
@@ -84,20 +82,20 @@ func TestScriptIsItsModelOnAnyClock(t *testing.T) {
 
 // compare runs steps against buckets of their own, 200 a round trip, and holds
 // each answer to the model.
-func compare(t *testing.T, rt *rapid.T, r *admission.Redis, source string, steps int, rates *rapid.Generator[float64], clock func(*rapid.T) int64) {
+func compare(t *testing.T, rt *rapid.T, r *redisclient.Client, source string, steps int, rates *rapid.Generator[float64], clock func(*rapid.T) int64) {
 	bursts := rapid.OneOf(rapid.Int64Range(1, 20), rapid.Int64Range(1, math.MaxInt64))
 	tag, buckets := uuid.NewString(), make([]*held, rapid.IntRange(1, 4).Draw(rt, "buckets"))
 	for i := range buckets {
-		buckets[i] = &held{key: fmt.Sprintf("{%s}:%d", tag, i), model: &admission.Model{}}
-		buckets[i].quota = admission.NewQuota(rates.Draw(rt, "rate"), bursts.Draw(rt, "burst"))
+		buckets[i] = &held{key: fmt.Sprintf("{%s}:%d", tag, i), model: &bucket.Model{}}
+		buckets[i].quota = bucket.NewQuota(rates.Draw(rt, "rate"), bursts.Draw(rt, "burst"))
 	}
 	for done := 0; done < steps; {
 		n := min(200, steps-done)
-		script, charges, chosen := make([]admission.Step, n), make([][]admission.Charge, n), make([][]*held, n)
+		script, charges, chosen := make([]bucket.Step, n), make([][]bucket.Charge, n), make([][]*held, n)
 		for i := range script {
 			if rapid.IntRange(0, 99).Draw(rt, "change") == 0 { // of a plan
 				changed := rapid.SampledFrom(buckets).Draw(rt, "whose")
-				changed.quota = admission.NewQuota(rates.Draw(rt, "rate"), bursts.Draw(rt, "burst"))
+				changed.quota = bucket.NewQuota(rates.Draw(rt, "rate"), bursts.Draw(rt, "burst"))
 			}
 			first := rapid.IntRange(0, len(buckets)-1).Draw(rt, "first")
 			chosen[i] = buckets[first : first+rapid.IntRange(1, len(buckets)-first).Draw(rt, "count")]
@@ -109,9 +107,9 @@ func compare(t *testing.T, rt *rapid.T, r *admission.Redis, source string, steps
 			if mode == "charge" {
 				times = rapid.SampledFrom([]int{1, 1, 2, 3, 50}).Draw(rt, "times")
 			}
-			step := admission.Step{Args: []any{mode, 0, times}}
+			step := bucket.Step{Args: []any{mode, 0, times}}
 			for _, b := range chosen[i] {
-				c := admission.Charge{Quota: b.quota, Cost: cost(rt, b.quota.Burst())}
+				c := bucket.Charge{Quota: b.quota, Cost: cost(rt, b.quota.Burst())}
 				charges[i] = append(charges[i], c)
 				step.Keys, step.Args = append(step.Keys, b.key), append(step.Args, c.Arguments()...)
 			}
@@ -120,7 +118,7 @@ func compare(t *testing.T, rt *rapid.T, r *admission.Redis, source string, steps
 			}
 			script[i] = step
 		}
-		if err := admission.RunScript(t.Context(), r, source, script); err != nil {
+		if err := bucket.RunScript(t.Context(), r, source, script); err != nil {
 			rt.Fatal(err)
 		}
 		for i, step := range script {
@@ -140,24 +138,24 @@ func cost(t *rapid.T, burst int64) int64 {
 	return rapid.OneOf(rapid.Int64Range(0, min(3, burst)), rapid.Int64Range(1, burst)).Draw(t, "cost")
 }
 
-func check(t *rapid.T, step admission.Step, charges []admission.Charge, chosen []*held) {
-	models := make([]*admission.Model, len(chosen))
+func check(t *rapid.T, step bucket.Step, charges []bucket.Charge, chosen []*held) {
+	models := make([]*bucket.Model, len(chosen))
 	for i, b := range chosen {
 		models[i] = b.model
 	}
-	debts, pass := admission.Settle(charges, models, step.Now, step.Args[0] == "peek")
+	debts, pass := bucket.Settle(charges, models, step.Now, step.Args[0] == "peek")
 	var passed int64
 	if pass {
 		passed++
 	}
 	for range step.Args[2].(int) - 1 { // equal ones, as if each had come alone
-		if _, again := admission.Settle(charges, models, step.Now, false); again {
+		if _, again := bucket.Settle(charges, models, step.Now, false); again {
 			passed++
 		} else {
 			pass = false
 		}
 	}
-	if pass != (step.Verdict == admission.Admitted) || passed != step.Passed {
+	if pass != (step.Verdict == bucket.Admitted) || passed != step.Passed {
 		t.Fatalf("%v: the script says %v (%d pass), the model %v (%d); debts %v and %v", step.Args, step.Verdict, step.Passed, pass, passed, step.Debts, debts)
 	}
 	for i, debt := range debts {
@@ -171,19 +169,19 @@ func check(t *rapid.T, step admission.Step, charges []admission.Charge, chosen [
 // is a full bucket.
 func TestScriptKeys(t *testing.T) {
 	t.Parallel()
-	r := patient(t, storetest.Redis(t))
+	r := dial(t, storetest.Redis(t), hang)
 	behind := raw(t, storetest.Redis(t))
 	key := "{" + uuid.NewString() + "}:bucket"
-	slow, fast := admission.NewQuota(0.2, 10), admission.NewQuota(1000, 10)
-	call := func(q admission.Quota, cost int64) admission.Step {
+	slow, fast := bucket.NewQuota(0.2, 10), bucket.NewQuota(1000, 10)
+	call := func(q bucket.Quota, cost int64) bucket.Step {
 		t.Helper()
-		steps := []admission.Step{{Keys: []string{key}, Args: append([]any{"charge", 0, 1}, admission.Charge{Quota: q, Cost: cost}.Arguments()...)}}
-		if err := admission.RunScript(t.Context(), r, admission.LimiterScript(), steps); err != nil {
+		steps := []bucket.Step{{Keys: []string{key}, Args: append([]any{"charge", 0, 1}, bucket.Charge{Quota: q, Cost: cost}.Arguments()...)}}
+		if err := bucket.RunScript(t.Context(), r, bucket.LimiterScript(), steps); err != nil {
 			t.Fatal(err)
 		}
 		return steps[0]
 	}
-	for _, q := range []admission.Quota{slow, fast} {
+	for _, q := range []bucket.Quota{slow, fast} {
 		if err := behind.Del(t.Context(), key).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -212,72 +210,7 @@ func TestScriptKeys(t *testing.T) {
 	if err := behind.LPush(t.Context(), key, "a list").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if step := call(slow, 10); step.Verdict != admission.Admitted || step.Debts[0] != 0 {
+	if step := call(slow, 10); step.Verdict != bucket.Admitted || step.Debts[0] != 0 {
 		t.Errorf("a key of another type: %v", step)
-	}
-}
-
-// I14: whatever the limiter writes goes away by itself.
-func TestEveryKeyHasATTL(t *testing.T) {
-	t.Parallel()
-	own := startRedis(t)
-	l := limiter(t, own.URL(), admission.LimiterOptions{})
-	client := raw(t, own.URL())
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		l.Run(ctx)
-	}()
-	want := 1 + 6 + 1 // gateways, buckets, a hint
-	rate := slowly
-	limits := func(string) api.Limits {
-		return api.Limits{RequestsPerSecond: &rate, JobsPerSecond: &rate, UserRequestsPerSecond: &rate, UserJobsPerSecond: &rate}
-	}
-	use := admission.Use{Tenant: "T", KeyID: "K", Jobs: map[string]int64{"bob": 1}, TakesSlots: true, Credential: api.Limits{JobsPerSecond: &rate}}
-	for deadline := time.Now().Add(hang); ; time.Sleep(time.Millisecond) {
-		l.Admit(t.Context(), admission.NewRequest(use, limits))
-		l.CapReached(t.Context(), "T", "", api.CapUse{Scope: "tenant", Kind: "active", Limit: 1, Used: 1}, 0)
-		keys, err := client.Keys(t.Context(), "*").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, key := range keys {
-			// -2: it has gone meanwhile.
-			if life, err := client.PTTL(t.Context(), key).Result(); err != nil || life == -1 {
-				t.Fatalf("%s lives for ever (%v)", key, err)
-			}
-		}
-		if len(keys) >= want {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("only %v", keys)
-		}
-	}
-	stop()
-	<-ended
-}
-
-// The largest batch there is: a thousand jobs of a thousand users, in one call.
-func TestBatchForAThousandUsers(t *testing.T) {
-	t.Parallel()
-	l := limiter(t, storetest.Redis(t), admission.LimiterOptions{})
-	rate, burst := slowly, int64(1)
-	limits := func(string) api.Limits {
-		return api.Limits{UserRequestsPerSecond: &rate, UserRequestBurst: &burst, UserJobsPerSecond: &rate, UserJobBurst: &burst}
-	}
-	jobs := map[string]int64{}
-	for i := range api.MaxBatchJobs {
-		jobs[fmt.Sprint("user-", i)] = 1
-	}
-	request := admission.NewRequest(admission.Use{Tenant: uuid.NewString(), Jobs: jobs, TakesSlots: true}, limits)
-	for _, want := range []admission.Verdict{admission.Admitted, admission.RateLimited} {
-		began := time.Now()
-		d := l.Admit(t.Context(), request)
-		if d.Verdict != want || d.Local || len(d.Policies) != 2*api.MaxBatchJobs {
-			t.Fatalf("%v (local: %v), want %v; %d policies", d.Verdict, d.Local, want, len(d.Policies))
-		}
-		t.Logf("%v in %v", want, time.Since(began))
 	}
 }
