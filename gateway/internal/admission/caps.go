@@ -83,12 +83,15 @@ const (
 	kindActive      = "active"
 )
 
-// NoteCaps looks for full caps in core's refusal of a tenant's submit, and stores hints
+// NoteCaps looks for full caps in core's refusal of a submit, and stores hints
 // of them for all gateways, so that they refuse the next ones for 250 ms without core.
 // A cap of a user is noted if all jobs were that user's. A cap that had some
 // capacity, only too little for all of a batch, is not full. Where core knows when there is likely to be room, and that is
 // soon, callers come back one by one, each when there is room for it: a hint would refuse it. Then it is left out.
-func (l *Limiter) NoteCaps(ctx context.Context, tenant string, work Work, refusal error) {
+func (l *Limiter) NoteCaps(ctx context.Context, a *Account, work Work, refusal error) {
+	if refusal == nil || len(work.jobs) == 0 {
+		return
+	}
 	p, ok := problem.From(refusal)
 	if !ok || p.Code != problem.ActiveCapReached {
 		return
@@ -104,10 +107,10 @@ func (l *Limiter) NoteCaps(ctx context.Context, tenant string, work Work, refusa
 		case policy.Current < policy.Limit, wait > 0 && wait < crowded:
 		case policy.Name == capTenantActive:
 			full.Scope = scopeTenant
-			l.CapReached(ctx, tenant, "", full, wait)
+			l.CapReached(ctx, a.Key.Tenant, "", full, wait)
 		case policy.Name == capUserActive && user != "":
 			full.Scope = scopeUser
-			l.CapReached(ctx, tenant, user, full, wait)
+			l.CapReached(ctx, a.Key.Tenant, user, full, wait)
 		}
 	}
 }

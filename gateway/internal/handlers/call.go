@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"net/netip"
 	"net/url"
 	"time"
 
@@ -34,6 +35,12 @@ type Call struct {
 	Prefer, IfNoneMatch []string
 	// Body counts the memory of the request's body.
 	Body request.Body
+	// Address is the client's; the zero address where there is none.
+	Address netip.Addr
+
+	// Code and Err are why the request was refused, for its log line.
+	Code problem.Code
+	Err  error
 
 	// wait is how long the caller is ready to wait beyond the usual timeout.
 	wait time.Duration

@@ -1,7 +1,8 @@
 // Package handlers has the operations of the public API: functions from a request to a
 // response, one file for each resource. When they are called, the caller is
 // authenticated and may make the call, and its JSON is well-formed. A handler validates
-// the request's content, has admission charge costs known only now, and asks core.
+// the request's content, and asks core. What submits jobs or reports of leases is two functions: the first validates the
+// request, and says what it costs; the second asks core once that was charged.
 //
 //	submit.go        jobs are submitted, one or many
 //	jobs.go          they are listed, read, waited for, cancelled
@@ -11,7 +12,7 @@
 //	workers.go       keep their leases,
 //	outcomes.go      and report how they ended
 //	schedules.go     schedules submit them
-//	types.go         types say what they look like, conform.go checks it
+//	types.go         types say what they look like, payloads.go checks it
 //	workflows.go     graphs of jobs
 //	queues.go  dead_letters.go  redrives.go  webhooks.go  stats.go  audit.go
 //	caller.go  own_keys.go                            the caller's key, its limits, its tenant's keys

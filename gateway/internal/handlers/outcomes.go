@@ -24,8 +24,8 @@ import (
 //	@Success     200 {object} api.Outcome "The job is completed."
 //	@x-problems  ["lease_lost", "outcome_conflict", "schema_mismatch"]
 //	@x-example-result {"lease_token": "LEASE_TOKEN", "result": {"sha256": "2cf24dba5fb0a30e"}}
-func (h *Handlers) CompleteJob(ctx context.Context, c *Call, r api.CompleteRequest) (Response[api.Outcome], error) {
-	return h.finish(ctx, c, api.OutcomeRequest{Kind: api.KindComplete, LeaseToken: r.LeaseToken, Result: r.Result})
+func (h *Handlers) CompleteJob(c *Call, r api.CompleteRequest) (api.OutcomeRequest, admission.Work, error) {
+	return priceOutcome(c, api.OutcomeRequest{Kind: api.KindComplete, LeaseToken: r.LeaseToken, Result: r.Result})
 }
 
 // FailJob answers POST /v1/jobs/{id}/fail.
@@ -39,8 +39,8 @@ func (h *Handlers) CompleteJob(ctx context.Context, c *Call, r api.CompleteReque
 //	@x-problems  ["lease_lost", "outcome_conflict"]
 //	@x-example-again     {"lease_token": "LEASE_TOKEN", "error": {"type": "timeout", "message": "the mail server did not answer", "stack": ""}, "retry_after_ms": 30000}
 //	@x-example-permanent {"lease_token": "LEASE_TOKEN", "error": {"type": "bad_address", "message": "no such mailbox"}, "permanent": true}
-func (h *Handlers) FailJob(ctx context.Context, c *Call, r api.FailRequest) (Response[api.Outcome], error) {
-	return h.finish(ctx, c, api.OutcomeRequest{
+func (h *Handlers) FailJob(c *Call, r api.FailRequest) (api.OutcomeRequest, admission.Work, error) {
+	return priceOutcome(c, api.OutcomeRequest{
 		Kind: api.KindFail, LeaseToken: r.LeaseToken, Error: r.Error, RetryAfterMS: r.RetryAfterMS, Permanent: r.Permanent,
 	})
 }
@@ -55,8 +55,8 @@ func (h *Handlers) FailJob(ctx context.Context, c *Call, r api.FailRequest) (Res
 //	@Success     200 {object} api.Outcome "The job is scheduled."
 //	@x-problems  ["lease_lost", "outcome_conflict"]
 //	@x-example-minute {"lease_token": "LEASE_TOKEN", "delay_ms": 60000}
-func (h *Handlers) SnoozeJob(ctx context.Context, c *Call, r api.SnoozeRequest) (Response[api.Outcome], error) {
-	return h.finish(ctx, c, api.OutcomeRequest{Kind: api.KindSnooze, LeaseToken: r.LeaseToken, DelayMS: r.DelayMS, Error: r.Error})
+func (h *Handlers) SnoozeJob(c *Call, r api.SnoozeRequest) (api.OutcomeRequest, admission.Work, error) {
+	return priceOutcome(c, api.OutcomeRequest{Kind: api.KindSnooze, LeaseToken: r.LeaseToken, DelayMS: r.DelayMS, Error: r.Error})
 }
 
 // ReleaseJob answers POST /v1/jobs/{id}/release.
@@ -69,20 +69,22 @@ func (h *Handlers) SnoozeJob(ctx context.Context, c *Call, r api.SnoozeRequest) 
 //	@Success     200 {object} api.Outcome "The job is queued."
 //	@x-problems  ["lease_lost", "outcome_conflict"]
 //	@x-example-release {"lease_token": "LEASE_TOKEN"}
-func (h *Handlers) ReleaseJob(ctx context.Context, c *Call, r api.ReleaseRequest) (Response[api.Outcome], error) {
-	return h.finish(ctx, c, api.OutcomeRequest{Kind: api.KindRelease, LeaseToken: r.LeaseToken})
+func (h *Handlers) ReleaseJob(c *Call, r api.ReleaseRequest) (api.OutcomeRequest, admission.Work, error) {
+	return priceOutcome(c, api.OutcomeRequest{Kind: api.KindRelease, LeaseToken: r.LeaseToken})
 }
 
-// finish reports one outcome as a list of one.
-func (h *Handlers) finish(ctx context.Context, c *Call, outcome api.OutcomeRequest) (Response[api.Outcome], error) {
-	var nothing Response[api.Outcome]
-	if err := h.limiter.Charge(ctx, &c.Account, admission.Reports(1)); err != nil {
-		return nothing, err
-	}
+// priceOutcome validates one outcome, of the job that the path names.
+func priceOutcome(c *Call, outcome api.OutcomeRequest) (api.OutcomeRequest, admission.Work, error) {
 	outcome.JobID = c.Params["id"]
 	if refused := admitOutcome(&outcome, ""); refused != nil {
-		return nothing, refused
+		return outcome, admission.Reports(1), refused
 	}
+	return outcome, admission.Reports(1), nil
+}
+
+// Report reports one validated outcome, as a list of one.
+func (h *Handlers) Report(ctx context.Context, c *Call, outcome api.OutcomeRequest) (Response[api.Outcome], error) {
+	var nothing Response[api.Outcome]
 	results, err := h.passOutcomes(ctx, c, []api.OutcomeRequest{outcome})
 	switch {
 	case err != nil:
@@ -105,13 +107,15 @@ func (h *Handlers) finish(ctx context.Context, c *Call, outcome api.OutcomeReque
 //	@Success     200 {object} api.OutcomesResponse "A result for each outcome."
 //	@x-example-complete {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "complete", "lease_token": "LEASE_TOKEN", "result": {"ok": true}}]}
 //	@x-example-fail     {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "fail", "lease_token": "LEASE_TOKEN", "error": {"type": "timeout", "message": "no answer"}}]}
-func (h *Handlers) ReportOutcomes(ctx context.Context, c *Call, r api.OutcomesRequest) (Response[api.OutcomesResponse], error) {
+func (h *Handlers) ReportOutcomes(_ *Call, r api.OutcomesRequest) (api.OutcomesRequest, admission.Work, error) {
 	if fields := r.Validate(); len(fields) > 0 {
-		return Response[api.OutcomesResponse]{}, problem.Invalid(fields...)
+		return r, admission.Work{}, problem.Invalid(fields...)
 	}
-	if err := h.limiter.Charge(ctx, &c.Account, admission.Reports(len(r.Outcomes))); err != nil {
-		return Response[api.OutcomesResponse]{}, err
-	}
+	return r, admission.Reports(len(r.Outcomes)), nil
+}
+
+// ReportAll reports outcomes, each by itself valid or refused.
+func (h *Handlers) ReportAll(ctx context.Context, c *Call, r api.OutcomesRequest) (Response[api.OutcomesResponse], error) {
 	results := make([]api.OutcomeResult, len(r.Outcomes))
 	var good []api.OutcomeRequest
 	var places []int // the index in results of each valid one

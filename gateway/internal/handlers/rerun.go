@@ -2,10 +2,7 @@ package handlers
 
 import (
 	"context"
-	"fmt"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -37,28 +34,28 @@ import (
 //	@x-problems  ["job_live", "cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes"]
 //	@x-example-same    {}
 //	@x-example-differs {"payload": {"text": "hello again"}, "priority": 8, "max_attempts": 1, "delay_ms": 1000}
-func (h *Handlers) RerunJob(ctx context.Context, c *Call, r api.RerunRequest) (Response[hop.SubmitResponse], error) {
-	var nothing Response[hop.SubmitResponse]
+func (h *Handlers) RerunJob(c *Call, r api.RerunRequest) (request hop.RerunJobRequest, work admission.Work, err error) {
 	of, err := c.id()
 	if err != nil {
-		return nothing, err
+		return request, work, err
 	}
 	if refused := admitFields(&r.SubmitRequest, r.Validate(time.Now()), c.Principal(), ""); refused != nil {
-		return nothing, refused
+		return request, work, refused
 	}
-	brought := admission.Submit(true, c.Idempotency != nil)
-	brought.Add(&r.SubmitRequest)
-	if err := h.limiter.Charge(ctx, &c.Account, brought); err != nil {
-		return nothing, err
-	}
-	drawn, err := uuid.NewV7()
+	work = admission.Submit(true, c.Idempotency != nil)
+	work.Add(&r.SubmitRequest)
+	ids, err := drawIDs(1)
 	if err != nil {
-		return nothing, fmt.Errorf("draw a job id: %w", err)
+		return request, work, err
 	}
-	answer, err := send(ctx, h, c, hop.RerunJob, hop.RerunJobRequest{JobID: of, ID: drawn.String(), Job: r, Idempotency: c.keyFor(of)})
+	return hop.RerunJobRequest{JobID: of, ID: ids[0], Job: r, Idempotency: c.keyFor(of)}, work, nil
+}
+
+// Rerun has core store a validated rerun.
+func (h *Handlers) Rerun(ctx context.Context, c *Call, r hop.RerunJobRequest) (Response[hop.SubmitResponse], error) {
+	answer, err := send(ctx, h, c, hop.RerunJob, r)
 	c.Body.Release() // the caller may wait for the job's end
 	if err != nil {
-		h.limiter.NoteCaps(ctx, c.Principal().Tenant, brought, err)
 		return answer, err
 	}
 	return h.submitted(ctx, c, answer)

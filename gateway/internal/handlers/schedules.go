@@ -2,11 +2,8 @@ package handlers
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -52,12 +49,12 @@ func (h *Handlers) PutSchedule(ctx context.Context, c *Call, r api.ScheduleReque
 		}
 	}
 	template := r.Job.Submit()
-	misfit, err := h.conformOne(ctx, c, &template, "job.")
+	problems, err := h.checkTypes(ctx, c, []*api.SubmitRequest{&template}, func(int) string { return "job." })
+	if err == nil {
+		err = firstOf(problems)
+	}
 	if err != nil {
 		return Response[api.Schedule]{}, err
-	}
-	if misfit != nil {
-		return Response[api.Schedule]{}, misfit
 	}
 	r.Job.Queue, r.Job.Priority, r.Job.MaxAttempts, r.Job.TimeoutMS, r.Job.Retry = template.Queue, template.Priority, template.MaxAttempts, template.TimeoutMS, template.Retry
 	return send(ctx, h, c, hop.PutSchedule,
@@ -140,21 +137,23 @@ func (h *Handlers) setSchedulePaused(ctx context.Context, c *Call, paused bool) 
 //	@Success     200 {object} api.SubmitResponse "A live job has the template's dedupe_key."
 //	@Header      200,202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "too_many_lanes"]
-func (h *Handlers) TriggerSchedule(ctx context.Context, c *Call, _ None) (Response[hop.SubmitResponse], error) {
+func (h *Handlers) TriggerSchedule(c *Call, _ None) (r hop.OnceRequest, work admission.Work, err error) {
 	name, err := c.name()
 	if err != nil {
-		return Response[hop.SubmitResponse]{}, err
+		return r, work, err
 	}
-	drawn, err := uuid.NewV7()
+	ids, err := drawIDs(1)
 	if err != nil {
-		return Response[hop.SubmitResponse]{}, fmt.Errorf("draw a job id: %w", err)
+		return r, work, err
 	}
-	brought := admission.Submit(false, c.Idempotency != nil)
-	brought.Add(&api.SubmitRequest{User: userOf(c)})
-	if err := h.limiter.Charge(ctx, &c.Account, brought); err != nil {
-		return Response[hop.SubmitResponse]{}, err
-	}
-	answer, err := send(ctx, h, c, hop.TriggerSchedule, hop.OnceRequest{Name: name, ID: drawn.String(), Idempotency: c.keyFor(name)})
+	work = admission.Submit(false, c.Idempotency != nil)
+	work.Add(&api.SubmitRequest{User: userOf(c)})
+	return hop.OnceRequest{Name: name, ID: ids[0], Idempotency: c.keyFor(name)}, work, nil
+}
+
+// Trigger has core submit a job of a schedule.
+func (h *Handlers) Trigger(ctx context.Context, c *Call, r hop.OnceRequest) (Response[hop.SubmitResponse], error) {
+	answer, err := send(ctx, h, c, hop.TriggerSchedule, r)
 	if err != nil || answer.Status != http.StatusAccepted {
 		return answer, err
 	}

@@ -53,35 +53,60 @@ import (
 //	@x-example-basic      {"type": "hash.sha256", "payload": {"text": "hello"}}
 //	@x-example-scheduled {"type": "report.monthly", "queue": "reports", "delay_ms": 60000, "priority": 3, "max_attempts": 5, "timeout_ms": 120000, "retry": {"base_ms": 10000, "cap_ms": 600000, "jitter": 0.2}}
 //	@x-example-everything {"type": "mail.send", "queue": "mail", "payload": {"to": "ada@example.com", "template": "welcome"}, "priority": 7, "tags": ["smtp"], "user": "ada", "metadata": {"order": "1042"}, "dedupe_key": "welcome-ada", "deadline": "2035-01-01T00:00:00Z"}
-func (h *Handlers) SubmitJob(ctx context.Context, c *Call, job api.SubmitRequest) (Response[hop.SubmitResponse], error) {
+func (h *Handlers) SubmitJob(c *Call, job api.SubmitRequest) (hop.SubmitJobsRequest, admission.Work, error) {
+	work := admission.Submit(true, c.Idempotency != nil)
 	if refused := admitJob(&job, c.Principal(), ""); refused != nil {
-		return Response[hop.SubmitResponse]{}, refused
+		return hop.SubmitJobsRequest{}, admission.Work{}, refused
 	}
-	brought := admission.Submit(true, c.Idempotency != nil)
-	brought.Add(&job)
-	if err := h.limiter.Charge(ctx, &c.Account, brought); err != nil {
-		return Response[hop.SubmitResponse]{}, err
+	work.Add(&job)
+	ids, err := drawIDs(1)
+	return hop.SubmitJobsRequest{IDs: ids, Jobs: []api.SubmitRequest{job}, Idempotency: c.Idempotency}, work, err
+}
+
+// drawIDs draws the ids of n new jobs.
+func drawIDs(n int) ([]string, error) {
+	ids := make([]string, n)
+	for i := range ids {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return nil, fmt.Errorf("draw an id: %w", err)
+		}
+		ids[i] = id.String()
 	}
-	misfit, err := h.conformOne(ctx, c, &job, "")
-	if err != nil {
-		return Response[hop.SubmitResponse]{}, err
+	return ids, nil
+}
+
+// Submit has core store validated jobs: one, a batch, or those of a workflow. Those that have a problem it refuses.
+func (h *Handlers) Submit(ctx context.Context, c *Call, r hop.SubmitJobsRequest) (nothing Response[hop.SubmitResponse], err error) {
+	if r.Problems, err = h.checkSchemas(ctx, c, &r); err != nil {
+		return nothing, err
 	}
-	if misfit != nil && c.Idempotency == nil {
-		return Response[hop.SubmitResponse]{}, misfit
+	if c.Idempotency == nil { // else it may be the repeat of one that was accepted
+		switch refused := firstOf(r.Problems); {
+		case refused != nil && (!r.Batch || r.Atomic):
+			return nothing, refused
+		case noneLeft(r.Problems):
+			return allRefused(r.Problems) // nothing for core to store or to replay
+		}
 	}
-	drawn, err := uuid.NewV7()
-	if err != nil {
-		return Response[hop.SubmitResponse]{}, fmt.Errorf("draw a job id: %w", err)
+	for i, refused := range r.Problems {
+		if refused != nil && r.Batch && r.Workflow == nil { // it is not sent
+			r.Jobs[i] = api.SubmitRequest{}
+		}
 	}
-	request := hop.SubmitJobsRequest{IDs: []string{drawn.String()}, Jobs: []api.SubmitRequest{job}, Idempotency: c.Idempotency}
-	if misfit != nil { // unless it is a repeat of one that was accepted
-		request.Problems = []*problem.Problem{c.Sign(misfit)}
-	}
-	answer, err := sendAs(ctx, h, c, hop.SubmitJobs, howToSubmit(c, len(job.After) > 0), request)
+	answer, err := sendAs(ctx, h, c, hop.SubmitJobs, howToSubmit(c, r.Workflow != nil || anyAfter(r.Jobs)), r)
 	c.Body.Release() // the caller may wait for the job's end
-	if err != nil {
-		h.limiter.NoteCaps(ctx, c.Principal().Tenant, brought, err)
+	switch {
+	case err != nil:
 		return answer, err
+	case r.Workflow != nil:
+		// A replay names the first workflow: the id is the answer's, not the one generated here.
+		if id := idOf(answer.Value); id != "" {
+			answer.Location = "/v1/workflows/" + id
+		}
+		return answer, nil
+	case r.Batch:
+		return answer, nil
 	}
 	return h.submitted(ctx, c, answer)
 }
@@ -163,77 +188,24 @@ func idOf(answer json.RawMessage) string {
 //	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-basic  {"jobs": [{"type": "hash.sha256", "payload": {"text": "one"}}, {"type": "hash.sha256", "payload": {"text": "two"}}]}
 //	@x-example-whole  {"jobs": [{"type": "hash.sha256", "payload": {"text": "all"}}, {"type": "hash.sha256", "payload": {"text": "or none"}}], "atomic": true}
-func (h *Handlers) SubmitBatch(ctx context.Context, c *Call, batch api.BatchRequest) (Response[hop.SubmitResponse], error) {
-	var nothing Response[hop.SubmitResponse]
+func (h *Handlers) SubmitBatch(c *Call, batch api.BatchRequest) (r hop.SubmitJobsRequest, work admission.Work, err error) {
 	if fields := batch.Validate(); len(fields) > 0 {
-		return nothing, problem.Invalid(fields...)
+		return r, work, problem.Invalid(fields...)
 	}
-	request := hop.SubmitJobsRequest{Jobs: batch.Jobs, Batch: true, Atomic: batch.Atomic, Idempotency: c.Idempotency}
-	for range batch.Jobs {
-		id, err := uuid.NewV7()
-		if err != nil {
-			return nothing, fmt.Errorf("draw a job id: %w", err)
-		}
-		request.IDs = append(request.IDs, id.String())
+	problems := admitJobs(c, batch.Jobs)
+	if refused := firstOf(problems); refused != nil && batch.Atomic {
+		return r, work, refused
 	}
-	problems, refused := admitJobs(c, batch.Jobs)
-	switch {
-	case refused > 0 && batch.Atomic:
-		return nothing, firstOf(problems)
-	case refused == len(batch.Jobs) && c.Idempotency == nil:
-		return allRefused(problems) // nothing for core to store or to replay
-	case refused > 0:
-		request.Problems = problems
-	}
-	brought := workOf(c, batch, problems)
-	if err := h.limiter.Charge(ctx, &c.Account, brought); err != nil {
-		return nothing, err
-	}
-	problems, err := h.conformBatch(ctx, c, batch.Jobs, request.Problems)
-	if err != nil {
-		return nothing, err
-	}
-	request.Problems = problems
-	switch misfit := firstOf(request.Problems); {
-	case misfit != nil && batch.Atomic && c.Idempotency == nil:
-		return nothing, misfit
-	case c.Idempotency == nil && noneLeft(request.Problems):
-		return allRefused(request.Problems)
-	}
-	for i, refused := range request.Problems {
-		if refused != nil { // it is not sent
-			batch.Jobs[i] = api.SubmitRequest{}
-		}
-	}
-	answer, err := sendAs(ctx, h, c, hop.SubmitJobs, howToSubmit(c, anyAfter(batch.Jobs)), request)
-	if err != nil {
-		h.limiter.NoteCaps(ctx, c.Principal().Tenant, brought, err)
-	}
-	return answer, err
-}
-
-// conformBatch adds to problems, which may be nil, those of jobs that do not fit their types. It gives nil for none.
-func (h *Handlers) conformBatch(ctx context.Context, c *Call, jobs []api.SubmitRequest, problems []*problem.Problem) ([]*problem.Problem, error) {
-	asked := make([]*api.SubmitRequest, len(jobs))
-	for i := range jobs {
+	work = admission.Submit(batch.Atomic, c.Idempotency != nil)
+	for i := range batch.Jobs {
 		if problems == nil || problems[i] == nil {
-			asked[i] = &jobs[i]
+			work.Add(&batch.Jobs[i])
 		}
 	}
-	found, err := h.conform(ctx, c, asked, func(i int) string { return fmt.Sprintf("jobs[%d].", i) })
-	if err != nil {
-		return nil, err
-	}
-	for i, misfit := range found {
-		if misfit == nil {
-			continue
-		}
-		if problems == nil {
-			problems = make([]*problem.Problem, len(jobs))
-		}
-		problems[i] = c.Sign(misfit)
-	}
-	return problems, nil
+	ids, err := drawIDs(len(batch.Jobs))
+	return hop.SubmitJobsRequest{
+		IDs: ids, Jobs: batch.Jobs, Batch: true, Atomic: batch.Atomic, Problems: problems, Idempotency: c.Idempotency,
+	}, work, err
 }
 
 // noneLeft says that each job is refused.
@@ -241,31 +213,20 @@ func noneLeft(problems []*problem.Problem) bool {
 	return len(problems) > 0 && !slices.Contains(problems, nil)
 }
 
-// workOf counts the jobs that are sent to core.
-func workOf(c *Call, batch api.BatchRequest, problems []*problem.Problem) admission.Work {
-	brought := admission.Submit(batch.Atomic, c.Idempotency != nil)
-	for i := range batch.Jobs {
-		if problems[i] == nil {
-			brought.Add(&batch.Jobs[i])
-		}
-	}
-	return brought
-}
-
-// admitJobs validates each job separately. A refused one is not sent: its element of
-// jobs is cleared, and its problem has the same index in problems.
-func admitJobs(c *Call, jobs []api.SubmitRequest) (problems []*problem.Problem, refused int) {
-	problems = make([]*problem.Problem, len(jobs))
+// admitJobs validates each job of a batch separately: a refused one has its problem at the same index. It returns nil
+// where none is refused.
+func admitJobs(c *Call, jobs []api.SubmitRequest) (problems []*problem.Problem) {
 	for i := range jobs {
 		p := admitJob(&jobs[i], c.Principal(), fmt.Sprintf("jobs[%d].", i))
 		if p == nil {
 			continue
 		}
+		if problems == nil {
+			problems = make([]*problem.Problem, len(jobs))
+		}
 		problems[i] = c.Sign(p)
-		jobs[i] = api.SubmitRequest{}
-		refused++
 	}
-	return problems, refused
+	return problems
 }
 
 func firstOf(problems []*problem.Problem) error {

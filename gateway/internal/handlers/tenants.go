@@ -2,10 +2,7 @@ package handlers
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-
-	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -25,12 +22,12 @@ func (h *Handlers) CreateTenant(ctx context.Context, c *Call, r api.TenantReques
 	if fields := r.Validate(); len(fields) > 0 {
 		return Response[api.Tenant]{}, problem.Invalid(fields...)
 	}
-	id, err := uuid.NewV7()
+	ids, err := drawIDs(1)
 	if err != nil {
-		return Response[api.Tenant]{}, fmt.Errorf("draw a tenant id: %w", err)
+		return Response[api.Tenant]{}, err
 	}
 	answer, err := send(ctx, h, c, hop.CreateTenant,
-		hop.WithID[api.TenantRequest]{ID: id.String(), Value: r})
+		hop.WithID[api.TenantRequest]{ID: ids[0], Value: r})
 	answer.Status = http.StatusCreated
 	return answer, err
 }

@@ -2,10 +2,7 @@ package handlers
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-
-	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -111,11 +108,11 @@ func (h *Handlers) TestWebhook(ctx context.Context, c *Call, _ None) (Response[a
 	if err != nil {
 		return Response[api.JobSummary]{}, err
 	}
-	drawn, err := uuid.NewV7()
+	ids, err := drawIDs(1)
 	if err != nil {
-		return Response[api.JobSummary]{}, fmt.Errorf("draw a job id: %w", err)
+		return Response[api.JobSummary]{}, err
 	}
-	answer, err := send(ctx, h, c, hop.TestWebhook, hop.OnceRequest{Name: name, ID: drawn.String(), Idempotency: c.keyFor(name)})
+	answer, err := send(ctx, h, c, hop.TestWebhook, hop.OnceRequest{Name: name, ID: ids[0], Idempotency: c.keyFor(name)})
 	if err != nil {
 		return answer, err
 	}

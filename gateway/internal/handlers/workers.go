@@ -41,18 +41,20 @@ func (h *Handlers) RegisterWorker(ctx context.Context, c *Call, r api.WorkerRequ
 //	@Success     200 {object} api.HeartbeatResponse "The status of each lease."
 //	@x-example-lease {"leases": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "lease_token": "LEASE_TOKEN"}]}
 //	@x-example-idle  {}
-func (h *Handlers) Heartbeat(ctx context.Context, c *Call, r api.HeartbeatRequest) (Response[api.HeartbeatResponse], error) {
-	var nothing Response[api.HeartbeatResponse]
-	if err := h.limiter.Charge(ctx, &c.Account, admission.Reports(len(r.Leases))); err != nil {
-		return nothing, err
-	}
+func (h *Handlers) Heartbeat(c *Call, r api.HeartbeatRequest) (hop.WorkerHeartbeat, admission.Work, error) {
+	work := admission.Reports(len(r.Leases))
 	worker, err := c.worker()
 	if err != nil {
-		return nothing, err
+		return hop.WorkerHeartbeat{}, work, err
 	}
 	if fields := r.Validate(); len(fields) > 0 {
-		return nothing, problem.Invalid(fields...)
+		return hop.WorkerHeartbeat{}, work, problem.Invalid(fields...)
 	}
+	return hop.WorkerHeartbeat{WorkerID: worker, Leases: r.Leases}, work, nil
+}
+
+// Extend has core extend the leases of a validated heartbeat.
+func (h *Handlers) Extend(ctx context.Context, c *Call, r hop.WorkerHeartbeat) (nothing Response[api.HeartbeatResponse], err error) {
 	statuses := make([]api.LeaseStatus, len(r.Leases))
 	leases := []api.Lease{}
 	var places []int // the index in statuses of each of leases
@@ -64,7 +66,7 @@ func (h *Handlers) Heartbeat(ctx context.Context, c *Call, r api.HeartbeatReques
 		}
 		leases, places = append(leases, lease.For(id)), append(places, i)
 	}
-	answer, err := send(ctx, h, c, hop.Heartbeat, hop.WorkerHeartbeat{WorkerID: worker, Leases: leases})
+	answer, err := send(ctx, h, c, hop.Heartbeat, hop.WorkerHeartbeat{WorkerID: r.WorkerID, Leases: leases})
 	if err != nil {
 		return nothing, err
 	}

@@ -1,11 +1,10 @@
 package handlers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
@@ -29,18 +28,17 @@ import (
 //	@Header      202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-diamond {"name": "order", "jobs": [{"ref": "charge", "type": "payment.charge"}, {"ref": "invoice", "type": "invoice.make", "after": ["charge"]}, {"ref": "parcel", "type": "parcel.send", "after": [{"ref": "charge", "on_failed": "cancel"}]}, {"ref": "mail", "type": "mail.send", "after": ["invoice", {"ref": "parcel", "on_failed": "run"}]}]}
-func (h *Handlers) SubmitWorkflow(ctx context.Context, c *Call, workflow api.WorkflowRequest) (Response[hop.SubmitResponse], error) {
+func (h *Handlers) SubmitWorkflow(c *Call, workflow api.WorkflowRequest) (r hop.SubmitJobsRequest, work admission.Work, err error) {
 	if fields := workflow.Validate(time.Now()); len(fields) > 0 {
-		return Response[hop.SubmitResponse]{}, problem.Invalid(fields...)
+		return r, work, problem.Invalid(fields...)
 	}
-	id, err := uuid.NewV7()
+	ids, err := drawIDs(1)
 	if err != nil {
-		return Response[hop.SubmitResponse]{}, fmt.Errorf("draw a workflow id: %w", err)
+		return r, work, err
 	}
-	if workflow.Name == "" {
-		workflow.Name = "workflow"
-	}
-	return h.submitWorkflow(ctx, c, workflow.Jobs, hop.SubmittedWorkflow{ID: id.String(), Name: workflow.Name, Metadata: workflow.Metadata})
+	return workflowJobs(c, workflow.Jobs, hop.SubmittedWorkflow{
+		ID: ids[0], Name: cmp.Or(workflow.Name, "workflow"), Metadata: workflow.Metadata,
+	})
 }
 
 // AddToWorkflow answers POST /v1/workflows/{id}/jobs.
@@ -56,61 +54,37 @@ func (h *Handlers) SubmitWorkflow(ctx context.Context, c *Call, workflow api.Wor
 //	@Header      202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@x-problems  ["workflow_ended", "cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-one {"jobs": [{"ref": "survey", "type": "mail.send", "after": ["mail"]}]}
-func (h *Handlers) AddToWorkflow(ctx context.Context, c *Call, more api.WorkflowJobsRequest) (Response[hop.SubmitResponse], error) {
+func (h *Handlers) AddToWorkflow(c *Call, more api.WorkflowJobsRequest) (r hop.SubmitJobsRequest, work admission.Work, err error) {
 	id, err := c.id()
 	if err != nil {
-		return Response[hop.SubmitResponse]{}, err
+		return r, work, err
 	}
 	if fields := more.Validate(time.Now()); len(fields) > 0 {
-		return Response[hop.SubmitResponse]{}, problem.Invalid(fields...)
+		return r, work, problem.Invalid(fields...)
 	}
 	if c.Idempotency != nil { // of this workflow: the body does not name it
 		keyed := *c.Idempotency
 		keyed.Operation += ":" + id
 		c.Idempotency = &keyed
 	}
-	return h.submitWorkflow(ctx, c, more.Jobs, hop.SubmittedWorkflow{ID: id, Add: true})
+	return workflowJobs(c, more.Jobs, hop.SubmittedWorkflow{ID: id, Add: true})
 }
 
-// submitWorkflow sends validated jobs of a workflow as an atomic batch.
-func (h *Handlers) submitWorkflow(ctx context.Context, c *Call, jobs []api.WorkflowJobRequest, workflow hop.SubmittedWorkflow) (Response[hop.SubmitResponse], error) {
-	var nothing Response[hop.SubmitResponse]
-	made := hop.SubmitJobsRequest{Batch: true, Atomic: true, Idempotency: c.Idempotency, Workflow: &workflow}
-	brought := admission.Submit(true, c.Idempotency != nil)
+// workflowJobs makes an atomic batch of a workflow's jobs.
+func workflowJobs(c *Call, jobs []api.WorkflowJobRequest, workflow hop.SubmittedWorkflow) (r hop.SubmitJobsRequest, work admission.Work, err error) {
+	r = hop.SubmitJobsRequest{Batch: true, Atomic: true, Idempotency: c.Idempotency, Workflow: &workflow}
+	charged := admission.Submit(true, c.Idempotency != nil)
 	for i := range jobs {
 		one := &jobs[i].SubmitRequest
 		if refused := admitJob(one, c.Principal(), fmt.Sprintf("jobs[%d].", i)); refused != nil {
-			return nothing, refused
+			return r, work, refused
 		}
-		id, err := uuid.NewV7()
-		if err != nil {
-			return nothing, fmt.Errorf("draw a job id: %w", err)
-		}
-		brought.Add(one)
-		made.IDs, made.Jobs = append(made.IDs, id.String()), append(made.Jobs, *one)
+		charged.Add(one)
+		r.Jobs = append(r.Jobs, *one)
 		workflow.Refs, workflow.After = append(workflow.Refs, jobs[i].Ref), append(workflow.After, jobs[i].After)
 	}
-	if err := h.limiter.Charge(ctx, &c.Account, brought); err != nil {
-		return nothing, err
-	}
-	problems, err := h.conformBatch(ctx, c, made.Jobs, nil)
-	if err != nil {
-		return nothing, err
-	}
-	if misfit := firstOf(problems); misfit != nil && c.Idempotency == nil {
-		return nothing, misfit
-	}
-	made.Problems = problems
-	answer, err := sendAs(ctx, h, c, hop.SubmitJobs, howToSubmit(c, true), made)
-	if err != nil {
-		h.limiter.NoteCaps(ctx, c.Principal().Tenant, brought, err)
-		return answer, err
-	}
-	// A replay names the first workflow: the id is the answer's, not the one generated here.
-	if id := idOf(answer.Value); id != "" {
-		answer.Location = "/v1/workflows/" + id
-	}
-	return answer, nil
+	r.IDs, err = drawIDs(len(jobs))
+	return r, charged, err
 }
 
 // ListWorkflows answers GET /v1/workflows.

@@ -111,7 +111,7 @@ func jobEvents(s *Server, g *gin.Context, r route) {
 		return
 	}
 	defer leave()
-	followed, err := s.handlers.StreamEvents(g.Request.Context(), &c.Call)
+	followed, err := s.handlers.StreamEvents(g.Request.Context(), c)
 	if err != nil {
 		refuse(g, err)
 		return
@@ -123,7 +123,7 @@ func jobEvents(s *Server, g *gin.Context, r route) {
 	if c.Query.Has("token") {
 		header.Set("Access-Control-Allow-Origin", "*") // the token is the only credential that a page can have
 	}
-	c.showLimits(header)
+	showLimits(c, header)
 	g.Writer.WriteHeader(http.StatusOK)
 	g.Writer.WriteHeaderNow()
 	if g.Request.Method != http.MethodHead {

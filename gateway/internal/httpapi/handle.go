@@ -18,15 +18,22 @@ import (
 type handler func(*Server, *gin.Context, route)
 
 // handle adapts a function from request to reply: it does all the checks of HTTP, in
-// the order credential, access, query, admission, headers, body, JSON; the cost of a
-// submit is known only by its body. The function gets only requests that are
+// the order credential, access, query, admission, headers, body, JSON. The function gets only requests that are
 // well-formed and allowed. A caller with a valid key is also charged for a request that
 // was refused before.
 func handle[Req, Resp any](run func(context.Context, *handlers.Call, Req) (handlers.Response[Resp], error)) handler {
+	return priced(func(_ *handlers.Call, r Req) (Req, admission.Work, error) { return r, admission.Work{}, nil }, run)
+}
+
+// priced is handle for a request whose cost is known only by its body: price validates it, and says what it is
+// charged for; run gets what price has made of it.
+func priced[Req, Ready, Resp any](
+	price func(*handlers.Call, Req) (Ready, admission.Work, error), run func(context.Context, *handlers.Call, Ready) (handlers.Response[Resp], error),
+) handler {
 	return func(s *Server, g *gin.Context, r route) {
 		c := callOf(g)
 		defer c.Body.Release()
-		answer, err := serve(s, g, r, run)
+		answer, err := serve(s, g, r, price, run)
 		if refused := s.limiter.Charge(g.Request.Context(), &c.Account, admission.Work{}); refused != nil { // it was refused before it was charged
 			err = refused
 		}
@@ -39,28 +46,40 @@ func handle[Req, Resp any](run func(context.Context, *handlers.Call, Req) (handl
 	}
 }
 
-func serve[Req, Resp any](s *Server, g *gin.Context, r route, run func(context.Context, *handlers.Call, Req) (handlers.Response[Resp], error)) (handlers.Response[Resp], error) {
-	c := callOf(g)
+func serve[Req, Ready, Resp any](
+	s *Server, g *gin.Context, r route,
+	price func(*handlers.Call, Req) (Ready, admission.Work, error), run func(context.Context, *handlers.Call, Ready) (handlers.Response[Resp], error),
+) (nothing handlers.Response[Resp], err error) {
+	c, ctx := callOf(g), g.Request.Context()
 	c.Account.Cost = r.cost
 	if err := s.open(g, c, r); err != nil {
-		return handlers.Response[Resp]{}, err
+		return nothing, err
 	}
 	if r.cost.KnownEarly() {
-		if err := s.limiter.Charge(g.Request.Context(), &c.Account, admission.Work{}); err != nil {
-			return handlers.Response[Resp]{}, err
+		if err := s.limiter.Charge(ctx, &c.Account, admission.Work{}); err != nil {
+			return nothing, err
 		}
 	}
 	var decoded Req
 	if r.body.Max > 0 {
 		if err := s.receive(g, c, r, &decoded); err != nil {
-			return handlers.Response[Resp]{}, err
+			return nothing, err
 		}
 	}
-	return run(g.Request.Context(), &c.Call, decoded)
+	ready, work, err := price(c, decoded)
+	if refused := s.limiter.Charge(ctx, &c.Account, work); refused != nil {
+		return nothing, refused
+	}
+	if err != nil {
+		return nothing, err
+	}
+	answer, err := run(ctx, c, ready)
+	s.limiter.NoteCaps(ctx, &c.Account, work, err)
+	return answer, err
 }
 
 // open does all that comes before the body.
-func (s *Server) open(g *gin.Context, c *call, r route) error {
+func (s *Server) open(g *gin.Context, c *handlers.Call, r route) error {
 	if !r.access.public {
 		caller, err := s.authenticate(g, c, r)
 		if err != nil {
@@ -87,7 +106,7 @@ func (s *Server) open(g *gin.Context, c *call, r route) error {
 
 // authenticate authenticates the caller. After too many failures from the same address
 // it refuses that address instead.
-func (s *Server) authenticate(g *gin.Context, c *call, r route) (caller auth.Caller, err error) {
+func (s *Server) authenticate(g *gin.Context, c *handlers.Call, r route) (caller auth.Caller, err error) {
 	given := g.Request.Header["Authorization"]
 	if token := g.Query("token"); r.access.eventsToken && token != "" && len(given) == 0 {
 		job, _ := request.UUID(g.Param("id")) // of no id there is no token
@@ -98,7 +117,7 @@ func (s *Server) authenticate(g *gin.Context, c *call, r route) (caller auth.Cal
 		caller, err = s.auth.Authenticate(g.Request.Context(), request.Bearer(given))
 	}
 	if errors.Is(err, auth.ErrUnauthenticated) {
-		if refused := s.addresses.CountFailure(c.address); refused != nil {
+		if refused := s.addresses.CountFailure(c.Address); refused != nil {
 			err = refused
 		}
 	}
@@ -106,7 +125,7 @@ func (s *Server) authenticate(g *gin.Context, c *call, r route) (caller auth.Cal
 }
 
 // receive decodes the body, and reads its Idempotency-Key, if it has one.
-func (s *Server) receive(g *gin.Context, c *call, r route, into any) error {
+func (s *Server) receive(g *gin.Context, c *handlers.Call, r route, into any) error {
 	var key string
 	if r.operation != "" {
 		var err error
@@ -117,7 +136,7 @@ func (s *Server) receive(g *gin.Context, c *call, r route, into any) error {
 	// A submit that core's queue would refuse is not read. One with an Idempotency-Key
 	// waits in its tenant's queue, which is not checked here.
 	if key == "" && r.cost == perJob {
-		if err := s.handlers.SubmitBusy(&c.Call); err != nil {
+		if err := s.handlers.SubmitBusy(c); err != nil {
 			return err
 		}
 	}
@@ -147,7 +166,7 @@ func (s *Server) receive(g *gin.Context, c *call, r route, into any) error {
 }
 
 // bodyOwner is the owner of a body's memory: the tenant, or a platform key itself.
-func bodyOwner(c *call) request.Owner {
+func bodyOwner(c *handlers.Call) request.Owner {
 	who := c.Principal()
 	owner := request.Owner{Name: who.Tenant, Urgent: c.Account.Cost == admission.CostReports}
 	if owner.Name == "" {

@@ -34,11 +34,11 @@ func limitHeaders(g *gin.Context) {
 func (s *Server) limitAddress(g *gin.Context) {
 	c := callOf(g)
 	var attributed bool
-	c.address, attributed = s.proxies.ClientAddress(g.Request.RemoteAddr, g.Request.Header)
+	c.Address, attributed = s.proxies.ClientAddress(g.Request.RemoteAddr, g.Request.Header)
 	if isProbe(g.FullPath()) {
 		return
 	}
-	if err := s.addresses.Admit(c.address, attributed); err != nil {
+	if err := s.addresses.Admit(c.Address, attributed); err != nil {
 		refuse(g, err)
 		g.Abort()
 	}

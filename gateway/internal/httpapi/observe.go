@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"runtime/debug"
 	"strconv"
 	"time"
@@ -20,19 +19,10 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
 
-// call is one request, with fields for its log line.
-type call struct {
-	handlers.Call
-	address netip.Addr // of the client; the zero address where there is none
-
-	code problem.Code
-	err  error
-}
-
 // callKey is gin's key for the call, from observe to handle.
 const callKey = "call"
 
-func callOf(g *gin.Context) *call { return g.MustGet(callKey).(*call) } //nolint:forcetypeassert // observe put it there
+func callOf(g *gin.Context) *handlers.Call { return g.MustGet(callKey).(*handlers.Call) } //nolint:forcetypeassert // observe put it there
 
 // observe is the outermost middleware: it gives the request its id, turns a panic into
 // a problem, and records the request once, in one log line and one metric.
@@ -54,13 +44,13 @@ func (s *Server) observe(g *gin.Context) {
 }
 
 // caught turns a panic into a problem; cut: an answer had begun already.
-func caught(g *gin.Context, c *call, panicked any) (cut bool) {
+func caught(g *gin.Context, c *handlers.Call, panicked any) (cut bool) {
 	if panicked == nil {
 		return false
 	}
 	err := fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())
 	if g.Writer.Written() {
-		c.code, c.err = problem.Internal, err
+		c.Code, c.Err = problem.Internal, err
 		return true
 	}
 	refuse(g, err)
@@ -69,8 +59,8 @@ func caught(g *gin.Context, c *call, panicked any) (cut bool) {
 
 // newCall reads a correlation id and a trace from the headers, only if they are
 // well-formed. The request id is always generated here.
-func (s *Server) newCall(r *http.Request) *call {
-	c := &call{Call: handlers.Call{RequestID: uuid.NewString(), Instance: request.Clip(r.URL.EscapedPath()), Began: time.Now()}}
+func (s *Server) newCall(r *http.Request) *handlers.Call {
+	c := &handlers.Call{RequestID: uuid.NewString(), Instance: request.Clip(r.URL.EscapedPath()), Began: time.Now()}
 	c.CorrelationID = c.RequestID
 	if given := r.Header["X-Correlation-Id"]; len(given) == 1 && api.ValidLabel(given[0]) {
 		c.CorrelationID = given[0]
@@ -81,7 +71,7 @@ func (s *Server) newCall(r *http.Request) *call {
 
 // record writes the canonical log line and the metric. The line never has a body,
 // a query, a header's value or a path with a client's values in it.
-func (s *Server) record(g *gin.Context, c *call, took time.Duration) {
+func (s *Server) record(g *gin.Context, c *handlers.Call, took time.Duration) {
 	status := g.Writer.Status()
 	method, name := labels(g)
 	s.durations.WithLabelValues(name, method, strconv.Itoa(status)).Observe(took.Seconds())
@@ -93,15 +83,15 @@ func (s *Server) record(g *gin.Context, c *call, took time.Duration) {
 		return // the level is not enabled
 	}
 	failure := ""
-	if c.err != nil && status >= http.StatusInternalServerError {
-		failure = c.err.Error()
+	if c.Err != nil && status >= http.StatusInternalServerError {
+		failure = c.Err.Error()
 	}
 	verdict, address := "", ""
 	if c.Account.Decision != nil {
 		verdict = c.Account.Decision.Verdict.String()
 	}
-	if c.address.IsValid() {
-		address = c.address.String()
+	if c.Address.IsValid() {
+		address = c.Address.String()
 	}
 	who := c.Principal()
 	s.logger.LogAttrs(ctx, at, "request",
@@ -111,7 +101,7 @@ func (s *Server) record(g *gin.Context, c *call, took time.Duration) {
 		slog.String("method", method),
 		slog.String("route", name),
 		slog.Int("status", status),
-		slog.String("code", string(c.code)),
+		slog.String("code", string(c.Code)),
 		slog.Float64("duration_ms", float64(took.Microseconds())/1000),
 		slog.Int64("bytes_in", max(g.Request.ContentLength, 0)),
 		slog.Int("bytes_out", max(g.Writer.Size(), 0)),
@@ -143,11 +133,11 @@ func labels(g *gin.Context) (method, name string) {
 	return "other", name
 }
 
-func level(name string, status int, c *call, left bool) slog.Level {
+func level(name string, status int, c *handlers.Call, left bool) slog.Level {
 	switch {
-	case left && status >= http.StatusInternalServerError && c.code != problem.Internal:
+	case left && status >= http.StatusInternalServerError && c.Code != problem.Internal:
 		return slog.LevelInfo // the caller closed the connection before the answer
-	case c.code == problem.Internal:
+	case c.Code == problem.Internal:
 		return slog.LevelError
 	case status >= http.StatusInternalServerError:
 		return slog.LevelWarn

@@ -13,7 +13,7 @@ import (
 )
 
 // showLimits sets the rate limit headers of a decision, if there was one.
-func (c *call) showLimits(header http.Header) {
+func showLimits(c *handlers.Call, header http.Header) {
 	if c.Account.Decision != nil {
 		admission.SetHeaders(header, c.Account.Decision)
 	}
@@ -27,7 +27,7 @@ func write[T any](g *gin.Context, answer handlers.Response[T]) error {
 	}
 	header := g.Writer.Header()
 	header.Set("Cache-Control", "no-store")
-	callOf(g).showLimits(header)
+	showLimits(callOf(g), header)
 	if status == http.StatusServiceUnavailable {
 		header.Set("Retry-After", "1")
 	}
@@ -70,8 +70,8 @@ const ownLength = 2000
 func refuse(g *gin.Context, err error) {
 	c := callOf(g)
 	p := c.Sign(problemOf(err))
-	c.code, c.err = p.Code, err
-	c.showLimits(g.Writer.Header())
+	c.Code, c.Err = p.Code, err
+	showLimits(c, g.Writer.Header())
 	if p.RetryAfterMS == nil && (p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable) {
 		p = p.WithRetryAfter(retryAfter()) // core gave none
 	}

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
 	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
 
@@ -55,7 +56,7 @@ func (c clientTrace) Extract(ctx context.Context, carrier propagation.TextMapCar
 
 // describeSpan adds to the request's span what is known at its end only. The address is
 // that of limitAddress, not what otelhttp reads in X-Forwarded-For.
-func (s *Server) describeSpan(g *gin.Context, c *call) {
+func (s *Server) describeSpan(g *gin.Context, c *handlers.Call) {
 	if s.tracing == nil {
 		return
 	}
@@ -69,14 +70,14 @@ func (s *Server) describeSpan(g *gin.Context, c *call) {
 		span.SetAttributes(attribute.String("http.route", name))
 	}
 	address := ""
-	if c.address.IsValid() {
-		address = c.address.String()
+	if c.Address.IsValid() {
+		address = c.Address.String()
 	}
 	span.SetAttributes(
 		attribute.String("client.address", address),
 		attribute.String("forgequeue.request_id", c.RequestID),
 		attribute.String("forgequeue.correlation_id", c.CorrelationID),
 		attribute.String("forgequeue.tenant.id", c.Principal().Tenant),
-		attribute.String("forgequeue.problem.code", string(c.code)),
+		attribute.String("forgequeue.problem.code", string(c.Code)),
 	)
 }

@@ -6,16 +6,48 @@ import (
 
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 	"github.com/forgequeue/forgequeue/shared/server/jobtype"
 )
 
 // typeReads bounds how often a request begins again because types change meanwhile.
 const typeReads = 3
 
-// conform gives jobs the defaults of their types, and checks their payloads. It is called after the request was
-// charged. problems runs in parallel to jobs: why each is refused, nil where it is not. It is nil where the tenant
-// has no types. A nil job is left out; prefix names a job's fields.
-func (h *Handlers) conform(ctx context.Context, c *Call, jobs []*api.SubmitRequest, prefix func(int) string) (problems []*problem.Problem, err error) {
+// checkSchemas gives the jobs of a submit the defaults of their types, and checks their payloads. It is called after the
+// request was charged. It returns the problems of the request with those of jobs that do not fit.
+func (h *Handlers) checkSchemas(ctx context.Context, c *Call, r *hop.SubmitJobsRequest) ([]*problem.Problem, error) {
+	jobs, left := make([]*api.SubmitRequest, len(r.Jobs)), false
+	for i := range r.Jobs {
+		if r.Problems == nil || r.Problems[i] == nil {
+			jobs[i], left = &r.Jobs[i], true
+		}
+	}
+	if !left {
+		return r.Problems, nil
+	}
+	found, err := h.checkTypes(ctx, c, jobs, func(i int) string {
+		if !r.Batch {
+			return ""
+		}
+		return fmt.Sprintf("jobs[%d].", i)
+	})
+	problems := r.Problems
+	for i, p := range found {
+		if p == nil {
+			continue
+		}
+		if problems == nil {
+			problems = make([]*problem.Problem, len(jobs))
+		}
+		problems[i] = c.Sign(p)
+	}
+	return problems, err
+}
+
+// checkTypes gives jobs the defaults of their types, and checks their payloads. problems runs in parallel to jobs: why
+// each is refused, nil where it is not. It is nil where the tenant has no types. A nil job is left out; prefix names a
+// job's fields.
+func (h *Handlers) checkTypes(ctx context.Context, c *Call, jobs []*api.SubmitRequest, prefix func(int) string) (problems []*problem.Problem, err error) {
 	owner := c.Principal().Tenant
 	for range typeReads {
 		set, err := h.types.Types(ctx, owner, typesVersion(c))
@@ -51,15 +83,6 @@ func (h *Handlers) conform(ctx context.Context, c *Call, jobs []*api.SubmitReque
 		return problems, nil
 	}
 	return nil, fmt.Errorf("%w: the types change all the time", jobtype.ErrBusy)
-}
-
-// conformOne is conform for one job.
-func (h *Handlers) conformOne(ctx context.Context, c *Call, job *api.SubmitRequest, prefix string) (*problem.Problem, error) {
-	problems, err := h.conform(ctx, c, []*api.SubmitRequest{job}, func(int) string { return prefix })
-	if err != nil || problems == nil {
-		return nil, err
-	}
-	return problems[0], nil
 }
 
 // typesVersion is that of the tenant's types, as its key has it.
