@@ -16,8 +16,18 @@ import (
 // publicRoute is a line of the gateway's table of routes.
 type publicRoute struct {
 	method, path, access string
-	// pages says that it is a page of a list.
-	pages bool
+	// pages says that it is a page of a list, keyed that it takes an Idempotency-Key.
+	pages, keyed bool
+}
+
+// tagOf is the tag of the routes whose path begins with /v1 and a word. The comment of a route with another has its own.
+func tagOf() map[string]string {
+	return map[string]string{
+		"admin": "Admin", "audit": "Self", "claims": "Workers", "dead-letters": "Dead letters", "jobs": "Jobs", "keys": "Keys",
+		"limits": "Queues", "openapi": "Job types", "outcomes": "Workers", "queues": "Queues", "redrives": "Dead letters",
+		"schedules": "Schedules", "sessions": "Self", "stats": "Queues", "types": "Job types", "usage": "Queues",
+		"webhooks": "Webhooks", "whoami": "Self", "workers": "Workers", "workflows": "Workflows",
+	}
 }
 
 // accessOf is the x-access of a column of the gateway's table. The comment of a route with another has its own.
@@ -31,7 +41,8 @@ func accessOf() map[string]string {
 }
 
 // annotatePublic copies the folders of the gateway's handlers to folders in out, and says in their comments what the table
-// of routes says already: method and path, access, the path's parameters and those of a page.
+// of routes says already: method and path, access, tag, the path's parameters, those of a page and the Idempotency-Key. A
+// handler's name is the operation's, and its first sentence the summary: "GetJob reads a job." is "Read a job".
 func annotatePublic(root string, sources []string, out string) (copies []string, err error) {
 	routes, err := publicRoutes(filepath.Join(root, sources[0], "routes.go"))
 	if err != nil {
@@ -76,7 +87,7 @@ func publicRoutes(name string) (map[string]publicRoute, error) {
 		path, _ := strconv.Unquote(gotypes.ExprString(line.Elts[1]))
 		routes[handler] = publicRoute{
 			method: strings.ToLower(method), path: path, access: accessOf()[gotypes.ExprString(line.Elts[2])],
-			pages: strings.HasPrefix(gotypes.ExprString(line.Elts[5]), "page("),
+			pages: strings.HasPrefix(gotypes.ExprString(line.Elts[5]), "page("), keyed: gotypes.ExprString(line.Elts[6]) != `""`,
 		}
 		return false
 	})
@@ -100,7 +111,7 @@ func annotateFile(name, to string, routes map[string]publicRoute) error {
 	from := 0
 	for _, d := range file.Decls {
 		f, ok := d.(*ast.FuncDecl)
-		if !ok || f.Doc == nil || !strings.Contains(f.Doc.Text(), "@ID") {
+		if !ok || f.Doc == nil || !strings.Contains(f.Doc.Text(), "@Success") {
 			continue
 		}
 		r, ok := routes[f.Name.Name]
@@ -109,7 +120,7 @@ func annotateFile(name, to string, routes map[string]publicRoute) error {
 		}
 		start, end := files.Position(f.Doc.Pos()).Offset, files.Position(f.Doc.End()).Offset
 		out.Write(text[from:start])
-		out.WriteString(strings.Join(r.annotated(strings.Split(string(text[start:end]), "\n")), "\n"))
+		out.WriteString(strings.Join(r.annotated(f, strings.Split(string(text[start:end]), "\n")), "\n"))
 		from = end
 	}
 	out.Write(text[from:])
@@ -117,18 +128,24 @@ func annotateFile(name, to string, routes map[string]publicRoute) error {
 }
 
 // annotated adds to a handler's comment what it does not say itself.
-func (r publicRoute) annotated(lines []string) []string {
+func (r publicRoute) annotated(f *ast.FuncDecl, lines []string) []string {
 	said := func(words ...string) bool {
 		return slices.ContainsFunc(lines, func(line string) bool {
 			fields := strings.Fields(strings.TrimPrefix(line, "//"))
 			return len(fields) >= len(words) && slices.Equal(fields[:len(words)], words)
 		})
 	}
-	var before, after, end []string
+	var head, before, after, end []string
 	add := func(to *[]string, annotation string, words ...string) {
 		if !said(words...) {
 			*to = append(*to, "//\t@"+annotation)
 		}
+	}
+	name := []rune(f.Name.Name)
+	add(&head, "Summary "+summary(f), "@Summary")
+	add(&head, "ID "+strings.ToLower(string(name[:1]))+string(name[1:]), "@ID")
+	if parts := strings.Split(r.path, "/"); len(parts) > 2 {
+		add(&head, "Tags "+tagOf()[parts[2]], "@Tags")
 	}
 	for _, name := range pathParameters(r.path) {
 		add(&before, "Param "+name[0]+" path string true "+name[1], "@Param", name[0])
@@ -137,13 +154,26 @@ func (r publicRoute) annotated(lines []string) []string {
 		add(&after, `Param page_size query int false "Maximum number of items."`, "@Param", "page_size")
 		add(&after, "Param page_token query string false \"`next_page_token` of the previous page.\"", "@Param", "page_token")
 	}
+	if r.keyed {
+		add(&after, `Param Idempotency-Key header string false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."`, "@Param", "Idempotency-Key")
+	}
 	if r.access != "" {
 		add(&end, "x-access "+strconv.Quote(r.access), "@x-access")
 	}
 	add(&end, "Router "+r.path+" ["+r.method+"]", "@Router")
 	answers := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, "@Success") })
 	first := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, "@Param") || strings.Contains(line, "@Success") })
-	return slices.Concat(lines[:first], before, lines[first:answers], after, lines[answers:], end)
+	return slices.Concat(lines[:first], head, before, lines[first:answers], after, lines[answers:], end)
+}
+
+// summary makes the first sentence of a handler's comment a title: of "GetJob reads a job." it is "Read a job".
+func summary(f *ast.FuncDecl) string {
+	sentence, _ := sentences(f.Name.Name, f.Doc.Text())
+	verb, rest, _ := strings.Cut(sentence, " ")
+	if stem, ok := strings.CutSuffix(verb, "ies"); ok {
+		return stem + "y " + rest
+	}
+	return strings.TrimSuffix(verb, "s") + " " + rest
 }
 
 // pathParameters are a path's, with what is said of each: of /v1/jobs/{id} it is the job's id.

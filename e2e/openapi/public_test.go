@@ -12,24 +12,23 @@ const publicTable = `package httpapi
 func (s *Server) routes() []route {
 	return []route{
 		{"GET", "/v1/queues/{name}/runs", readTenant, noBody, perRequest, page("state"), "", handle(h.ListRuns)},
-		{"PUT", "/v1/jobs/{id}", orWhatever(read), body, perRequest, nil, "", handle(h.PutJob)},
+		{"PUT", "/v1/jobs/{id}", orWhatever(read), body, perRequest, nil, "put", handle(h.PutJob)},
 	}
 }
 `
 
 const publicHandlers = `package handlers
 
-// ListRuns lists.
+// ListRuns lists a queue's runs. The newest are first.
 //
-//	@Summary     List
-//	@ID          listRuns
 //	@Param       state query string false "The state."
 //	@Success     200 {object} api.Page[api.Run] "A page."
 func (h *Handlers) ListRuns() {}
 
-// PutJob puts.
+// PutJob tries a job.
 //
-//	@ID          putJob
+//	@ID          tryJob
+//	@Tags        Workers
 //	@Param       id  path string true "The ended job's id." Format(uuid)
 //	@Success     200 {object} api.Job "The job."
 //	@x-access    "read"
@@ -57,15 +56,16 @@ func TestThePublicTableIsAdded(t *testing.T) {
 	}
 	var got []string
 	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, "@") && !strings.Contains(line, "@Summary") {
+		if strings.Contains(line, "@") {
 			got = append(got, strings.Join(strings.Fields(line)[1:], " "))
 		}
 	}
 	want := []string{
-		"@ID listRuns", `@Param name path string true "The queue's name."`, `@Param state query string false "The state."`,
+		"@Summary List a queue's runs", "@ID listRuns", "@Tags Queues", `@Param name path string true "The queue's name."`, `@Param state query string false "The state."`,
 		`@Param page_size query int false "Maximum number of items."`, "@Param page_token query string false \"`next_page_token` of the previous page.\"",
 		`@Success 200 {object} api.Page[api.Run] "A page."`, `@x-access "read unbound"`, "@Router /v1/queues/{name}/runs [get]",
-		"@ID putJob", `@Param id path string true "The ended job's id." Format(uuid)`, `@Success 200 {object} api.Job "The job."`, `@x-access "read"`, "@Router /v1/jobs/{id} [put]",
+		"@ID tryJob", "@Tags Workers", "@Summary Try a job", `@Param id path string true "The ended job's id." Format(uuid)`,
+		`@Param Idempotency-Key header string false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."`, `@Success 200 {object} api.Job "The job."`, `@x-access "read"`, "@Router /v1/jobs/{id} [put]",
 	}
 	if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
 		t.Errorf("got\n%s\nwant\n%s", g, w)

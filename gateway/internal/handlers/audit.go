@@ -8,12 +8,9 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// ListAudit answers GET /v1/audit.
+// ListAudit lists audit entries.
 //
-//	@Summary     List audit entries
 //	@Description Changes to the tenant's resources and the key that made each, newest first: dead letters, redrives, queues, and the operator's changes to the tenant and its keys. An entry is committed in the same transaction as its change. Entries are kept for a year by default. They never contain secrets.
-//	@ID          listAudit
-//	@Tags        Self
 //	@Param       action     query string false "Only entries with this action."
 //	@Param       object     query string false "Only entries about this object: the id of a job, a redrive, a key or a tenant, or the name of a queue or a plan."
 //	@Param       key_id     query string false "Only changes made with this key."
@@ -24,12 +21,9 @@ func (h *Handlers) ListAudit(ctx context.Context, c *Call, _ None) (Response[api
 	return h.pageOfAudit(ctx, c)
 }
 
-// ListAllAudit answers GET /v1/admin/audit.
+// ListAllAudit lists audit entries of all tenants.
 //
-//	@Summary     List audit entries of all tenants
 //	@Description Like `GET /v1/audit`, for all tenants or for one. `tenant` is null in entries about plans and platform keys.
-//	@ID          listAllAudit
-//	@Tags        Admin
 //	@Param       tenant     query string false "Only entries of this tenant." Format(uuid)
 //	@Param       action     query string false "Only entries with this action."
 //	@Param       object     query string false "Only entries about this object: the id of a job, a redrive, a key or a tenant, or the name of a queue or a plan."

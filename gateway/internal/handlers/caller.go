@@ -10,13 +10,10 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// Whoami answers GET /v1/whoami: what the caller's key is. It does not call core:
+// Whoami reads your key. It does not call core:
 // the key was looked up for authentication.
 //
-//	@Summary     Read your key
 //	@Description The key's tenant, user, scopes and plan. It is not charged to any limit.
-//	@ID          whoami
-//	@Tags        Self
 //	@Success     200 {object} api.Whoami "The key."
 func (h *Handlers) Whoami(_ context.Context, c *Call, _ None) (Response[api.Whoami], error) {
 	who := c.Principal()
@@ -37,12 +34,9 @@ func (h *Handlers) Whoami(_ context.Context, c *Call, _ None) (Response[api.Whoa
 	return Response[api.Whoami]{Value: answer}, nil
 }
 
-// EndSessions answers DELETE /v1/sessions.
+// EndSessions ends your key's console sessions.
 //
-//	@Summary     End your key's console sessions
 //	@Description Signs out every browser that has signed in to the console with this key, and makes unused sign-in links invalid. This gateway refuses them at once, other gateways within 30 s. The key itself stays valid, and can sign in again.
-//	@ID          endSessions
-//	@Tags        Self
 //	@Success     204 "The sessions have ended."
 func (h *Handlers) EndSessions(ctx context.Context, c *Call, _ None) (Response[None], error) {
 	id := c.Principal().KeyID
@@ -52,14 +46,12 @@ func (h *Handlers) EndSessions(ctx context.Context, c *Call, _ None) (Response[N
 	return Response[None]{Status: http.StatusNoContent}, err
 }
 
-// Limits answers GET /v1/limits: the rates that hold for the caller, and the caps,
-// each with what is left now. The request is not charged. With a user-bound key, or
-// user in the query of another, its user's are among them; a user-bound key that
+// Limits reads your limits. With a user-bound key, or
+// user in the query of another, that user's are among them; a user-bound key that
 // asks for another's gets 403. While Redis is away the rates are those of this
 // gateway alone; without core there is no answer, since only core has the use of the
 // caps.
 //
-//	@Summary     Read your limits
 //	@Description The caller's rates and caps, each with what is left now. It is not charged to any limit. With `user`, that user's limits are included. While Redis is unavailable, the rates are those of the gateway that answers.
 //	@ID          getLimits
 //	@Tags        Self

@@ -14,20 +14,16 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// Claim answers POST /v1/claims with an api.ClaimResponse: the jobs that are now
-// leased to the caller, after at most wait_ms; an empty list is a good answer.
+// Claim claims jobs. They are leased to the caller, after at most wait_ms; an empty list is a good answer.
 // When the caller leaves first, or its key is revoked, its jobs are returned at once:
-// by core if the hop is hung up in time, here if core had answered already.
+// by core if the call to it ends in time, here if core had answered already.
 //
 // The answer is passed on undecoded: it may be 1000 payloads, and the gateway uses
 // nothing in it.
 //
-//	@Summary     Claim jobs
 //	@Description Leases up to `max` jobs of the given queues to the caller, and waits up to `wait_ms` for the first one. If there is none, the answer is 200 with an empty list. With `types`, only jobs of these types are leased. A job is leased only to a worker that has all of its tags.
 //	@Description
 //	@Description Each job has a `lease_token`, which every later call about it must send, and `lease_ms`: complete it or send a heartbeat within this time. If the caller closes the connection before the answer, the jobs are released.
-//	@ID          claim
-//	@Tags        Workers
 //	@Param       claim body api.ClaimRequest true "The worker, and the queues to claim from."
 //	@Success     200 {object} api.ClaimResponse "The jobs that are now leased to you; may be empty."
 //	@x-example-one     {"worker_id": "worker-1", "queues": ["default"]}

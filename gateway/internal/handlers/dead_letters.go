@@ -14,12 +14,9 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// ListDeadLetters answers GET /v1/dead-letters.
+// ListDeadLetters lists dead letters.
 //
-//	@Summary     List dead letters
 //	@Description Dead letters, newest id first, with the reason, the last error, and a fingerprint that errors of the same kind share. A page can be short or empty while `next_page_token` is set. Dead letters are kept for 30 days.
-//	@ID          listDeadLetters
-//	@Tags        Dead letters
 //	@Param       queue       query string false "Only of this queue."
 //	@Param       type        query string false "Only of this type."
 //	@Param       reason      query string false "Only with this reason." Enums(exhausted, permanent, worker_lost, deadline)
@@ -49,12 +46,9 @@ func readDeadLetterFilter(q *request.Query) api.DeadLetterFilter {
 	}
 }
 
-// GroupDeadLetters answers GET /v1/dead-letters/groups.
+// GroupDeadLetters groups dead letters.
 //
-//	@Summary     Group dead letters
 //	@Description Counts dead letters by queue and fingerprint, the largest group first, each with its newest job. At most the newest 100,000 dead letters are read; if there are more, `read_capped` is true and the counts are lower bounds. `groups` is the number of groups; `items` has the `page_size` largest. There is no next page: narrow the filter.
-//	@ID          groupDeadLetters
-//	@Tags        Dead letters
 //	@Param       queue       query string false "Only of this queue."
 //	@Param       type        query string false "Only of this type."
 //	@Param       reason      query string false "Only with this reason." Enums(exhausted, permanent, worker_lost, deadline)
@@ -73,11 +67,9 @@ func (h *Handlers) GroupDeadLetters(ctx context.Context, c *Call, _ None) (Respo
 		hop.Filtered[api.DeadLetterFilter]{Filter: filter, PageRequest: hop.PageRequest{PageSize: page.PageSize}})
 }
 
-// RedriveJob answers POST /v1/jobs/{id}/redrive.
+// RedriveJob redrives a dead letter.
 //
-//	@Summary     Redrive a dead letter
 //	@Description The job is queued again under its id, with a new set of attempts; a deadline that has passed is cleared. Any other job is 409 `not_dead`, and so is a repeat.
-//	@ID          redriveJob
 //	@Tags        Dead letters
 //	@Success     202 {object} api.JobSummary "The job is queued again."
 //	@x-problems  ["not_dead", "dedupe_conflict", "active_cap_reached", "too_many_lanes"]
@@ -85,16 +77,13 @@ func (h *Handlers) RedriveJob(ctx context.Context, c *Call, _ None) (Response[ap
 	return accepted(byID(ctx, h, c, hop.RedriveJob))
 }
 
-// RedriveDeadLetters answers POST /v1/dead-letters/redrive.
+// RedriveDeadLetters redrives dead letters.
 //
-//	@Summary     Redrive dead letters
 //	@Description With `ids`, up to 1000 dead letters are queued again at once; `results` has a status for each, in the order sent. With `filter`, all dead letters that match now are queued again in the background, at most `rate_per_second`: the answer is 202 with a redrive, which can be read and cancelled at `/v1/redrives/{id}`. `{"filter": {}}` matches every dead letter. With `dry_run` nothing changes, and the answer is the number that match.
 //	@Description
 //	@Description With `canary`, a sample of `count` dead letters is queued first, some of each cause at random. When all of them have ended and at least the part `success` completed, the redrive goes on with the others by itself. Once that can no longer be reached, or when the sample has not ended within `timeout_seconds` (3600), its state is `stopped`, and `canary.reason` says why. A job that fails and completes in a later attempt counts as completed.
 //	@Description
 //	@Description A redrive survives restarts of the servers. While a cap on active jobs is full, it waits. Jobs whose `dedupe_key` is held by a live job stay dead and are counted as `refused`. A tenant may have 16 redrives running; one more is 429 `rate_limited`. There is no Idempotency-Key: if an answer was lost, look at `GET /v1/redrives`, or repeat the request, because jobs that the first one has queued no longer match.
-//	@ID          redriveDeadLetters
-//	@Tags        Dead letters
 //	@Param       which body api.DeadLetterRequest true "The dead letters: `ids` or a `filter`."
 //	@Success     200 {object} api.DeadLetterResponse "A result for each id; with `dry_run`, only the number."
 //	@Success     default {object} api.Matched
@@ -108,12 +97,9 @@ func (h *Handlers) RedriveDeadLetters(ctx context.Context, c *Call, r api.DeadLe
 	return h.redriveOrDiscard(ctx, c, hop.RedriveDeadLetters, r)
 }
 
-// DiscardDeadLetters answers POST /v1/dead-letters/discard.
+// DiscardDeadLetters discards dead letters.
 //
-//	@Summary     Discard dead letters
 //	@Description Deletes dead letters: up to 1000 by `ids` at once, or all that match a `filter` in the background, with the same answers as a redrive. A repeat with the same ids is 404 for each.
-//	@ID          discardDeadLetters
-//	@Tags        Dead letters
 //	@Param       which body api.DeadLetterRequest true "The dead letters: `ids` or a `filter`."
 //	@Success     200 {object} api.DeadLetterResponse "A result for each id; with `dry_run`, only the number."
 //	@Success     default {object} api.Matched

@@ -11,12 +11,9 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// CreateEventsToken answers POST /v1/jobs/{id}/events-token.
+// CreateEventsToken makes a token for a job's events.
 //
-//	@Summary     Make a token for a job's events
 //	@Description A token that opens the event stream of this one job, as `GET /v1/jobs/{id}/events?token=…`, for 60 s; a stream that is open goes on. It is for a browser's `EventSource`, which cannot send the key: your server makes the token, the browser opens the stream.
-//	@ID          createEventsToken
-//	@Tags        Jobs
 //	@Success     200 {object} api.EventsToken "The token."
 func (h *Handlers) CreateEventsToken(ctx context.Context, c *Call, _ None) (Response[api.EventsToken], error) {
 	id, err := c.id()
@@ -37,7 +34,7 @@ type JobEvents struct {
 	job api.Job
 }
 
-// StreamEvents begins to follow the job of GET /v1/jobs/{id}/events. A malformed, unknown or foreign id is 404.
+// StreamEvents begins to follow a job. A malformed, unknown or foreign id is 404.
 //
 //	@Summary     Stream a job's events
 //	@Description Server-Sent Events: the job as it is at once, and again at each change of its state, attempt or progress (`event: job`); when it has ended, `event: end` with the job, and the stream is closed. A job that has ended before has `end` alone. Changes that follow each other fast may be one event.

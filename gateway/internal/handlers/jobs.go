@@ -13,14 +13,11 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// ListJobs answers GET /v1/jobs.
+// ListJobs lists jobs.
 //
-//	@Summary     List jobs
 //	@Description Jobs without payload, result and stack, newest id first. All given filters must match. A page can be short or empty while `next_page_token` is set: continue until it is null. A token is valid only with the same filters.
 //	@Description
 //	@Description `metadata.K=V` may be given for several K. A key that is bound to a user lists that user's jobs.
-//	@ID          listJobs
-//	@Tags        Jobs
 //	@Param       queue          query string false "Jobs of this queue."
 //	@Param       type           query string false "Jobs of this type."
 //	@Param       state          query string false "Jobs in one of these states, with commas between: blocked, scheduled, queued, running, completed, dead_letter, cancelled."
@@ -64,17 +61,12 @@ func readJobFilter(q *request.Query) api.JobFilter {
 	}
 }
 
-// GetJob answers GET /v1/jobs/{id}.
+// GetJob reads a job. Prefer: wait=n delays the answer until the state changes, for n seconds at most. With
+// If-None-Match a job that has changed already is returned at once.
 //
-// Prefer: wait=n holds the answer until the state changes, n seconds at most. With
-// If-None-Match a job that has changed already is answered at once.
-//
-//	@Summary     Read a job
 //	@Description The whole job, with payload, result and the last error's stack, and an `ETag`.
 //	@Description
 //	@Description `Prefer: wait=n` delays the answer until the state changes, for at most n seconds (25). With `If-None-Match` as well, a job that has already changed is returned at once, and one that has not changed by then is 304. This is how to follow a job.
-//	@ID          getJob
-//	@Tags        Jobs
 //	@Param       Prefer        header string false "`wait=n`: delay the answer for up to n seconds, until the state changes."
 //	@Param       If-None-Match header string false "The ETag of the version that you have."
 //	@Success     200 {object} api.Job "The job."
@@ -134,12 +126,9 @@ func represent(c *Call, job *api.Job) (Response[json.RawMessage], error) {
 	return answer, nil
 }
 
-// ExplainJob answers GET /v1/jobs/{id}/explain.
+// ExplainJob explains why a job waits.
 //
-//	@Summary     Explain why a job waits
 //	@Description All reasons that keep the job from starting now, from the state that the scheduler decides by, each with what ends it, and `until` if it is known when. A running or ended job has that as its reason. `in_line` stands alone: the job is ready, and `ahead` says how many jobs of the same queue, type and tags are claimed before it (counted up to 10,000). `estimate` says when its turn is likely to come, by how fast its line has moved lately; it is null where that is not known, as in a paused queue, or where no job has started for a while. With `details=true`, `job` and `attempts` are the job and its first 200 attempts, read at the same moment; else they are absent.
-//	@ID          explainJob
-//	@Tags        Jobs
 //	@Param       details query string false "`true`: with the job and its attempts." Enums(true, false)
 //	@Success     200 {object} api.Explanation "Why the job waits."
 func (h *Handlers) ExplainJob(ctx context.Context, c *Call, _ None) (Response[api.Explanation], error) {
@@ -155,12 +144,9 @@ func (h *Handlers) ExplainJob(ctx context.Context, c *Call, _ None) (Response[ap
 	return send(ctx, h, c, hop.ExplainJob, asked)
 }
 
-// CancelJob answers POST /v1/jobs/{id}/cancel.
+// CancelJob cancels a job.
 //
-//	@Summary     Cancel a job
 //	@Description A waiting job is cancelled at once: 200, and 200 again for a repeat. For a running job, cancellation is requested: 202, and its worker gets `cancel` with the next heartbeat. If the worker completes the job anyway, it stays completed; any other outcome ends it as cancelled.
-//	@ID          cancelJob
-//	@Tags        Jobs
 //	@Success     200 {object} api.JobSummary "The job is cancelled."
 //	@Success     202 {object} api.JobSummary "The job is running; cancellation is requested."
 //	@x-problems  ["job_terminal"]
@@ -180,24 +166,18 @@ func (h *Handlers) CancelJob(ctx context.Context, c *Call, _ None) (Response[api
 	return Response[api.JobSummary]{Status: status, Value: answer.Value.Job}, nil
 }
 
-// DeleteJob answers DELETE /v1/jobs/{id}.
+// DeleteJob deletes an ended job.
 //
-//	@Summary     Delete an ended job
 //	@Description Deletes a job that has completed, was cancelled or is a dead letter, with its attempts, before its retention ends. Jobs that a dead letter holds (`on_failed` `hold`) are cancelled. The `Idempotency-Key` of its submit still returns the first answer. A live job is 409: cancel it first.
-//	@ID          deleteJob
-//	@Tags        Jobs
 //	@Success     204 "The job is deleted."
 //	@x-problems  ["job_live"]
 func (h *Handlers) DeleteJob(ctx context.Context, c *Call, _ None) (Response[None], error) {
 	return noContent(byID(ctx, h, c, hop.DeleteJob))
 }
 
-// ListAttempts answers GET /v1/jobs/{id}/attempts.
+// ListAttempts lists a job's attempts.
 //
-//	@Summary     List a job's attempts
 //	@Description Each attempt, oldest first: the worker, the times, how it ended and why. A snooze or a release does not count as an attempt. Attempts are kept for 30 days.
-//	@ID          listAttempts
-//	@Tags        Jobs
 //	@Success     200 {object} api.Page[api.Attempt] "A page of attempts."
 func (h *Handlers) ListAttempts(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Attempt]], error) {
 	return pageFor(ctx, h, c, hop.ListAttempts, c.id)

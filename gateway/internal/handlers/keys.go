@@ -10,12 +10,9 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// CreateKey answers POST /v1/admin/tenants/{id}/keys.
+// CreateKey creates an API key.
 //
-//	@Summary     Create an API key
 //	@Description `key` is shown only in this answer: store it. With `user`, the key acts only for that user and sees only that user's jobs. With the scope `admin`, it manages the keys of its tenant.
-//	@ID          createKey
-//	@Tags        Admin
 //	@Param       key body api.KeyRequest true "What the key may do."
 //	@Success     201 {object} api.NewKey "The key."
 //	@x-example-producer {"scopes": ["submit", "read"]}
@@ -33,12 +30,9 @@ func (h *Handlers) CreateKey(ctx context.Context, c *Call, r api.KeyRequest) (Re
 	})
 }
 
-// CreatePlatformKey answers POST /v1/admin/platform-keys.
+// CreatePlatformKey creates a platform key.
 //
-//	@Summary     Create a platform key
 //	@Description For workers that serve all tenants: it claims from every tenant's queues with the given names, and each claimed job names its tenant. Its only scope is `work`. `key` is shown only in this answer.
-//	@ID          createPlatformKey
-//	@Tags        Admin
 //	@Param       key body api.PlatformKeyRequest false "When the key expires; null for never."
 //	@Success     201 {object} api.NewKey "The key."
 //	@x-example-lasting  {}
@@ -63,23 +57,17 @@ func (h *Handlers) mint(ctx context.Context, c *Call, request hop.CreateKeyReque
 	return Response[api.NewKey]{Status: http.StatusCreated, Value: api.NewKey{Key: stored.Value, Secret: key.Text()}}, nil
 }
 
-// ListKeys answers GET /v1/admin/tenants/{id}/keys.
+// ListKeys lists a tenant's keys.
 //
-//	@Summary     List a tenant's keys
 //	@Description Keys without their secrets, which are not stored.
-//	@ID          listKeys
-//	@Tags        Admin
 //	@Success     200 {object} api.Page[api.Key] "A page of keys."
 func (h *Handlers) ListKeys(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Key]], error) {
 	return pageFor(ctx, h, c, hop.ListKeys, c.id)
 }
 
-// RevokeKey answers DELETE /v1/admin/keys/{key_id}.
+// RevokeKey revokes a key.
 //
-//	@Summary     Revoke a key
 //	@Description This gateway refuses the key at once, other gateways within 30 s. A repeat is 204 again.
-//	@ID          revokeKey
-//	@Tags        Admin
 //	@Success     204 "The key is revoked."
 func (h *Handlers) RevokeKey(ctx context.Context, c *Call, _ None) (Response[None], error) {
 	return h.revoke(ctx, c)

@@ -12,13 +12,11 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// CompleteJob answers POST /v1/jobs/{id}/complete.
+// CompleteJob completes a job.
 //
-//	@Summary     Complete a job
 //	@Description Completes the job; `result` is stored with it. A repeat with the same token and body gets the same answer.
 //	@Description
 //	@Description 409 `lease_lost`: the lease expired, and another worker may run the job again. 409 `outcome_conflict`: another outcome was already reported for this lease. 422 `schema_mismatch`: the result does not fit the type of the job; the lease stays, so complete it with another result, or fail it.
-//	@ID          completeJob
 //	@Tags        Workers
 //	@Param       outcome body api.CompleteRequest true "The lease token and the result."
 //	@Success     200 {object} api.Outcome "The job is completed."
@@ -28,11 +26,9 @@ func (h *Handlers) CompleteJob(c *Call, r api.CompleteRequest) (api.OutcomeReque
 	return priceOutcome(c, api.OutcomeRequest{Kind: api.KindComplete, LeaseToken: r.LeaseToken, Result: r.Result})
 }
 
-// FailJob answers POST /v1/jobs/{id}/fail.
+// FailJob reports a failed attempt.
 //
-//	@Summary     Report a failed attempt
 //	@Description The job is retried after its backoff, or after `retry_after_ms`. If no attempts are left, or with `permanent`, it becomes a dead letter with this error. The message is truncated to 4 KiB, the stack to 16 KiB.
-//	@ID          failJob
 //	@Tags        Workers
 //	@Param       outcome body api.FailRequest true "The lease token and the error."
 //	@Success     200 {object} api.Outcome "The job's new state."
@@ -45,11 +41,9 @@ func (h *Handlers) FailJob(c *Call, r api.FailRequest) (api.OutcomeRequest, admi
 	})
 }
 
-// SnoozeJob answers POST /v1/jobs/{id}/snooze.
+// SnoozeJob snoozes a job.
 //
-//	@Summary     Snooze a job
 //	@Description Reschedules the job after `delay_ms`. It does not use an attempt. `error`, if given, is shown as the job's last error.
-//	@ID          snoozeJob
 //	@Tags        Workers
 //	@Param       outcome body api.SnoozeRequest true "The lease token and the delay."
 //	@Success     200 {object} api.Outcome "The job is scheduled."
@@ -59,11 +53,9 @@ func (h *Handlers) SnoozeJob(c *Call, r api.SnoozeRequest) (api.OutcomeRequest, 
 	return priceOutcome(c, api.OutcomeRequest{Kind: api.KindSnooze, LeaseToken: r.LeaseToken, DelayMS: r.DelayMS, Error: r.Error})
 }
 
-// ReleaseJob answers POST /v1/jobs/{id}/release.
+// ReleaseJob releases a job.
 //
-//	@Summary     Release a job
 //	@Description Queues the job again at once. It does not use an attempt. For workers that shut down or have claimed too many jobs.
-//	@ID          releaseJob
 //	@Tags        Workers
 //	@Param       outcome body api.ReleaseRequest true "The lease token."
 //	@Success     200 {object} api.Outcome "The job is queued."
@@ -97,12 +89,9 @@ func (h *Handlers) Report(ctx context.Context, c *Call, outcome api.OutcomeReque
 	return Response[api.Outcome]{Status: results[0].Status, Value: *results[0].Outcome}, nil
 }
 
-// ReportOutcomes answers POST /v1/outcomes.
+// ReportOutcomes reports up to 1000 outcomes.
 //
-//	@Summary     Report up to 1000 outcomes
 //	@Description Outcomes of any kind. `results` has a status for each, in the order sent: 200 with an outcome, or a problem such as 409 `lease_lost`. Each kind takes the same fields as its own route.
-//	@ID          reportOutcomes
-//	@Tags        Workers
 //	@Param       outcomes body api.OutcomesRequest true "The outcomes."
 //	@Success     200 {object} api.OutcomesResponse "A result for each outcome."
 //	@x-example-complete {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "complete", "lease_token": "LEASE_TOKEN", "result": {"ok": true}}]}

@@ -9,14 +9,11 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// CreateOwnKey answers POST /v1/keys.
+// CreateOwnKey creates a key of your tenant.
 //
-//	@Summary     Create a key of your tenant
 //	@Description `key` is shown only in this answer: store it. With `user`, the key acts only for that user and sees only that user's jobs.
 //	@Description
 //	@Description The scope `admin` is the tenant's owner: it gives any scopes, also those that the calling key lacks, and `admin` itself. A key that is bound to a user cannot have it. A tenant may have 10,000 valid keys.
-//	@ID          createOwnKey
-//	@Tags        Keys
 //	@Param       key body api.KeyRequest true "What the key may do."
 //	@Success     201 {object} api.NewKey "The key."
 //	@x-example-producer {"scopes": ["submit", "read"]}
@@ -28,12 +25,9 @@ func (h *Handlers) CreateOwnKey(ctx context.Context, c *Call, r api.KeyRequest) 
 	return h.mint(ctx, c, hop.CreateKeyRequest{Kind: hop.PrincipalTenant, User: r.User, Scopes: r.Scopes, ExpiresAt: r.ExpiresAt})
 }
 
-// ListOwnKeys answers GET /v1/keys.
+// ListOwnKeys lists the keys of your tenant.
 //
-//	@Summary     List the keys of your tenant
 //	@Description The keys that are not revoked, by `key_id`, without their secrets, which are not stored. An expired key is listed until it is revoked, or 1,000 others have ended after it.
-//	@ID          listOwnKeys
-//	@Tags        Keys
 //	@Success     200 {object} api.Page[api.Key] "A page of keys."
 func (h *Handlers) ListOwnKeys(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Key]], error) {
 	page, err := request.ReadPage(c.Query)
@@ -43,12 +37,9 @@ func (h *Handlers) ListOwnKeys(ctx context.Context, c *Call, _ None) (Response[a
 	return send(ctx, h, c, hop.ListKeys, hop.PageFor{PageRequest: page})
 }
 
-// RevokeOwnKey answers DELETE /v1/keys/{key_id}.
+// RevokeOwnKey revokes a key of your tenant.
 //
-//	@Summary     Revoke a key of your tenant
 //	@Description This gateway refuses the key at once, other gateways within 30 s. A repeat is 204 again. A key cannot revoke itself: that is 403.
-//	@ID          revokeOwnKey
-//	@Tags        Keys
 //	@Success     204 "The key is revoked."
 func (h *Handlers) RevokeOwnKey(ctx context.Context, c *Call, _ None) (Response[None], error) {
 	return h.revoke(ctx, c)

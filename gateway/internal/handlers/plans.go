@@ -8,34 +8,25 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// GetPlan answers GET /v1/admin/plans/{name}.
+// GetPlan reads a plan.
 //
-//	@Summary     Read a plan
 //	@Description A named set of limits; null means no limit.
-//	@ID          getPlan
-//	@Tags        Admin
 //	@Success     200 {object} api.Plan "The plan."
 func (h *Handlers) GetPlan(ctx context.Context, c *Call, _ None) (Response[api.Plan], error) {
 	return byName(ctx, h, c, hop.GetPlan)
 }
 
-// ListPlans answers GET /v1/admin/plans.
+// ListPlans lists plans.
 //
-//	@Summary     List plans
 //	@Description All plans, ordered by name.
-//	@ID          listPlans
-//	@Tags        Admin
 //	@Success     200 {object} api.Page[api.Plan] "A page of plans."
 func (h *Handlers) ListPlans(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Plan]], error) {
 	return paged(ctx, h, c, hop.ListPlans)
 }
 
-// PutPlan answers PUT /v1/admin/plans/{name}.
+// PutPlan sets a plan.
 //
-//	@Summary     Set a plan
 //	@Description Creates the plan, or replaces it: an absent limit means no limit. It applies to all its tenants at this gateway at once, at other gateways within 30 s.
-//	@ID          putPlan
-//	@Tags        Admin
 //	@Param       plan body api.PlanRequest true "The plan."
 //	@Success     200 {object} api.Plan "The plan as it is now."
 //	@x-example-small {"limits": {"requests_per_second": 50, "request_burst": 100, "jobs_per_second": 20, "job_burst": 200, "max_active": 10000, "user_max_active": 1000}, "visibility_timeout_ms_max": 3600000}

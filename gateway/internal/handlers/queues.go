@@ -9,12 +9,9 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// ListQueues answers GET /v1/queues.
+// ListQueues lists queues.
 //
-//	@Summary     List queues
 //	@Description The tenant's queues by name, with settings, depths and workers. A queue exists from its first job or its first settings on. Depths are counted up to 10,000; `depth_capped` names those that reached it. With `depth_budget`, the queues of the page share that many: each depth is counted up to an equal part of it, which makes a page of many deep queues faster.
-//	@ID          listQueues
-//	@Tags        Queues
 //	@Param       page_size    query int    false "Maximum number of items."
 //	@Param       page_token   query string false "`next_page_token` of the previous page."
 //	@Param       depth_budget query int false "How many jobs of each state are counted at most, in all queues of the page together, 1 to 1000000. Default: 10,000 in each queue. `wait_ms` is null where the jobs ahead are not all counted."
@@ -28,27 +25,21 @@ func (h *Handlers) ListQueues(ctx context.Context, c *Call, _ None) (Response[ap
 	return send(ctx, h, c, hop.ListQueues, asked)
 }
 
-// GetQueue answers GET /v1/queues/{name}.
+// GetQueue reads a queue.
 //
-//	@Summary     Read a queue
 //	@Description Effective settings, depths, the age of the oldest ready job, the number of workers, and types and tags that jobs need and no worker has. In push mode, also the state of the destination's circuit breaker.
-//	@ID          getQueue
-//	@Tags        Queues
 //	@Success     200 {object} api.Queue "The queue."
 func (h *Handlers) GetQueue(ctx context.Context, c *Call, _ None) (Response[api.Queue], error) {
 	return byName(ctx, h, c, hop.GetQueue)
 }
 
-// PutQueue answers PUT /v1/queues/{name}.
+// PutQueue sets a queue.
 //
-//	@Summary     Set a queue
 //	@Description Creates the queue, or replaces its settings: absent fields get their defaults. A paused queue stays paused. Jobs take their attempts and backoff from the queue when they are submitted, and the visibility timeout when they are claimed.
 //	@Description
 //	@Description **Push.** A queue in mode `push` needs no worker: its jobs are posted to `push.url`, signed as specified by Standard Webhooks. Each destination has a circuit breaker that opens when too many calls fail; while it is open, jobs wait and use no attempts. `max_running` limits concurrent calls, `rate_per_second` the calls started each second. The URL may also name a broker, to which each job is published: `amqps://user:password@host/exchange/key`, `tls://host/subject` (NATS JetStream), `kafka+tls://host/topic`; user and password are stored encrypted and never shown. `push.settle` says whether its confirm or the message's consumer completes the job.
 //	@Description
 //	@Description **The signing secret** is returned once, as `settings.push.secret`, by the PUT that created or replaced it; it is null everywhere else. A PUT without `push.secret` keeps the current secret. If the answer was lost, request a new secret with `push.new_secret`. If the operator has not enabled push mode, the answer is 400 `invalid_request`.
-//	@ID          putQueue
-//	@Tags        Queues
 //	@Param       settings body api.QueueRequest true "The settings."
 //	@Success     200 {object} api.Queue "The queue as it is now."
 //	@x-problems  ["too_many_lanes"]
@@ -69,24 +60,18 @@ func (h *Handlers) PutQueue(ctx context.Context, c *Call, r api.QueueRequest) (R
 		hop.Put[api.QueueRequest]{Name: name, Value: r})
 }
 
-// PauseQueue answers POST /v1/queues/{name}/pause.
+// PauseQueue pauses a queue.
 //
-//	@Summary     Pause a queue
 //	@Description No more jobs are claimed from it. Running jobs continue, and jobs can still be submitted. A repeat changes nothing.
-//	@ID          pauseQueue
-//	@Tags        Queues
 //	@Success     200 {object} api.Queue "The queue as it is now."
 //	@x-problems  ["too_many_lanes"]
 func (h *Handlers) PauseQueue(ctx context.Context, c *Call, _ None) (Response[api.Queue], error) {
 	return h.setPaused(ctx, c, true)
 }
 
-// ResumeQueue answers POST /v1/queues/{name}/resume.
+// ResumeQueue resumes a queue.
 //
-//	@Summary     Resume a queue
 //	@Description Jobs are claimed from it again. A repeat changes nothing.
-//	@ID          resumeQueue
-//	@Tags        Queues
 //	@Success     200 {object} api.Queue "The queue as it is now."
 //	@x-problems  ["too_many_lanes"]
 func (h *Handlers) ResumeQueue(ctx context.Context, c *Call, _ None) (Response[api.Queue], error) {
@@ -102,25 +87,19 @@ func (h *Handlers) setPaused(ctx context.Context, c *Call, paused bool) (Respons
 		hop.Pause{Name: name, Paused: paused})
 }
 
-// ProbeQueue answers POST /v1/queues/{name}/probe.
+// ProbeQueue tries a queue's destination now.
 //
-//	@Summary     Try a queue's destination now
 //	@Description Makes the open breaker of a queue in push mode half-open, in every core within a second: the next jobs are sent to the destination, as many from each core as `half_open` allows. If they are accepted the breaker closes; if not it is open for its full time again, and no job loses an attempt. Where the breaker is closed nothing changes. A queue that is not in push mode is 400.
-//	@ID          probeQueue
-//	@Tags        Queues
 //	@Success     200 {object} api.Queue "The queue as it is now."
 func (h *Handlers) ProbeQueue(ctx context.Context, c *Call, _ None) (Response[api.Queue], error) {
 	return byName(ctx, h, c, hop.ProbeQueue)
 }
 
-// DeleteQueue answers DELETE /v1/queues/{name}.
+// DeleteQueue deletes an empty queue.
 //
-//	@Summary     Delete an empty queue
 //	@Description Deletes the queue's settings, in push mode also its destination and secret. A queue with live jobs or dead letters is 409, and `detail` says how many. Ended jobs are kept. A repeat, or a queue that does not exist, is 204.
 //	@Description
 //	@Description A job that is submitted to the queue later, also by a schedule, creates it again with default settings. A job that is submitted at the same moment is not lost; it may still have the old settings' attempt limit or backoff.
-//	@ID          deleteQueue
-//	@Tags        Queues
 //	@Success     204 "The queue is deleted."
 //	@x-problems  ["queue_not_empty"]
 func (h *Handlers) DeleteQueue(ctx context.Context, c *Call, _ None) (Response[None], error) {

@@ -7,34 +7,25 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// ListRedrives answers GET /v1/redrives.
+// ListRedrives lists redrives.
 //
-//	@Summary     List redrives
 //	@Description Redrives and discards by filter, newest first: those that are running, and those that ended in the last 30 days. A key that is bound to a user sees those started by that user's keys.
-//	@ID          listRedrives
-//	@Tags        Dead letters
 //	@Success     200 {object} api.Page[api.Redrive] "A page of redrives."
 func (h *Handlers) ListRedrives(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Redrive]], error) {
 	return paged(ctx, h, c, hop.ListRedrives)
 }
 
-// GetRedrive answers GET /v1/redrives/{id}.
+// GetRedrive reads a redrive.
 //
-//	@Summary     Read a redrive
 //	@Description The progress of a redrive or a discard by filter. `waiting` says why it is waiting, `error` why it failed. `canary`, of a redrive with one, is the sample and what became of it.
-//	@ID          getRedrive
-//	@Tags        Dead letters
 //	@Success     200 {object} api.Redrive "The redrive as it is now."
 func (h *Handlers) GetRedrive(ctx context.Context, c *Call, _ None) (Response[api.Redrive], error) {
 	return byID(ctx, h, c, hop.GetRedrive)
 }
 
-// CancelRedrive answers POST /v1/redrives/{id}/cancel.
+// CancelRedrive cancels a redrive.
 //
-//	@Summary     Cancel a redrive
 //	@Description After the answer, no more jobs are processed; those already processed are not reverted. A redrive that has ended does not change, and a repeat changes nothing.
-//	@ID          cancelRedrive
-//	@Tags        Dead letters
 //	@Success     200 {object} api.Redrive "The redrive in its final state."
 func (h *Handlers) CancelRedrive(ctx context.Context, c *Call, _ None) (Response[api.Redrive], error) {
 	return byID(ctx, h, c, hop.CancelRedrive)

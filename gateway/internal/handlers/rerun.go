@@ -9,19 +9,15 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// RerunJob answers POST /v1/jobs/{id}/rerun.
+// RerunJob runs an ended job again.
 //
-//	@Summary     Run an ended job again
 //	@Description Submits a new job with the fields of one that has completed, was cancelled or is a dead letter. The old job does not change; the new one names it in `rerun_of`. The optional body overrides fields, as in `POST /v1/jobs`. Absent or null fields are copied. `retry` is merged by member; other lists and objects are replaced.
 //	@Description
 //	@Description `dedupe_key`, `after`, the workflow, and a `run_at` or `deadline` in the past are not copied. To queue a dead letter itself again, redrive it.
 //	@Description
 //	@Description Limits and answers are those of `POST /v1/jobs`, including `Idempotency-Key` and `Prefer: wait=n`. A repeat with the same key gets the first answer even if the old job has been deleted.
-//	@ID          rerunJob
-//	@Tags        Jobs
 //	@Param       id              path   string true  "The ended job's id." Format(uuid)
 //	@Param       differences     body   api.RerunRequest false "Fields that override those of the old job."
-//	@Param       Idempotency-Key header string false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."
 //	@Param       Prefer          header string false "`wait=n`: delay the answer for up to n seconds, until the job has ended."
 //	@Success     202 {object} api.SubmitResponse "Accepted: the job is stored."
 //	@Header      202 {string} Location "The new job's path."

@@ -11,9 +11,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// PutSchedule answers PUT /v1/schedules/{name}.
+// PutSchedule sets a schedule.
 //
-//	@Summary     Set a schedule
 //	@Description Creates the schedule, or replaces its settings: absent fields get their defaults. Each tick submits `job`, which has the fields of `POST /v1/jobs` except times; `expires_after_ms` gives each job a deadline.
 //	@Description
 //	@Description **When.** `cron` has five fields, or six with seconds first, or is a name such as `@hourly`; it is evaluated in `timezone`. A tick in the hour that daylight saving time skips runs at the end of that hour; in an hour that occurs twice, it runs in the first. Alternatively, `every_ms` counts from `starts_at`, or from the creation of the schedule, independent of daylight saving time. If a PUT does not change the times, no tick is lost or repeated; otherwise the ticks start from now.
@@ -21,8 +20,6 @@ import (
 //	@Description **`overlap`** applies when the previous tick's job is still live: `allow` submits another job, `skip` skips the tick, `cancel` cancels the previous job first. **`catch_up`** applies to ticks that are more than a minute late, for example after an outage: `none`, `latest`, or `all` (at most the newest `catch_up_max`). A tick that a cap refuses is retried until the next one is due.
 //	@Description
 //	@Description `job` is checked against its type now, and gets its defaults now; ticks are not checked again.
-//	@ID          putSchedule
-//	@Tags        Schedules
 //	@Param       schedule body api.ScheduleRequest true "The schedule."
 //	@Success     200 {object} api.Schedule "The schedule as it is now."
 //	@x-problems  ["schema_mismatch"]
@@ -61,56 +58,41 @@ func (h *Handlers) PutSchedule(ctx context.Context, c *Call, r api.ScheduleReque
 		hop.Put[api.ScheduleRequest]{Name: name, Value: r})
 }
 
-// ListSchedules answers GET /v1/schedules.
+// ListSchedules lists schedules.
 //
-//	@Summary     List schedules
 //	@Description Schedules by name. A key that is bound to a user sees the schedules whose jobs belong to that user.
-//	@ID          listSchedules
-//	@Tags        Schedules
 //	@Success     200 {object} api.Page[api.Schedule] "A page of schedules."
 func (h *Handlers) ListSchedules(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Schedule]], error) {
 	return paged(ctx, h, c, hop.ListSchedules)
 }
 
-// GetSchedule answers GET /v1/schedules/{name}.
+// GetSchedule reads a schedule.
 //
-//	@Summary     Read a schedule
 //	@Description The schedule's settings, its next five ticks, and its last run.
-//	@ID          getSchedule
-//	@Tags        Schedules
 //	@Success     200 {object} api.Schedule "The schedule."
 func (h *Handlers) GetSchedule(ctx context.Context, c *Call, _ None) (Response[api.Schedule], error) {
 	return byName(ctx, h, c, hop.GetSchedule)
 }
 
-// DeleteSchedule answers DELETE /v1/schedules/{name}.
+// DeleteSchedule deletes a schedule.
 //
-//	@Summary     Delete a schedule
 //	@Description Deletes the schedule and its runs. Jobs that it has submitted do not change.
-//	@ID          deleteSchedule
-//	@Tags        Schedules
 //	@Success     204 "The schedule is deleted."
 func (h *Handlers) DeleteSchedule(ctx context.Context, c *Call, _ None) (Response[None], error) {
 	return noContent(byName(ctx, h, c, hop.DeleteSchedule))
 }
 
-// PauseSchedule answers POST /v1/schedules/{name}/pause.
+// PauseSchedule pauses a schedule.
 //
-//	@Summary     Pause a schedule
 //	@Description Ticks are skipped while it is paused, and are not caught up later. A repeat changes nothing.
-//	@ID          pauseSchedule
-//	@Tags        Schedules
 //	@Success     200 {object} api.Schedule "The schedule as it is now."
 func (h *Handlers) PauseSchedule(ctx context.Context, c *Call, _ None) (Response[api.Schedule], error) {
 	return h.setSchedulePaused(ctx, c, true)
 }
 
-// ResumeSchedule answers POST /v1/schedules/{name}/resume.
+// ResumeSchedule resumes a schedule.
 //
-//	@Summary     Resume a schedule
 //	@Description The next tick submits a job again. A repeat changes nothing.
-//	@ID          resumeSchedule
-//	@Tags        Schedules
 //	@Success     200 {object} api.Schedule "The schedule as it is now."
 func (h *Handlers) ResumeSchedule(ctx context.Context, c *Call, _ None) (Response[api.Schedule], error) {
 	return h.setSchedulePaused(ctx, c, false)
@@ -125,13 +107,9 @@ func (h *Handlers) setSchedulePaused(ctx context.Context, c *Call, paused bool) 
 		hop.Pause{Name: name, Paused: paused})
 }
 
-// TriggerSchedule answers POST /v1/schedules/{name}/trigger.
+// TriggerSchedule triggers a schedule.
 //
-//	@Summary     Trigger a schedule
 //	@Description Submits one job now, regardless of `overlap`, and also while the schedule is paused. It is listed in the runs and does not change the ticks. The answer is that of `POST /v1/jobs`. With an `Idempotency-Key`, a repeat gets the first answer again.
-//	@ID          triggerSchedule
-//	@Tags        Schedules
-//	@Param       Idempotency-Key header string false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."
 //	@Success     202 {object} api.SubmitResponse "Accepted: the job is stored."
 //	@Header      202 {string} Location "The job's path."
 //	@Success     200 {object} api.SubmitResponse "A live job has the template's dedupe_key."
@@ -169,12 +147,9 @@ func userOf(c *Call) *string {
 	return nil
 }
 
-// ListScheduleRuns answers GET /v1/schedules/{name}/runs.
+// ListScheduleRuns lists a schedule's runs.
 //
-//	@Summary     List a schedule's runs
 //	@Description Each processed tick and each triggered job, newest first: the job, or why there is none (`overlap`, `paused`, `cap`). Runs are kept as long as finished jobs.
-//	@ID          listScheduleRuns
-//	@Tags        Schedules
 //	@Success     200 {object} api.Page[api.ScheduleRun] "A page of runs."
 func (h *Handlers) ListScheduleRuns(ctx context.Context, c *Call, _ None) (Response[api.Page[api.ScheduleRun]], error) {
 	return pageFor(ctx, h, c, hop.ListScheduleRuns, c.name)

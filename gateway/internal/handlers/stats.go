@@ -8,14 +8,12 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// Stats answers GET /v1/stats.
+// Stats reads job stats.
 //
-//	@Summary     Read job stats
 //	@Description What the tenant's jobs did, an item for each minute, hour or day, oldest first: jobs submitted and ended, attempts started and failed, the time that attempts waited and ran. Means are sums divided by `started`. A rerun counts as submitted, a redrive does not. An attempt that is given back (released, snoozed, undelivered) counts as started.
 //	@Description
 //	@Description For charts, not for bills: what a core that was killed counted in its last 5 seconds is missing. `GET /v1/usage` is exact. Minutes are kept for 2 days, hours for 90 days; of older minutes an hour's sum is shown at its first minute.
 //	@ID          readStats
-//	@Tags        Queues
 //	@Param       queue query string false "Only this queue; absent: all queues of the tenant together."
 //	@Param       from  query string false "The first step has this time; absent: an hour before `to`." Format(date-time)
 //	@Param       to    query string false "Only steps that begin before this time; absent: now." Format(date-time)
@@ -35,14 +33,12 @@ func statsRequest(c *Call) (hop.StatsRequest, error) {
 	return asked, q.Err()
 }
 
-// TenantStats answers GET /v1/admin/tenants/stats.
+// TenantStats reads the attempts of tenants.
 //
-//	@Summary     Read the attempts of tenants
 //	@Description How many attempts tenants had, an item for each minute, hour or day, oldest first: the 8 tenants with the most that were started in the range, and all others together. The weights are what they are now; a tenant's share by weight is its part of the weights of all tenants that had attempts, those of `others` included.
 //	@Description
 //	@Description For charts, as `GET /v1/stats`. A range has at most 24 hours. Where there are several cells, those that answer are counted.
 //	@ID          readTenantStats
-//	@Tags        Admin
 //	@Param       from query string false "The first step has this time; absent: an hour before `to`." Format(date-time)
 //	@Param       to   query string false "Only steps that begin before this time; absent: now." Format(date-time)
 //	@Param       step query string false "The length of a step; absent: minute." Enums(minute, hour, day)
@@ -55,14 +51,12 @@ func (h *Handlers) TenantStats(ctx context.Context, c *Call, _ None) (Response[a
 	return send(ctx, h, c, hop.GetTenantStats, asked)
 }
 
-// LimitStats answers GET /v1/limits/stats.
+// LimitStats reads limit stats.
 //
-//	@Summary     Read limit stats
 //	@Description How much of each limit was used, an item for each minute, hour or day in which something asked for room under it, oldest first, and who was refused the most. Limits are named as in refusals: `tenant-active`, `user-active`, `tenant-running`, and rates as `tenant-requests`, `tenant-jobs`, `user-jobs`. Of the caps of users an item has the user with the largest use; of a rate it has what was admitted in the step, of all users or keys together, and what the rate is in it.
 //	@Description
 //	@Description For charts: what a core that was killed counted in its last 5 seconds is missing, and a gateway in its last 20. Minutes are kept for 2 days, hours for 90 days; of older minutes an hour is shown at its first minute.
 //	@ID          readLimitStats
-//	@Tags        Queues
 //	@Param       queue query string false "The limits of this queue; absent: those of the tenant and its users."
 //	@Param       from  query string false "The first step has this time; absent: an hour before `to`." Format(date-time)
 //	@Param       to    query string false "Only steps that begin before this time; absent: now." Format(date-time)
@@ -76,14 +70,12 @@ func (h *Handlers) LimitStats(ctx context.Context, c *Call, _ None) (Response[ap
 	return send(ctx, h, c, hop.GetLimitStats, asked)
 }
 
-// Usage answers GET /v1/usage.
+// Usage reads usage.
 //
-//	@Summary     Read usage
 //	@Description Exact counts of the tenant's jobs, by day (of UTC), type or user. Each event counts on its day: `accepted` when the job was submitted, `completed`, `cancelled` and `dead_letter` when it ended, `redriven` and `discarded` when a dead letter was. Over all days, `accepted - completed - cancelled - dead_letter + redriven` is the number of jobs that have not ended.
 //	@Description
 //	@Description The numbers of a day are final some minutes after its end (`closed_through`), and kept for as long as the tenant. Items with `open` include a later day, which is counted when it is read, up to 10,000 jobs of each kind; `capped` says that there are more.
 //	@ID          readUsage
-//	@Tags        Queues
 //	@Param       from       query string false "The first day; absent: the first of the month of `to`." Format(date)
 //	@Param       to         query string false "The last day, included; absent: today. At most 366 days." Format(date)
 //	@Param       by         query string false "What to sum by; absent: day." Enums(day, type, user)

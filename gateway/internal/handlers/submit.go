@@ -19,12 +19,9 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// SubmitJob answers POST /v1/jobs.
-//
-// Prefer: wait=n holds the answer to a new job for n seconds at most: 200 with the
+// SubmitJob submits a job. Prefer: wait=n delays the answer to a new job for n seconds at most: 200 with the
 // whole api.Job where it has ended by then. It does not wait for an existing job.
 //
-//	@Summary     Submit a job
 //	@Description Stores one job. The answer is 202 with the job and its `Location`; `warnings` says what delays it, for example a paused queue.
 //	@Description
 //	@Description With an `Idempotency-Key`, a repeat gets the first answer again, with `Idempotent-Replayed: true`, so a request whose answer was lost can be repeated safely. If a live job has the same `dedupe_key`, the answer is 200 with that job and `deduplicated` true.
@@ -36,10 +33,7 @@ import (
 //	@Description With `max_wait_ms`, a job whose turn is likely to come later than that is refused (429 `would_wait`); `policies` has the estimate. A job for which it is not known is accepted.
 //	@Description
 //	@Description `Prefer: wait=n` delays the answer for up to n seconds (at most 25): 200 with the whole job and its result if it has ended by then, otherwise 202.
-//	@ID          submitJob
-//	@Tags        Jobs
 //	@Param       job             body   api.SubmitRequest true  "The job. Only `type` is required."
-//	@Param       Idempotency-Key header string            false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."
 //	@Param       Prefer          header string            false "`wait=n`: delay the answer for up to n seconds, until the job has ended."
 //	@Success     202 {object} api.SubmitResponse "Accepted: the job is stored."
 //	@Header      202 {string} Location "The job's path."
@@ -173,16 +167,12 @@ func idOf(answer json.RawMessage) string {
 	return ""
 }
 
-// SubmitBatch answers POST /v1/jobs/batch.
+// SubmitBatch submits up to 1000 jobs.
 //
-//	@Summary     Submit up to 1000 jobs
 //	@Description `results` has a status for each job, in the order sent: some can be accepted and others refused. With `atomic`, either all jobs are stored or none; then the first refused job's status and problem are the answer.
 //	@Description
 //	@Description A batch is charged as one request, and its jobs one by one. With an `Idempotency-Key`, a repeat of the whole batch gets the first answer again. The body may have 8 MiB.
-//	@ID          submitBatch
-//	@Tags        Jobs
 //	@Param       batch           body   api.BatchRequest true  "The jobs."
-//	@Param       Idempotency-Key header string           false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."
 //	@Success     200 {object} api.BatchResponse "A result for each job."
 //	@Header      200 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]

@@ -9,12 +9,9 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// CreateTenant answers POST /v1/admin/tenants.
+// CreateTenant creates a tenant.
 //
-//	@Summary     Create a tenant
 //	@Description The defaults are the plan `standard` and weight 1.
-//	@ID          createTenant
-//	@Tags        Admin
 //	@Param       tenant body api.TenantRequest true "The tenant."
 //	@Success     201 {object} api.Tenant "The tenant."
 //	@x-example-tenant {"name": "Example Ltd", "plan": "standard", "weight": 2}
@@ -32,23 +29,17 @@ func (h *Handlers) CreateTenant(ctx context.Context, c *Call, r api.TenantReques
 	return answer, err
 }
 
-// ListTenants answers GET /v1/admin/tenants.
+// ListTenants lists tenants.
 //
-//	@Summary     List tenants
 //	@Description All tenants, newest first.
-//	@ID          listTenants
-//	@Tags        Admin
 //	@Success     200 {object} api.Page[api.Tenant] "A page of tenants."
 func (h *Handlers) ListTenants(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Tenant]], error) {
 	return paged(ctx, h, c, hop.ListTenants)
 }
 
-// PatchTenant answers PATCH /v1/admin/tenants/{id}.
+// PatchTenant changes a tenant.
 //
-//	@Summary     Change a tenant
 //	@Description Absent fields do not change. `overrides`, if given, replaces all overrides: they replace single limits of the plan, for the tenant and by user. New limits apply at this gateway at once, at other gateways within 30 s.
-//	@ID          patchTenant
-//	@Tags        Admin
 //	@Param       tenant body api.TenantPatch true "The fields to change."
 //	@Success     200 {object} api.Tenant "The tenant as it is now."
 //	@x-example-overrides {"overrides": {"jobs_per_second": 100, "max_active": 10000, "users": {"bob": {"max_active": 10}}}}
@@ -69,25 +60,19 @@ func (h *Handlers) PatchTenant(ctx context.Context, c *Call, r api.TenantPatch) 
 	return answer, err
 }
 
-// GetTenant answers GET /v1/admin/tenants/{id}.
+// GetTenant reads a tenant.
 //
-//	@Summary     Read a tenant
 //	@Description `deletion` is null, or the progress of the tenant's deletion: `done` when all of its data is deleted. A deleted tenant can still be read here, but is not listed.
-//	@ID          getTenant
-//	@Tags        Admin
 //	@Success     200 {object} api.Tenant "The tenant."
 func (h *Handlers) GetTenant(ctx context.Context, c *Call, _ None) (Response[api.Tenant], error) {
 	return byID(ctx, h, c, hop.GetTenant)
 }
 
-// DeleteTenant answers DELETE /v1/admin/tenants/{id}.
+// DeleteTenant deletes a tenant.
 //
-//	@Summary     Delete a tenant
 //	@Description Revokes the tenant's keys at once, refuses its submits, stops its schedules, and stops claims and pushes of its jobs; the leases of running jobs are lost. Then its data is deleted in batches; `GET` shows the progress as `deletion`. This takes at least two minutes and cannot be undone. A repeat changes nothing.
 //	@Description
 //	@Description Audit entries are kept for their retention, and so are failed attempts of jobs that were already deleted.
-//	@ID          deleteTenant
-//	@Tags        Admin
 //	@Success     202 {object} api.Tenant "The deletion has started, or is done."
 func (h *Handlers) DeleteTenant(ctx context.Context, c *Call, _ None) (Response[api.Tenant], error) {
 	id, err := c.id()

@@ -13,16 +13,13 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// PutType answers PUT /v1/types/{type}.
+// PutType sets a job type.
 //
-//	@Summary     Set a job type
 //	@Description Creates the type, or a new version of it: absent fields are empty. From then on every submit of the type is checked: a payload that does not fit `payload_schema` is 422 `schema_mismatch`, with the JSON pointer of up to 10 places. `defaults` apply where a submit is silent, before the queue's settings. With `check_results`, a result that does not fit `result_schema` is 422 when a worker completes the job, and the lease stays.
 //	@Description
 //	@Description Schemas are JSON Schema 2020-12, up to 64 KiB each. References stay within the schema (`$defs`); regular expressions are RE2; `format` is checked. `examples` must fit `payload_schema`.
 //	@Description
 //	@Description If waiting jobs do not fit a new `payload_schema`, the answer is 422 with some of them, and nothing is stored, unless `force` is `true`. Up to 1,000 jobs are looked at. Gateways use the new version within about a second, 30 s at the latest.
-//	@ID          putType
-//	@Tags        Job types
 //	@Param       type  path  string             true  "The type, as in `POST /v1/jobs`."
 //	@Param       force query string             false "`true` stores a payload_schema that waiting jobs do not fit." Enums(true, false)
 //	@Param       definition body api.JobTypeRequest true "The type."
@@ -53,12 +50,9 @@ func (h *Handlers) PutType(ctx context.Context, c *Call, r api.JobTypeRequest) (
 	return Response[api.JobType]{Value: answer.Value.JobType}, nil
 }
 
-// GetType answers GET /v1/types/{type}.
+// GetType reads a job type.
 //
-//	@Summary     Read a job type
 //	@Description The newest version of the type, or with `version` an older one that is still kept: the newest 20 are.
-//	@ID          getType
-//	@Tags        Job types
 //	@Param       version query int    false "A version; the newest if absent."
 //	@Success     200 {object} api.JobType "The type."
 func (h *Handlers) GetType(ctx context.Context, c *Call, _ None) (Response[api.JobType], error) {
@@ -76,34 +70,25 @@ func (h *Handlers) GetType(ctx context.Context, c *Call, _ None) (Response[api.J
 	return Response[api.JobType]{Value: answer.Value.JobType}, err
 }
 
-// ListTypes answers GET /v1/types.
+// ListTypes lists job types.
 //
-//	@Summary     List job types
 //	@Description The types by name, each in its newest version, without schemas and examples.
-//	@ID          listTypes
-//	@Tags        Job types
 //	@Success     200 {object} api.Page[api.JobTypeSummary] "A page of types."
 func (h *Handlers) ListTypes(ctx context.Context, c *Call, _ None) (Response[api.Page[api.JobTypeSummary]], error) {
 	return paged(ctx, h, c, hop.ListTypes)
 }
 
-// ListTypeVersions answers GET /v1/types/{type}/versions.
+// ListTypeVersions lists the versions of a job type.
 //
-//	@Summary     List the versions of a job type
 //	@Description The versions that are kept, newest first, at most 20, without schemas and examples.
-//	@ID          listTypeVersions
-//	@Tags        Job types
 //	@Success     200 {object} api.Page[api.JobTypeSummary] "A page of versions."
 func (h *Handlers) ListTypeVersions(ctx context.Context, c *Call, _ None) (Response[api.Page[api.JobTypeSummary]], error) {
 	return pageFor(ctx, h, c, hop.ListTypeVersions, c.typeName)
 }
 
-// DeleteType answers DELETE /v1/types/{type}.
+// DeleteType deletes a job type.
 //
-//	@Summary     Delete a job type
 //	@Description Deletes the type with all of its versions. Jobs of it do not change, and later ones are neither checked nor given defaults.
-//	@ID          deleteType
-//	@Tags        Job types
 //	@Success     204 "The type is deleted."
 func (h *Handlers) DeleteType(ctx context.Context, c *Call, _ None) (Response[None], error) {
 	name, err := c.typeName()
@@ -117,12 +102,9 @@ func (h *Handlers) DeleteType(ctx context.Context, c *Call, _ None) (Response[No
 	return Response[None]{Status: http.StatusNoContent}, err
 }
 
-// GetOpenAPI answers GET /v1/openapi.
+// GetOpenAPI reads the OpenAPI document of your job types.
 //
-//	@Summary     Read the OpenAPI document of your job types
 //	@Description An OpenAPI 3.1 document with one operation for each job type: `POST /v1/jobs` with that type, the schema of its payload, its defaults and its examples. `/docs` adds them to this page once you have entered your key. Types beyond 4 MiB of schemas are left out.
-//	@ID          getOpenAPI
-//	@Tags        Job types
 //	@Success     200 {object} object "The document."
 func (h *Handlers) GetOpenAPI(ctx context.Context, c *Call, _ None) (Response[json.RawMessage], error) {
 	answer, err := send(ctx, h, c, hop.GetTypeDocuments, struct{}{})

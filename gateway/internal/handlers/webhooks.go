@@ -9,36 +9,27 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// ListWebhooks answers GET /v1/webhooks.
+// ListWebhooks lists webhooks.
 //
-//	@Summary     List webhooks
 //	@Description The tenant's webhooks by name, with the number of their deliveries and the result of the last call.
-//	@ID          listWebhooks
-//	@Tags        Webhooks
 //	@Success     200 {object} api.Page[api.Webhook] "A page of webhooks."
 func (h *Handlers) ListWebhooks(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Webhook]], error) {
 	return paged(ctx, h, c, hop.ListWebhooks)
 }
 
-// GetWebhook answers GET /v1/webhooks/{name}.
+// GetWebhook reads a webhook.
 //
-//	@Summary     Read a webhook
 //	@Description Its settings, how many deliveries wait, are being called and could not be delivered, the result of the last call, and the circuit breaker of its destination. The deliveries are jobs of `queue`: `GET /v1/jobs?queue=_webhook.NAME` lists them, `GET /v1/dead-letters?queue=_webhook.NAME` those that failed.
-//	@ID          getWebhook
-//	@Tags        Webhooks
 //	@Success     200 {object} api.Webhook "The webhook."
 func (h *Handlers) GetWebhook(ctx context.Context, c *Call, _ None) (Response[api.Webhook], error) {
 	return byName(ctx, h, c, hop.GetWebhook)
 }
 
-// PutWebhook answers PUT /v1/webhooks/{name}.
+// PutWebhook sets a webhook.
 //
-//	@Summary     Set a webhook
 //	@Description Creates the webhook, or replaces its settings: absent fields get their defaults. From then on `url` is called once for each event of `events` whose job matches `filter`, signed as specified by Standard Webhooks. `filter` does not apply to `workflow.ended`.
 //	@Description
 //	@Description **The signing secret** is in the answer that created the webhook, and is null everywhere else. If it was lost, rotate it. A webhook whose deletion has not ended is 409 `queue_not_empty`.
-//	@ID          putWebhook
-//	@Tags        Webhooks
 //	@Param       webhook body api.WebhookRequest true "The settings."
 //	@Success     200 {object} api.Webhook "The webhook as it is now."
 //	@x-problems  ["queue_not_empty"]
@@ -56,24 +47,17 @@ func (h *Handlers) PutWebhook(ctx context.Context, c *Call, r api.WebhookRequest
 	return send(ctx, h, c, hop.PutWebhook, hop.Put[api.WebhookRequest]{Name: name, Value: r})
 }
 
-// DeleteWebhook answers DELETE /v1/webhooks/{name}.
+// DeleteWebhook deletes a webhook.
 //
-//	@Summary     Delete a webhook
 //	@Description Ends it: no more calls are begun. Its waiting deliveries and those that failed are deleted; completed ones stay for their retention.
-//	@ID          deleteWebhook
-//	@Tags        Webhooks
 //	@Success     204 "The webhook is deleted."
 func (h *Handlers) DeleteWebhook(ctx context.Context, c *Call, _ None) (Response[None], error) {
 	return noContent(byName(ctx, h, c, hop.DeleteWebhook))
 }
 
-// RotateWebhookSecret answers POST /v1/webhooks/{name}/rotate-secret.
+// RotateWebhookSecret rotates a webhook's secret.
 //
-//	@Summary     Rotate a webhook's secret
 //	@Description Gives the webhook a new secret, which only this answer shows. For 24 hours calls carry two signatures, with the new secret and with the one before, so that your endpoint can change over at any time. A second rotation within that time replaces the new secret, and keeps the one from before the first. With an `Idempotency-Key`, a repeat gets the same secret again.
-//	@ID          rotateWebhookSecret
-//	@Tags        Webhooks
-//	@Param       Idempotency-Key header string false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."
 //	@Success     200 {object} api.Webhook "The webhook, with its new secret."
 func (h *Handlers) RotateWebhookSecret(ctx context.Context, c *Call, _ None) (Response[api.Webhook], error) {
 	name, err := c.name()
@@ -83,24 +67,17 @@ func (h *Handlers) RotateWebhookSecret(ctx context.Context, c *Call, _ None) (Re
 	return send(ctx, h, c, hop.RotateWebhookSecret, hop.OnceRequest{Name: name, Idempotency: c.keyFor(name)})
 }
 
-// ProbeWebhook answers POST /v1/webhooks/{name}/probe.
+// ProbeWebhook tries a webhook's URL now.
 //
-//	@Summary     Try a webhook's URL now
 //	@Description Makes the open breaker of the webhook's destination half-open, in every core within a second: the next deliveries are sent. Where it is closed nothing changes.
-//	@ID          probeWebhook
-//	@Tags        Webhooks
 //	@Success     200 {object} api.Webhook "The webhook as it is now."
 func (h *Handlers) ProbeWebhook(ctx context.Context, c *Call, _ None) (Response[api.Webhook], error) {
 	return byName(ctx, h, c, hop.ProbeWebhook)
 }
 
-// TestWebhook answers POST /v1/webhooks/{name}/test.
+// TestWebhook tests a webhook.
 //
-//	@Summary     Test a webhook
 //	@Description Submits one delivery of the type `webhook.test`. The answer is its job: `GET /v1/jobs/{id}` with `Prefer: wait` shows how the call ended. With an `Idempotency-Key`, a repeat submits no other one.
-//	@ID          testWebhook
-//	@Tags        Webhooks
-//	@Param       Idempotency-Key header string false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."
 //	@Success     202 {object} api.JobSummary "The delivery."
 //	@Header      202 {string} Location "The delivery's path."
 func (h *Handlers) TestWebhook(ctx context.Context, c *Call, _ None) (Response[api.JobSummary], error) {

@@ -11,12 +11,9 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// RegisterWorker answers POST /v1/workers.
+// RegisterWorker registers a worker.
 //
-//	@Summary     Register a worker
 //	@Description Registers a worker, updates it, or revives one that is DEAD. A claim registers the worker too; use this to set tags, concurrency and metadata.
-//	@ID          registerWorker
-//	@Tags        Workers
 //	@Param       worker body api.WorkerRequest true "The worker."
 //	@Success     200 {object} api.Worker "The worker as it is now."
 //	@x-example-worker {"worker_id": "worker-1", "queues": ["default"], "tags": ["smtp"], "concurrency": 10, "metadata": {"host": "a1"}}
@@ -27,16 +24,13 @@ func (h *Handlers) RegisterWorker(ctx context.Context, c *Call, r api.WorkerRequ
 	return send(ctx, h, c, hop.RegisterWorker, r)
 }
 
-// Heartbeat answers POST /v1/workers/{worker_id}/heartbeat.
+// Heartbeat sends a heartbeat.
 //
-//	@Summary     Send a heartbeat
 //	@Description Extends each lease by its queue's visibility timeout, but not past the job's start + `timeout_ms`. The answer has a status for each lease, in the order sent: `ok`; `cancel` (extended, but stop: cancellation was requested); `lost` (stop at once: this worker no longer holds the lease). Send a heartbeat every third of `lease_ms`.
 //	@Description
 //	@Description A lease may carry `progress`, which is shown with the job, and `checkpoint`, JSON of at most 64 KiB that the job's next attempt gets with its claim. They are stored if the lease is held. What is absent or null stays as it is; the progress of an attempt ends with it.
 //	@Description
 //	@Description 404 `worker_unknown`: the worker was considered dead, and its leases were taken back. Register again.
-//	@ID          heartbeat
-//	@Tags        Workers
 //	@Param       leases    body api.HeartbeatRequest false "The worker's leases; up to 1000."
 //	@Success     200 {object} api.HeartbeatResponse "The status of each lease."
 //	@x-example-lease {"leases": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "lease_token": "LEASE_TOKEN"}]}
@@ -80,14 +74,11 @@ func (h *Handlers) Extend(ctx context.Context, c *Call, r hop.WorkerHeartbeat) (
 	return answer, nil
 }
 
-// RemoveWorker answers DELETE /v1/workers/{worker_id}.
+// RemoveWorker removes a worker.
 //
-//	@Summary     Remove a worker
 //	@Description For a worker that stops. It is removed from the list, and its leases are released at once without using an attempt: other workers get the jobs with the same attempt number. An outcome that it reports for them afterwards is 409 `lease_lost`.
 //	@Description
 //	@Description Its waiting claims end without jobs. A claim that leases jobs at the same moment may keep them until the leases expire, so end claims first. A repeat, or an unknown worker, changes nothing. A worker that claims or registers later is listed again.
-//	@ID          removeWorker
-//	@Tags        Workers
 //	@Success     204 "The worker is removed and holds no leases."
 func (h *Handlers) RemoveWorker(ctx context.Context, c *Call, _ None) (Response[None], error) {
 	gone := Response[None]{Status: http.StatusNoContent}
@@ -99,12 +90,9 @@ func (h *Handlers) RemoveWorker(ctx context.Context, c *Call, _ None) (Response[
 	return gone, err
 }
 
-// ListWorkers answers GET /v1/workers.
+// ListWorkers lists workers.
 //
-//	@Summary     List workers
 //	@Description The tenant's workers by name; with a platform key, the platform's workers. STALE: no recent heartbeat. DEAD: its leases were taken back.
-//	@ID          listWorkers
-//	@Tags        Workers
 //	@Success     200 {object} api.Page[api.Worker] "A page of workers."
 func (h *Handlers) ListWorkers(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Worker]], error) {
 	return paged(ctx, h, c, hop.ListWorkers)

@@ -13,16 +13,12 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// SubmitWorkflow answers POST /v1/workflows.
+// SubmitWorkflow submits a workflow.
 //
-//	@Summary     Submit a workflow
 //	@Description Stores up to 1000 jobs that depend on each other, all or none. Each has a `ref`, its name within the workflow, and `after`, the refs of the jobs that must end first: a ref, or an object with `on_failed` as in a submit. More jobs can be added while it runs. A cycle is 400 and names its refs in order.
 //	@Description
 //	@Description A workflow is charged as one request, and its jobs one by one. The body may have 8 MiB.
-//	@ID          submitWorkflow
-//	@Tags        Workflows
 //	@Param       workflow        body   api.WorkflowRequest true  "The workflow. Each job needs `ref` and `type`."
-//	@Param       Idempotency-Key header string              false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."
 //	@Success     202 {object} api.Workflow "Accepted: all of its jobs are stored."
 //	@Header      202 {string} Location "The workflow's path."
 //	@Header      202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
@@ -41,14 +37,10 @@ func (h *Handlers) SubmitWorkflow(c *Call, workflow api.WorkflowRequest) (r hop.
 	})
 }
 
-// AddToWorkflow answers POST /v1/workflows/{id}/jobs.
+// AddToWorkflow adds jobs to a workflow.
 //
-//	@Summary     Add jobs to a workflow
 //	@Description Adds up to 1000 jobs to a running workflow, all or none; a workflow may have 10,000 jobs. They may depend on existing jobs of the workflow, including those that have ended. A worker that finds that more jobs are needed adds them before it completes its own job, so that the workflow does not end in between.
-//	@ID          addToWorkflow
-//	@Tags        Workflows
 //	@Param       jobs            body   api.WorkflowJobsRequest true  "The jobs."
-//	@Param       Idempotency-Key header string                  false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."
 //	@Success     202 {object} api.Workflow "Accepted: all of the jobs are stored."
 //	@Header      202 {string} Location "The workflow's path."
 //	@Header      202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
@@ -87,12 +79,9 @@ func workflowJobs(c *Call, jobs []api.WorkflowJobRequest, workflow hop.Submitted
 	return r, charged, err
 }
 
-// ListWorkflows answers GET /v1/workflows.
+// ListWorkflows lists workflows.
 //
-//	@Summary     List workflows
 //	@Description Workflows, newest first, with the number of their jobs in each state. A key that is bound to a user sees workflows submitted by that user's keys.
-//	@ID          listWorkflows
-//	@Tags        Workflows
 //	@Param       state      query string false "Only workflows in this state." Enums(running, completed, failed, cancelled)
 //	@Param       name       query string false "Only workflows of this name."
 //	@Success     200 {object} api.Page[api.Workflow] "A page of workflows."
@@ -106,45 +95,34 @@ func (h *Handlers) ListWorkflows(ctx context.Context, c *Call, _ None) (Response
 		hop.Filtered[api.WorkflowFilter]{Filter: filter, PageRequest: page})
 }
 
-// GetWorkflow answers GET /v1/workflows/{id}.
+// GetWorkflow reads a workflow.
 //
-//	@Summary     Read a workflow
 //	@Description The workflow with those of its jobs that are still kept, and what each depends on. Its state follows from them: `running` while one is live, `completed` when all have completed, `cancelled` when one was cancelled by a caller and none is a dead letter, otherwise `failed`.
-//	@ID          getWorkflow
-//	@Tags        Workflows
 //	@Success     200 {object} api.WorkflowDetail "The workflow as it is now."
 func (h *Handlers) GetWorkflow(ctx context.Context, c *Call, _ None) (Response[api.WorkflowDetail], error) {
 	return byID(ctx, h, c, hop.GetWorkflow)
 }
 
-// CancelWorkflow answers POST /v1/workflows/{id}/cancel.
+// CancelWorkflow cancels a workflow.
 //
-//	@Summary     Cancel a workflow
 //	@Description Waiting jobs are cancelled; for running jobs, cancellation is requested with the worker's next heartbeat. A repeat changes nothing, or continues where the first one failed.
-//	@ID          cancelWorkflow
-//	@Tags        Workflows
 //	@Success     202 {object} api.Workflow "The workflow as it is now."
 func (h *Handlers) CancelWorkflow(ctx context.Context, c *Call, _ None) (Response[api.Workflow], error) {
 	return accepted(byID(ctx, h, c, hop.CancelWorkflow))
 }
 
-// RedriveWorkflow answers POST /v1/workflows/{id}/redrive.
+// RedriveWorkflow redrives a workflow.
 //
-//	@Summary     Redrive a workflow
 //	@Description Queues the workflow's dead letters again; `results` has a status for each. Jobs that they hold continue when they have completed; jobs that were cancelled because of them stay cancelled.
-//	@ID          redriveWorkflow
-//	@Tags        Workflows
 //	@Success     202 {object} api.DeadLetterResponse "A result for each dead letter."
 //	@x-problems  ["active_cap_reached"]
 func (h *Handlers) RedriveWorkflow(ctx context.Context, c *Call, _ None) (Response[api.DeadLetterResponse], error) {
 	return accepted(byID(ctx, h, c, hop.RedriveWorkflow))
 }
 
-// ListParents answers GET /v1/jobs/{id}/parents.
+// ListParents reads the results of a job's parents.
 //
-//	@Summary     Read the results of a job's parents
 //	@Description Those jobs of `after` that are still kept, by id, with their states and results. A page ends after `page_size` jobs, or when its results reach 8 MiB; it can be empty while `next_page_token` is set. A key without the scope `read` may call this while one of its workers holds the job.
-//	@ID          listParents
 //	@Tags        Workflows
 //	@Success     200 {object} api.Page[api.JobParent] "A page of parents."
 func (h *Handlers) ListParents(ctx context.Context, c *Call, _ None) (Response[api.Page[api.JobParent]], error) {
