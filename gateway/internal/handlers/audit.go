@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -17,7 +18,7 @@ import (
 //	@Param       after      query string false "Only changes after this time." Format(date-time)
 //	@Param       before     query string false "Only changes before this time." Format(date-time)
 //	@Success     200 {object} api.Page[api.AuditEntry] "A page of entries."
-func (h *Handlers) ListAudit(ctx context.Context, c *Call, _ None) (Response[api.Page[api.AuditEntry]], error) {
+func (h *Handlers) ListAudit(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.AuditEntry]], error) {
 	return h.pageOfAudit(ctx, c)
 }
 
@@ -31,27 +32,22 @@ func (h *Handlers) ListAudit(ctx context.Context, c *Call, _ None) (Response[api
 //	@Param       after      query string false "Only changes after this time." Format(date-time)
 //	@Param       before     query string false "Only changes before this time." Format(date-time)
 //	@Success     200 {object} api.Page[api.AuditEntry] "A page of entries."
-func (h *Handlers) ListAllAudit(ctx context.Context, c *Call, _ None) (Response[api.Page[api.AuditEntry]], error) {
+func (h *Handlers) ListAllAudit(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.AuditEntry]], error) {
 	return h.pageOfAudit(ctx, c)
 }
 
 // pageOfAudit asks core for a page. Core decides which tenants' entries the caller sees.
-func (h *Handlers) pageOfAudit(ctx context.Context, c *Call) (Response[api.Page[api.AuditEntry]], error) {
-	q := request.NewQuery(c.Query)
-	page := q.Page()
-	filter := api.AuditFilter{
-		Tenant: q.Text("tenant", "must be a tenant's id", validUUID),
-		Action: q.OneOf("action", api.AuditActions()...),
-		Object: q.Label("object"),
-		KeyID:  q.Label("key_id"),
-		After:  q.Time("after"),
-		Before: q.Time("before"),
-	}
-	if err := q.Err(); err != nil {
-		return Response[api.Page[api.AuditEntry]]{}, err
-	}
-	return send(ctx, h, c, hop.ListAudit,
-		hop.Filtered[api.AuditFilter]{Filter: filter, PageRequest: page})
+func (h *Handlers) pageOfAudit(ctx context.Context, c *call.Call) (call.Response[api.Page[api.AuditEntry]], error) {
+	return call.Filtered(ctx, h.core, c, hop.ListAudit, func(q *request.Query) api.AuditFilter {
+		return api.AuditFilter{
+			Tenant: q.Text("tenant", "must be a tenant's id", validUUID),
+			Action: q.OneOf("action", api.AuditActions()...),
+			Object: q.Label("object"),
+			KeyID:  q.Label("key_id"),
+			After:  q.Time("after"),
+			Before: q.Time("before"),
+		}
+	})
 }
 
 func validUUID(text string) bool {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -15,7 +16,7 @@ import (
 //
 //	@Description The key's tenant, user, scopes and plan. It is not charged to any limit.
 //	@Success     200 {object} api.Whoami "The key."
-func (h *Handlers) Whoami(_ context.Context, c *Call, _ None) (Response[api.Whoami], error) {
+func (h *Handlers) Whoami(_ context.Context, c *call.Call, _ call.None) (call.Response[api.Whoami], error) {
 	who := c.Principal()
 	answer := api.Whoami{Scopes: append([]string{}, who.Scopes...), KeyID: who.KeyID}
 	if who.Tenant != "" {
@@ -31,19 +32,19 @@ func (h *Handlers) Whoami(_ context.Context, c *Call, _ None) (Response[api.Whoa
 		answer.Plan = &plan.Name
 	}
 	answer.SessionsEnded = c.Caller.Key.SessionsEnded
-	return Response[api.Whoami]{Value: answer}, nil
+	return call.Response[api.Whoami]{Value: answer}, nil
 }
 
 // EndSessions ends your key's console sessions.
 //
 //	@Description Signs out every browser that has signed in to the console with this key, and makes unused sign-in links invalid. This gateway refuses them at once, other gateways within 30 s. The key itself stays valid, and can sign in again.
 //	@Success     204 "The sessions have ended."
-func (h *Handlers) EndSessions(ctx context.Context, c *Call, _ None) (Response[None], error) {
+func (h *Handlers) EndSessions(ctx context.Context, c *call.Call, _ call.None) (call.Response[call.None], error) {
 	id := c.Principal().KeyID
 	h.auth.Forget(id) // before as well as after, as for a revocation
-	_, err := send(ctx, h, c, hop.EndSessions, struct{}{})
+	_, err := call.Send(ctx, h.core, c, hop.EndSessions, struct{}{})
 	h.auth.Forget(id)
-	return Response[None]{Status: http.StatusNoContent}, err
+	return call.Response[call.None]{Status: http.StatusNoContent}, err
 }
 
 // Limits reads your limits. With a user-bound key, or
@@ -57,8 +58,8 @@ func (h *Handlers) EndSessions(ctx context.Context, c *Call, _ None) (Response[N
 //	@Tags        Self
 //	@Param       user query string false "Include this user's limits. A key that is bound to a user always gets its own."
 //	@Success     200 {object} api.LimitsResponse "Rates and caps."
-func (h *Handlers) Limits(ctx context.Context, c *Call, _ None) (Response[api.LimitsResponse], error) {
-	var nothing Response[api.LimitsResponse]
+func (h *Handlers) Limits(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.LimitsResponse], error) {
+	var nothing call.Response[api.LimitsResponse]
 	q := request.NewQuery(c.Query)
 	user := q.Label("user")
 	if err := q.Err(); err != nil {
@@ -71,14 +72,14 @@ func (h *Handlers) Limits(ctx context.Context, c *Call, _ None) (Response[api.Li
 	if user == "" {
 		user = who.User
 	}
-	used, err := send(ctx, h, c, hop.ListCaps, hop.CapsRequest{User: user})
+	used, err := call.Send(ctx, h.core, c, hop.ListCaps, hop.CapsRequest{User: user})
 	if err != nil {
 		return nothing, err
 	}
 	if user != who.User { // otherwise the look for the headers has them all
 		h.limiter.Look(ctx, &c.Account, user)
 	}
-	return Response[api.LimitsResponse]{Value: api.LimitsResponse{
+	return call.Response[api.LimitsResponse]{Value: api.LimitsResponse{
 		Policies: policyUses(c.Account.Decision), Caps: append([]api.CapUse{}, used.Value.Caps...),
 	}}, nil
 }

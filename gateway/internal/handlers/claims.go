@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -28,24 +29,24 @@ import (
 //	@Success     200 {object} api.ClaimResponse "The jobs that are now leased to you; may be empty."
 //	@x-example-one     {"worker_id": "worker-1", "queues": ["default"]}
 //	@x-example-waiting {"worker_id": "worker-1", "queues": ["default", "mail"], "tags": ["smtp"], "max": 10, "wait_ms": 1000}
-func (h *Handlers) Claim(ctx context.Context, c *Call, r api.ClaimRequest) (Response[json.RawMessage], error) {
+func (h *Handlers) Claim(ctx context.Context, c *call.Call, r api.ClaimRequest) (call.Response[json.RawMessage], error) {
 	if fields := r.Validate(); len(fields) > 0 {
-		return Response[json.RawMessage]{}, problem.Invalid(fields...)
+		return call.Response[json.RawMessage]{}, problem.Invalid(fields...)
 	}
 	c.Body.Release() // the rest of the body is small, and the claim may wait long
 	waits := r.WaitMS != nil && *r.WaitMS > 0
 	if waits {
-		c.wait = time.Duration(*r.WaitMS) * time.Millisecond
+		c.Wait = time.Duration(*r.WaitMS) * time.Millisecond
 		var release func()
 		ctx, release = h.whileKeyIsGood(ctx, c)
 		defer release()
 	}
-	answer, err := sendAs(ctx, h, c, hop.Raw(hop.ClaimJobs), coreclient.How{Parked: waits}, r)
+	answer, err := call.SendAs(ctx, h.core, c, hop.Raw(hop.ClaimJobs), coreclient.How{Parked: waits}, r)
 	if waits && errors.Is(err, coreclient.ErrNoPlace) {
 		answer, err = h.claimShortly(ctx, c, r)
 	}
 	if errors.Is(err, coreclient.ErrCutShort) { // there was nothing yet, and the wait has ended
-		return Response[json.RawMessage]{Value: json.RawMessage(`{"jobs":[]}`)}, nil
+		return call.Response[json.RawMessage]{Value: json.RawMessage(`{"jobs":[]}`)}, nil
 	}
 	if err == nil && ctx.Err() != nil {
 		h.giveBack(ctx, c, answer.Value)
@@ -53,10 +54,10 @@ func (h *Handlers) Claim(ctx context.Context, c *Call, r api.ClaimRequest) (Resp
 		err = fmt.Errorf("%w: the caller has left: %w", coreclient.ErrUnavailable, ctx.Err())
 	}
 	if errors.Is(context.Cause(ctx), auth.ErrUnauthenticated) {
-		return Response[json.RawMessage]{}, context.Cause(ctx)
+		return call.Response[json.RawMessage]{}, context.Cause(ctx)
 	}
 	if err != nil {
-		return Response[json.RawMessage]{}, err
+		return call.Response[json.RawMessage]{}, err
 	}
 	return answer, nil
 }
@@ -64,10 +65,10 @@ func (h *Handlers) Claim(ctx context.Context, c *Call, r api.ClaimRequest) (Resp
 // claimShortly is a claim for which there is no place to wait: it takes the jobs that are
 // ready; if there are none, it delays the answer a little, so that its caller does not
 // poll in a busy loop.
-func (h *Handlers) claimShortly(ctx context.Context, c *Call, r api.ClaimRequest) (Response[json.RawMessage], error) {
-	wait := c.wait
-	c.wait, r.WaitMS = 0, nil
-	answer, err := send(ctx, h, c, hop.Raw(hop.ClaimJobs), r)
+func (h *Handlers) claimShortly(ctx context.Context, c *call.Call, r api.ClaimRequest) (call.Response[json.RawMessage], error) {
+	wait := c.Wait
+	c.Wait, r.WaitMS = 0, nil
+	answer, err := call.Send(ctx, h.core, c, hop.Raw(hop.ClaimJobs), r)
 	var claimed struct {
 		Jobs []json.RawMessage `json:"jobs"`
 	}
@@ -79,7 +80,7 @@ func (h *Handlers) claimShortly(ctx context.Context, c *Call, r api.ClaimRequest
 
 // giveBack releases jobs claimed for a caller that has left; their attempts are not
 // spent. If that fails the leases expire.
-func (h *Handlers) giveBack(ctx context.Context, c *Call, claimed json.RawMessage) {
+func (h *Handlers) giveBack(ctx context.Context, c *call.Call, claimed json.RawMessage) {
 	var jobs struct {
 		Jobs []struct {
 			ID         string `json:"id"`
@@ -94,5 +95,5 @@ func (h *Handlers) giveBack(ctx context.Context, c *Call, claimed json.RawMessag
 		release.Outcomes = append(release.Outcomes, api.OutcomeRequest{JobID: job.ID, Kind: api.KindRelease, LeaseToken: job.LeaseToken})
 	}
 	// The caller's context has ended; this call has the usual timeout of its own.
-	_, _ = send(context.WithoutCancel(ctx), h, c, hop.ReportOutcomes, release)
+	_, _ = call.Send(context.WithoutCancel(ctx), h.core, c, hop.ReportOutcomes, release)
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -24,14 +25,8 @@ import (
 //	@Param       after       query string false "Only those that died after this time." Format(date-time)
 //	@Param       before      query string false "Only those that died before this time." Format(date-time)
 //	@Success     200 {object} api.Page[api.DeadLetter] "A page of dead letters."
-func (h *Handlers) ListDeadLetters(ctx context.Context, c *Call, _ None) (Response[api.Page[api.DeadLetter]], error) {
-	q := request.NewQuery(c.Query)
-	page, filter := q.Page(), readDeadLetterFilter(q)
-	if err := q.Err(); err != nil {
-		return Response[api.Page[api.DeadLetter]]{}, err
-	}
-	return send(ctx, h, c, hop.ListDeadLetters,
-		hop.Filtered[api.DeadLetterFilter]{Filter: filter, PageRequest: page})
+func (h *Handlers) ListDeadLetters(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.DeadLetter]], error) {
+	return call.Filtered(ctx, h.core, c, hop.ListDeadLetters, readDeadLetterFilter)
 }
 
 // readDeadLetterFilter reads the filter of the lists of dead letters.
@@ -57,13 +52,13 @@ func readDeadLetterFilter(q *request.Query) api.DeadLetterFilter {
 //	@Param       before      query string false "Only those that died before this time." Format(date-time)
 //	@Param       page_size   query int    false "Maximum number of groups."
 //	@Success     200 {object} api.DeadLetterGroups "The largest groups."
-func (h *Handlers) GroupDeadLetters(ctx context.Context, c *Call, _ None) (Response[api.DeadLetterGroups], error) {
+func (h *Handlers) GroupDeadLetters(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.DeadLetterGroups], error) {
 	q := request.NewQuery(c.Query)
 	page, filter := q.Page(), readDeadLetterFilter(q)
 	if err := q.Err(); err != nil {
-		return Response[api.DeadLetterGroups]{}, err
+		return call.Response[api.DeadLetterGroups]{}, err
 	}
-	return send(ctx, h, c, hop.GroupDeadLetters,
+	return call.Send(ctx, h.core, c, hop.GroupDeadLetters,
 		hop.Filtered[api.DeadLetterFilter]{Filter: filter, PageRequest: hop.PageRequest{PageSize: page.PageSize}})
 }
 
@@ -73,8 +68,8 @@ func (h *Handlers) GroupDeadLetters(ctx context.Context, c *Call, _ None) (Respo
 //	@Tags        Dead letters
 //	@Success     202 {object} api.JobSummary "The job is queued again."
 //	@x-problems  ["not_dead", "dedupe_conflict", "active_cap_reached", "too_many_lanes"]
-func (h *Handlers) RedriveJob(ctx context.Context, c *Call, _ None) (Response[api.JobSummary], error) {
-	return accepted(byID(ctx, h, c, hop.RedriveJob))
+func (h *Handlers) RedriveJob(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.JobSummary], error) {
+	return call.Accepted(call.ByID(ctx, h.core, c, hop.RedriveJob))
 }
 
 // RedriveDeadLetters redrives dead letters.
@@ -93,7 +88,7 @@ func (h *Handlers) RedriveJob(ctx context.Context, c *Call, _ None) (Response[ap
 //	@x-example-canary  {"filter": {"queue": "default"}, "canary": {"count": 20, "success": 0.9, "timeout_seconds": 600}}
 //	@x-example-ids     {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"]}
 //	@x-example-dry-run {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "dry_run": true}
-func (h *Handlers) RedriveDeadLetters(ctx context.Context, c *Call, r api.DeadLetterRequest) (Response[json.RawMessage], error) {
+func (h *Handlers) RedriveDeadLetters(ctx context.Context, c *call.Call, r api.DeadLetterRequest) (call.Response[json.RawMessage], error) {
 	return h.redriveOrDiscard(ctx, c, hop.RedriveDeadLetters, r)
 }
 
@@ -108,18 +103,18 @@ func (h *Handlers) RedriveDeadLetters(ctx context.Context, c *Call, r api.DeadLe
 //	@x-example-filter-dry-run {"filter": {}, "dry_run": true}
 //	@x-example-ids     {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"]}
 //	@x-example-dry-run {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "dry_run": true}
-func (h *Handlers) DiscardDeadLetters(ctx context.Context, c *Call, r api.DeadLetterRequest) (Response[json.RawMessage], error) {
+func (h *Handlers) DiscardDeadLetters(ctx context.Context, c *call.Call, r api.DeadLetterRequest) (call.Response[json.RawMessage], error) {
 	if fields := r.RefuseCanary(); len(fields) > 0 {
-		return Response[json.RawMessage]{}, problem.Invalid(fields...)
+		return call.Response[json.RawMessage]{}, problem.Invalid(fields...)
 	}
 	return h.redriveOrDiscard(ctx, c, hop.DiscardDeadLetters, r)
 }
 
 // redriveOrDiscard passes on a list of dead letters, or a filter. A malformed id is sent
 // as an empty one: core answers it in its place, as an unknown job.
-func (h *Handlers) redriveOrDiscard(ctx context.Context, c *Call, op hop.Op[api.DeadLetterRequest, json.RawMessage], r api.DeadLetterRequest) (Response[json.RawMessage], error) {
+func (h *Handlers) redriveOrDiscard(ctx context.Context, c *call.Call, op hop.Op[api.DeadLetterRequest, json.RawMessage], r api.DeadLetterRequest) (call.Response[json.RawMessage], error) {
 	if fields := r.Validate(); len(fields) > 0 {
-		return Response[json.RawMessage]{}, problem.Invalid(fields...)
+		return call.Response[json.RawMessage]{}, problem.Invalid(fields...)
 	}
 	for i, given := range r.IDs {
 		id, ok := request.UUID(given)
@@ -128,7 +123,7 @@ func (h *Handlers) redriveOrDiscard(ctx context.Context, c *Call, op hop.Op[api.
 		}
 		r.IDs[i] = id
 	}
-	answer, err := send(ctx, h, c, op, r)
+	answer, err := call.Send(ctx, h.core, c, op, r)
 	if err != nil || r.DryRun {
 		return answer, err
 	}
@@ -141,18 +136,42 @@ func (h *Handlers) redriveOrDiscard(ctx context.Context, c *Call, op hop.Op[api.
 }
 
 // signResults signs the problems in core's results, see Call.Sign.
-func signResults(c *Call, answer json.RawMessage, want int) (json.RawMessage, error) {
+func signResults(c *call.Call, answer json.RawMessage, want int) (json.RawMessage, error) {
 	var response api.DeadLetterResponse
 	if err := json.Unmarshal(answer, &response); err != nil {
 		return nil, fmt.Errorf("%w: %w: results of dead letters: %w", coreclient.ErrOutcomeUnknown, coreclient.ErrContract, err)
 	}
 	if got := len(response.Results); got != want {
-		return nil, errMissingItems(got, want)
+		return nil, call.ErrMissingItems(got, want)
 	}
 	for i := range response.Results {
 		if p := response.Results[i].Problem; p != nil {
-			response.Results[i].Problem = c.Sign(uniformNotFound(p))
+			response.Results[i].Problem = c.Sign(call.UniformNotFound(p))
 		}
 	}
-	return Encode(response)
+	return call.Encode(response)
+}
+
+// ListRedrives lists redrives.
+//
+//	@Description Redrives and discards by filter, newest first: those that are running, and those that ended in the last 30 days. A key that is bound to a user sees those started by that user's keys.
+//	@Success     200 {object} api.Page[api.Redrive] "A page of redrives."
+func (h *Handlers) ListRedrives(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.Redrive]], error) {
+	return call.Paged(ctx, h.core, c, hop.ListRedrives)
+}
+
+// GetRedrive reads a redrive.
+//
+//	@Description The progress of a redrive or a discard by filter. `waiting` says why it is waiting, `error` why it failed. `canary`, of a redrive with one, is the sample and what became of it.
+//	@Success     200 {object} api.Redrive "The redrive as it is now."
+func (h *Handlers) GetRedrive(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Redrive], error) {
+	return call.ByID(ctx, h.core, c, hop.GetRedrive)
+}
+
+// CancelRedrive cancels a redrive.
+//
+//	@Description After the answer, no more jobs are processed; those already processed are not reverted. A redrive that has ended does not change, and a repeat changes nothing.
+//	@Success     200 {object} api.Redrive "The redrive in its final state."
+func (h *Handlers) CancelRedrive(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Redrive], error) {
+	return call.ByID(ctx, h.core, c, hop.CancelRedrive)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -15,22 +16,22 @@ import (
 //
 //	@Description A token that opens the event stream of this one job, as `GET /v1/jobs/{id}/events?token=…`, for 60 s; a stream that is open goes on. It is for a browser's `EventSource`, which cannot send the key: your server makes the token, the browser opens the stream.
 //	@Success     200 {object} api.EventsToken "The token."
-func (h *Handlers) CreateEventsToken(ctx context.Context, c *Call, _ None) (Response[api.EventsToken], error) {
-	id, err := c.id()
+func (h *Handlers) CreateEventsToken(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.EventsToken], error) {
+	id, err := c.ID()
 	if err != nil {
-		return Response[api.EventsToken]{}, err
+		return call.Response[api.EventsToken]{}, err
 	}
 	if _, err := h.read(ctx, c, id); err != nil {
-		return Response[api.EventsToken]{}, err
+		return call.Response[api.EventsToken]{}, err
 	}
 	token, expires := h.auth.EventsToken(c.Principal().KeyID, id)
-	return Response[api.EventsToken]{Value: api.EventsToken{Token: token, ExpiresAt: api.Time{Time: expires}}}, nil
+	return call.Response[api.EventsToken]{Value: api.EventsToken{Token: token, ExpiresAt: api.Time{Time: expires}}}, nil
 }
 
 // JobEvents follows one job for an event stream.
 type JobEvents struct {
 	h   *Handlers
-	c   *Call
+	c   *call.Call
 	job api.Job
 }
 
@@ -48,8 +49,8 @@ type JobEvents struct {
 //	@Success     200 {string} string "The events, each with a job as data."
 //	@x-access    "read"
 //	@Router      /v1/jobs/{id}/events [get]
-func (h *Handlers) StreamEvents(ctx context.Context, c *Call) (*JobEvents, error) {
-	id, err := c.id()
+func (h *Handlers) StreamEvents(ctx context.Context, c *call.Call) (*JobEvents, error) {
+	id, err := c.ID()
 	if err != nil {
 		return nil, err
 	}
@@ -104,10 +105,10 @@ func (e *JobEvents) next(ctx context.Context, last api.Job) (_ api.Job, over boo
 }
 
 // waitVersion asks core to answer when the job has another version than this one, or after api.MaxWait.
-func (h *Handlers) waitVersion(ctx context.Context, c *Call, id, version string) (api.Job, error) {
-	c.wait = api.MaxWait
-	defer func() { c.wait = 0 }()
-	answer, err := sendAs(ctx, h, c, hop.WaitForJob, coreclient.How{Parked: true},
+func (h *Handlers) waitVersion(ctx context.Context, c *call.Call, id, version string) (api.Job, error) {
+	c.Wait = api.MaxWait
+	defer func() { c.Wait = 0 }()
+	answer, err := call.SendAs(ctx, h.core, c, hop.WaitForJob, coreclient.How{Parked: true},
 		hop.WaitForJobRequest{ID: id, WaitMS: api.MaxWait.Milliseconds(), Version: version})
 	return answer.Value, err
 }

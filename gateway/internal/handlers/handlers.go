@@ -14,11 +14,12 @@
 //	schedules.go     schedules submit them
 //	types.go         types say what they look like, payloads.go checks it
 //	workflows.go     graphs of jobs
-//	queues.go  dead_letters.go  redrives.go  webhooks.go  stats.go  audit.go
+//	queues.go  dead_letters.go  webhooks.go  stats.go  audit.go
 //	caller.go  own_keys.go                            the caller's key, its limits, its tenant's keys
-//	tenants.go  keys.go  plans.go  installation.go    for the operator
-//	call.go  response.go                              what a handler gets, and gives
-//	core_call.go  wait.go                             how core is asked, and for how long
+//	tenants.go  keys.go  plans.go                      for the operator
+//	wait.go                                           calls that wait for a change
+//
+// Package call has what a handler gets and gives, and how core is asked.
 //
 // The annotations in the comments are OpenAPI's, see openapi.go in httpapi.
 package handlers
@@ -28,6 +29,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/shared/server/jobtype"
 )
@@ -48,18 +50,17 @@ type Options struct {
 // Handlers are the operations. They are safe for concurrent use.
 type Handlers struct {
 	auth      *auth.Authenticator
-	core      *coreclient.Client
+	core      *call.Core
 	types     *jobtype.Checker
 	limiter   *admission.Limiter
 	keySecret []byte
 	keyEnv    string
-	timeout   time.Duration
 }
 
 // New makes Handlers.
 func New(o Options) *Handlers {
 	return &Handlers{
-		auth: o.Auth, core: o.Core, types: o.Types, limiter: o.Limiter,
-		keySecret: o.KeySecret, keyEnv: o.KeyEnv, timeout: o.Timeout,
+		auth: o.Auth, core: &call.Core{Client: o.Core, Timeout: o.Timeout}, types: o.Types, limiter: o.Limiter,
+		keySecret: o.KeySecret, keyEnv: o.KeyEnv,
 	}
 }

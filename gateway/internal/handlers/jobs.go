@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -28,21 +29,21 @@ import (
 //	@Param       created_after  query string false "Jobs submitted after this time." Format(date-time)
 //	@Param       created_before query string false "Jobs submitted before this time." Format(date-time)
 //	@Success     200 {object} api.Page[api.JobSummary] "A page of jobs."
-func (h *Handlers) ListJobs(ctx context.Context, c *Call, _ None) (Response[api.Page[api.JobSummary]], error) {
+func (h *Handlers) ListJobs(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.JobSummary]], error) {
 	q := request.NewQuery(c.Query)
 	page, filter := q.Page(), readJobFilter(q)
 	if err := q.Err(); err != nil {
-		return Response[api.Page[api.JobSummary]]{}, err
+		return call.Response[api.Page[api.JobSummary]]{}, err
 	}
 	if who := c.Principal(); who.User != "" {
 		if filter.User == "" {
 			filter.User = who.User
 		}
 		if filter.User != who.User {
-			return Response[api.Page[api.JobSummary]]{}, anotherUser("user", "The key is bound to a user, and the list asks for the jobs of another user.")
+			return call.Response[api.Page[api.JobSummary]]{}, anotherUser("user", "The key is bound to a user, and the list asks for the jobs of another user.")
 		}
 	}
-	return send(ctx, h, c, hop.ListJobs,
+	return call.Send(ctx, h.core, c, hop.ListJobs,
 		hop.Filtered[api.JobFilter]{Filter: filter, PageRequest: page})
 }
 
@@ -73,13 +74,13 @@ func readJobFilter(q *request.Query) api.JobFilter {
 //	@Header      200,304 {string} ETag "Changes whenever the answer changes."
 //	@Header      200,304 {string} Preference-Applied "`wait=n`, if the request waited."
 //	@Success     304 "The job has not changed since the ETag in If-None-Match."
-func (h *Handlers) GetJob(ctx context.Context, c *Call, _ None) (Response[json.RawMessage], error) {
-	var nothing Response[json.RawMessage]
-	id, err := c.id()
+func (h *Handlers) GetJob(ctx context.Context, c *call.Call, _ call.None) (call.Response[json.RawMessage], error) {
+	var nothing call.Response[json.RawMessage]
+	id, err := c.ID()
 	if err != nil {
 		return nothing, err
 	}
-	left, applied := c.preferredWait()
+	left, applied := c.PreferredWait()
 	request := hop.WaitForJobRequest{ID: id}
 	if left == 0 || len(c.IfNoneMatch) > 0 {
 		found, err := h.read(ctx, c, id)
@@ -88,14 +89,14 @@ func (h *Handlers) GetJob(ctx context.Context, c *Call, _ None) (Response[json.R
 		}
 		answer, err := represent(c, &found)
 		answer.Applied = applied
-		if left, _ = c.preferredWait(); err != nil || left == 0 || answer.Status != http.StatusNotModified {
+		if left, _ = c.PreferredWait(); err != nil || left == 0 || answer.Status != http.StatusNotModified {
 			return answer, err
 		}
 		request.Seen = found.State
 	}
 	job, err := h.hold(ctx, c, left, request)
 	if errors.Is(err, coreclient.ErrCutShort) { // the wait was cut short: answer the job as it is
-		applied, c.wait = "", 0
+		applied, c.Wait = "", 0
 		job, err = h.read(ctx, c, id)
 	}
 	if err != nil {
@@ -107,19 +108,19 @@ func (h *Handlers) GetJob(ctx context.Context, c *Call, _ None) (Response[json.R
 }
 
 // read asks core for a job as it is.
-func (h *Handlers) read(ctx context.Context, c *Call, id string) (api.Job, error) {
-	found, err := send(ctx, h, c, hop.GetJob, hop.ID{ID: id})
+func (h *Handlers) read(ctx context.Context, c *call.Call, id string) (api.Job, error) {
+	found, err := call.Send(ctx, h.core, c, hop.GetJob, hop.ID{ID: id})
 	return found.Value, err
 }
 
 // represent makes the answer that shows a job, with its ETag: 304 where the
 // caller has named it in If-None-Match.
-func represent(c *Call, job *api.Job) (Response[json.RawMessage], error) {
-	text, err := Encode(job)
+func represent(c *call.Call, job *api.Job) (call.Response[json.RawMessage], error) {
+	text, err := call.Encode(job)
 	if err != nil {
-		return Response[json.RawMessage]{}, fmt.Errorf("encode a job: %w", err)
+		return call.Response[json.RawMessage]{}, fmt.Errorf("encode a job: %w", err)
 	}
-	answer := Response[json.RawMessage]{Status: http.StatusOK, Value: text, ETag: request.ETag(text)}
+	answer := call.Response[json.RawMessage]{Status: http.StatusOK, Value: text, ETag: request.ETag(text)}
 	if request.NoneMatch(c.IfNoneMatch, answer.ETag) {
 		answer.Status = http.StatusNotModified
 	}
@@ -131,17 +132,17 @@ func represent(c *Call, job *api.Job) (Response[json.RawMessage], error) {
 //	@Description All reasons that keep the job from starting now, from the state that the scheduler decides by, each with what ends it, and `until` if it is known when. A running or ended job has that as its reason. `in_line` stands alone: the job is ready, and `ahead` says how many jobs of the same queue, type and tags are claimed before it (counted up to 10,000). `estimate` says when its turn is likely to come, by how fast its line has moved lately; it is null where that is not known, as in a paused queue, or where no job has started for a while. With `details=true`, `job` and `attempts` are the job and its first 200 attempts, read at the same moment; else they are absent.
 //	@Param       details query string false "`true`: with the job and its attempts." Enums(true, false)
 //	@Success     200 {object} api.Explanation "Why the job waits."
-func (h *Handlers) ExplainJob(ctx context.Context, c *Call, _ None) (Response[api.Explanation], error) {
-	id, err := c.id()
+func (h *Handlers) ExplainJob(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Explanation], error) {
+	id, err := c.ID()
 	if err != nil {
-		return Response[api.Explanation]{}, err
+		return call.Response[api.Explanation]{}, err
 	}
 	q := request.NewQuery(c.Query)
 	asked := hop.ExplainJobRequest{ID: id, Details: q.OneOf("details", "true", "false") == "true"}
 	if err := q.Err(); err != nil {
-		return Response[api.Explanation]{}, err
+		return call.Response[api.Explanation]{}, err
 	}
-	return send(ctx, h, c, hop.ExplainJob, asked)
+	return call.Send(ctx, h.core, c, hop.ExplainJob, asked)
 }
 
 // CancelJob cancels a job.
@@ -150,20 +151,20 @@ func (h *Handlers) ExplainJob(ctx context.Context, c *Call, _ None) (Response[ap
 //	@Success     200 {object} api.JobSummary "The job is cancelled."
 //	@Success     202 {object} api.JobSummary "The job is running; cancellation is requested."
 //	@x-problems  ["job_terminal"]
-func (h *Handlers) CancelJob(ctx context.Context, c *Call, _ None) (Response[api.JobSummary], error) {
-	id, err := c.id()
+func (h *Handlers) CancelJob(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.JobSummary], error) {
+	id, err := c.ID()
 	if err != nil {
-		return Response[api.JobSummary]{}, err
+		return call.Response[api.JobSummary]{}, err
 	}
-	answer, err := send(ctx, h, c, hop.CancelJob, hop.ID{ID: id})
+	answer, err := call.Send(ctx, h.core, c, hop.CancelJob, hop.ID{ID: id})
 	if err != nil {
-		return Response[api.JobSummary]{}, err
+		return call.Response[api.JobSummary]{}, err
 	}
 	status := http.StatusOK
 	if answer.Value.Requested {
 		status = http.StatusAccepted
 	}
-	return Response[api.JobSummary]{Status: status, Value: answer.Value.Job}, nil
+	return call.Response[api.JobSummary]{Status: status, Value: answer.Value.Job}, nil
 }
 
 // DeleteJob deletes an ended job.
@@ -171,14 +172,14 @@ func (h *Handlers) CancelJob(ctx context.Context, c *Call, _ None) (Response[api
 //	@Description Deletes a job that has completed, was cancelled or is a dead letter, with its attempts, before its retention ends. Jobs that a dead letter holds (`on_failed` `hold`) are cancelled. The `Idempotency-Key` of its submit still returns the first answer. A live job is 409: cancel it first.
 //	@Success     204 "The job is deleted."
 //	@x-problems  ["job_live"]
-func (h *Handlers) DeleteJob(ctx context.Context, c *Call, _ None) (Response[None], error) {
-	return noContent(byID(ctx, h, c, hop.DeleteJob))
+func (h *Handlers) DeleteJob(ctx context.Context, c *call.Call, _ call.None) (call.Response[call.None], error) {
+	return call.NoContent(call.ByID(ctx, h.core, c, hop.DeleteJob))
 }
 
 // ListAttempts lists a job's attempts.
 //
 //	@Description Each attempt, oldest first: the worker, the times, how it ended and why. A snooze or a release does not count as an attempt. Attempts are kept for 30 days.
 //	@Success     200 {object} api.Page[api.Attempt] "A page of attempts."
-func (h *Handlers) ListAttempts(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Attempt]], error) {
-	return pageFor(ctx, h, c, hop.ListAttempts, c.id)
+func (h *Handlers) ListAttempts(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.Attempt]], error) {
+	return call.PageFor(ctx, h.core, c, hop.ListAttempts, c.ID)
 }

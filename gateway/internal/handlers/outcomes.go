@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -22,7 +23,7 @@ import (
 //	@Success     200 {object} api.Outcome "The job is completed."
 //	@x-problems  ["lease_lost", "outcome_conflict", "schema_mismatch"]
 //	@x-example-result {"lease_token": "LEASE_TOKEN", "result": {"sha256": "2cf24dba5fb0a30e"}}
-func (h *Handlers) CompleteJob(c *Call, r api.CompleteRequest) (api.OutcomeRequest, admission.Work, error) {
+func (h *Handlers) CompleteJob(c *call.Call, r api.CompleteRequest) (api.OutcomeRequest, admission.Work, error) {
 	return priceOutcome(c, api.OutcomeRequest{Kind: api.KindComplete, LeaseToken: r.LeaseToken, Result: r.Result})
 }
 
@@ -35,7 +36,7 @@ func (h *Handlers) CompleteJob(c *Call, r api.CompleteRequest) (api.OutcomeReque
 //	@x-problems  ["lease_lost", "outcome_conflict"]
 //	@x-example-again     {"lease_token": "LEASE_TOKEN", "error": {"type": "timeout", "message": "the mail server did not answer", "stack": ""}, "retry_after_ms": 30000}
 //	@x-example-permanent {"lease_token": "LEASE_TOKEN", "error": {"type": "bad_address", "message": "no such mailbox"}, "permanent": true}
-func (h *Handlers) FailJob(c *Call, r api.FailRequest) (api.OutcomeRequest, admission.Work, error) {
+func (h *Handlers) FailJob(c *call.Call, r api.FailRequest) (api.OutcomeRequest, admission.Work, error) {
 	return priceOutcome(c, api.OutcomeRequest{
 		Kind: api.KindFail, LeaseToken: r.LeaseToken, Error: r.Error, RetryAfterMS: r.RetryAfterMS, Permanent: r.Permanent,
 	})
@@ -49,7 +50,7 @@ func (h *Handlers) FailJob(c *Call, r api.FailRequest) (api.OutcomeRequest, admi
 //	@Success     200 {object} api.Outcome "The job is scheduled."
 //	@x-problems  ["lease_lost", "outcome_conflict"]
 //	@x-example-minute {"lease_token": "LEASE_TOKEN", "delay_ms": 60000}
-func (h *Handlers) SnoozeJob(c *Call, r api.SnoozeRequest) (api.OutcomeRequest, admission.Work, error) {
+func (h *Handlers) SnoozeJob(c *call.Call, r api.SnoozeRequest) (api.OutcomeRequest, admission.Work, error) {
 	return priceOutcome(c, api.OutcomeRequest{Kind: api.KindSnooze, LeaseToken: r.LeaseToken, DelayMS: r.DelayMS, Error: r.Error})
 }
 
@@ -61,12 +62,12 @@ func (h *Handlers) SnoozeJob(c *Call, r api.SnoozeRequest) (api.OutcomeRequest, 
 //	@Success     200 {object} api.Outcome "The job is queued."
 //	@x-problems  ["lease_lost", "outcome_conflict"]
 //	@x-example-release {"lease_token": "LEASE_TOKEN"}
-func (h *Handlers) ReleaseJob(c *Call, r api.ReleaseRequest) (api.OutcomeRequest, admission.Work, error) {
+func (h *Handlers) ReleaseJob(c *call.Call, r api.ReleaseRequest) (api.OutcomeRequest, admission.Work, error) {
 	return priceOutcome(c, api.OutcomeRequest{Kind: api.KindRelease, LeaseToken: r.LeaseToken})
 }
 
 // priceOutcome validates one outcome, of the job that the path names.
-func priceOutcome(c *Call, outcome api.OutcomeRequest) (api.OutcomeRequest, admission.Work, error) {
+func priceOutcome(c *call.Call, outcome api.OutcomeRequest) (api.OutcomeRequest, admission.Work, error) {
 	outcome.JobID = c.Params["id"]
 	if refused := admitOutcome(&outcome, ""); refused != nil {
 		return outcome, admission.Reports(1), refused
@@ -75,18 +76,18 @@ func priceOutcome(c *Call, outcome api.OutcomeRequest) (api.OutcomeRequest, admi
 }
 
 // Report reports one validated outcome, as a list of one.
-func (h *Handlers) Report(ctx context.Context, c *Call, outcome api.OutcomeRequest) (Response[api.Outcome], error) {
-	var nothing Response[api.Outcome]
+func (h *Handlers) Report(ctx context.Context, c *call.Call, outcome api.OutcomeRequest) (call.Response[api.Outcome], error) {
+	var nothing call.Response[api.Outcome]
 	results, err := h.passOutcomes(ctx, c, []api.OutcomeRequest{outcome})
 	switch {
 	case err != nil:
 		return nothing, err
 	case results[0].Problem != nil:
-		return nothing, uniformNotFound(results[0].Problem)
+		return nothing, call.UniformNotFound(results[0].Problem)
 	case results[0].Outcome == nil:
 		return nothing, fmt.Errorf("%w: an outcome without a value", coreclient.ErrContract)
 	}
-	return Response[api.Outcome]{Status: results[0].Status, Value: *results[0].Outcome}, nil
+	return call.Response[api.Outcome]{Status: results[0].Status, Value: *results[0].Outcome}, nil
 }
 
 // ReportOutcomes reports up to 1000 outcomes.
@@ -96,7 +97,7 @@ func (h *Handlers) Report(ctx context.Context, c *Call, outcome api.OutcomeReque
 //	@Success     200 {object} api.OutcomesResponse "A result for each outcome."
 //	@x-example-complete {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "complete", "lease_token": "LEASE_TOKEN", "result": {"ok": true}}]}
 //	@x-example-fail     {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "fail", "lease_token": "LEASE_TOKEN", "error": {"type": "timeout", "message": "no answer"}}]}
-func (h *Handlers) ReportOutcomes(_ *Call, r api.OutcomesRequest) (api.OutcomesRequest, admission.Work, error) {
+func (h *Handlers) ReportOutcomes(_ *call.Call, r api.OutcomesRequest) (api.OutcomesRequest, admission.Work, error) {
 	if fields := r.Validate(); len(fields) > 0 {
 		return r, admission.Work{}, problem.Invalid(fields...)
 	}
@@ -104,7 +105,7 @@ func (h *Handlers) ReportOutcomes(_ *Call, r api.OutcomesRequest) (api.OutcomesR
 }
 
 // ReportAll reports outcomes, each by itself valid or refused.
-func (h *Handlers) ReportAll(ctx context.Context, c *Call, r api.OutcomesRequest) (Response[api.OutcomesResponse], error) {
+func (h *Handlers) ReportAll(ctx context.Context, c *call.Call, r api.OutcomesRequest) (call.Response[api.OutcomesResponse], error) {
 	results := make([]api.OutcomeResult, len(r.Outcomes))
 	var good []api.OutcomeRequest
 	var places []int // the index in results of each valid one
@@ -118,29 +119,29 @@ func (h *Handlers) ReportAll(ctx context.Context, c *Call, r api.OutcomesRequest
 	if len(good) > 0 {
 		answers, err := h.passOutcomes(ctx, c, good)
 		if err != nil {
-			return Response[api.OutcomesResponse]{}, err
+			return call.Response[api.OutcomesResponse]{}, err
 		}
 		for i, place := range places {
 			results[place] = answers[i]
 			results[place].Index = place
 			if p := answers[i].Problem; p != nil {
-				results[place].Problem = c.Sign(uniformNotFound(p))
+				results[place].Problem = c.Sign(call.UniformNotFound(p))
 			}
 		}
 	}
-	return Response[api.OutcomesResponse]{Value: api.OutcomesResponse{Results: results}}, nil
+	return call.Response[api.OutcomesResponse]{Value: api.OutcomesResponse{Results: results}}, nil
 }
 
 // passOutcomes gives one result for each outcome, in order. A tenant's outcomes share
 // requests to core with each other, not with other tenants': core answers a request
 // when its last outcome is done.
-func (h *Handlers) passOutcomes(ctx context.Context, c *Call, outcomes []api.OutcomeRequest) ([]api.OutcomeResult, error) {
-	answer, err := sendAs(ctx, h, c, hop.ReportOutcomes, coreclient.How{Shared: true, Group: c.Principal().Tenant}, api.OutcomesRequest{Outcomes: outcomes})
+func (h *Handlers) passOutcomes(ctx context.Context, c *call.Call, outcomes []api.OutcomeRequest) ([]api.OutcomeResult, error) {
+	answer, err := call.SendAs(ctx, h.core, c, hop.ReportOutcomes, coreclient.How{Shared: true, Group: c.Principal().Tenant}, api.OutcomesRequest{Outcomes: outcomes})
 	if err != nil {
 		return nil, err
 	}
 	if got := len(answer.Value.Results); got != len(outcomes) {
-		return nil, errMissingItems(got, len(outcomes))
+		return nil, call.ErrMissingItems(got, len(outcomes))
 	}
 	return answer.Value.Results, nil
 }
@@ -156,7 +157,7 @@ func admitOutcome(outcome *api.OutcomeRequest, prefix string) *problem.Problem {
 	}
 	id, ok := request.UUID(outcome.JobID)
 	if !ok {
-		return ErrNoSuchID
+		return call.ErrNoSuchID
 	}
 	outcome.JobID = id
 	return nil

@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -18,9 +19,9 @@ import (
 //	@Success     201 {object} api.NewKey "The key."
 //	@x-example-producer {"scopes": ["submit", "read"]}
 //	@x-example-user     {"scopes": ["submit", "read"], "user": "ada", "expires_at": "2100-01-01T00:00:00Z"}
-func (h *Handlers) CreateOwnKey(ctx context.Context, c *Call, r api.KeyRequest) (Response[api.NewKey], error) {
+func (h *Handlers) CreateOwnKey(ctx context.Context, c *call.Call, r api.KeyRequest) (call.Response[api.NewKey], error) {
 	if fields := r.Validate(h.core.Now()); len(fields) > 0 {
-		return Response[api.NewKey]{}, problem.Invalid(fields...)
+		return call.Response[api.NewKey]{}, problem.Invalid(fields...)
 	}
 	return h.mint(ctx, c, hop.CreateKeyRequest{Kind: hop.PrincipalTenant, User: r.User, Scopes: r.Scopes, ExpiresAt: r.ExpiresAt})
 }
@@ -29,18 +30,18 @@ func (h *Handlers) CreateOwnKey(ctx context.Context, c *Call, r api.KeyRequest) 
 //
 //	@Description The keys that are not revoked, by `key_id`, without their secrets, which are not stored. An expired key is listed until it is revoked, or 1,000 others have ended after it.
 //	@Success     200 {object} api.Page[api.Key] "A page of keys."
-func (h *Handlers) ListOwnKeys(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Key]], error) {
+func (h *Handlers) ListOwnKeys(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.Key]], error) {
 	page, err := request.ReadPage(c.Query)
 	if err != nil {
-		return Response[api.Page[api.Key]]{}, err
+		return call.Response[api.Page[api.Key]]{}, err
 	}
-	return send(ctx, h, c, hop.ListKeys, hop.PageFor{PageRequest: page})
+	return call.Send(ctx, h.core, c, hop.ListKeys, hop.PageFor{PageRequest: page})
 }
 
 // RevokeOwnKey revokes a key of your tenant.
 //
 //	@Description This gateway refuses the key at once, other gateways within 30 s. A repeat is 204 again. A key cannot revoke itself: that is 403.
 //	@Success     204 "The key is revoked."
-func (h *Handlers) RevokeOwnKey(ctx context.Context, c *Call, _ None) (Response[None], error) {
+func (h *Handlers) RevokeOwnKey(ctx context.Context, c *call.Call, _ call.None) (call.Response[call.None], error) {
 	return h.revoke(ctx, c)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -15,7 +16,7 @@ const typeReads = 3
 
 // checkSchemas gives the jobs of a submit the defaults of their types, and checks their payloads. It is called after the
 // request was charged. It returns the problems of the request with those of jobs that do not fit.
-func (h *Handlers) checkSchemas(ctx context.Context, c *Call, r *hop.SubmitJobsRequest) ([]*problem.Problem, error) {
+func (h *Handlers) checkSchemas(ctx context.Context, c *call.Call, r *hop.SubmitJobsRequest) ([]*problem.Problem, error) {
 	jobs, left := make([]*api.SubmitRequest, len(r.Jobs)), false
 	for i := range r.Jobs {
 		if r.Problems == nil || r.Problems[i] == nil {
@@ -47,7 +48,7 @@ func (h *Handlers) checkSchemas(ctx context.Context, c *Call, r *hop.SubmitJobsR
 // checkTypes gives jobs the defaults of their types, and checks their payloads. problems runs in parallel to jobs: why
 // each is refused, nil where it is not. It is nil where the tenant has no types. A nil job is left out; prefix names a
 // job's fields.
-func (h *Handlers) checkTypes(ctx context.Context, c *Call, jobs []*api.SubmitRequest, prefix func(int) string) (problems []*problem.Problem, err error) {
+func (h *Handlers) checkTypes(ctx context.Context, c *call.Call, jobs []*api.SubmitRequest, prefix func(int) string) (problems []*problem.Problem, err error) {
 	owner := c.Principal().Tenant
 	for range typeReads {
 		set, err := h.types.Types(ctx, owner, typesVersion(c))
@@ -86,7 +87,7 @@ func (h *Handlers) checkTypes(ctx context.Context, c *Call, jobs []*api.SubmitRe
 }
 
 // typesVersion is that of the tenant's types, as its key has it.
-func typesVersion(c *Call) int64 {
+func typesVersion(c *call.Call) int64 {
 	if c.Caller.Key == nil {
 		return 0
 	}

@@ -3,8 +3,8 @@ package handlers
 import (
 	"context"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
@@ -12,16 +12,16 @@ import (
 //
 //	@Description A named set of limits; null means no limit.
 //	@Success     200 {object} api.Plan "The plan."
-func (h *Handlers) GetPlan(ctx context.Context, c *Call, _ None) (Response[api.Plan], error) {
-	return byName(ctx, h, c, hop.GetPlan)
+func (h *Handlers) GetPlan(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Plan], error) {
+	return call.ByName(ctx, h.core, c, hop.GetPlan)
 }
 
 // ListPlans lists plans.
 //
 //	@Description All plans, ordered by name.
 //	@Success     200 {object} api.Page[api.Plan] "A page of plans."
-func (h *Handlers) ListPlans(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Plan]], error) {
-	return paged(ctx, h, c, hop.ListPlans)
+func (h *Handlers) ListPlans(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.Plan]], error) {
+	return call.Paged(ctx, h.core, c, hop.ListPlans)
 }
 
 // PutPlan sets a plan.
@@ -30,18 +30,9 @@ func (h *Handlers) ListPlans(ctx context.Context, c *Call, _ None) (Response[api
 //	@Param       plan body api.PlanRequest true "The plan."
 //	@Success     200 {object} api.Plan "The plan as it is now."
 //	@x-example-small {"limits": {"requests_per_second": 50, "request_burst": 100, "jobs_per_second": 20, "job_burst": 200, "max_active": 10000, "user_max_active": 1000}, "visibility_timeout_ms_max": 3600000}
-func (h *Handlers) PutPlan(ctx context.Context, c *Call, r api.PlanRequest) (Response[api.Plan], error) {
-	name, err := c.name()
-	if err != nil {
-		return Response[api.Plan]{}, err
-	}
-	if fields := r.Validate(); len(fields) > 0 {
-		return Response[api.Plan]{}, problem.Invalid(fields...)
-	}
-	whose := hop.LimitsChanged{Plan: name}
+func (h *Handlers) PutPlan(ctx context.Context, c *call.Call, r api.PlanRequest) (call.Response[api.Plan], error) {
+	whose := hop.LimitsChanged{Plan: c.Params["name"]}
 	h.auth.ForgetLimits(whose) // before as well as after: if the answer is lost, the change may still hold
-	answer, err := send(ctx, h, c, hop.PutPlan,
-		hop.Put[api.PlanRequest]{Name: name, Value: r})
-	h.auth.ForgetLimits(whose)
-	return answer, err
+	defer h.auth.ForgetLimits(whose)
+	return call.Put(ctx, h.core, c, hop.PutPlan, r)
 }

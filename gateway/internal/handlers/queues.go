@@ -3,34 +3,32 @@ package handlers
 import (
 	"context"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // ListQueues lists queues.
 //
 //	@Description The tenant's queues by name, with settings, depths and workers. A queue exists from its first job or its first settings on. Depths are counted up to 10,000; `depth_capped` names those that reached it. With `depth_budget`, the queues of the page share that many: each depth is counted up to an equal part of it, which makes a page of many deep queues faster.
-//	@Param       page_size    query int    false "Maximum number of items."
-//	@Param       page_token   query string false "`next_page_token` of the previous page."
 //	@Param       depth_budget query int false "How many jobs of each state are counted at most, in all queues of the page together, 1 to 1000000. Default: 10,000 in each queue. `wait_ms` is null where the jobs ahead are not all counted."
 //	@Success     200 {object} api.Page[api.Queue] "A page of queues."
-func (h *Handlers) ListQueues(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Queue]], error) {
+func (h *Handlers) ListQueues(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.Queue]], error) {
 	q := request.NewQuery(c.Query)
 	asked := hop.ListQueuesRequest{PageRequest: q.Page(), DepthBudget: q.Whole("depth_budget", api.MaxDepthBudget)}
 	if err := q.Err(); err != nil {
-		return Response[api.Page[api.Queue]]{}, err
+		return call.Response[api.Page[api.Queue]]{}, err
 	}
-	return send(ctx, h, c, hop.ListQueues, asked)
+	return call.Send(ctx, h.core, c, hop.ListQueues, asked)
 }
 
 // GetQueue reads a queue.
 //
 //	@Description Effective settings, depths, the age of the oldest ready job, the number of workers, and types and tags that jobs need and no worker has. In push mode, also the state of the destination's circuit breaker.
 //	@Success     200 {object} api.Queue "The queue."
-func (h *Handlers) GetQueue(ctx context.Context, c *Call, _ None) (Response[api.Queue], error) {
-	return byName(ctx, h, c, hop.GetQueue)
+func (h *Handlers) GetQueue(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Queue], error) {
+	return call.ByName(ctx, h.core, c, hop.GetQueue)
 }
 
 // PutQueue sets a queue.
@@ -48,16 +46,8 @@ func (h *Handlers) GetQueue(ctx context.Context, c *Call, _ None) (Response[api.
 //	@x-example-broker   {"mode": "push", "push": {"url": "amqps://ada:secret@rabbit.example.com/shop/order.new", "settle": "worker"}, "visibility_timeout_ms": 600000}
 //	@x-example-new-push-secret {"mode": "push", "push": {"url": "https://example.com/jobs", "new_secret": true}}
 //	@x-example-reset    {}
-func (h *Handlers) PutQueue(ctx context.Context, c *Call, r api.QueueRequest) (Response[api.Queue], error) {
-	name, err := c.name()
-	if err != nil {
-		return Response[api.Queue]{}, err
-	}
-	if fields := r.Validate(); len(fields) > 0 {
-		return Response[api.Queue]{}, problem.Invalid(fields...)
-	}
-	return send(ctx, h, c, hop.PutQueue,
-		hop.Put[api.QueueRequest]{Name: name, Value: r})
+func (h *Handlers) PutQueue(ctx context.Context, c *call.Call, r api.QueueRequest) (call.Response[api.Queue], error) {
+	return call.Put(ctx, h.core, c, hop.PutQueue, r)
 }
 
 // PauseQueue pauses a queue.
@@ -65,8 +55,8 @@ func (h *Handlers) PutQueue(ctx context.Context, c *Call, r api.QueueRequest) (R
 //	@Description No more jobs are claimed from it. Running jobs continue, and jobs can still be submitted. A repeat changes nothing.
 //	@Success     200 {object} api.Queue "The queue as it is now."
 //	@x-problems  ["too_many_lanes"]
-func (h *Handlers) PauseQueue(ctx context.Context, c *Call, _ None) (Response[api.Queue], error) {
-	return h.setPaused(ctx, c, true)
+func (h *Handlers) PauseQueue(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Queue], error) {
+	return call.Pause(ctx, h.core, c, hop.PauseQueue, true)
 }
 
 // ResumeQueue resumes a queue.
@@ -74,25 +64,16 @@ func (h *Handlers) PauseQueue(ctx context.Context, c *Call, _ None) (Response[ap
 //	@Description Jobs are claimed from it again. A repeat changes nothing.
 //	@Success     200 {object} api.Queue "The queue as it is now."
 //	@x-problems  ["too_many_lanes"]
-func (h *Handlers) ResumeQueue(ctx context.Context, c *Call, _ None) (Response[api.Queue], error) {
-	return h.setPaused(ctx, c, false)
-}
-
-func (h *Handlers) setPaused(ctx context.Context, c *Call, paused bool) (Response[api.Queue], error) {
-	name, err := c.name()
-	if err != nil {
-		return Response[api.Queue]{}, err
-	}
-	return send(ctx, h, c, hop.PauseQueue,
-		hop.Pause{Name: name, Paused: paused})
+func (h *Handlers) ResumeQueue(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Queue], error) {
+	return call.Pause(ctx, h.core, c, hop.PauseQueue, false)
 }
 
 // ProbeQueue tries a queue's destination now.
 //
 //	@Description Makes the open breaker of a queue in push mode half-open, in every core within a second: the next jobs are sent to the destination, as many from each core as `half_open` allows. If they are accepted the breaker closes; if not it is open for its full time again, and no job loses an attempt. Where the breaker is closed nothing changes. A queue that is not in push mode is 400.
 //	@Success     200 {object} api.Queue "The queue as it is now."
-func (h *Handlers) ProbeQueue(ctx context.Context, c *Call, _ None) (Response[api.Queue], error) {
-	return byName(ctx, h, c, hop.ProbeQueue)
+func (h *Handlers) ProbeQueue(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Queue], error) {
+	return call.ByName(ctx, h.core, c, hop.ProbeQueue)
 }
 
 // DeleteQueue deletes an empty queue.
@@ -102,6 +83,6 @@ func (h *Handlers) ProbeQueue(ctx context.Context, c *Call, _ None) (Response[ap
 //	@Description A job that is submitted to the queue later, also by a schedule, creates it again with default settings. A job that is submitted at the same moment is not lost; it may still have the old settings' attempt limit or backoff.
 //	@Success     204 "The queue is deleted."
 //	@x-problems  ["queue_not_empty"]
-func (h *Handlers) DeleteQueue(ctx context.Context, c *Call, _ None) (Response[None], error) {
-	return noContent(byName(ctx, h, c, hop.DeleteQueue))
+func (h *Handlers) DeleteQueue(ctx context.Context, c *call.Call, _ call.None) (call.Response[call.None], error) {
+	return call.NoContent(call.ByName(ctx, h.core, c, hop.DeleteQueue))
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
@@ -30,8 +31,8 @@ import (
 //	@x-problems  ["job_live", "cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes"]
 //	@x-example-same    {}
 //	@x-example-differs {"payload": {"text": "hello again"}, "priority": 8, "max_attempts": 1, "delay_ms": 1000}
-func (h *Handlers) RerunJob(c *Call, r api.RerunRequest) (request hop.RerunJobRequest, work admission.Work, err error) {
-	of, err := c.id()
+func (h *Handlers) RerunJob(c *call.Call, r api.RerunRequest) (request hop.RerunJobRequest, work admission.Work, err error) {
+	of, err := c.ID()
 	if err != nil {
 		return request, work, err
 	}
@@ -44,12 +45,12 @@ func (h *Handlers) RerunJob(c *Call, r api.RerunRequest) (request hop.RerunJobRe
 	if err != nil {
 		return request, work, err
 	}
-	return hop.RerunJobRequest{JobID: of, ID: ids[0], Job: r, Idempotency: c.keyFor(of)}, work, nil
+	return hop.RerunJobRequest{JobID: of, ID: ids[0], Job: r, Idempotency: c.KeyFor(of)}, work, nil
 }
 
 // Rerun has core store a validated rerun.
-func (h *Handlers) Rerun(ctx context.Context, c *Call, r hop.RerunJobRequest) (Response[hop.SubmitResponse], error) {
-	answer, err := send(ctx, h, c, hop.RerunJob, r)
+func (h *Handlers) Rerun(ctx context.Context, c *call.Call, r hop.RerunJobRequest) (call.Response[hop.SubmitResponse], error) {
+	answer, err := call.Send(ctx, h.core, c, hop.RerunJob, r)
 	c.Body.Release() // the caller may wait for the job's end
 	if err != nil {
 		return answer, err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -26,23 +27,23 @@ import (
 //	@x-example-nightly  {"cron": "30 2 * * *", "timezone": "Europe/Berlin", "job": {"type": "report.daily", "queue": "reports", "payload": {"of": "yesterday"}}, "overlap": "skip", "catch_up": "latest"}
 //	@x-example-interval {"every_ms": 90000, "job": {"type": "mail.poll", "expires_after_ms": 60000}, "catch_up": "none"}
 //	@x-example-paused   {"cron": "@hourly", "job": {"type": "cache.warm"}, "catch_up": "all", "catch_up_max": 24, "starts_at": "2030-01-01T00:00:00Z", "paused": true}
-func (h *Handlers) PutSchedule(ctx context.Context, c *Call, r api.ScheduleRequest) (Response[api.Schedule], error) {
-	name, err := c.name()
+func (h *Handlers) PutSchedule(ctx context.Context, c *call.Call, r api.ScheduleRequest) (call.Response[api.Schedule], error) {
+	name, err := c.Name()
 	if err != nil {
-		return Response[api.Schedule]{}, err
+		return call.Response[api.Schedule]{}, err
 	}
 	if len(r.Job.Payload) > api.MaxPayload {
-		return Response[api.Schedule]{}, fieldTooLarge("job.payload", api.MaxPayload)
+		return call.Response[api.Schedule]{}, fieldTooLarge("job.payload", api.MaxPayload)
 	}
 	if fields := r.Validate(time.Now()); len(fields) > 0 {
-		return Response[api.Schedule]{}, problem.Invalid(fields...)
+		return call.Response[api.Schedule]{}, problem.Invalid(fields...)
 	}
 	if bound := c.Principal().User; bound != "" {
 		if r.Job.User == nil {
 			r.Job.User = &bound
 		}
 		if *r.Job.User != bound {
-			return Response[api.Schedule]{}, anotherUser("job.user", "The key is bound to a user, and the schedule's job names another user.")
+			return call.Response[api.Schedule]{}, anotherUser("job.user", "The key is bound to a user, and the schedule's job names another user.")
 		}
 	}
 	template := r.Job.Submit()
@@ -51,10 +52,10 @@ func (h *Handlers) PutSchedule(ctx context.Context, c *Call, r api.ScheduleReque
 		err = firstOf(problems)
 	}
 	if err != nil {
-		return Response[api.Schedule]{}, err
+		return call.Response[api.Schedule]{}, err
 	}
 	r.Job.Queue, r.Job.Priority, r.Job.MaxAttempts, r.Job.TimeoutMS, r.Job.Retry = template.Queue, template.Priority, template.MaxAttempts, template.TimeoutMS, template.Retry
-	return send(ctx, h, c, hop.PutSchedule,
+	return call.Send(ctx, h.core, c, hop.PutSchedule,
 		hop.Put[api.ScheduleRequest]{Name: name, Value: r})
 }
 
@@ -62,49 +63,40 @@ func (h *Handlers) PutSchedule(ctx context.Context, c *Call, r api.ScheduleReque
 //
 //	@Description Schedules by name. A key that is bound to a user sees the schedules whose jobs belong to that user.
 //	@Success     200 {object} api.Page[api.Schedule] "A page of schedules."
-func (h *Handlers) ListSchedules(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Schedule]], error) {
-	return paged(ctx, h, c, hop.ListSchedules)
+func (h *Handlers) ListSchedules(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.Schedule]], error) {
+	return call.Paged(ctx, h.core, c, hop.ListSchedules)
 }
 
 // GetSchedule reads a schedule.
 //
 //	@Description The schedule's settings, its next five ticks, and its last run.
 //	@Success     200 {object} api.Schedule "The schedule."
-func (h *Handlers) GetSchedule(ctx context.Context, c *Call, _ None) (Response[api.Schedule], error) {
-	return byName(ctx, h, c, hop.GetSchedule)
+func (h *Handlers) GetSchedule(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Schedule], error) {
+	return call.ByName(ctx, h.core, c, hop.GetSchedule)
 }
 
 // DeleteSchedule deletes a schedule.
 //
 //	@Description Deletes the schedule and its runs. Jobs that it has submitted do not change.
 //	@Success     204 "The schedule is deleted."
-func (h *Handlers) DeleteSchedule(ctx context.Context, c *Call, _ None) (Response[None], error) {
-	return noContent(byName(ctx, h, c, hop.DeleteSchedule))
+func (h *Handlers) DeleteSchedule(ctx context.Context, c *call.Call, _ call.None) (call.Response[call.None], error) {
+	return call.NoContent(call.ByName(ctx, h.core, c, hop.DeleteSchedule))
 }
 
 // PauseSchedule pauses a schedule.
 //
 //	@Description Ticks are skipped while it is paused, and are not caught up later. A repeat changes nothing.
 //	@Success     200 {object} api.Schedule "The schedule as it is now."
-func (h *Handlers) PauseSchedule(ctx context.Context, c *Call, _ None) (Response[api.Schedule], error) {
-	return h.setSchedulePaused(ctx, c, true)
+func (h *Handlers) PauseSchedule(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Schedule], error) {
+	return call.Pause(ctx, h.core, c, hop.PauseSchedule, true)
 }
 
 // ResumeSchedule resumes a schedule.
 //
 //	@Description The next tick submits a job again. A repeat changes nothing.
 //	@Success     200 {object} api.Schedule "The schedule as it is now."
-func (h *Handlers) ResumeSchedule(ctx context.Context, c *Call, _ None) (Response[api.Schedule], error) {
-	return h.setSchedulePaused(ctx, c, false)
-}
-
-func (h *Handlers) setSchedulePaused(ctx context.Context, c *Call, paused bool) (Response[api.Schedule], error) {
-	name, err := c.name()
-	if err != nil {
-		return Response[api.Schedule]{}, err
-	}
-	return send(ctx, h, c, hop.PauseSchedule,
-		hop.Pause{Name: name, Paused: paused})
+func (h *Handlers) ResumeSchedule(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Schedule], error) {
+	return call.Pause(ctx, h.core, c, hop.PauseSchedule, false)
 }
 
 // TriggerSchedule triggers a schedule.
@@ -115,8 +107,8 @@ func (h *Handlers) setSchedulePaused(ctx context.Context, c *Call, paused bool) 
 //	@Success     200 {object} api.SubmitResponse "A live job has the template's dedupe_key."
 //	@Header      200,202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "too_many_lanes"]
-func (h *Handlers) TriggerSchedule(c *Call, _ None) (r hop.OnceRequest, work admission.Work, err error) {
-	name, err := c.name()
+func (h *Handlers) TriggerSchedule(c *call.Call, _ call.None) (r hop.OnceRequest, work admission.Work, err error) {
+	name, err := c.Name()
 	if err != nil {
 		return r, work, err
 	}
@@ -126,12 +118,12 @@ func (h *Handlers) TriggerSchedule(c *Call, _ None) (r hop.OnceRequest, work adm
 	}
 	work = admission.Submit(false, c.Idempotency != nil)
 	work.Add(&api.SubmitRequest{User: userOf(c)})
-	return hop.OnceRequest{Name: name, ID: ids[0], Idempotency: c.keyFor(name)}, work, nil
+	return hop.OnceRequest{Name: name, ID: ids[0], Idempotency: c.KeyFor(name)}, work, nil
 }
 
 // Trigger has core submit a job of a schedule.
-func (h *Handlers) Trigger(ctx context.Context, c *Call, r hop.OnceRequest) (Response[hop.SubmitResponse], error) {
-	answer, err := send(ctx, h, c, hop.TriggerSchedule, r)
+func (h *Handlers) Trigger(ctx context.Context, c *call.Call, r hop.OnceRequest) (call.Response[hop.SubmitResponse], error) {
+	answer, err := call.Send(ctx, h.core, c, hop.TriggerSchedule, r)
 	if err != nil || answer.Status != http.StatusAccepted {
 		return answer, err
 	}
@@ -140,7 +132,7 @@ func (h *Handlers) Trigger(ctx context.Context, c *Call, r hop.OnceRequest) (Res
 }
 
 // userOf is the user of a user-bound key; nil for another key.
-func userOf(c *Call) *string {
+func userOf(c *call.Call) *string {
 	if user := c.Principal().User; user != "" {
 		return &user
 	}
@@ -151,6 +143,6 @@ func userOf(c *Call) *string {
 //
 //	@Description Each processed tick and each triggered job, newest first: the job, or why there is none (`overlap`, `paused`, `cap`). Runs are kept as long as finished jobs.
 //	@Success     200 {object} api.Page[api.ScheduleRun] "A page of runs."
-func (h *Handlers) ListScheduleRuns(ctx context.Context, c *Call, _ None) (Response[api.Page[api.ScheduleRun]], error) {
-	return pageFor(ctx, h, c, hop.ListScheduleRuns, c.name)
+func (h *Handlers) ListScheduleRuns(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.ScheduleRun]], error) {
+	return call.PageFor(ctx, h.core, c, hop.ListScheduleRuns, c.Name)
 }

@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -19,18 +20,18 @@ import (
 //	@Param       to    query string false "Only steps that begin before this time; absent: now." Format(date-time)
 //	@Param       step  query string false "The length of a step; absent: minute for a range of at most 24 hours, else hour. An answer has at most 2880 steps." Enums(minute, hour, day)
 //	@Success     200 {object} api.Stats "The steps."
-func (h *Handlers) Stats(ctx context.Context, c *Call, _ None) (Response[api.Stats], error) {
-	asked, err := statsRequest(c)
-	if err != nil {
-		return Response[api.Stats]{}, err
-	}
-	return send(ctx, h, c, hop.GetStats, asked)
+func (h *Handlers) Stats(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Stats], error) {
+	return stats(ctx, h, c, hop.GetStats)
 }
 
-func statsRequest(c *Call) (hop.StatsRequest, error) {
+// stats asks core for what the query's range has.
+func stats[Resp any](ctx context.Context, h *Handlers, c *call.Call, op hop.Op[hop.StatsRequest, Resp]) (call.Response[Resp], error) {
 	q := request.NewQuery(c.Query)
 	asked := hop.StatsRequest{Queue: q.Queue("queue"), From: q.Time("from"), To: q.Time("to"), Step: q.OneOf("step", api.StepMinute, api.StepHour, api.StepDay)}
-	return asked, q.Err()
+	if err := q.Err(); err != nil {
+		return call.Response[Resp]{}, err
+	}
+	return call.Send(ctx, h.core, c, op, asked)
 }
 
 // TenantStats reads the attempts of tenants.
@@ -43,12 +44,8 @@ func statsRequest(c *Call) (hop.StatsRequest, error) {
 //	@Param       to   query string false "Only steps that begin before this time; absent: now." Format(date-time)
 //	@Param       step query string false "The length of a step; absent: minute." Enums(minute, hour, day)
 //	@Success     200 {object} api.TenantStats "The tenants."
-func (h *Handlers) TenantStats(ctx context.Context, c *Call, _ None) (Response[api.TenantStats], error) {
-	asked, err := statsRequest(c)
-	if err != nil {
-		return Response[api.TenantStats]{}, err
-	}
-	return send(ctx, h, c, hop.GetTenantStats, asked)
+func (h *Handlers) TenantStats(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.TenantStats], error) {
+	return stats(ctx, h, c, hop.GetTenantStats)
 }
 
 // LimitStats reads limit stats.
@@ -62,12 +59,8 @@ func (h *Handlers) TenantStats(ctx context.Context, c *Call, _ None) (Response[a
 //	@Param       to    query string false "Only steps that begin before this time; absent: now." Format(date-time)
 //	@Param       step  query string false "The length of a step; absent: minute for a range of at most 24 hours, else hour. An answer has at most 2880 steps." Enums(minute, hour, day)
 //	@Success     200 {object} api.LimitStats "The limits."
-func (h *Handlers) LimitStats(ctx context.Context, c *Call, _ None) (Response[api.LimitStats], error) {
-	asked, err := statsRequest(c)
-	if err != nil {
-		return Response[api.LimitStats]{}, err
-	}
-	return send(ctx, h, c, hop.GetLimitStats, asked)
+func (h *Handlers) LimitStats(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.LimitStats], error) {
+	return stats(ctx, h, c, hop.GetLimitStats)
 }
 
 // Usage reads usage.
@@ -81,11 +74,16 @@ func (h *Handlers) LimitStats(ctx context.Context, c *Call, _ None) (Response[ap
 //	@Param       by         query string false "What to sum by; absent: day." Enums(day, type, user)
 //	@Param       page_size  query int    false "Maximum number of types or users; days are all in one answer."
 //	@Success     200 {object} api.Usage "The counts."
-func (h *Handlers) Usage(ctx context.Context, c *Call, _ None) (Response[api.Usage], error) {
+func (h *Handlers) Usage(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Usage], error) {
 	q := request.NewQuery(c.Query)
 	asked := hop.UsageRequest{From: q.Date("from"), To: q.Date("to"), By: q.OneOf("by", api.ByDay, api.ByType, api.ByUser), PageRequest: q.Page()}
 	if err := q.Err(); err != nil {
-		return Response[api.Usage]{}, err
+		return call.Response[api.Usage]{}, err
 	}
-	return send(ctx, h, c, hop.GetUsage, asked)
+	return call.Send(ctx, h.core, c, hop.GetUsage, asked)
+}
+
+// Installation asks core how the stores are. The checks are those of who answers.
+func (h *Handlers) Installation(ctx context.Context, c *call.Call) (call.Response[api.Installation], error) {
+	return call.Send(ctx, h.core, c, hop.GetInstallation, struct{}{})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -47,7 +48,7 @@ import (
 //	@x-example-basic      {"type": "hash.sha256", "payload": {"text": "hello"}}
 //	@x-example-scheduled {"type": "report.monthly", "queue": "reports", "delay_ms": 60000, "priority": 3, "max_attempts": 5, "timeout_ms": 120000, "retry": {"base_ms": 10000, "cap_ms": 600000, "jitter": 0.2}}
 //	@x-example-everything {"type": "mail.send", "queue": "mail", "payload": {"to": "ada@example.com", "template": "welcome"}, "priority": 7, "tags": ["smtp"], "user": "ada", "metadata": {"order": "1042"}, "dedupe_key": "welcome-ada", "deadline": "2035-01-01T00:00:00Z"}
-func (h *Handlers) SubmitJob(c *Call, job api.SubmitRequest) (hop.SubmitJobsRequest, admission.Work, error) {
+func (h *Handlers) SubmitJob(c *call.Call, job api.SubmitRequest) (hop.SubmitJobsRequest, admission.Work, error) {
 	work := admission.Submit(true, c.Idempotency != nil)
 	if refused := admitJob(&job, c.Principal(), ""); refused != nil {
 		return hop.SubmitJobsRequest{}, admission.Work{}, refused
@@ -71,7 +72,7 @@ func drawIDs(n int) ([]string, error) {
 }
 
 // Submit has core store validated jobs: one, a batch, or those of a workflow. Those that have a problem it refuses.
-func (h *Handlers) Submit(ctx context.Context, c *Call, r hop.SubmitJobsRequest) (nothing Response[hop.SubmitResponse], err error) {
+func (h *Handlers) Submit(ctx context.Context, c *call.Call, r hop.SubmitJobsRequest) (nothing call.Response[hop.SubmitResponse], err error) {
 	if r.Problems, err = h.checkSchemas(ctx, c, &r); err != nil {
 		return nothing, err
 	}
@@ -88,7 +89,7 @@ func (h *Handlers) Submit(ctx context.Context, c *Call, r hop.SubmitJobsRequest)
 			r.Jobs[i] = api.SubmitRequest{}
 		}
 	}
-	answer, err := sendAs(ctx, h, c, hop.SubmitJobs, howToSubmit(c, r.Workflow != nil || anyAfter(r.Jobs)), r)
+	answer, err := call.SendAs(ctx, h.core, c, hop.SubmitJobs, howToSubmit(c, r.Workflow != nil || anyAfter(r.Jobs)), r)
 	c.Body.Release() // the caller may wait for the job's end
 	switch {
 	case err != nil:
@@ -107,11 +108,11 @@ func (h *Handlers) Submit(ctx context.Context, c *Call, r hop.SubmitJobsRequest)
 
 // submitted gives the answer to a submit of one job that core has accepted: with its
 // Location, and after the wait that the caller prefers.
-func (h *Handlers) submitted(ctx context.Context, c *Call, answer Response[hop.SubmitResponse]) (Response[hop.SubmitResponse], error) {
+func (h *Handlers) submitted(ctx context.Context, c *call.Call, answer call.Response[hop.SubmitResponse]) (call.Response[hop.SubmitResponse], error) {
 	// A replay names the first job: the id is the answer's, not the one generated here.
 	id := idOf(answer.Value)
 	if id == "" {
-		return Response[hop.SubmitResponse]{}, fmt.Errorf("%w: a submitted job without an id", coreclient.ErrContract)
+		return call.Response[hop.SubmitResponse]{}, fmt.Errorf("%w: a submitted job without an id", coreclient.ErrContract)
 	}
 	if answer.Status != http.StatusAccepted {
 		return answer, nil
@@ -126,14 +127,14 @@ func (h *Handlers) submitted(ctx context.Context, c *Call, answer Response[hop.S
 // awaitEnd gives the answer to a new job's producer: the job if it ends during the
 // wait, else accepted as it is. The job is stored, so that a failed wait is no
 // error: the answer only has no Preference-Applied.
-func (h *Handlers) awaitEnd(ctx context.Context, c *Call, id string, accepted Response[hop.SubmitResponse]) Response[hop.SubmitResponse] {
-	left, applied := c.preferredWait()
+func (h *Handlers) awaitEnd(ctx context.Context, c *call.Call, id string, accepted call.Response[hop.SubmitResponse]) call.Response[hop.SubmitResponse] {
+	left, applied := c.PreferredWait()
 	if left > 0 {
 		job, err := h.hold(ctx, c, left, hop.WaitForJobRequest{ID: id, Ended: true})
 		if err != nil {
 			return accepted
 		}
-		if text, err := Encode(job); err == nil && Ended(job.State) {
+		if text, err := call.Encode(job); err == nil && Ended(job.State) {
 			accepted.Status, accepted.Value = http.StatusOK, text
 		}
 	}
@@ -178,7 +179,7 @@ func idOf(answer json.RawMessage) string {
 //	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-basic  {"jobs": [{"type": "hash.sha256", "payload": {"text": "one"}}, {"type": "hash.sha256", "payload": {"text": "two"}}]}
 //	@x-example-whole  {"jobs": [{"type": "hash.sha256", "payload": {"text": "all"}}, {"type": "hash.sha256", "payload": {"text": "or none"}}], "atomic": true}
-func (h *Handlers) SubmitBatch(c *Call, batch api.BatchRequest) (r hop.SubmitJobsRequest, work admission.Work, err error) {
+func (h *Handlers) SubmitBatch(c *call.Call, batch api.BatchRequest) (r hop.SubmitJobsRequest, work admission.Work, err error) {
 	if fields := batch.Validate(); len(fields) > 0 {
 		return r, work, problem.Invalid(fields...)
 	}
@@ -205,7 +206,7 @@ func noneLeft(problems []*problem.Problem) bool {
 
 // admitJobs validates each job of a batch separately: a refused one has its problem at the same index. It returns nil
 // where none is refused.
-func admitJobs(c *Call, jobs []api.SubmitRequest) (problems []*problem.Problem) {
+func admitJobs(c *call.Call, jobs []api.SubmitRequest) (problems []*problem.Problem) {
 	for i := range jobs {
 		p := admitJob(&jobs[i], c.Principal(), fmt.Sprintf("jobs[%d].", i))
 		if p == nil {
@@ -228,18 +229,18 @@ func firstOf(problems []*problem.Problem) error {
 	return nil
 }
 
-func allRefused(problems []*problem.Problem) (Response[hop.SubmitResponse], error) {
+func allRefused(problems []*problem.Problem) (call.Response[hop.SubmitResponse], error) {
 	response := api.BatchResponse{Results: make([]api.BatchResult, len(problems)), Rejected: len(problems)}
 	for i, p := range problems {
 		response.Results[i] = api.BatchResult{Index: i, Status: p.Status, Problem: p}
 	}
-	text, err := Encode(response)
-	return Response[hop.SubmitResponse]{Value: text}, err
+	text, err := call.Encode(response)
+	return call.Response[hop.SubmitResponse]{Value: text}, err
 }
 
 // howToSubmit is how a submit goes to core. linked says that a job comes after others: core
 // stores it under the tenant's lock.
-func howToSubmit(c *Call, linked bool) coreclient.How {
+func howToSubmit(c *call.Call, linked bool) coreclient.How {
 	return coreclient.Submit(c.Principal().Tenant, c.Idempotency != nil, c.Account.Capped() || linked)
 }
 
@@ -248,7 +249,7 @@ func anyAfter(jobs []api.SubmitRequest) bool {
 }
 
 // SubmitBusy refuses a submit that core's queue has no place for.
-func (h *Handlers) SubmitBusy(c *Call) error {
+func (h *Handlers) SubmitBusy(c *call.Call) error {
 	return h.core.Busy(hop.SubmitJobs.Operation, howToSubmit(c, false), c.Principal().Tenant)
 }
 
@@ -283,5 +284,12 @@ func admitFields(job *api.SubmitRequest, wrong []problem.FieldError, who hop.Pri
 func fieldTooLarge(field string, limit int) *problem.Problem {
 	p := problem.New(problem.PayloadTooLarge, fmt.Sprintf("%s: may have at most %d bytes.", field, limit))
 	p.Errors = append(p.Errors, problem.FieldError{Field: field, Message: fmt.Sprintf("may have at most %d bytes", limit)})
+	return p
+}
+
+// anotherUser refuses a user-bound key that names a user not its own.
+func anotherUser(field, detail string) *problem.Problem {
+	p := problem.New(problem.Forbidden, detail)
+	p.Errors = append(p.Errors, problem.FieldError{Field: field, Message: "must be the user that the key is bound to, or absent"})
 	return p
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -15,15 +16,15 @@ import (
 //	@Param       tenant body api.TenantRequest true "The tenant."
 //	@Success     201 {object} api.Tenant "The tenant."
 //	@x-example-tenant {"name": "Example Ltd", "plan": "standard", "weight": 2}
-func (h *Handlers) CreateTenant(ctx context.Context, c *Call, r api.TenantRequest) (Response[api.Tenant], error) {
+func (h *Handlers) CreateTenant(ctx context.Context, c *call.Call, r api.TenantRequest) (call.Response[api.Tenant], error) {
 	if fields := r.Validate(); len(fields) > 0 {
-		return Response[api.Tenant]{}, problem.Invalid(fields...)
+		return call.Response[api.Tenant]{}, problem.Invalid(fields...)
 	}
 	ids, err := drawIDs(1)
 	if err != nil {
-		return Response[api.Tenant]{}, err
+		return call.Response[api.Tenant]{}, err
 	}
-	answer, err := send(ctx, h, c, hop.CreateTenant,
+	answer, err := call.Send(ctx, h.core, c, hop.CreateTenant,
 		hop.WithID[api.TenantRequest]{ID: ids[0], Value: r})
 	answer.Status = http.StatusCreated
 	return answer, err
@@ -33,8 +34,8 @@ func (h *Handlers) CreateTenant(ctx context.Context, c *Call, r api.TenantReques
 //
 //	@Description All tenants, newest first.
 //	@Success     200 {object} api.Page[api.Tenant] "A page of tenants."
-func (h *Handlers) ListTenants(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Tenant]], error) {
-	return paged(ctx, h, c, hop.ListTenants)
+func (h *Handlers) ListTenants(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.Tenant]], error) {
+	return call.Paged(ctx, h.core, c, hop.ListTenants)
 }
 
 // PatchTenant changes a tenant.
@@ -44,17 +45,17 @@ func (h *Handlers) ListTenants(ctx context.Context, c *Call, _ None) (Response[a
 //	@Success     200 {object} api.Tenant "The tenant as it is now."
 //	@x-example-overrides {"overrides": {"jobs_per_second": 100, "max_active": 10000, "users": {"bob": {"max_active": 10}}}}
 //	@x-example-weight    {"weight": 5}
-func (h *Handlers) PatchTenant(ctx context.Context, c *Call, r api.TenantPatch) (Response[api.Tenant], error) {
-	id, err := c.id()
+func (h *Handlers) PatchTenant(ctx context.Context, c *call.Call, r api.TenantPatch) (call.Response[api.Tenant], error) {
+	id, err := c.ID()
 	if err != nil {
-		return Response[api.Tenant]{}, err
+		return call.Response[api.Tenant]{}, err
 	}
 	if fields := r.Validate(); len(fields) > 0 {
-		return Response[api.Tenant]{}, problem.Invalid(fields...)
+		return call.Response[api.Tenant]{}, problem.Invalid(fields...)
 	}
 	whose := hop.LimitsChanged{Tenant: id}
 	h.auth.ForgetLimits(whose) // before as well as after: if the answer is lost, the change may still hold
-	answer, err := send(ctx, h, c, hop.PatchTenant,
+	answer, err := call.Send(ctx, h.core, c, hop.PatchTenant,
 		hop.WithID[api.TenantPatch]{ID: id, Value: r})
 	h.auth.ForgetLimits(whose)
 	return answer, err
@@ -64,8 +65,8 @@ func (h *Handlers) PatchTenant(ctx context.Context, c *Call, r api.TenantPatch) 
 //
 //	@Description `deletion` is null, or the progress of the tenant's deletion: `done` when all of its data is deleted. A deleted tenant can still be read here, but is not listed.
 //	@Success     200 {object} api.Tenant "The tenant."
-func (h *Handlers) GetTenant(ctx context.Context, c *Call, _ None) (Response[api.Tenant], error) {
-	return byID(ctx, h, c, hop.GetTenant)
+func (h *Handlers) GetTenant(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Tenant], error) {
+	return call.ByID(ctx, h.core, c, hop.GetTenant)
 }
 
 // DeleteTenant deletes a tenant.
@@ -74,14 +75,14 @@ func (h *Handlers) GetTenant(ctx context.Context, c *Call, _ None) (Response[api
 //	@Description
 //	@Description Audit entries are kept for their retention, and so are failed attempts of jobs that were already deleted.
 //	@Success     202 {object} api.Tenant "The deletion has started, or is done."
-func (h *Handlers) DeleteTenant(ctx context.Context, c *Call, _ None) (Response[api.Tenant], error) {
-	id, err := c.id()
+func (h *Handlers) DeleteTenant(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Tenant], error) {
+	id, err := c.ID()
 	if err != nil {
-		return Response[api.Tenant]{}, err
+		return call.Response[api.Tenant]{}, err
 	}
 	whose := hop.LimitsChanged{Tenant: id}
 	h.auth.ForgetLimits(whose) // before as well as after: if the answer is lost, the deletion may still have begun
-	answer, err := send(ctx, h, c, hop.DeleteTenant, hop.ID{ID: id})
+	answer, err := call.Send(ctx, h.core, c, hop.DeleteTenant, hop.ID{ID: id})
 	h.auth.ForgetLimits(whose)
 	answer.Status = http.StatusAccepted
 	return answer, err

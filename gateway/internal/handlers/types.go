@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/gateway/internal/typedocs"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -27,27 +28,27 @@ import (
 //	@x-problems  ["schema_mismatch"]
 //	@x-example-mail     {"description": "Sends a mail.", "payload_schema": {"type": "object", "required": ["to"], "additionalProperties": false, "properties": {"to": {"type": "string", "format": "email"}, "template": {"enum": ["welcome", "invoice"]}}}, "examples": [{"to": "ada@example.com", "template": "welcome"}], "defaults": {"queue": "mail", "max_attempts": 5, "timeout_ms": 30000, "retry": {"base_ms": 2000}}}
 //	@x-example-defaults {"description": "Runs long, and is never urgent.", "defaults": {"priority": 1, "timeout_ms": 3600000}}
-func (h *Handlers) PutType(ctx context.Context, c *Call, r api.JobTypeRequest) (Response[api.JobType], error) {
-	name, err := c.typeName()
+func (h *Handlers) PutType(ctx context.Context, c *call.Call, r api.JobTypeRequest) (call.Response[api.JobType], error) {
+	name, err := c.TypeName()
 	if err != nil {
-		return Response[api.JobType]{}, err
+		return call.Response[api.JobType]{}, err
 	}
 	q := request.NewQuery(c.Query)
 	force := q.OneOf("force", "true", "false") == "true"
 	if err := q.Err(); err != nil {
-		return Response[api.JobType]{}, err
+		return call.Response[api.JobType]{}, err
 	}
 	if fields := r.Validate(); len(fields) > 0 {
-		return Response[api.JobType]{}, problem.Invalid(fields...)
+		return call.Response[api.JobType]{}, problem.Invalid(fields...)
 	}
-	answer, err := send(ctx, h, c, hop.PutType,
+	answer, err := call.Send(ctx, h.core, c, hop.PutType,
 		hop.PutTypeRequest{Name: name, Value: r, Force: force})
 	if err != nil {
-		return Response[api.JobType]{}, err
+		return call.Response[api.JobType]{}, err
 	}
 	// here at once, in other gateways by the hint
 	h.types.Changed(hop.TypesChanged{Tenant: c.Principal().Tenant, Version: answer.Value.Revision})
-	return Response[api.JobType]{Value: answer.Value.JobType}, nil
+	return call.Response[api.JobType]{Value: answer.Value.JobType}, nil
 }
 
 // GetType reads a job type.
@@ -55,69 +56,66 @@ func (h *Handlers) PutType(ctx context.Context, c *Call, r api.JobTypeRequest) (
 //	@Description The newest version of the type, or with `version` an older one that is still kept: the newest 20 are.
 //	@Param       version query int    false "A version; the newest if absent."
 //	@Success     200 {object} api.JobType "The type."
-func (h *Handlers) GetType(ctx context.Context, c *Call, _ None) (Response[api.JobType], error) {
-	name, err := c.typeName()
+func (h *Handlers) GetType(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.JobType], error) {
+	name, err := c.TypeName()
 	if err != nil {
-		return Response[api.JobType]{}, err
+		return call.Response[api.JobType]{}, err
 	}
 	version := 0
 	if text := c.Query.Get("version"); text != "" {
 		if version, err = strconv.Atoi(text); err != nil || version < 1 || version > 1<<30 {
-			return Response[api.JobType]{}, problem.Invalid(problem.FieldError{Field: "version", Message: "must be a whole number from 1"})
+			return call.Response[api.JobType]{}, problem.Invalid(problem.FieldError{Field: "version", Message: "must be a whole number from 1"})
 		}
 	}
-	answer, err := send(ctx, h, c, hop.GetType, hop.TypeVersionRequest{Name: name, Version: version})
-	return Response[api.JobType]{Value: answer.Value.JobType}, err
+	answer, err := call.Send(ctx, h.core, c, hop.GetType, hop.TypeVersionRequest{Name: name, Version: version})
+	return call.Response[api.JobType]{Value: answer.Value.JobType}, err
 }
 
 // ListTypes lists job types.
 //
 //	@Description The types by name, each in its newest version, without schemas and examples.
 //	@Success     200 {object} api.Page[api.JobTypeSummary] "A page of types."
-func (h *Handlers) ListTypes(ctx context.Context, c *Call, _ None) (Response[api.Page[api.JobTypeSummary]], error) {
-	return paged(ctx, h, c, hop.ListTypes)
+func (h *Handlers) ListTypes(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.JobTypeSummary]], error) {
+	return call.Paged(ctx, h.core, c, hop.ListTypes)
 }
 
 // ListTypeVersions lists the versions of a job type.
 //
 //	@Description The versions that are kept, newest first, at most 20, without schemas and examples.
 //	@Success     200 {object} api.Page[api.JobTypeSummary] "A page of versions."
-func (h *Handlers) ListTypeVersions(ctx context.Context, c *Call, _ None) (Response[api.Page[api.JobTypeSummary]], error) {
-	return pageFor(ctx, h, c, hop.ListTypeVersions, c.typeName)
+func (h *Handlers) ListTypeVersions(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.JobTypeSummary]], error) {
+	return call.PageFor(ctx, h.core, c, hop.ListTypeVersions, c.TypeName)
 }
 
 // DeleteType deletes a job type.
 //
 //	@Description Deletes the type with all of its versions. Jobs of it do not change, and later ones are neither checked nor given defaults.
 //	@Success     204 "The type is deleted."
-func (h *Handlers) DeleteType(ctx context.Context, c *Call, _ None) (Response[None], error) {
-	name, err := c.typeName()
+func (h *Handlers) DeleteType(ctx context.Context, c *call.Call, _ call.None) (call.Response[call.None], error) {
+	name, err := c.TypeName()
 	if err != nil {
-		return Response[None]{}, err
+		return call.Response[call.None]{}, err
 	}
-	answer, err := send(ctx, h, c, hop.DeleteType, hop.Name{Name: name})
+	answer, err := call.Send(ctx, h.core, c, hop.DeleteType, hop.Name{Name: name})
 	if err == nil {
 		h.types.Changed(hop.TypesChanged{Tenant: c.Principal().Tenant, Version: answer.Value.Version})
 	}
-	return Response[None]{Status: http.StatusNoContent}, err
+	return call.Response[call.None]{Status: http.StatusNoContent}, err
 }
 
 // GetOpenAPI reads the OpenAPI document of your job types.
 //
 //	@Description An OpenAPI 3.1 document with one operation for each job type: `POST /v1/jobs` with that type, the schema of its payload, its defaults and its examples. `/docs` adds them to this page once you have entered your key. Types beyond 4 MiB of schemas are left out.
 //	@Success     200 {object} object "The document."
-func (h *Handlers) GetOpenAPI(ctx context.Context, c *Call, _ None) (Response[json.RawMessage], error) {
-	answer, err := send(ctx, h, c, hop.GetTypeDocuments, struct{}{})
+func (h *Handlers) GetOpenAPI(ctx context.Context, c *call.Call, _ call.None) (call.Response[json.RawMessage], error) {
+	answer, err := call.Send(ctx, h.core, c, hop.GetTypeDocuments, struct{}{})
 	if err != nil {
-		return Response[json.RawMessage]{}, err
+		return call.Response[json.RawMessage]{}, err
 	}
 	var text []byte
 	err = h.types.InTurn(ctx, c.Principal().Tenant, func(context.Context) error {
-		text, err = Encode(typedocs.Document(answer.Value))
+		text, err = call.Encode(typedocs.Document(answer.Value))
 		return err
 	})
-	return Response[json.RawMessage]{Value: text}, err
+	return call.Response[json.RawMessage]{Value: text}, err
 }
-
-// typeName gives the path's {type}.
-func (c *Call) typeName() (string, error) { return c.named("type", api.ValidName) }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
@@ -13,16 +13,16 @@ import (
 //
 //	@Description The tenant's webhooks by name, with the number of their deliveries and the result of the last call.
 //	@Success     200 {object} api.Page[api.Webhook] "A page of webhooks."
-func (h *Handlers) ListWebhooks(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Webhook]], error) {
-	return paged(ctx, h, c, hop.ListWebhooks)
+func (h *Handlers) ListWebhooks(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.Webhook]], error) {
+	return call.Paged(ctx, h.core, c, hop.ListWebhooks)
 }
 
 // GetWebhook reads a webhook.
 //
 //	@Description Its settings, how many deliveries wait, are being called and could not be delivered, the result of the last call, and the circuit breaker of its destination. The deliveries are jobs of `queue`: `GET /v1/jobs?queue=_webhook.NAME` lists them, `GET /v1/dead-letters?queue=_webhook.NAME` those that failed.
 //	@Success     200 {object} api.Webhook "The webhook."
-func (h *Handlers) GetWebhook(ctx context.Context, c *Call, _ None) (Response[api.Webhook], error) {
-	return byName(ctx, h, c, hop.GetWebhook)
+func (h *Handlers) GetWebhook(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Webhook], error) {
+	return call.ByName(ctx, h.core, c, hop.GetWebhook)
 }
 
 // PutWebhook sets a webhook.
@@ -36,43 +36,36 @@ func (h *Handlers) GetWebhook(ctx context.Context, c *Call, _ None) (Response[ap
 //	@x-example-failures {"url": "https://example.com/hooks", "events": ["job.dead_letter"]}
 //	@x-example-queue    {"url": "https://example.com/hooks", "events": ["job.completed", "job.dead_letter", "job.cancelled"], "filter": {"queue": "invoices"}}
 //	@x-example-workflows {"url": "https://example.com/hooks", "events": ["workflow.ended"]}
-func (h *Handlers) PutWebhook(ctx context.Context, c *Call, r api.WebhookRequest) (Response[api.Webhook], error) {
-	name, err := c.name()
-	if err != nil {
-		return Response[api.Webhook]{}, err
-	}
-	if fields := r.Validate(); len(fields) > 0 {
-		return Response[api.Webhook]{}, problem.Invalid(fields...)
-	}
-	return send(ctx, h, c, hop.PutWebhook, hop.Put[api.WebhookRequest]{Name: name, Value: r})
+func (h *Handlers) PutWebhook(ctx context.Context, c *call.Call, r api.WebhookRequest) (call.Response[api.Webhook], error) {
+	return call.Put(ctx, h.core, c, hop.PutWebhook, r)
 }
 
 // DeleteWebhook deletes a webhook.
 //
 //	@Description Ends it: no more calls are begun. Its waiting deliveries and those that failed are deleted; completed ones stay for their retention.
 //	@Success     204 "The webhook is deleted."
-func (h *Handlers) DeleteWebhook(ctx context.Context, c *Call, _ None) (Response[None], error) {
-	return noContent(byName(ctx, h, c, hop.DeleteWebhook))
+func (h *Handlers) DeleteWebhook(ctx context.Context, c *call.Call, _ call.None) (call.Response[call.None], error) {
+	return call.NoContent(call.ByName(ctx, h.core, c, hop.DeleteWebhook))
 }
 
 // RotateWebhookSecret rotates a webhook's secret.
 //
 //	@Description Gives the webhook a new secret, which only this answer shows. For 24 hours calls carry two signatures, with the new secret and with the one before, so that your endpoint can change over at any time. A second rotation within that time replaces the new secret, and keeps the one from before the first. With an `Idempotency-Key`, a repeat gets the same secret again.
 //	@Success     200 {object} api.Webhook "The webhook, with its new secret."
-func (h *Handlers) RotateWebhookSecret(ctx context.Context, c *Call, _ None) (Response[api.Webhook], error) {
-	name, err := c.name()
+func (h *Handlers) RotateWebhookSecret(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Webhook], error) {
+	name, err := c.Name()
 	if err != nil {
-		return Response[api.Webhook]{}, err
+		return call.Response[api.Webhook]{}, err
 	}
-	return send(ctx, h, c, hop.RotateWebhookSecret, hop.OnceRequest{Name: name, Idempotency: c.keyFor(name)})
+	return call.Send(ctx, h.core, c, hop.RotateWebhookSecret, hop.OnceRequest{Name: name, Idempotency: c.KeyFor(name)})
 }
 
 // ProbeWebhook tries a webhook's URL now.
 //
 //	@Description Makes the open breaker of the webhook's destination half-open, in every core within a second: the next deliveries are sent. Where it is closed nothing changes.
 //	@Success     200 {object} api.Webhook "The webhook as it is now."
-func (h *Handlers) ProbeWebhook(ctx context.Context, c *Call, _ None) (Response[api.Webhook], error) {
-	return byName(ctx, h, c, hop.ProbeWebhook)
+func (h *Handlers) ProbeWebhook(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Webhook], error) {
+	return call.ByName(ctx, h.core, c, hop.ProbeWebhook)
 }
 
 // TestWebhook tests a webhook.
@@ -80,16 +73,16 @@ func (h *Handlers) ProbeWebhook(ctx context.Context, c *Call, _ None) (Response[
 //	@Description Submits one delivery of the type `webhook.test`. The answer is its job: `GET /v1/jobs/{id}` with `Prefer: wait` shows how the call ended. With an `Idempotency-Key`, a repeat submits no other one.
 //	@Success     202 {object} api.JobSummary "The delivery."
 //	@Header      202 {string} Location "The delivery's path."
-func (h *Handlers) TestWebhook(ctx context.Context, c *Call, _ None) (Response[api.JobSummary], error) {
-	name, err := c.name()
+func (h *Handlers) TestWebhook(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.JobSummary], error) {
+	name, err := c.Name()
 	if err != nil {
-		return Response[api.JobSummary]{}, err
+		return call.Response[api.JobSummary]{}, err
 	}
 	ids, err := drawIDs(1)
 	if err != nil {
-		return Response[api.JobSummary]{}, err
+		return call.Response[api.JobSummary]{}, err
 	}
-	answer, err := send(ctx, h, c, hop.TestWebhook, hop.OnceRequest{Name: name, ID: ids[0], Idempotency: c.keyFor(name)})
+	answer, err := call.Send(ctx, h.core, c, hop.TestWebhook, hop.OnceRequest{Name: name, ID: ids[0], Idempotency: c.KeyFor(name)})
 	if err != nil {
 		return answer, err
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -17,11 +18,11 @@ import (
 //	@Param       worker body api.WorkerRequest true "The worker."
 //	@Success     200 {object} api.Worker "The worker as it is now."
 //	@x-example-worker {"worker_id": "worker-1", "queues": ["default"], "tags": ["smtp"], "concurrency": 10, "metadata": {"host": "a1"}}
-func (h *Handlers) RegisterWorker(ctx context.Context, c *Call, r api.WorkerRequest) (Response[api.Worker], error) {
+func (h *Handlers) RegisterWorker(ctx context.Context, c *call.Call, r api.WorkerRequest) (call.Response[api.Worker], error) {
 	if fields := r.Validate(); len(fields) > 0 {
-		return Response[api.Worker]{}, problem.Invalid(fields...)
+		return call.Response[api.Worker]{}, problem.Invalid(fields...)
 	}
-	return send(ctx, h, c, hop.RegisterWorker, r)
+	return call.Send(ctx, h.core, c, hop.RegisterWorker, r)
 }
 
 // Heartbeat sends a heartbeat.
@@ -35,9 +36,9 @@ func (h *Handlers) RegisterWorker(ctx context.Context, c *Call, r api.WorkerRequ
 //	@Success     200 {object} api.HeartbeatResponse "The status of each lease."
 //	@x-example-lease {"leases": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "lease_token": "LEASE_TOKEN"}]}
 //	@x-example-idle  {}
-func (h *Handlers) Heartbeat(c *Call, r api.HeartbeatRequest) (hop.WorkerHeartbeat, admission.Work, error) {
+func (h *Handlers) Heartbeat(c *call.Call, r api.HeartbeatRequest) (hop.WorkerHeartbeat, admission.Work, error) {
 	work := admission.Reports(len(r.Leases))
-	worker, err := c.worker()
+	worker, err := c.Worker()
 	if err != nil {
 		return hop.WorkerHeartbeat{}, work, err
 	}
@@ -48,7 +49,7 @@ func (h *Handlers) Heartbeat(c *Call, r api.HeartbeatRequest) (hop.WorkerHeartbe
 }
 
 // Extend has core extend the leases of a validated heartbeat.
-func (h *Handlers) Extend(ctx context.Context, c *Call, r hop.WorkerHeartbeat) (nothing Response[api.HeartbeatResponse], err error) {
+func (h *Handlers) Extend(ctx context.Context, c *call.Call, r hop.WorkerHeartbeat) (nothing call.Response[api.HeartbeatResponse], err error) {
 	statuses := make([]api.LeaseStatus, len(r.Leases))
 	leases := []api.Lease{}
 	var places []int // the index in statuses of each of leases
@@ -60,12 +61,12 @@ func (h *Handlers) Extend(ctx context.Context, c *Call, r hop.WorkerHeartbeat) (
 		}
 		leases, places = append(leases, lease.For(id)), append(places, i)
 	}
-	answer, err := send(ctx, h, c, hop.Heartbeat, hop.WorkerHeartbeat{WorkerID: r.WorkerID, Leases: leases})
+	answer, err := call.Send(ctx, h.core, c, hop.Heartbeat, hop.WorkerHeartbeat{WorkerID: r.WorkerID, Leases: leases})
 	if err != nil {
 		return nothing, err
 	}
 	if got := len(answer.Value.Leases); got != len(leases) {
-		return nothing, errMissingItems(got, len(leases))
+		return nothing, call.ErrMissingItems(got, len(leases))
 	}
 	for i, place := range places {
 		statuses[place] = answer.Value.Leases[i]
@@ -80,13 +81,13 @@ func (h *Handlers) Extend(ctx context.Context, c *Call, r hop.WorkerHeartbeat) (
 //	@Description
 //	@Description Its waiting claims end without jobs. A claim that leases jobs at the same moment may keep them until the leases expire, so end claims first. A repeat, or an unknown worker, changes nothing. A worker that claims or registers later is listed again.
 //	@Success     204 "The worker is removed and holds no leases."
-func (h *Handlers) RemoveWorker(ctx context.Context, c *Call, _ None) (Response[None], error) {
-	gone := Response[None]{Status: http.StatusNoContent}
-	worker, err := c.worker()
+func (h *Handlers) RemoveWorker(ctx context.Context, c *call.Call, _ call.None) (call.Response[call.None], error) {
+	gone := call.Response[call.None]{Status: http.StatusNoContent}
+	worker, err := c.Worker()
 	if err != nil {
 		return gone, err
 	}
-	_, err = send(ctx, h, c, hop.Leave, hop.ID{ID: worker})
+	_, err = call.Send(ctx, h.core, c, hop.Leave, hop.ID{ID: worker})
 	return gone, err
 }
 
@@ -94,6 +95,6 @@ func (h *Handlers) RemoveWorker(ctx context.Context, c *Call, _ None) (Response[
 //
 //	@Description The tenant's workers by name; with a platform key, the platform's workers. STALE: no recent heartbeat. DEAD: its leases were taken back.
 //	@Success     200 {object} api.Page[api.Worker] "A page of workers."
-func (h *Handlers) ListWorkers(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Worker]], error) {
-	return paged(ctx, h, c, hop.ListWorkers)
+func (h *Handlers) ListWorkers(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.Worker]], error) {
+	return call.Paged(ctx, h.core, c, hop.ListWorkers)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -24,7 +25,7 @@ import (
 //	@Header      202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-diamond {"name": "order", "jobs": [{"ref": "charge", "type": "payment.charge"}, {"ref": "invoice", "type": "invoice.make", "after": ["charge"]}, {"ref": "parcel", "type": "parcel.send", "after": [{"ref": "charge", "on_failed": "cancel"}]}, {"ref": "mail", "type": "mail.send", "after": ["invoice", {"ref": "parcel", "on_failed": "run"}]}]}
-func (h *Handlers) SubmitWorkflow(c *Call, workflow api.WorkflowRequest) (r hop.SubmitJobsRequest, work admission.Work, err error) {
+func (h *Handlers) SubmitWorkflow(c *call.Call, workflow api.WorkflowRequest) (r hop.SubmitJobsRequest, work admission.Work, err error) {
 	if fields := workflow.Validate(time.Now()); len(fields) > 0 {
 		return r, work, problem.Invalid(fields...)
 	}
@@ -46,8 +47,8 @@ func (h *Handlers) SubmitWorkflow(c *Call, workflow api.WorkflowRequest) (r hop.
 //	@Header      202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@x-problems  ["workflow_ended", "cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-one {"jobs": [{"ref": "survey", "type": "mail.send", "after": ["mail"]}]}
-func (h *Handlers) AddToWorkflow(c *Call, more api.WorkflowJobsRequest) (r hop.SubmitJobsRequest, work admission.Work, err error) {
-	id, err := c.id()
+func (h *Handlers) AddToWorkflow(c *call.Call, more api.WorkflowJobsRequest) (r hop.SubmitJobsRequest, work admission.Work, err error) {
+	id, err := c.ID()
 	if err != nil {
 		return r, work, err
 	}
@@ -63,7 +64,7 @@ func (h *Handlers) AddToWorkflow(c *Call, more api.WorkflowJobsRequest) (r hop.S
 }
 
 // workflowJobs makes an atomic batch of a workflow's jobs.
-func workflowJobs(c *Call, jobs []api.WorkflowJobRequest, workflow hop.SubmittedWorkflow) (r hop.SubmitJobsRequest, work admission.Work, err error) {
+func workflowJobs(c *call.Call, jobs []api.WorkflowJobRequest, workflow hop.SubmittedWorkflow) (r hop.SubmitJobsRequest, work admission.Work, err error) {
 	r = hop.SubmitJobsRequest{Batch: true, Atomic: true, Idempotency: c.Idempotency, Workflow: &workflow}
 	charged := admission.Submit(true, c.Idempotency != nil)
 	for i := range jobs {
@@ -85,30 +86,26 @@ func workflowJobs(c *Call, jobs []api.WorkflowJobRequest, workflow hop.Submitted
 //	@Param       state      query string false "Only workflows in this state." Enums(running, completed, failed, cancelled)
 //	@Param       name       query string false "Only workflows of this name."
 //	@Success     200 {object} api.Page[api.Workflow] "A page of workflows."
-func (h *Handlers) ListWorkflows(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Workflow]], error) {
-	q := request.NewQuery(c.Query)
-	page, filter := q.Page(), api.WorkflowFilter{State: q.OneOf("state", api.WorkflowStates()...), Name: q.Name("name")}
-	if err := q.Err(); err != nil {
-		return Response[api.Page[api.Workflow]]{}, err
-	}
-	return send(ctx, h, c, hop.ListWorkflows,
-		hop.Filtered[api.WorkflowFilter]{Filter: filter, PageRequest: page})
+func (h *Handlers) ListWorkflows(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.Workflow]], error) {
+	return call.Filtered(ctx, h.core, c, hop.ListWorkflows, func(q *request.Query) api.WorkflowFilter {
+		return api.WorkflowFilter{State: q.OneOf("state", api.WorkflowStates()...), Name: q.Name("name")}
+	})
 }
 
 // GetWorkflow reads a workflow.
 //
 //	@Description The workflow with those of its jobs that are still kept, and what each depends on. Its state follows from them: `running` while one is live, `completed` when all have completed, `cancelled` when one was cancelled by a caller and none is a dead letter, otherwise `failed`.
 //	@Success     200 {object} api.WorkflowDetail "The workflow as it is now."
-func (h *Handlers) GetWorkflow(ctx context.Context, c *Call, _ None) (Response[api.WorkflowDetail], error) {
-	return byID(ctx, h, c, hop.GetWorkflow)
+func (h *Handlers) GetWorkflow(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.WorkflowDetail], error) {
+	return call.ByID(ctx, h.core, c, hop.GetWorkflow)
 }
 
 // CancelWorkflow cancels a workflow.
 //
 //	@Description Waiting jobs are cancelled; for running jobs, cancellation is requested with the worker's next heartbeat. A repeat changes nothing, or continues where the first one failed.
 //	@Success     202 {object} api.Workflow "The workflow as it is now."
-func (h *Handlers) CancelWorkflow(ctx context.Context, c *Call, _ None) (Response[api.Workflow], error) {
-	return accepted(byID(ctx, h, c, hop.CancelWorkflow))
+func (h *Handlers) CancelWorkflow(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Workflow], error) {
+	return call.Accepted(call.ByID(ctx, h.core, c, hop.CancelWorkflow))
 }
 
 // RedriveWorkflow redrives a workflow.
@@ -116,8 +113,8 @@ func (h *Handlers) CancelWorkflow(ctx context.Context, c *Call, _ None) (Respons
 //	@Description Queues the workflow's dead letters again; `results` has a status for each. Jobs that they hold continue when they have completed; jobs that were cancelled because of them stay cancelled.
 //	@Success     202 {object} api.DeadLetterResponse "A result for each dead letter."
 //	@x-problems  ["active_cap_reached"]
-func (h *Handlers) RedriveWorkflow(ctx context.Context, c *Call, _ None) (Response[api.DeadLetterResponse], error) {
-	return accepted(byID(ctx, h, c, hop.RedriveWorkflow))
+func (h *Handlers) RedriveWorkflow(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.DeadLetterResponse], error) {
+	return call.Accepted(call.ByID(ctx, h.core, c, hop.RedriveWorkflow))
 }
 
 // ListParents reads the results of a job's parents.
@@ -125,6 +122,6 @@ func (h *Handlers) RedriveWorkflow(ctx context.Context, c *Call, _ None) (Respon
 //	@Description Those jobs of `after` that are still kept, by id, with their states and results. A page ends after `page_size` jobs, or when its results reach 8 MiB; it can be empty while `next_page_token` is set. A key without the scope `read` may call this while one of its workers holds the job.
 //	@Tags        Workflows
 //	@Success     200 {object} api.Page[api.JobParent] "A page of parents."
-func (h *Handlers) ListParents(ctx context.Context, c *Call, _ None) (Response[api.Page[api.JobParent]], error) {
-	return pageFor(ctx, h, c, hop.ListParents, c.id)
+func (h *Handlers) ListParents(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.JobParent]], error) {
+	return call.PageFor(ctx, h.core, c, hop.ListParents, c.ID)
 }

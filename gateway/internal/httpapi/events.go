@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -179,7 +180,7 @@ type eventWriter struct {
 }
 
 func (w *eventWriter) job(name string, job *api.Job) {
-	text, err := handlers.Encode(job)
+	text, err := call.Encode(job)
 	if err != nil {
 		w.failed = true
 		return

@@ -9,7 +9,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
-	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
@@ -21,14 +21,14 @@ type handler func(*Server, *gin.Context, route)
 // the order credential, access, query, admission, headers, body, JSON. The function gets only requests that are
 // well-formed and allowed. A caller with a valid key is also charged for a request that
 // was refused before.
-func handle[Req, Resp any](run func(context.Context, *handlers.Call, Req) (handlers.Response[Resp], error)) handler {
-	return priced(func(_ *handlers.Call, r Req) (Req, admission.Work, error) { return r, admission.Work{}, nil }, run)
+func handle[Req, Resp any](run func(context.Context, *call.Call, Req) (call.Response[Resp], error)) handler {
+	return priced(func(_ *call.Call, r Req) (Req, admission.Work, error) { return r, admission.Work{}, nil }, run)
 }
 
 // priced is handle for a request whose cost is known only by its body: price validates it, and says what it is
 // charged for; run gets what price has made of it.
 func priced[Req, Ready, Resp any](
-	price func(*handlers.Call, Req) (Ready, admission.Work, error), run func(context.Context, *handlers.Call, Ready) (handlers.Response[Resp], error),
+	price func(*call.Call, Req) (Ready, admission.Work, error), run func(context.Context, *call.Call, Ready) (call.Response[Resp], error),
 ) handler {
 	return func(s *Server, g *gin.Context, r route) {
 		c := callOf(g)
@@ -48,8 +48,8 @@ func priced[Req, Ready, Resp any](
 
 func serve[Req, Ready, Resp any](
 	s *Server, g *gin.Context, r route,
-	price func(*handlers.Call, Req) (Ready, admission.Work, error), run func(context.Context, *handlers.Call, Ready) (handlers.Response[Resp], error),
-) (nothing handlers.Response[Resp], err error) {
+	price func(*call.Call, Req) (Ready, admission.Work, error), run func(context.Context, *call.Call, Ready) (call.Response[Resp], error),
+) (nothing call.Response[Resp], err error) {
 	c, ctx := callOf(g), g.Request.Context()
 	c.Account.Cost = r.cost
 	if err := s.open(g, c, r); err != nil {
@@ -79,7 +79,7 @@ func serve[Req, Ready, Resp any](
 }
 
 // open does all that comes before the body.
-func (s *Server) open(g *gin.Context, c *handlers.Call, r route) error {
+func (s *Server) open(g *gin.Context, c *call.Call, r route) error {
 	if !r.access.public {
 		caller, err := s.authenticate(g, c, r)
 		if err != nil {
@@ -94,7 +94,7 @@ func (s *Server) open(g *gin.Context, c *handlers.Call, r route) error {
 	for _, param := range g.Params {
 		value, err := url.PathUnescape(param.Value)
 		if err != nil || !request.Storable(value) {
-			return handlers.Malformed(param.Key)
+			return call.Malformed(param.Key)
 		}
 		c.Params[param.Key] = value
 	}
@@ -106,7 +106,7 @@ func (s *Server) open(g *gin.Context, c *handlers.Call, r route) error {
 
 // authenticate authenticates the caller. After too many failures from the same address
 // it refuses that address instead.
-func (s *Server) authenticate(g *gin.Context, c *handlers.Call, r route) (caller auth.Caller, err error) {
+func (s *Server) authenticate(g *gin.Context, c *call.Call, r route) (caller auth.Caller, err error) {
 	given := g.Request.Header["Authorization"]
 	if token := g.Query("token"); r.access.eventsToken && token != "" && len(given) == 0 {
 		job, _ := request.UUID(g.Param("id")) // of no id there is no token
@@ -125,7 +125,7 @@ func (s *Server) authenticate(g *gin.Context, c *handlers.Call, r route) (caller
 }
 
 // receive decodes the body, and reads its Idempotency-Key, if it has one.
-func (s *Server) receive(g *gin.Context, c *handlers.Call, r route, into any) error {
+func (s *Server) receive(g *gin.Context, c *call.Call, r route, into any) error {
 	var key string
 	if r.operation != "" {
 		var err error
@@ -166,7 +166,7 @@ func (s *Server) receive(g *gin.Context, c *handlers.Call, r route, into any) er
 }
 
 // bodyOwner is the owner of a body's memory: the tenant, or a platform key itself.
-func bodyOwner(c *handlers.Call) request.Owner {
+func bodyOwner(c *call.Call) request.Owner {
 	who := c.Principal()
 	owner := request.Owner{Name: who.Tenant, Urgent: c.Account.Cost == admission.CostReports}
 	if owner.Name == "" {

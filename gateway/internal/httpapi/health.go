@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
-	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -19,8 +19,8 @@ type landing struct {
 }
 
 // root answers GET /: what this is, and where its parts are.
-func (s *Server) root(context.Context, *handlers.Call, handlers.None) (handlers.Response[landing], error) {
-	return handlers.Response[landing]{Value: landing{Name: "ForgeQueue", API: "/v1", Docs: "/docs", Health: "/readyz"}}, nil
+func (s *Server) root(context.Context, *call.Call, call.None) (call.Response[landing], error) {
+	return call.Response[landing]{Value: landing{Name: "ForgeQueue", API: "/v1", Docs: "/docs", Health: "/readyz"}}, nil
 }
 
 // alive is the answer of /livez.
@@ -36,8 +36,8 @@ type alive struct {
 //	@ID          livez
 //	@Tags        Health
 //	@Success     200 {object} httpapi.alive "Alive."
-func (s *Server) livez(context.Context, *handlers.Call, handlers.None) (handlers.Response[alive], error) {
-	return handlers.Response[alive]{Value: alive{Status: "ok"}}, nil
+func (s *Server) livez(context.Context, *call.Call, call.None) (call.Response[alive], error) {
+	return call.Response[alive]{Value: alive{Status: "ok"}}, nil
 }
 
 // readyz answers GET /readyz: 200 ok, or 200 degraded where core or Redis is down,
@@ -51,7 +51,7 @@ func (s *Server) livez(context.Context, *handlers.Call, handlers.None) (handlers
 //	@Tags        Health
 //	@Success     200 {object} api.Readiness "Ready."
 //	@Failure     503 {object} api.Readiness "Starting or shutting down."
-func (s *Server) readyz(ctx context.Context, _ *handlers.Call, _ handlers.None) (handlers.Response[api.Readiness], error) {
+func (s *Server) readyz(ctx context.Context, _ *call.Call, _ call.None) (call.Response[api.Readiness], error) {
 	checks := s.checks(ctx)
 	answer := api.Readiness{Status: "ok", Checks: checks}
 	if checks["core"] != admission.CheckOK || checks["redis"] == admission.CheckDown {
@@ -63,9 +63,9 @@ func (s *Server) readyz(ctx context.Context, _ *handlers.Call, _ handlers.None) 
 	case !s.probe.EverUp():
 		answer.Status = "starting"
 	default:
-		return handlers.Response[api.Readiness]{Value: answer}, nil
+		return call.Response[api.Readiness]{Value: answer}, nil
 	}
-	return handlers.Response[api.Readiness]{Status: http.StatusServiceUnavailable, Value: answer}, nil
+	return call.Response[api.Readiness]{Status: http.StatusServiceUnavailable, Value: answer}, nil
 }
 
 // checks asks core and Redis at the same time.
@@ -84,7 +84,7 @@ func (s *Server) checks(ctx context.Context) map[string]string {
 //	@ID          getInstallation
 //	@Tags        Admin
 //	@Success     200 {object} api.Installation "The state."
-func (s *Server) installation(ctx context.Context, c *handlers.Call, _ handlers.None) (handlers.Response[api.Installation], error) {
+func (s *Server) installation(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Installation], error) {
 	found, err := s.handlers.Installation(ctx, c)
 	if err == nil {
 		checks := s.checks(ctx)

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -22,7 +22,7 @@ import (
 // callKey is gin's key for the call, from observe to handle.
 const callKey = "call"
 
-func callOf(g *gin.Context) *handlers.Call { return g.MustGet(callKey).(*handlers.Call) } //nolint:forcetypeassert // observe put it there
+func callOf(g *gin.Context) *call.Call { return g.MustGet(callKey).(*call.Call) } //nolint:forcetypeassert // observe put it there
 
 // observe is the outermost middleware: it gives the request its id, turns a panic into
 // a problem, and records the request once, in one log line and one metric.
@@ -44,7 +44,7 @@ func (s *Server) observe(g *gin.Context) {
 }
 
 // caught turns a panic into a problem; cut: an answer had begun already.
-func caught(g *gin.Context, c *handlers.Call, panicked any) (cut bool) {
+func caught(g *gin.Context, c *call.Call, panicked any) (cut bool) {
 	if panicked == nil {
 		return false
 	}
@@ -59,8 +59,8 @@ func caught(g *gin.Context, c *handlers.Call, panicked any) (cut bool) {
 
 // newCall reads a correlation id and a trace from the headers, only if they are
 // well-formed. The request id is always generated here.
-func (s *Server) newCall(r *http.Request) *handlers.Call {
-	c := &handlers.Call{RequestID: uuid.NewString(), Instance: request.Clip(r.URL.EscapedPath()), Began: time.Now()}
+func (s *Server) newCall(r *http.Request) *call.Call {
+	c := &call.Call{RequestID: uuid.NewString(), Instance: request.Clip(r.URL.EscapedPath()), Began: time.Now()}
 	c.CorrelationID = c.RequestID
 	if given := r.Header["X-Correlation-Id"]; len(given) == 1 && api.ValidLabel(given[0]) {
 		c.CorrelationID = given[0]
@@ -71,7 +71,7 @@ func (s *Server) newCall(r *http.Request) *handlers.Call {
 
 // record writes the canonical log line and the metric. The line never has a body,
 // a query, a header's value or a path with a client's values in it.
-func (s *Server) record(g *gin.Context, c *handlers.Call, took time.Duration) {
+func (s *Server) record(g *gin.Context, c *call.Call, took time.Duration) {
 	status := g.Writer.Status()
 	method, name := labels(g)
 	s.durations.WithLabelValues(name, method, strconv.Itoa(status)).Observe(took.Seconds())
@@ -133,7 +133,7 @@ func labels(g *gin.Context) (method, name string) {
 	return "other", name
 }
 
-func level(name string, status int, c *handlers.Call, left bool) slog.Level {
+func level(name string, status int, c *call.Call, left bool) slog.Level {
 	switch {
 	case left && status >= http.StatusInternalServerError && c.Code != problem.Internal:
 		return slog.LevelInfo // the caller closed the connection before the answer

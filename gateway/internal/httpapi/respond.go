@@ -8,19 +8,19 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
-	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // showLimits sets the rate limit headers of a decision, if there was one.
-func showLimits(c *handlers.Call, header http.Header) {
+func showLimits(c *call.Call, header http.Header) {
 	if c.Account.Decision != nil {
 		admission.SetHeaders(header, c.Account.Decision)
 	}
 }
 
 // write sends a handler's answer; an error means that nothing was sent.
-func write[T any](g *gin.Context, answer handlers.Response[T]) error {
+func write[T any](g *gin.Context, answer call.Response[T]) error {
 	status := answer.Status
 	if status == 0 {
 		status = http.StatusOK
@@ -48,7 +48,7 @@ func write[T any](g *gin.Context, answer handlers.Response[T]) error {
 		g.Writer.WriteHeaderNow()
 		return nil
 	}
-	text, err := handlers.Encode(answer.Value)
+	text, err := call.Encode(answer.Value)
 	if err != nil {
 		return fmt.Errorf("encode the answer: %w", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
 
@@ -56,7 +56,7 @@ func (c clientTrace) Extract(ctx context.Context, carrier propagation.TextMapCar
 
 // describeSpan adds to the request's span what is known at its end only. The address is
 // that of limitAddress, not what otelhttp reads in X-Forwarded-For.
-func (s *Server) describeSpan(g *gin.Context, c *handlers.Call) {
+func (s *Server) describeSpan(g *gin.Context, c *call.Call) {
 	if s.tracing == nil {
 		return
 	}

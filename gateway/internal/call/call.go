@@ -1,8 +1,11 @@
-package handlers
+// Package call has one request of the public API, the answer to it, and how core is asked for that: the shapes that most
+// operations have (ByID, ByName, Put, Paged, Filtered …) are functions of it.
+package call
 
 import (
 	"net/netip"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
@@ -43,14 +46,14 @@ type Call struct {
 	Err  error
 
 	// wait is how long the caller is ready to wait beyond the usual timeout.
-	wait time.Duration
+	Wait time.Duration
 }
 
 // Principal is on whose behalf core is asked.
 func (c *Call) Principal() hop.Principal { return c.Caller.Principal }
 
-// keyFor is the request's Idempotency-Key, of what its path names and its body does not.
-func (c *Call) keyFor(name string) *hop.Idempotency {
+// KeyFor is the request's Idempotency-Key, of what its path names and its body does not.
+func (c *Call) KeyFor(name string) *hop.Idempotency {
 	if c.Idempotency == nil {
 		return nil
 	}
@@ -65,8 +68,8 @@ var (
 	errNoSuchWorker = problem.New(problem.WorkerUnknown, "The worker is not registered, or is DEAD; register it again.")
 )
 
-// id gives the path's {id}, which must be a UUID, in lower case.
-func (c *Call) id() (string, error) {
+// ID gives the path's {id}, which must be a UUID, in lower case.
+func (c *Call) ID() (string, error) {
 	id, ok := request.UUID(c.Params["id"])
 	if !ok {
 		return "", ErrNoSuchID
@@ -74,11 +77,14 @@ func (c *Call) id() (string, error) {
 	return id, nil
 }
 
-// name gives the path's {name}, which must be one that a queue or a schedule can have.
-func (c *Call) name() (string, error) { return c.named("name", api.ValidName) }
+// Name gives the path's {name}, which must be one that a queue or a schedule can have.
+func (c *Call) Name() (string, error) { return c.named("name", api.ValidName) }
 
-// worker gives the path's {worker_id}.
-func (c *Call) worker() (string, error) { return c.named("worker_id", api.ValidLabel) }
+// Worker gives the path's {worker_id}.
+func (c *Call) Worker() (string, error) { return c.named("worker_id", api.ValidLabel) }
+
+// TypeName gives the path's {type}.
+func (c *Call) TypeName() (string, error) { return c.named("type", api.ValidName) }
 
 func (c *Call) named(param string, valid func(string) bool) (string, error) {
 	value := c.Params[param]
@@ -113,9 +119,14 @@ func (c *Call) Sign(p *problem.Problem) *problem.Problem {
 	return &signed
 }
 
-// anotherUser refuses a user-bound key that names a user not its own.
-func anotherUser(field, detail string) *problem.Problem {
-	p := problem.New(problem.Forbidden, detail)
-	p.Errors = append(p.Errors, problem.FieldError{Field: field, Message: "must be the user that the key is bound to, or absent"})
-	return p
+// PreferredWait reads Prefer: wait=n. left is the remaining time, counted from the
+// request's arrival (RFC 7240); never below 0. applied is the value of
+// Preference-Applied, empty where there is no preference that can be honoured.
+func (c *Call) PreferredWait() (left time.Duration, applied string) {
+	seconds, ok := request.PreferredWait(c.Prefer)
+	if !ok {
+		return 0, ""
+	}
+	left = time.Duration(seconds)*time.Second - time.Since(c.Began)
+	return max(left, 0).Truncate(time.Millisecond), "wait=" + strconv.Itoa(seconds)
 }
