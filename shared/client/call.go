@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
@@ -107,7 +108,7 @@ func (c *Client) target(one call) (*url.URL, error) {
 	path := ""
 	for _, segment := range one.path {
 		if segment == "" || segment == "." || segment == ".." {
-			return nil, fmt.Errorf("client: %q cannot be an id", segment)
+			return nil, problem.New(problem.InvalidRequest, fmt.Sprintf("client: %q cannot be an id", segment))
 		}
 		path += "/" + url.PathEscape(segment)
 	}

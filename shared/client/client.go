@@ -29,6 +29,8 @@ type Options struct {
 	// answer to a submit, and a DEBUG line for each job that is submitted. Nil: nothing
 	// is logged; errors are returned in any case.
 	Logger *slog.Logger
+	// OneTry makes each call once: the error is about that one request. The caller repeats calls by itself, or not at all.
+	OneTry bool
 	// Middleware wraps every call that submits jobs, the first outermost; each try of
 	// the call is inside.
 	Middleware []func(next SubmitFunc) SubmitFunc
@@ -45,6 +47,7 @@ type Client struct {
 	apiKey string
 	http   *http.Client
 	budget *budget
+	oneTry bool
 	logger *slog.Logger
 	// middleware is the options', which no call may change.
 	middleware []func(next SubmitFunc) SubmitFunc
@@ -74,7 +77,7 @@ func New(options Options) (*Client, error) {
 		return nil, errors.New("client: a middleware is nil")
 	}
 	return &Client{
-		base: base, apiKey: options.APIKey, http: httpClient, budget: newBudget(),
+		base: base, apiKey: options.APIKey, http: httpClient, budget: newBudget(), oneTry: options.OneTry,
 		logger: logger, middleware: slices.Clone(options.Middleware),
 	}, nil
 }

@@ -72,6 +72,7 @@ func TestEveryCallGoesToItsRoute(t *testing.T) {
 			call func() error
 		}{
 			{`GET /v1/jobs/j1  `, func() error { _, err := c.Get(ctx, "j1"); return err }},
+			{`GET /v1/jobs/j1/explain details=true `, func() error { _, err := c.ExplainDetails(ctx, "j1"); return err }},
 			{`GET /v1/jobs/j1/explain  `, func() error { _, err := c.Explain(ctx, "j1"); return err }},
 			{`GET /v1/jobs/a%2Fb%3Fc  `, func() error { _, err := c.Get(ctx, "a/b?c"); return err }},
 			{`POST /console/links  `, func() error { _, err := c.ConsoleLink(ctx); return err }},
@@ -125,6 +126,7 @@ func TestEveryCallGoesToItsRoute(t *testing.T) {
 				return err
 			}},
 			{`GET /v1/workers page_size=1 `, func() error { _, err := c.Workers(ctx, client.PageRequest{Size: 1}); return err }},
+			{`GET /v1/queues depth_budget=7&page_size=1 `, func() error { _, err := c.QueuesWithin(ctx, 7, client.PageRequest{Size: 1}); return err }},
 			{`GET /v1/queues page_size=1 `, func() error { _, err := c.Queues(ctx, client.PageRequest{Size: 1}); return err }},
 			{`GET /v1/queues/q:1  `, func() error { _, err := c.Queue(ctx, "q:1"); return err }},
 			{`PUT /v1/queues/q  {}`, func() error { _, err := c.PutQueue(ctx, "q", api.QueueRequest{}); return err }},

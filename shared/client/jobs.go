@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -143,7 +144,19 @@ func (c *Client) Get(ctx context.Context, id string) (api.Job, error) {
 
 // Explain gives all reasons why a job does not start now, or that it runs or has ended.
 func (c *Client) Explain(ctx context.Context, id string) (api.Explanation, error) {
+	return c.explain(ctx, id, nil)
+}
+
+// ExplainDetails is Explain with the job and its first attempts, read at the same moment.
+func (c *Client) ExplainDetails(ctx context.Context, id string) (api.Explanation, error) {
+	return c.explain(ctx, id, url.Values{"details": {"true"}})
+}
+
+func (c *Client) explain(ctx context.Context, id string, query url.Values) (api.Explanation, error) {
 	var answer api.Explanation
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"v1", "jobs", id, "explain"}, answer: &answer, repeatable: true})
+	err := c.do(ctx, call{
+		method: http.MethodGet, path: []string{"v1", "jobs", id, "explain"}, query: query, answer: &answer, repeatable: true,
+		maxAnswer: maxAnswer + api.MaxPageSize*maxListed,
+	})
 	return answer, err
 }

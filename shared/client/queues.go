@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net/http"
+	"strconv"
 
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -10,6 +11,14 @@ import (
 // Queues gives one page of the tenant's queues, by name.
 func (c *Client) Queues(ctx context.Context, page PageRequest) (api.Page[api.Queue], error) {
 	return list[api.Queue](ctx, c, page.query(), "queues")
+}
+
+// QueuesWithin is Queues that counts depthBudget jobs of each state at most, in all queues of the page together: a page of
+// many deep queues is faster so.
+func (c *Client) QueuesWithin(ctx context.Context, depthBudget int, page PageRequest) (api.Page[api.Queue], error) {
+	query := page.query()
+	query.Set("depth_budget", strconv.Itoa(depthBudget))
+	return list[api.Queue](ctx, c, query, "queues")
 }
 
 // Queue reads one queue: its settings, depths and workers.

@@ -27,7 +27,7 @@ const (
 
 // nextTry says whether to try again after err, and how long to wait first.
 func (c *Client) nextTry(ctx context.Context, one call, tries int, err error) (time.Duration, bool) {
-	if one.oneTry || tries >= maxTries || ctx.Err() != nil || !retryable(one, err) {
+	if c.oneTry || one.oneTry || tries >= maxTries || ctx.Err() != nil || !retryable(one, err) {
 		return 0, false
 	}
 	asked := RetryAfter(err)

@@ -256,3 +256,15 @@ func TestOneTry(t *testing.T) {
 		}
 	})
 }
+
+// A client made with OneTry repeats no call, not even a read.
+func TestAClientOfOneTry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		once := func(o *client.Options) { o.OneTry = true }
+		s := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) { refuse(w, problem.CoreUnavailable) }, once)
+		if _, err := s.client.Get(t.Context(), "j1"); client.Status(err) != http.StatusServiceUnavailable || len(s.all()) != 1 {
+			t.Errorf("%d tries, then %v", len(s.all()), err)
+		}
+	})
+}

@@ -342,6 +342,23 @@ func TestRefusalsInWords(t *testing.T) {
 	}
 }
 
+// What no name or id can be is refused in words, whatever the API's client says of it.
+func TestPathsThatNameNothing(t *testing.T) {
+	t.Parallel()
+	f := &fake{answers: map[string]string{}}
+	send := open(t, f)
+	for _, path := range []string{"/console/queues/%2E%2E", "/console/types/mail?version=newest", "/console/types/%2E"} {
+		if status, text := send(http.MethodGet, path); status != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	for _, key := range []string{"", "two words", "schl\u00fcssel", "a\r\nb: c"} {
+		if status, text := send(http.MethodPost, "/console/sign-in", "key", key); status != http.StatusUnauthorized || !strings.Contains(text, "This key is not valid") {
+			t.Errorf("%q: %d %s", key, status, text)
+		}
+	}
+}
+
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	send := open(t, &fake{answers: map[string]string{}})

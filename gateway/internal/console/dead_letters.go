@@ -1,11 +1,12 @@
 package console
 
 import (
-	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/forms"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -74,19 +75,17 @@ func filterQuery(filter api.DeadLetterFilter) url.Values {
 }
 
 func showDeadLetters(v *visit) (shown, error) {
-	query := v.deadQuery()
-	filter := query.Encode()
-	query.Set("page_size", "50")
-	groups, err := get[api.DeadLetterGroups](v.client, "/v1/dead-letters/groups", query)
+	filter := v.deadQuery()
+	groups, err := v.api.DeadLetterGroups(v.ctx(), deadFilter(filter), 50)
 	if err != nil {
 		return shown{}, err
 	}
-	page := deadLettersPage{Read: groups.Read, Capped: groups.ReadCapped, Total: groups.Groups, Filter: filter}
+	page := deadLettersPage{Read: groups.Read, Capped: groups.ReadCapped, Total: groups.Groups, Filter: filter.Encode()}
 	for _, one := range groups.Items {
 		path := "/console/dead-letters/group?" + url.Values{"fingerprint": {one.Fingerprint}, "queue": {one.Queue}}.Encode()
 		page.Groups = append(page.Groups, deadGroup{one, path})
 	}
-	redrives, err := list[api.Redrive](v.client, "/v1/redrives", url.Values{"page_size": {"5"}})
+	redrives, err := v.api.Redrives(v.ctx(), client.PageRequest{Size: 5})
 	if err != nil {
 		return shown{}, err
 	}
@@ -122,11 +121,7 @@ type deadGroupPage struct {
 
 func showDeadGroup(v *visit) (shown, error) {
 	filter := v.deadQuery()
-	query := v.pageQuery(50)
-	for name := range filter {
-		query.Set(name, filter.Get(name))
-	}
-	letters, err := list[api.DeadLetter](v.client, "/v1/dead-letters", query)
+	letters, err := v.api.DeadLetters(v.ctx(), deadFilter(filter), v.page(50))
 	if err != nil {
 		return shown{}, err
 	}
@@ -134,9 +129,7 @@ func showDeadGroup(v *visit) (shown, error) {
 	if len(letters.Items) > 0 {
 		page.First = &letters.Items[0]
 	}
-	query = v.deadQuery()
-	query.Set("page_size", "2")
-	groups, err := get[api.DeadLetterGroups](v.client, "/v1/dead-letters/groups", query)
+	groups, err := v.api.DeadLetterGroups(v.ctx(), deadFilter(filter), 2)
 	if err != nil {
 		return shown{}, err
 	}
@@ -159,8 +152,8 @@ func confirmDeadLetters(v *visit) (shown, error) {
 	if do != api.ActionRedrive && do != api.ActionDiscard {
 		return shown{}, errNoSuchAction
 	}
-	request := api.DeadLetterRequest{Filter: deadFilter(filter).Body(), DryRun: true}
-	if err := v.call(http.MethodPost, "/v1/dead-letters/"+do, nil, request, &page.Matched); err != nil {
+	var err error
+	if page.Matched, err = v.api.CountMatching(v.ctx(), deadFilter(filter)); err != nil {
 		return shown{}, err
 	}
 	return shown{template: "confirm", title: "Dead letters", data: page}, nil
@@ -179,16 +172,34 @@ func changeDeadLetters(v *visit) (string, error) {
 	}
 	form := forms.Reader{Values: v.form}
 	request := api.DeadLetterRequest{Filter: deadFilter(v.form).Body(), RatePerSecond: form.Number("rate_per_second"), Canary: form.Canary()}
-	if len(form.Wrong) > 0 {
-		return "", problem.Invalid(form.Wrong...)
+	wrong := slices.Concat(form.Wrong, request.Validate())
+	if do == api.ActionDiscard {
+		wrong = append(wrong, request.RefuseCanary()...)
 	}
-	var begun api.Redrive
-	err := v.call(http.MethodPost, "/v1/dead-letters/"+do, nil, request, &begun)
+	if len(wrong) > 0 {
+		return "", problem.Invalid(wrong...)
+	}
+	begun, err := v.beginRedrive(do, deadFilter(v.form), request)
 	return "/console/redrives/" + begun.ID + "?note=redrive-started", err
 }
 
+// beginRedrive begins a redrive or a discard.
+func (v *visit) beginRedrive(do string, filter api.DeadLetterFilter, request api.DeadLetterRequest) (api.Redrive, error) {
+	rate := 0.0
+	if request.RatePerSecond != nil {
+		rate = *request.RatePerSecond
+	}
+	switch {
+	case do == api.ActionDiscard:
+		return v.api.DiscardMatching(v.ctx(), filter, rate)
+	case request.Canary != nil:
+		return v.api.RedriveWithCanary(v.ctx(), filter, rate, *request.Canary)
+	}
+	return v.api.RedriveMatching(v.ctx(), filter, rate)
+}
+
 func showRedrive(v *visit) (shown, error) {
-	one, err := get[api.Redrive](v.client, resource("redrives", v.r.PathValue("id")), nil)
+	one, err := v.api.GetRedrive(v.ctx(), v.r.PathValue("id"))
 	if err != nil {
 		return shown{}, err
 	}
@@ -201,5 +212,6 @@ func showRedrive(v *visit) (shown, error) {
 
 func cancelRedrive(v *visit) (string, error) {
 	id := v.r.PathValue("id")
-	return "/console/redrives/" + url.PathEscape(id) + "?note=redrive-cancelled", v.call(http.MethodPost, resource("redrives", id, "cancel"), nil, nil, nil)
+	_, err := v.api.CancelRedrive(v.ctx(), id)
+	return "/console/redrives/" + url.PathEscape(id) + "?note=redrive-cancelled", err
 }

@@ -1,7 +1,7 @@
 // Package console is the web console under /console: pages for people, made of the answers of the public API.
 //
 // It is a second front to the same API, not a second way in. A page is a few requests to the API's own handler, in
-// this process, with the key of the session: authentication, scopes, limits, isolation and audit are the API's, and
+// this process, by the API's Go client and with the key of the session: authentication, scopes, limits, isolation and audit are the API's, and
 // what a key may not do by curl it may not do here. The console itself stores nothing and asks core nothing.
 //
 //	browser ── cookie ──▶ console ── Authorization: Bearer <key> ──▶ httpapi's handler ──▶ core

@@ -44,7 +44,7 @@ const (
 )
 
 func showInstallation(v *visit) (shown, error) {
-	found, err := get[api.Installation](v.client, "/v1/admin/installation", nil)
+	found, err := v.api.Installation(v.ctx())
 	if err != nil {
 		return shown{}, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -43,9 +44,8 @@ type document struct {
 }
 
 func showJob(v *visit) (shown, error) {
-	v.shared = nil // the job's events say when to read it: what was read before is too old
-	at := resource("jobs", v.r.PathValue("id"))
-	why, err := get[api.Explanation](v.client, at+"/explain", url.Values{"details": {"true"}})
+	v.transport.shared = nil // the job's events say when to read it: what was read before is too old
+	why, err := v.api.ExplainDetails(v.ctx(), v.r.PathValue("id"))
 	if err != nil {
 		return shown{}, err
 	}
@@ -160,32 +160,35 @@ func (v *visit) deletion(job *api.Job) *button {
 
 func changeJob(v *visit) (string, error) {
 	id := v.r.PathValue("id")
-	here, at := "/console/jobs/"+url.PathEscape(id), resource("jobs", id)
+	here := "/console/jobs/" + url.PathEscape(id)
 	switch v.r.PostFormValue("do") {
 	case "cancel":
-		var job api.JobSummary
-		err := v.call(http.MethodPost, at+"/cancel", nil, nil, &job)
+		job, err := v.api.Cancel(v.ctx(), id)
 		if job.State == api.StateRunning {
 			return here + "?note=job-cancelling", err
 		}
 		return here + "?note=job-cancelled", err
 	case "redrive":
-		return here + "?note=job-redriven", v.call(http.MethodPost, at+"/redrive", nil, nil, nil)
+		_, err := v.api.Redrive(v.ctx(), id)
+		return here + "?note=job-redriven", err
 	case "rerun":
-		job, err := v.submit(at + "/rerun")
+		job, err := v.api.Rerun(v.ctx(), id, api.RerunRequest{}, v.once())
 		return "/console/jobs/" + job.ID + "?note=job-rerun", err
 	case "forget":
-		return "/console/jobs?note=job-forgotten", v.call(http.MethodDelete, at, nil, nil, nil)
+		return "/console/jobs?note=job-forgotten", v.api.DeleteJob(v.ctx(), id)
 	case "discard":
-		return "/console/dead-letters?note=job-discarded", v.deadLetters("discard", []string{id})
+		return "/console/dead-letters?note=job-discarded", v.discard(id)
 	}
 	return "", errNoSuchAction
 }
 
-// deadLetters redrives or discards some by their ids. The first refusal is the error.
-func (v *visit) deadLetters(action string, ids []string) error {
-	var answer api.DeadLetterResponse
-	if err := v.call(http.MethodPost, "/v1/dead-letters/"+action, nil, api.DeadLetterRequest{IDs: ids}, &answer); err != nil {
+// once is the key of a form that may be sent twice, by a double click: it submits one job.
+func (v *visit) once() client.CallOption { return client.WithIdempotencyKey(v.form.Get("once")) }
+
+// discard discards a dead letter.
+func (v *visit) discard(id string) error {
+	answer, err := v.api.DiscardDeadLetters(v.ctx(), []string{id})
+	if err != nil {
 		return err
 	}
 	for _, one := range answer.Results {

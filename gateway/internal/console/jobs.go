@@ -3,13 +3,13 @@ package console
 import (
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/forms"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
 )
 
 // jobsPerPage is how many jobs a page lists.
@@ -46,39 +46,43 @@ var jobFilters = []forms.Field{
 }
 
 func listJobs(v *visit) (shown, error) {
-	given, query := v.r.URL.Query(), v.pageQuery(jobsPerPage)
+	given, filter := v.r.URL.Query(), api.JobFilter{Metadata: map[string]string{}}
 	page := jobsPage{Deep: v.deep()}
 	chosen := given["state"]
 	for _, state := range jobStates {
 		page.States = append(page.States, stateChoice{state, slices.Contains(chosen, state)})
 	}
 	if len(chosen) > 0 {
-		query.Set("state", strings.Join(chosen, ","))
-		page.Filtered = true
+		filter.States, page.Filtered = chosen, true
 	}
 	suggested := v.suggestions()
 	for _, f := range jobFilters {
 		f.Options = suggested[f.Name]
 		f.Value = strings.TrimSpace(given.Get(f.Name))
 		page.Fields = append(page.Fields, f)
-		switch key, value, pair := strings.Cut(f.Value, "="); {
+		switch key, value, _ := strings.Cut(f.Value, "="); {
 		case f.Value == "":
 			continue
 		case f.Name != "metadata":
-			query.Set(f.Name, f.Value)
-		case pair:
-			query.Set("metadata."+key, value)
+			*inputOf(&filter, f.Name) = f.Value
 		default:
-			query.Set("metadata."+key, "")
+			filter.Metadata[key] = value
 		}
 		page.Filtered, page.Typed = true, true
 	}
-	jobs, err := list[api.JobSummary](v.client, "/v1/jobs", query)
+	jobs, err := v.api.List(v.ctx(), filter, v.page(jobsPerPage))
 	if err != nil {
 		return shown{}, err
 	}
 	page.Items, page.Older = jobs.Items, v.older(jobs.NextPageToken)
 	return shown{template: "jobs", title: "Jobs", data: page}, nil
+}
+
+// inputOf is the part of a filter that one of jobFilters sets.
+func inputOf(filter *api.JobFilter, name string) *string {
+	return map[string]*string{
+		"queue": &filter.Queue, "type": &filter.Type, "tag": &filter.Tag, "user": &filter.User, "dedupe_key": &filter.DedupeKey,
+	}[name]
 }
 
 // suggestions are names for the filters, the first ones of each, by the filter. A list without them is better than none;
@@ -87,9 +91,9 @@ func (v *visit) suggestions() map[string][]string {
 	if v.live() {
 		return nil
 	}
-	first := url.Values{"page_size": {strconv.Itoa(api.MaxPageSize)}}
+	first := client.PageRequest{Size: api.MaxPageSize}
 	suggested := map[string][]string{}
-	if types, err := list[api.JobTypeSummary](v.client, "/v1/types", first); err == nil {
+	if types, err := v.api.Types(v.ctx(), first); err == nil {
 		for i := range types.Items {
 			suggested["type"] = append(suggested["type"], types.Items[i].Type)
 		}
@@ -97,8 +101,7 @@ func (v *visit) suggestions() map[string][]string {
 	if v.who.User != nil { // who sees no queues
 		return suggested
 	}
-	first.Set("depth_budget", "1") // only the names are shown
-	if queues, err := list[api.Queue](v.client, "/v1/queues", first); err == nil {
+	if queues, err := v.api.QueuesWithin(v.ctx(), 1, first); err == nil { // only the names are shown
 		for i := range queues.Items {
 			suggested["queue"] = append(suggested["queue"], queues.Items[i].Name)
 		}

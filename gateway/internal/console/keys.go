@@ -1,7 +1,6 @@
 package console
 
 import (
-	"net/http"
 	"slices"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/forms"
@@ -31,7 +30,7 @@ func listKeys(v *visit) (shown, error) { return v.keysPage(nil) }
 
 func (v *visit) keysPage(made *api.NewKey) (shown, error) {
 	page := keysPage{Scopes: api.Scopes(), New: made}
-	keys, err := list[api.Key](v.client, "/v1/keys", v.pageQuery(100))
+	keys, err := v.api.OwnKeys(v.ctx(), v.page(100))
 	if err != nil && made == nil {
 		return shown{}, err
 	}
@@ -65,8 +64,8 @@ func makeOwnKey(v *visit) (shown, error) {
 	if err != nil {
 		return shown{}, err
 	}
-	var made api.NewKey
-	if err := v.call(http.MethodPost, "/v1/keys", nil, request, &made); err != nil {
+	made, err := v.api.CreateOwnKey(v.ctx(), request)
+	if err != nil {
 		return shown{}, err
 	}
 	return v.keysPage(&made)
@@ -76,5 +75,5 @@ func changeOwnKey(v *visit) (string, error) {
 	if v.r.PostFormValue("do") != "revoke" {
 		return "", errNoSuchAction
 	}
-	return "/console/keys?note=key-revoked", v.call(http.MethodDelete, resource("keys", v.r.PathValue("id")), nil, nil, nil)
+	return "/console/keys?note=key-revoked", v.api.RevokeOwnKey(v.ctx(), v.r.PathValue("id"))
 }

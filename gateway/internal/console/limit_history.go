@@ -36,7 +36,7 @@ func (v *visit) limitHistory(caps []api.CapUse) *limitHistory {
 }
 
 func (v *visit) limitStats(span string) (api.LimitStats, error) {
-	return get[api.LimitStats](v.client, "/v1/limits/stats", v.spanQuery(span))
+	return v.api.LimitStats(v.ctx(), v.spanRequest(span))
 }
 
 // newerLimits answers what an open page of the limits draws next.
@@ -45,6 +45,6 @@ func newerLimits(v *visit, span string) (map[string]charts.Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	limits, err := get[api.LimitsResponse](v.client, "/v1/limits", nil)
+	limits, err := v.api.Limits(v.ctx())
 	return charts.ByName(charts.Limits(span, &stats, limits.Caps)), err
 }

@@ -36,7 +36,11 @@ func (v *visit) newLink(authorization string) (session.Link, error) {
 	if strings.EqualFold(scheme, "Bearer") {
 		v.key = strings.TrimSpace(key)
 	}
-	if err := v.call(http.MethodGet, "/v1/whoami", nil, nil, &v.who); err != nil {
+	err := v.use(v.key)
+	if err == nil {
+		v.who, err = v.api.Whoami(v.ctx())
+	}
+	if err != nil {
 		return session.Link{}, err
 	}
 	if v.who.Tenant == nil {

@@ -1,17 +1,10 @@
 package console
 
-import (
-	"net/url"
-	"strconv"
-)
+import "github.com/forgequeue/forgequeue/shared/client"
 
-// pageQuery is what a list of the API is asked for: a page of this size, as far as the page's own URL says.
-func (v *visit) pageQuery(size int) url.Values {
-	query := url.Values{"page_size": {strconv.Itoa(size)}}
-	if token := v.r.URL.Query().Get("page_token"); token != "" {
-		query.Set("page_token", token)
-	}
-	return query
+// page is what a list of the API is asked for: a page of this size, as far as the page's own URL says.
+func (v *visit) page(size int) client.PageRequest {
+	return client.PageRequest{Size: size, Token: v.r.URL.Query().Get("page_token")}
 }
 
 // deep says that it is not the first page: it does not update itself.

@@ -57,7 +57,7 @@ func newLiveReads(now func() time.Time) *liveReads {
 func (l *liveReads) changed(key string) { l.forms[sha256.Sum256([]byte(key))[0]].Add(1) }
 
 // read gives a shared answer to a GET of a key, or asks for one. The answer is not to be changed.
-func (l *liveReads) read(ctx context.Context, key, target string, ask func(context.Context) (*answer, error)) (*answer, error) {
+func (l *liveReads) read(ctx context.Context, key, target string, ask func(context.Context) *answer) (*answer, error) {
 	read := liveRead{key: sha256.Sum256([]byte(key)), target: target}
 	read.forms = l.forms[read.key[0]].Load()
 	if known := l.known(read); known != nil {
@@ -73,11 +73,11 @@ func (l *liveReads) read(ctx context.Context, key, target string, ask func(conte
 		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), liveTimeout)
 		defer stop()
 		begun := l.now()
-		fresh, err := ask(ctx)
-		if err == nil && fresh.status < http.StatusBadRequest {
+		fresh := ask(ctx)
+		if fresh.status < http.StatusBadRequest {
 			l.keep(read, liveAnswer{fresh, begun.Add(liveFor)})
 		}
-		return fresh, err
+		return fresh, nil
 	})
 	select {
 	case <-ctx.Done():

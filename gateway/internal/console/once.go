@@ -102,9 +102,7 @@ func sentBefore() error {
 
 // detached is the visit for work that goes on if the browser leaves.
 func (v *visit) detached() *visit {
-	own, calls := *v, *v.client
+	own := *v
 	own.r = v.r.WithContext(context.WithoutCancel(v.r.Context()))
-	calls.browser = own.r
-	own.client = &calls
 	return &own
 }

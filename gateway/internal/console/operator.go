@@ -1,7 +1,6 @@
 package console
 
 import (
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/console/charts"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/forms"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -28,7 +28,7 @@ type tenantRow struct {
 }
 
 func listTenants(v *visit) (shown, error) {
-	tenants, err := list[api.Tenant](v.client, "/v1/admin/tenants", v.pageQuery(100))
+	tenants, err := v.api.ListTenants(v.ctx(), v.page(100))
 	if err != nil {
 		return shown{}, err
 	}
@@ -48,7 +48,7 @@ func listTenants(v *visit) (shown, error) {
 }
 
 func (v *visit) planNames() ([]string, error) {
-	plans, err := list[api.Plan](v.client, "/v1/admin/plans", url.Values{"page_size": {"200"}})
+	plans, err := v.api.ListPlans(v.ctx(), client.PageRequest{Size: api.MaxPageSize})
 	var names []string
 	for _, one := range plans.Items {
 		names = append(names, one.Name)
@@ -62,8 +62,7 @@ func createTenant(v *visit) (string, error) {
 	if len(form.Wrong) > 0 {
 		return "", problem.Invalid(form.Wrong...)
 	}
-	var made api.Tenant
-	err := v.call(http.MethodPost, "/v1/admin/tenants", nil, request, &made)
+	made, err := v.api.CreateTenant(v.ctx(), request)
 	return "/console/admin/tenants/" + made.ID + "?note=tenant-made", err
 }
 
@@ -82,12 +81,12 @@ type tenantPage struct {
 }
 
 func (v *visit) tenantPage(made *api.NewKey) (shown, error) {
-	at := resource("admin", "tenants", v.r.PathValue("id"))
-	tenant, err := get[api.Tenant](v.client, at, nil)
+	id := v.r.PathValue("id")
+	tenant, err := v.api.GetTenant(v.ctx(), id)
 	if err != nil {
 		return shown{}, err
 	}
-	keys, err := list[api.Key](v.client, at+"/keys", url.Values{"page_size": {"200"}})
+	keys, err := v.api.ListKeys(v.ctx(), id, client.PageRequest{Size: api.MaxPageSize})
 	if err != nil {
 		return shown{}, err
 	}
@@ -116,11 +115,12 @@ func changeTenant(v *visit) (string, error) {
 		if len(form.Wrong) > 0 {
 			return "", problem.Invalid(form.Wrong...)
 		}
-		return here + "?note=tenant-saved", v.call(http.MethodPatch, resource("admin", "tenants", id), nil, patch, nil)
+		_, err := v.api.PatchTenant(v.ctx(), id, patch)
+		return here + "?note=tenant-saved", err
 	case "limits":
 		return here + "?note=tenant-saved", v.saveOverrides(id)
 	case "revoke":
-		return here + "?note=key-revoked", v.call(http.MethodDelete, resource("admin", "keys", v.r.PostFormValue("key_id")), nil, nil, nil)
+		return here + "?note=key-revoked", v.api.RevokeKey(v.ctx(), v.r.PostFormValue("key_id"))
 	}
 	return "", errNoSuchAction
 }
@@ -131,8 +131,8 @@ func makeKey(v *visit) (shown, error) {
 	if err != nil {
 		return shown{}, err
 	}
-	var made api.NewKey
-	if err := v.call(http.MethodPost, resource("admin", "tenants", v.r.PathValue("id"), "keys"), nil, request, &made); err != nil {
+	made, err := v.api.CreateKey(v.ctx(), v.r.PathValue("id"), request)
+	if err != nil {
 		return shown{}, err
 	}
 	return v.tenantPage(&made)

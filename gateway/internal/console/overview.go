@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/console/charts"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
 )
 
 // overviewPage is what is wrong, since when, and what can be done; then all queues.
@@ -46,7 +46,7 @@ func showOverview(v *visit) (shown, error) {
 			return shown{}, err
 		}
 	}
-	limits, err := get[api.LimitsResponse](v.client, "/v1/limits", nil)
+	limits, err := v.api.Limits(v.ctx())
 	if err != nil {
 		return shown{}, err
 	}
@@ -96,7 +96,7 @@ func (v *visit) overviewOfTenant(page *overviewPage) error {
 
 // latestChanges are what people have changed lately, as far as the key may see it.
 func (v *visit) latestChanges() ([]auditRow, error) {
-	entries, err := list[api.AuditEntry](v.client, "/v1/audit", url.Values{"page_size": {"5"}})
+	entries, err := v.api.Audit(v.ctx(), api.AuditFilter{}, client.PageRequest{Size: 5})
 	rows := make([]auditRow, len(entries.Items))
 	for i, one := range entries.Items {
 		rows[i] = newAuditRow(one, false)

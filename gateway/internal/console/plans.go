@@ -1,7 +1,6 @@
 package console
 
 import (
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -19,7 +18,7 @@ type planRow struct {
 }
 
 func listPlans(v *visit) (shown, error) {
-	plans, err := list[api.Plan](v.client, "/v1/admin/plans", v.pageQuery(100))
+	plans, err := v.api.ListPlans(v.ctx(), v.page(100))
 	if err != nil {
 		return shown{}, err
 	}
@@ -42,7 +41,7 @@ func makePlan(v *visit) (string, error) {
 	if name == "" {
 		return "", problem.Invalid(problem.FieldError{Field: "name", Message: "must be given"})
 	}
-	_, err := get[api.Plan](v.client, resource("admin", "plans", name), nil)
+	_, err := v.api.GetPlan(v.ctx(), name)
 	if err == nil {
 		return "", problem.Invalid(problem.FieldError{Field: "name", Message: "a plan has this name: change that one, or choose another name"})
 	}
@@ -60,12 +59,13 @@ func (v *visit) putPlan(name string) (string, error) {
 	if len(form.Wrong) > 0 {
 		return "", problem.Invalid(form.Wrong...)
 	}
-	return "/console/admin/plans?note=plan-saved", v.call(http.MethodPut, resource("admin", "plans", name), nil, request, nil)
+	_, err := v.api.PutPlan(v.ctx(), name, request)
+	return "/console/admin/plans?note=plan-saved", err
 }
 
 // saveOverrides replaces the tenant's own limits, and leaves those of single users as they are.
 func (v *visit) saveOverrides(id string) error {
-	tenant, err := get[api.Tenant](v.client, resource("admin", "tenants", id), nil)
+	tenant, err := v.api.GetTenant(v.ctx(), id)
 	if err != nil {
 		return err
 	}
@@ -74,5 +74,6 @@ func (v *visit) saveOverrides(id string) error {
 	if len(form.Wrong) > 0 {
 		return problem.Invalid(form.Wrong...)
 	}
-	return v.call(http.MethodPatch, resource("admin", "tenants", id), nil, api.TenantPatch{Overrides: &overrides}, nil)
+	_, err = v.api.PatchTenant(v.ctx(), id, api.TenantPatch{Overrides: &overrides})
+	return err
 }

@@ -2,9 +2,7 @@ package console
 
 import (
 	"fmt"
-	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/charts"
@@ -80,9 +78,7 @@ const (
 
 // someQueues reads a page of queues.
 func (v *visit) someQueues() (api.Page[api.Queue], error) {
-	query := v.pageQuery(queuesPerPage)
-	query.Set("depth_budget", strconv.Itoa(depthBudget))
-	return list[api.Queue](v.client, "/v1/queues", query)
+	return v.api.QueuesWithin(v.ctx(), depthBudget, v.page(queuesPerPage))
 }
 
 func listQueues(v *visit) (shown, error) {
@@ -117,7 +113,7 @@ type queuePage struct {
 
 func showQueue(v *visit) (shown, error) {
 	name := v.r.PathValue("name")
-	q, err := get[api.Queue](v.client, resource("queues", name), nil)
+	q, err := v.api.Queue(v.ctx(), name)
 	if err != nil {
 		return shown{}, err
 	}
@@ -203,18 +199,21 @@ func settingFields(s *api.QueueSettings) []forms.Field {
 
 func changeQueue(v *visit) (string, error) {
 	name := v.r.PathValue("name")
-	here, at := "/console/queues/"+url.PathEscape(name), resource("queues", name)
+	here := "/console/queues/" + url.PathEscape(name)
 	switch v.r.PostFormValue("do") {
 	case "pause":
-		return here + "?note=queue-paused", v.call(http.MethodPost, at+"/pause", nil, nil, nil)
+		_, err := v.api.PauseQueue(v.ctx(), name)
+		return here + "?note=queue-paused", err
 	case "resume":
-		return here + "?note=queue-resumed", v.call(http.MethodPost, at+"/resume", nil, nil, nil)
+		_, err := v.api.ResumeQueue(v.ctx(), name)
+		return here + "?note=queue-resumed", err
 	case "probe":
-		return here + "?note=queue-probed", v.call(http.MethodPost, at+"/probe", nil, nil, nil)
+		_, err := v.api.ProbeQueue(v.ctx(), name)
+		return here + "?note=queue-probed", err
 	case "delete":
-		return "/console/queues?note=queue-deleted", v.call(http.MethodDelete, at, nil, nil, nil)
+		return "/console/queues?note=queue-deleted", v.api.DeleteQueue(v.ctx(), name)
 	case "settings":
-		return here + "?note=queue-saved", v.saveQueue(at)
+		return here + "?note=queue-saved", v.saveQueue(name)
 	}
 	return "", errNoSuchAction
 }
@@ -223,8 +222,8 @@ func changeQueue(v *visit) (string, error) {
 var errNoSuchAction = problem.New(problem.InvalidRequest, "The console has no such action.")
 
 // saveQueue sets what the form has, and leaves the other settings as they are: a PUT without them would reset them.
-func (v *visit) saveQueue(at string) error {
-	q, err := get[api.Queue](v.client, at, nil)
+func (v *visit) saveQueue(name string) error {
+	q, err := v.api.Queue(v.ctx(), name)
 	if err != nil {
 		return err
 	}
@@ -238,5 +237,6 @@ func (v *visit) saveQueue(at string) error {
 	if len(form.Wrong) > 0 {
 		return problem.Invalid(form.Wrong...)
 	}
-	return v.call(http.MethodPut, at, nil, request, nil)
+	_, err = v.api.PutQueue(v.ctx(), name, request)
+	return err
 }

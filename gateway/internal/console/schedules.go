@@ -1,7 +1,6 @@
 package console
 
 import (
-	"net/http"
 	"net/url"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
@@ -37,7 +36,7 @@ type schedulesPage struct {
 }
 
 func listSchedules(v *visit) (shown, error) {
-	schedules, err := list[api.Schedule](v.client, "/v1/schedules", v.pageQuery(50))
+	schedules, err := v.api.Schedules(v.ctx(), v.page(50))
 	if err != nil {
 		return shown{}, err
 	}
@@ -59,12 +58,12 @@ type schedulePage struct {
 
 // showSchedule needs three requests: the schedule, its runs, and the job of the newest, which says how that ended.
 func showSchedule(v *visit) (shown, error) {
-	at := resource("schedules", v.r.PathValue("name"))
-	one, err := get[api.Schedule](v.client, at, nil)
+	name := v.r.PathValue("name")
+	one, err := v.api.Schedule(v.ctx(), name)
 	if err != nil {
 		return shown{}, err
 	}
-	runs, err := list[api.ScheduleRun](v.client, at+"/runs", v.pageQuery(25))
+	runs, err := v.api.ScheduleRuns(v.ctx(), name, v.page(25))
 	if err != nil {
 		return shown{}, err
 	}
@@ -73,7 +72,7 @@ func showSchedule(v *visit) (shown, error) {
 		Payload: newDocument("Payload", one.Job.Payload, "Its jobs have no payload."),
 	}
 	if one.LastRun != nil && one.LastRun.JobID != nil {
-		last, err := get[api.Job](v.client, resource("jobs", *one.LastRun.JobID), nil)
+		last, err := v.api.Get(v.ctx(), *one.LastRun.JobID)
 		if err != nil && !gone(err) {
 			return shown{}, err
 		}
@@ -86,17 +85,19 @@ func showSchedule(v *visit) (shown, error) {
 
 func changeSchedule(v *visit) (string, error) {
 	name := v.r.PathValue("name")
-	here, at := "/console/schedules/"+url.PathEscape(name), resource("schedules", name)
+	here := "/console/schedules/" + url.PathEscape(name)
 	switch v.r.PostFormValue("do") {
 	case "pause":
-		return here + "?note=schedule-paused", v.call(http.MethodPost, at+"/pause", nil, nil, nil)
+		_, err := v.api.PauseSchedule(v.ctx(), name)
+		return here + "?note=schedule-paused", err
 	case "resume":
-		return here + "?note=schedule-resumed", v.call(http.MethodPost, at+"/resume", nil, nil, nil)
+		_, err := v.api.ResumeSchedule(v.ctx(), name)
+		return here + "?note=schedule-resumed", err
 	case "trigger":
-		job, err := v.submit(at + "/trigger")
+		job, err := v.api.TriggerSchedule(v.ctx(), name, v.once())
 		return "/console/jobs/" + job.ID, err
 	case "delete":
-		return "/console/schedules?note=schedule-deleted", v.call(http.MethodDelete, at, nil, nil, nil)
+		return "/console/schedules?note=schedule-deleted", v.api.DeleteSchedule(v.ctx(), name)
 	}
 	return "", errNoSuchAction
 }

@@ -42,7 +42,7 @@ func (v *visit) shares() *shares {
 }
 
 func (v *visit) tenantStats(span string) (api.TenantStats, error) {
-	return get[api.TenantStats](v.client, "/v1/admin/tenants/stats", v.spanQuery(span))
+	return v.api.TenantStats(v.ctx(), v.spanRequest(span))
 }
 
 // newerTenants answers what an open page of the tenants draws next.

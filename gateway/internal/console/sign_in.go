@@ -1,13 +1,13 @@
 package console
 
 import (
-	"net/http"
 	"net/url"
 	"path"
 	"strings"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/session"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -61,14 +61,14 @@ func (v *visit) begin(key, next string) error {
 
 // identify asks the API what a key is.
 func (v *visit) identify(key string) (operator bool, err error) {
-	if key == "" || strings.ContainsAny(key, "\r\n") {
-		return false, problem.New(problem.Unauthenticated, "")
+	if err := v.use(key); err != nil {
+		return false, err
 	}
-	v.key = key
-	err = v.call(http.MethodGet, "/v1/whoami", nil, nil, &v.who)
+	v.who, err = v.api.Whoami(v.ctx())
 	if refused, known := problem.From(err); known && refused.Code == problem.Forbidden {
 		// whoami takes every key but the operator's
-		return true, v.call(http.MethodGet, "/v1/admin/plans", url.Values{"page_size": {"1"}}, nil, nil)
+		_, err := v.api.ListPlans(v.ctx(), client.PageRequest{Size: 1})
+		return true, err
 	}
 	if err == nil && v.who.Tenant == nil {
 		err = problem.New(problem.Forbidden, "This is a platform key: it claims jobs, and there is nothing to show for it. Sign in with a tenant's API key, or with the operator key.")
@@ -105,7 +105,7 @@ func signOut(v *visit) (string, error) {
 
 // signOutEverywhere ends all sessions of the key.
 func signOutEverywhere(v *visit) (string, error) {
-	if err := v.call(http.MethodDelete, "/v1/sessions", nil, nil, nil); err != nil {
+	if err := v.api.EndSessions(v.ctx()); err != nil {
 		return "", err
 	}
 	session.ClearCookie(v.w, v.session)

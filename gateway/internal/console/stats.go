@@ -6,6 +6,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/charts"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
 )
 
 // charts draws a queue, or all of them; nil where the API gives no counts: a page without its charts is better than none.
@@ -26,22 +27,20 @@ func (v *visit) charts(queue string) *charts.Charts {
 }
 
 func (v *visit) stats(span, queue string) ([]api.StatsItem, error) {
-	query := v.spanQuery(span)
-	if queue != "" {
-		query.Set("queue", queue)
-	}
-	counts, err := get[api.Stats](v.client, "/v1/stats", query)
+	request := v.spanRequest(span)
+	request.Queue = queue
+	counts, err := v.api.Stats(v.ctx(), request)
 	return counts.Items, err
 }
 
-// spanQuery asks for the steps of a span.
-func (v *visit) spanQuery(span string) url.Values {
+// spanRequest asks for the steps of a span.
+func (v *visit) spanRequest(span string) client.StatsRequest {
 	to := v.console.now().UTC().Truncate(liveFor) // so that open pages ask for the same
 	from, step := to.Add(-time.Hour), api.StepMinute
 	if span == charts.SpanDay {
 		from, step = to.Add(-24*time.Hour), api.StepHour
 	}
-	return url.Values{"from": {from.Format(time.RFC3339)}, "to": {to.Format(time.RFC3339)}, "step": {step}}
+	return client.StatsRequest{From: new(api.At(from)), To: new(api.At(to)), Step: step}
 }
 
 // newerCharts answers what an open page draws next, by the charts' names.

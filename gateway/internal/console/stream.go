@@ -2,8 +2,9 @@ package console
 
 import (
 	"context"
-	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 )
 
 // stream passes a job's events on, as the API has them, for the key of the session. It ends with the session.
@@ -15,8 +16,11 @@ func (c *Console) stream() http.Handler {
 			v.fail(v.toSignIn())
 			return
 		}
-		v.session, v.key = of, of.Key
-		if err := v.stillSignedIn(); err != nil {
+		v.session = of
+		if err = v.use(of.Key); err == nil {
+			err = v.stillSignedIn()
+		}
+		if err != nil {
 			v.fail(err)
 			return
 		}
@@ -25,10 +29,18 @@ func (c *Console) stream() http.Handler {
 		if !of.Operator {
 			defer c.hold(ctx, v.who.KeyID, of.Before, stop)()
 		}
-		inner, err := v.request(ctx, http.MethodGet, resource("jobs", r.PathValue("id"), "events"), nil, nil)
-		if err != nil {
-			panic(fmt.Errorf("job events: %w", err)) // the path is escaped
-		}
-		c.api.ServeHTTP(w, inner)
+		// Passed on as it comes, and not read by the client: the API's path is that of this page.
+		events := v.r.Clone(ctx)
+		events.URL = &url.URL{Path: apiPath(v.r.URL.Path), RawPath: apiPath(v.r.URL.RawPath)}
+		events.Header = http.Header{}
+		c.api.ServeHTTP(w, v.transport.request(ctx, events))
 	})
+}
+
+// apiPath is the API's path of what a page of the console is about.
+func apiPath(page string) string {
+	if rest, ok := strings.CutPrefix(page, "/console/"); ok {
+		return "/v1/" + rest
+	}
+	return ""
 }

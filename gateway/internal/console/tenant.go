@@ -2,10 +2,12 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"net/url"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/charts"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
 )
 
 type workersPage struct {
@@ -14,7 +16,7 @@ type workersPage struct {
 }
 
 func listWorkers(v *visit) (shown, error) {
-	workers, err := list[api.Worker](v.client, "/v1/workers", v.pageQuery(100))
+	workers, err := v.api.Workers(v.ctx(), v.page(100))
 	if err != nil {
 		return shown{}, err
 	}
@@ -77,7 +79,7 @@ func capName(c api.CapUse) string {
 }
 
 func showLimits(v *visit) (shown, error) {
-	limits, err := get[api.LimitsResponse](v.client, "/v1/limits", nil)
+	limits, err := v.api.Limits(v.ctx())
 	if err != nil {
 		return shown{}, err
 	}
@@ -105,15 +107,13 @@ type auditPage struct {
 	Tenants bool
 }
 
-func (v *visit) audit(at string) (shown, error) {
-	query, given := v.pageQuery(50), v.r.URL.Query()
+// auditList is a list of the API.
+type auditList func(context.Context, api.AuditFilter, client.PageRequest) (api.Page[api.AuditEntry], error)
+
+func (v *visit) audit(list auditList) (shown, error) {
+	given := v.r.URL.Query()
 	page := auditPage{Actions: api.AuditActions(), Action: given.Get("action"), Object: given.Get("object"), Tenants: v.session.Operator}
-	for _, name := range []string{"action", "object"} {
-		if value := given.Get(name); value != "" {
-			query.Set(name, value)
-		}
-	}
-	entries, err := list[api.AuditEntry](v.client, at, query)
+	entries, err := list(v.ctx(), api.AuditFilter{Action: page.Action, Object: page.Object}, v.page(50))
 	if err != nil {
 		return shown{}, err
 	}
@@ -155,5 +155,5 @@ func newAuditRow(entry api.AuditEntry, operator bool) auditRow {
 	return row
 }
 
-func listAudit(v *visit) (shown, error)    { return v.audit("/v1/audit") }
-func listAllAudit(v *visit) (shown, error) { return v.audit("/v1/admin/audit") }
+func listAudit(v *visit) (shown, error)    { return v.audit(v.api.Audit) }
+func listAllAudit(v *visit) (shown, error) { return v.audit(v.api.AdminAudit) }

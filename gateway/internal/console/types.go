@@ -8,6 +8,8 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/console/forms"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // typeRow is a job type in a list.
@@ -23,7 +25,7 @@ type typesPage struct {
 }
 
 func listTypes(v *visit) (shown, error) {
-	types, err := list[api.JobTypeSummary](v.client, "/v1/types", v.pageQuery(50))
+	types, err := v.api.Types(v.ctx(), v.page(50))
 	if err != nil {
 		return shown{}, err
 	}
@@ -69,15 +71,12 @@ type typePage struct {
 
 // showType needs two requests: the version, and which versions there are.
 func showType(v *visit) (shown, error) {
-	at, query := resource("types", v.r.PathValue("type")), url.Values{}
-	if version := v.r.URL.Query().Get("version"); version != "" {
-		query.Set("version", version)
-	}
-	one, err := get[api.JobType](v.client, at, query)
+	name := v.r.PathValue("type")
+	one, err := v.jobType(name, v.r.URL.Query().Get("version"))
 	if err != nil {
 		return shown{}, err
 	}
-	versions, err := list[api.JobTypeSummary](v.client, at+"/versions", url.Values{"page_size": {strconv.Itoa(api.MaxTypeVersions)}})
+	versions, err := v.api.TypeVersions(v.ctx(), name, client.PageRequest{Size: api.MaxTypeVersions})
 	if err != nil {
 		return shown{}, err
 	}
@@ -100,6 +99,18 @@ func showType(v *visit) (shown, error) {
 		})
 	}
 	return shown{template: "type", title: one.Type, data: page}, nil
+}
+
+// jobType reads a version of a type; the newest where version is empty.
+func (v *visit) jobType(name, version string) (api.JobType, error) {
+	if version == "" {
+		return v.api.Type(v.ctx(), name)
+	}
+	number, err := strconv.Atoi(version)
+	if err != nil {
+		return api.JobType{}, problem.Invalid(problem.FieldError{Field: "version", Message: "must be a whole number from 1"})
+	}
+	return v.api.TypeVersion(v.ctx(), name, number)
 }
 
 // typeDefaults are the defaults that are set, in words.

@@ -11,6 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/console/pages"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/session"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -19,12 +20,14 @@ const maxForm = 1 << 20
 
 // visit is one request of a browser.
 type visit struct {
-	*client
-
 	console *Console
-	w       http.ResponseWriter
-	r       *http.Request
-	session session.Session
+	// api calls the API with key, through transport.
+	api       *client.Client
+	transport *transport
+	key       string
+	w         http.ResponseWriter
+	r         *http.Request
+	session   session.Session
 	// who is what the key is; empty for the operator's.
 	who api.Whoami
 	// form is what a POST has sent.
@@ -51,7 +54,7 @@ type (
 
 func (c *Console) visit(w http.ResponseWriter, r *http.Request) *visit {
 	// The outer request's id, by which its log line and those of its calls are one.
-	return &visit{console: c, w: w, r: r, client: &client{api: c.api, browser: r, correlation: w.Header().Get("X-Correlation-Id")}}
+	return &visit{console: c, w: w, r: r, transport: &transport{api: c.api, browser: r, correlation: w.Header().Get("X-Correlation-Id")}}
 }
 
 // public serves a page that needs no session.
@@ -78,7 +81,7 @@ func (c *Console) page(run pageFunc) http.Handler {
 			return
 		}
 		if v.live() {
-			v.shared = c.live
+			v.transport.shared = c.live
 		}
 		page, err := run(v)
 		v.answer(page, err)
@@ -92,7 +95,7 @@ func (c *Console) data(run func(*visit) (any, error)) http.Handler {
 		err := v.signedIn()
 		var found any
 		if err == nil {
-			v.shared = c.live
+			v.transport.shared = c.live
 			found, err = run(v)
 		}
 		var text []byte
@@ -174,7 +177,10 @@ func (v *visit) signedIn() error {
 	if err != nil {
 		return v.toSignIn()
 	}
-	v.session, v.key = of, of.Key
+	v.session = of
+	if err := v.use(of.Key); err != nil {
+		return err
+	}
 	if err := v.stillSignedIn(); err != nil {
 		return err
 	}
@@ -190,7 +196,8 @@ func (v *visit) stillSignedIn() error {
 	if v.session.Operator {
 		return nil // each request shows whether the operator key is still the one
 	}
-	if err := v.call(http.MethodGet, "/v1/whoami", nil, nil, &v.who); err != nil {
+	var err error
+	if v.who, err = v.api.Whoami(v.ctx()); err != nil {
 		return err
 	}
 	if v.who.SessionsEnded > v.session.Before {

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,19 +47,25 @@ func (p webhooksPage) Broken() bool {
 }
 
 func listWebhooks(v *visit) (shown, error) {
-	webhooks, err := list[*webhookRow](v.client, "/v1/webhooks", v.pageQuery(api.MaxWebhooks))
+	webhooks, err := v.api.Webhooks(v.ctx(), v.page(api.MaxWebhooks))
 	if err != nil {
 		return shown{}, err
 	}
-	return shown{template: "webhooks", title: "Webhooks", data: webhooksPage{webhooks.Items, v.older(webhooks.NextPageToken)}}, nil
+	page := webhooksPage{Older: v.older(webhooks.NextPageToken)}
+	for _, one := range webhooks.Items {
+		page.Items = append(page.Items, &webhookRow{one})
+	}
+	return shown{template: "webhooks", title: "Webhooks", data: page}, nil
 }
 
 // probeWebhook has its URL tried although the breaker is open.
 func probeWebhook(v *visit) (string, error) {
-	return "/console/webhooks?note=webhook-probed", v.call(http.MethodPost, resource("webhooks", v.r.PathValue("name"), "probe"), nil, nil, nil)
+	_, err := v.api.ProbeWebhook(v.ctx(), v.r.PathValue("name"))
+	return "/console/webhooks?note=webhook-probed", err
 }
 
 // testWebhook sends a test delivery.
 func testWebhook(v *visit) (string, error) {
-	return "/console/webhooks?note=webhook-tested", v.call(http.MethodPost, resource("webhooks", v.r.PathValue("name"), "test"), nil, nil, nil)
+	_, err := v.api.TestWebhook(v.ctx(), v.r.PathValue("name"))
+	return "/console/webhooks?note=webhook-tested", err
 }

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"net/http"
 	"net/url"
 	"slices"
 
@@ -36,19 +35,13 @@ type workflowRow struct {
 }
 
 func listWorkflows(v *visit) (shown, error) {
-	query, given := v.pageQuery(50), v.r.URL.Query()
+	given := v.r.URL.Query()
 	state, name := given.Get("state"), given.Get("name")
 	page := workflowsPage{Name: name, Deep: v.deep(), Filtered: state != "" || name != ""}
 	for _, one := range api.WorkflowStates() {
 		page.States = append(page.States, stateChoice{one, one == state})
 	}
-	if state != "" {
-		query.Set("state", state)
-	}
-	if name != "" {
-		query.Set("name", name)
-	}
-	workflows, err := list[api.Workflow](v.client, "/v1/workflows", query)
+	workflows, err := v.api.Workflows(v.ctx(), api.WorkflowFilter{State: state, Name: name}, v.page(50))
 	if err != nil {
 		return shown{}, err
 	}
@@ -129,7 +122,7 @@ func newWorkflowJob(of api.WorkflowJob) workflowJob {
 }
 
 func showWorkflow(v *visit) (shown, error) {
-	detail, err := get[api.WorkflowDetail](v.client, resource("workflows", v.r.PathValue("id")), nil)
+	detail, err := v.api.GetWorkflow(v.ctx(), v.r.PathValue("id"))
 	if err != nil {
 		return shown{}, err
 	}
@@ -161,12 +154,14 @@ func waitingFirst(detail *api.WorkflowDetail) *api.WorkflowJob {
 
 func changeWorkflow(v *visit) (string, error) {
 	id := v.r.PathValue("id")
-	here, at := "/console/workflows/"+url.PathEscape(id), resource("workflows", id)
+	here := "/console/workflows/" + url.PathEscape(id)
 	switch v.r.PostFormValue("do") {
 	case "cancel":
-		return here + "?note=workflow-cancelled", v.call(http.MethodPost, at+"/cancel", nil, nil, nil)
+		_, err := v.api.CancelWorkflow(v.ctx(), id)
+		return here + "?note=workflow-cancelled", err
 	case "redrive":
-		return here + "?note=workflow-redriven", v.call(http.MethodPost, at+"/redrive", nil, nil, nil)
+		_, err := v.api.RedriveWorkflow(v.ctx(), id)
+		return here + "?note=workflow-redriven", err
 	}
 	return "", errNoSuchAction
 }
