@@ -4,60 +4,15 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"os"
 
 	"github.com/forgequeue/forgequeue/gateway/app"
-	"github.com/forgequeue/forgequeue/shared/interrupt"
-	"github.com/forgequeue/forgequeue/shared/server/build"
+	"github.com/forgequeue/forgequeue/gateway/commands"
 	"github.com/forgequeue/forgequeue/shared/server/otlp"
+	"github.com/forgequeue/forgequeue/shared/server/program"
 )
 
-const usage = `usage: gateway serve     run the public API; gateway alone does the same
-       gateway health    ask the gateway that runs here whether it is ready; exits 1 if not
-       gateway version   say which build this is
-Settings come from the environment; api-docs/config.md lists them.`
-
-var errUsage = errors.New("no such command")
-
 func main() {
-	command := "serve"
-	if len(os.Args) > 1 {
-		command = os.Args[1]
-	}
-	if len(os.Args) > 2 {
-		command = ""
-	}
-	switch err := run(command); {
-	case errors.Is(err, errUsage):
-		fmt.Fprintln(os.Stderr, usage)
-		os.Exit(2)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "gateway:", err)
-		os.Exit(1)
-	}
-}
-
-// run drains at the first SIGTERM or SIGINT; the second ends the process at once.
-func run(command string) error {
-	ctx, stop := interrupt.Context(context.Background())
-	defer stop()
-	cfg, err := app.FromEnv()
-	switch command {
-	case "serve":
-		if err != nil {
-			return err
-		}
-		cfg.Tracing.Exporter = otlp.Start
-		return app.Run(ctx, cfg)
-	case "health":
-		return app.Health(ctx, cfg)
-	case "version":
-		fmt.Println("gateway", build.This())
-		return nil
-	default:
-		return errUsage
-	}
+	all := commands.All(func(cfg *app.Config) { cfg.Tracing.Exporter = otlp.Start })
+	os.Exit(program.Program[app.Config]{Name: "gateway", Commands: all, Settings: app.FromEnv, Default: program.Serve}.Main(os.Args[1:]))
 }
