@@ -119,9 +119,9 @@ func decision(r *Request, peek bool, verdict Verdict, debts []int64, quotaOf fun
 	return d
 }
 
-// foregone decides requests without reading a bucket: a policy that admits
+// withoutReading decides requests without reading a bucket: a policy that admits
 // nothing, and a cost above the burst of its policy.
-func foregone(r *Request) (Decision, bool) {
+func withoutReading(r *Request) (Decision, bool) {
 	var closed, above []PolicyState
 	for i := range r.Buckets {
 		b := &r.Buckets[i]

@@ -2,7 +2,7 @@
 // request names its buckets, and what it takes from each.
 //
 //	request.go   the buckets of a request, and the keys that refuse it while they exist
-//	limiter.go   Admit: foregone? ─▶ Redis ─▶ else in the process
+//	limiter.go   Admit: withoutReading? ─▶ Redis ─▶ else in the process
 //	flush.go     requests that wait for Redis share one call
 //	limiter.lua  all buckets of a request at once; script.go calls it
 //	gcra.go      the same arithmetic in Go, and the model that the script is held to

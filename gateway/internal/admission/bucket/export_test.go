@@ -21,13 +21,13 @@ type Charge struct {
 // Arguments are its three in ARGV.
 func (c Charge) Arguments() []any { return []any{c.Quota.rate, c.Quota.burst, c.Cost} }
 
-// Settle decides by the model and, unless peeking, charges it.
-func Settle(charges []Charge, models []*Model, now int64, peek bool) (debts []int64, pass bool) {
+// ChargeAll decides by the model and, unless peeking, charges it.
+func ChargeAll(charges []Charge, models []*Model, now int64, peek bool) (debts []int64, pass bool) {
 	plain, states := make([]charge, len(charges)), make([]state, len(charges))
 	for i, c := range charges {
 		plain[i], states[i] = charge{c.Quota, c.Cost}, models[i].state
 	}
-	debts, pass = settle(plain, states, now, peek)
+	debts, pass = chargeAll(plain, states, now, peek)
 	for i := range states {
 		models[i].state = states[i]
 	}

@@ -73,8 +73,8 @@ func (l *Limiter) flush(ctx context.Context, questions []question) []answerResul
 	}
 	ctx = l.spanned(ctx, questions)
 	// The client may need longer than its context to give up, as in dialling.
-	late := time.AfterFunc(l.budget, func() { l.suspect(ctx) })
-	groups := alike(questions)
+	late := time.AfterFunc(l.budget, func() { l.markDegraded(ctx) })
+	groups := groupEqual(questions)
 	calls := make([]*scriptCall, len(groups))
 	for i := range groups {
 		calls[i] = groups[i].call(l.prefix)
@@ -83,10 +83,10 @@ func (l *Limiter) flush(ctx context.Context, questions []question) []answerResul
 		return struct{}{}, run(ctx, l.client, l.script, calls)
 	})
 	if err != nil {
-		l.suspect(ctx)
+		l.markDegraded(ctx)
 	}
 	if !late.Stop() && err == nil {
-		l.doubt.Store(false) // late, but it answers
+		l.degraded.Store(false) // late, but it answers
 	}
 	for i := range groups {
 		groups[i].answer(calls[i], results)
@@ -102,8 +102,8 @@ type group struct {
 	places []int // in the flush
 }
 
-// alike puts equal questions together, in the order of the first of each.
-func alike(questions []question) []group {
+// groupEqual puts equal questions together, in the order of the first of each.
+func groupEqual(questions []question) []group {
 	var groups []group
 	byKey := map[string][]int{} // places in groups, by the request's first bucket
 	for i, q := range questions {

@@ -123,10 +123,10 @@ type charge struct {
 	cost  int64
 }
 
-// settle decides a request over all of its buckets: it gives each one's debt
+// chargeAll decides a request over all of its buckets: it gives each one's debt
 // before the request, and whether all of them can pay. Unless it only peeks it
 // brings the states up to date: all pay, or none does.
-func settle(charges []charge, states []state, now int64, peek bool) (debts []int64, pass bool) {
+func chargeAll(charges []charge, states []state, now int64, peek bool) (debts []int64, pass bool) {
 	debts, pass = make([]int64, len(charges)), true
 	stale := make([]bool, len(charges))
 	for i, c := range charges {

@@ -87,19 +87,19 @@ func TestModelKeepsTheRate(t *testing.T) {
 			now += rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, full/q.Burst()+2), rapid.Int64Range(0, full)).Draw(t, "passes")
 			cost := rapid.Int64Range(1, q.Burst()).Draw(t, "cost")
 			charges := []bucket.Charge{{Quota: q, Cost: cost}}
-			debts, pass := bucket.Settle(charges, []*bucket.Model{model}, now, false)
+			debts, pass := bucket.ChargeAll(charges, []*bucket.Model{model}, now, false)
 			if pass {
 				granted = append(granted, admittance{now, cost})
 				continue
 			}
 			wait := q.Wait(debts[0], cost).Microseconds()
-			if after, _ := bucket.Settle(charges, []*bucket.Model{model}, now, true); after[0] != debts[0] {
+			if after, _ := bucket.ChargeAll(charges, []*bucket.Model{model}, now, true); after[0] != debts[0] {
 				t.Fatal("a refusal charged something")
 			}
-			if _, pass := bucket.Settle(charges, []*bucket.Model{model}, now+wait, true); !pass {
+			if _, pass := bucket.ChargeAll(charges, []*bucket.Model{model}, now+wait, true); !pass {
 				t.Fatalf("refused after its wait of %d µs", wait)
 			}
-			if _, pass := bucket.Settle(charges, []*bucket.Model{model}, now+wait-1, true); pass {
+			if _, pass := bucket.ChargeAll(charges, []*bucket.Model{model}, now+wait-1, true); pass {
 				t.Fatalf("admitted before its wait of %d µs", wait)
 			}
 		}
@@ -137,7 +137,7 @@ func TestModelKeepsTheRateThroughChanges(t *testing.T) {
 				largest = max(largest, q.Burst())
 			}
 			cost := rapid.Int64Range(1, q.Burst()).Draw(t, "cost")
-			if _, pass := bucket.Settle([]bucket.Charge{{Quota: q, Cost: cost}}, []*bucket.Model{model}, now, false); pass {
+			if _, pass := bucket.ChargeAll([]bucket.Charge{{Quota: q, Cost: cost}}, []*bucket.Model{model}, now, false); pass {
 				spent += float64(cost)
 			}
 			if spent > float64(largest)+regained+1e-6 {
@@ -188,7 +188,7 @@ func TestModelBearsAClockThatGoesBack(t *testing.T) {
 			earned += q.PerSecond() * float64(max(0, step)) / 1e6
 			cost := rapid.Int64Range(1, q.Burst()).Draw(t, "cost")
 			charges := []bucket.Charge{{Quota: q, Cost: cost}}
-			debts, pass := bucket.Settle(charges, models, now, false)
+			debts, pass := bucket.ChargeAll(charges, models, now, false)
 			if debts[0] < 0 || debts[0] > q.Ticks() {
 				t.Fatalf("a debt of %d in a bucket of %d", debts[0], q.Ticks())
 			}
@@ -198,7 +198,7 @@ func TestModelBearsAClockThatGoesBack(t *testing.T) {
 			if spent > earned+1e-6 {
 				t.Fatalf("%v admitted, %v earned", spent, earned)
 			}
-			if _, pass := bucket.Settle(charges, models, now+q.Window().Microseconds(), true); !pass {
+			if _, pass := bucket.ChargeAll(charges, models, now+q.Window().Microseconds(), true); !pass {
 				t.Fatal("a whole window later it does not admit")
 			}
 		}
@@ -212,14 +212,14 @@ func TestModelChargesAllOrNone(t *testing.T) {
 	buckets := []*bucket.Model{{}, {}}
 	charges := []bucket.Charge{{Quota: wide, Cost: 10}, {Quota: narrow, Cost: 1}}
 	const now = 1_800_000_000_000_000
-	if _, pass := bucket.Settle(charges, buckets, now, false); !pass {
+	if _, pass := bucket.ChargeAll(charges, buckets, now, false); !pass {
 		t.Fatal("full buckets refused")
 	}
-	before, _ := bucket.Settle(charges, buckets, now, true)
-	if _, pass := bucket.Settle(charges, buckets, now, false); pass {
+	before, _ := bucket.ChargeAll(charges, buckets, now, true)
+	if _, pass := bucket.ChargeAll(charges, buckets, now, false); pass {
 		t.Fatal("the narrow bucket gave two")
 	}
-	if after, _ := bucket.Settle(charges, buckets, now, true); after[0] != before[0] {
+	if after, _ := bucket.ChargeAll(charges, buckets, now, true); after[0] != before[0] {
 		t.Fatalf("the wide bucket paid %d for what the narrow one refused", after[0]-before[0])
 	}
 }

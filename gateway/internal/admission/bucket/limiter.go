@@ -61,11 +61,11 @@ type Options struct {
 // otherwise decides in memory, with its share of each rate. It never fails, and
 // never admits without limits. Safe for concurrent use.
 //
-//	Admit ──▶ foregone? ──▶ Redis in order? ──▶ batch ──▶ script, all buckets at once
+//	Admit ──▶ withoutReading? ──▶ Redis in order? ──▶ batch ──▶ script, all buckets at once
 //	                             │ no, or its 50 ms are over
 //	                             └──▶ local, rate ÷ gateways
 //
-// One failed flush puts Redis in doubt: from then on no request waits for it, and
+// One failed flush marks Redis as degraded: from then on no request waits for it, and
 // a probe in the background is sent at once. If that fails too the breaker opens,
 // and a probe follows every half second while there are requests; the first to
 // succeed closes it.
@@ -80,7 +80,7 @@ type Limiter struct {
 	opts     Options
 	breaker  *gobreaker.CircuitBreaker[struct{}]
 	metrics  *metrics
-	doubt    atomic.Bool
+	degraded atomic.Bool
 	probing  atomic.Bool
 	away     atomic.Bool  // the change to local was reported
 	replicas atomic.Int64 // last seen in Redis; 0: never
@@ -123,7 +123,7 @@ func New(client *redisclient.Client, opts Options) *Limiter {
 // Admit decides, and charges every bucket of the request or none. It takes 50 ms
 // at most, also if Redis hangs. A request without buckets and hints is admitted.
 func (l *Limiter) Admit(ctx context.Context, r Request) Decision {
-	d, done := foregone(&r)
+	d, done := withoutReading(&r)
 	if !done {
 		d = l.decide(ctx, &r, false)
 	}
@@ -155,7 +155,7 @@ func (l *Limiter) decide(ctx context.Context, r *Request, peek bool) Decision {
 		if answer := l.ask(ctx, r, peek); answer != nil && len(answer.debts) == len(r.Buckets) {
 			d := decision(r, peek, answer.verdict, answer.debts, func(q Quota) Quota { return q })
 			if !peek {
-				l.local.saw(r, answer.verdict == Admitted, answer.debts, l.Replicas())
+				l.local.observe(r, answer.verdict == Admitted, answer.debts, l.Replicas())
 			}
 			d.Hint = answer.hint
 			return d
@@ -185,7 +185,7 @@ func (l *Limiter) stateChanged(_ string, _, to gobreaker.State) {
 		l.opts.Logger.Warn("limiter is local: Redis does not answer in time, or cannot write", "replicas", l.Replicas())
 	case gobreaker.StateClosed:
 		l.away.Store(false)
-		l.doubt.Store(false)
+		l.degraded.Store(false)
 		mode = ModeRedis
 		l.opts.Logger.Warn("limiter is back on Redis")
 	default:

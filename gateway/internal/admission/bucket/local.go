@@ -31,13 +31,13 @@ func newLocal(size int) *local {
 	return &local{began: time.Now(), buckets: buckets}
 }
 
-// decide settles a request whose buckets can all pay in principle: see foregone.
+// decide settles a request whose buckets can all pay in principle: see withoutReading.
 func (l *local) decide(r *Request, peek bool, replicas int) Decision {
 	charges, states := make([]charge, len(r.Buckets)), make([]state, len(r.Buckets))
 	for i := range r.Buckets {
 		charges[i] = charge{quota: r.Buckets[i].Quota.share(replicas), cost: r.Buckets[i].Cost}
 	}
-	debts, pass := l.settle(r, charges, states, peek)
+	debts, pass := l.chargeAll(r, charges, states, peek)
 	verdict := Admitted
 	if !pass {
 		verdict = RateLimited
@@ -47,14 +47,14 @@ func (l *local) decide(r *Request, peek bool, replicas int) Decision {
 	return d
 }
 
-func (l *local) settle(r *Request, charges []charge, states []state, peek bool) (debts []int64, pass bool) {
+func (l *local) chargeAll(r *Request, charges []charge, states []state, peek bool) (debts []int64, pass bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Since(l.began).Microseconds()
 	for i := range r.Buckets {
 		states[i], _ = l.buckets.Get(r.Buckets[i].Key)
 	}
-	debts, pass = settle(charges, states, now, peek)
+	debts, pass = chargeAll(charges, states, now, peek)
 	if peek {
 		return debts, pass
 	}
@@ -64,9 +64,9 @@ func (l *local) settle(r *Request, charges []charge, states []state, peek bool) 
 	return debts, pass
 }
 
-// saw takes over what Redis has decided: the debt of a bucket is at least that in
+// observe takes over what Redis has decided: the debt of a bucket is at least that in
 // Redis.
-func (l *local) saw(r *Request, admitted bool, debts []int64, replicas int) {
+func (l *local) observe(r *Request, admitted bool, debts []int64, replicas int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Since(l.began).Microseconds()

@@ -7,20 +7,20 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// errDoubt answers requests that waited when Redis was put in doubt.
-var errDoubt = errors.New("bucket: Redis does not answer")
+// errDegraded answers requests that waited when Redis was marked as degraded.
+var errDegraded = errors.New("bucket: Redis does not answer")
 
-// suspect puts Redis in doubt: requests that wait for it, and all until a probe has
+// markDegraded takes Redis for degraded: requests that wait for it, and all until a probe has
 // succeeded, are decided locally.
-func (l *Limiter) suspect(ctx context.Context) {
-	l.doubt.Store(true)
-	l.batcher.RejectWaiting(errDoubt)
+func (l *Limiter) markDegraded(ctx context.Context) {
+	l.degraded.Store(true)
+	l.batcher.RejectWaiting(errDegraded)
 	l.client.FindMasters(ctx)
 }
 
 // Reachable says whether Redis is expected to answer; false where there is none.
 func (l *Limiter) Reachable() bool {
-	return l.client != nil && !l.doubt.Load() && l.breaker.State() == gobreaker.StateClosed
+	return l.client != nil && !l.degraded.Load() && l.breaker.State() == gobreaker.StateClosed
 }
 
 // inOrder is Reachable; if it is false, it starts a probe.
@@ -49,7 +49,7 @@ func (l *Limiter) probe(ctx context.Context) {
 			return struct{}{}, run(ctx, l.client, l.script, []*scriptCall{l.trial()})
 		})
 		if err == nil {
-			l.doubt.Store(false)
+			l.degraded.Store(false)
 		} else {
 			l.client.FindMasters(ctx)
 		}

@@ -48,7 +48,7 @@ func (l *Limiter) Replicas() int {
 }
 
 // beat registers this gateway and counts all. If it fails the last count is kept:
-// only the limiter's own calls put Redis in doubt.
+// only the limiter's own calls mark Redis as degraded.
 func (l *Limiter) beat(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, l.budget)
 	defer cancel()

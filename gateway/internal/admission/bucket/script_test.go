@@ -143,13 +143,13 @@ func check(t *rapid.T, step bucket.Step, charges []bucket.Charge, chosen []*held
 	for i, b := range chosen {
 		models[i] = b.model
 	}
-	debts, pass := bucket.Settle(charges, models, step.Now, step.Args[0] == "peek")
+	debts, pass := bucket.ChargeAll(charges, models, step.Now, step.Args[0] == "peek")
 	var passed int64
 	if pass {
 		passed++
 	}
 	for range step.Args[2].(int) - 1 { // equal ones, as if each had come alone
-		if _, again := bucket.Settle(charges, models, step.Now, false); again {
+		if _, again := bucket.ChargeAll(charges, models, step.Now, false); again {
 			passed++
 		} else {
 			pass = false
