@@ -38,7 +38,7 @@ func (l *Limiter) CapReached(ctx context.Context, tenant, user string, full api.
 		defer func() { <-l.hints }()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.budget)
 		defer cancel()
-		// The error is dropped: only calls that must succeed put Redis in doubt.
+		// The error is dropped: only calls that must succeed mark Redis as degraded.
 		_ = l.client.Set(ctx, l.prefix+use.key(hintSuffix(user)), formatCap(full, wait), capHintLife)
 	}()
 }
@@ -88,15 +88,15 @@ const (
 // A cap of a user is noted if all jobs were that user's. A cap that had some
 // capacity, only too little for all of a batch, is not full. Where core knows when there is likely to be room, and that is
 // soon, callers come back one by one, each when there is room for it: a hint would refuse it. Then it is left out.
-func (l *Limiter) NoteCaps(ctx context.Context, a *Account, work Work, refusal error) {
-	if refusal == nil || len(work.jobs) == 0 {
+func (l *Limiter) NoteCaps(ctx context.Context, a *Payer, cost Cost, refusal error) {
+	if refusal == nil || len(cost.jobs) == 0 {
 		return
 	}
 	p, ok := problem.From(refusal)
 	if !ok || p.Code != problem.ActiveCapReached {
 		return
 	}
-	user := work.onlyUser()
+	user := cost.onlyUser()
 	for _, policy := range p.Policies {
 		full := api.CapUse{Kind: kindActive, Limit: policy.Limit, Used: policy.Current}
 		var wait time.Duration

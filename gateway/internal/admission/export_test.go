@@ -17,8 +17,8 @@ func LocalLimiter(n int) *Limiter { return NewLimiter(&Redis{}, LimiterOptions{R
 func (l *IPLimit) SetClock(now func() time.Time) { l.now = now }
 
 // ChargeUncounted is Charge without the count of uses.
-func (l *Limiter) ChargeUncounted(ctx context.Context, a *Account, work Work) error {
-	charged, _ := a.request(work)
+func (l *Limiter) ChargeUncounted(ctx context.Context, a *Payer, cost Cost) error {
+	charged, _ := a.request(cost)
 	a.Decision = new(l.Admit(ctx, charged))
 	if a.Decision.Verdict != bucket.Admitted {
 		return &RefusedError{a.Decision}

@@ -42,8 +42,8 @@ type tenantUses struct {
 
 type useKey struct{ limit, name string }
 
-// count notes a decision that the account was charged by.
-func (u *uses) count(a *Account, work *Work) {
+// count notes a decision that the payer was charged by.
+func (u *uses) count(a *Payer, cost *Cost) {
 	d, tenant := a.Decision, a.Key.Tenant
 	if tenant == "" { // the platform's keys have no page of limits
 		return
@@ -51,7 +51,7 @@ func (u *uses) count(a *Account, work *Work) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if d.Verdict == bucket.CapReached {
-		u.countCap(a, work)
+		u.countCap(a, cost)
 		return
 	}
 	var of *tenantUses
@@ -77,19 +77,19 @@ func (u *uses) count(a *Account, work *Work) {
 }
 
 // countCap notes what a hint has refused: core never sees it.
-func (u *uses) countCap(a *Account, work *Work) {
+func (u *uses) countCap(a *Payer, cost *Cost) {
 	full := a.Decision.Cap
 	if full == nil || full.Scope == "" {
 		return
 	}
 	use := hop.LimitUse{Limit: full.Scope + "-" + full.Kind, Used: full.Used, Allowed: full.Limit}
-	for _, n := range work.jobs {
+	for _, n := range cost.jobs {
 		use.Refused += n
 	}
 	owner := ""
 	if full.Scope == scopeUser {
 		if owner = a.Key.User; owner == "" {
-			owner = work.onlyUser()
+			owner = cost.onlyUser()
 		}
 	}
 	if of := u.of(a.Key.Tenant); of != nil {
@@ -98,12 +98,12 @@ func (u *uses) countCap(a *Account, work *Work) {
 }
 
 // owner is the user or the key whose limit a policy is; empty for the tenant's.
-func (a *Account) owner(p *bucket.PolicyState) string {
-	switch p.Name {
+func (p *Payer) owner(policy *bucket.PolicyState) string {
+	switch policy.Name {
 	case PolicyCredentialRequests, PolicyCredentialJobs:
-		return a.Key.KeyID
+		return p.Key.KeyID
 	default:
-		return p.User
+		return policy.User
 	}
 }
 

@@ -37,8 +37,8 @@ func BenchmarkCountedUses(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/tenants=%d", place.name, tenants), func(b *testing.B) {
 				l := limiter(b, place.url, admission.LimiterOptions{})
 				keys := benchKeys(tenants)
-				uncounted := func(a *admission.Account, work admission.Work) error { return l.ChargeUncounted(b.Context(), a, work) }
-				counted := func(a *admission.Account, work admission.Work) error { return l.Charge(b.Context(), a, work) }
+				uncounted := func(a *admission.Payer, cost admission.Cost) error { return l.ChargeUncounted(b.Context(), a, cost) }
+				counted := func(a *admission.Payer, cost admission.Cost) error { return l.Charge(b.Context(), a, cost) }
 				for range 2 { // connections are made, and the script is known
 					chargeAll(b, keys, place.charges, counted)
 				}
@@ -49,7 +49,7 @@ func BenchmarkCountedUses(b *testing.B) {
 					var one [2]time.Duration
 					for i := range one {
 						which := (i + round) % 2
-						one[which] = chargeAll(b, keys, place.charges, []func(*admission.Account, admission.Work) error{uncounted, counted}[which])
+						one[which] = chargeAll(b, keys, place.charges, []func(*admission.Payer, admission.Cost) error{uncounted, counted}[which])
 						took[which] += one[which]
 					}
 					ratios = append(ratios, one[1].Seconds()/one[0].Seconds())
@@ -79,7 +79,7 @@ func benchKeys(tenants int) []*hop.KeyRecord {
 }
 
 // chargeAll charges submits of the keys by 64 callers, and gives how long it took.
-func chargeAll(b *testing.B, keys []*hop.KeyRecord, charges int, charge func(*admission.Account, admission.Work) error) time.Duration {
+func chargeAll(b *testing.B, keys []*hop.KeyRecord, charges int, charge func(*admission.Payer, admission.Cost) error) time.Duration {
 	b.Helper()
 	const callers = 64
 	var group sync.WaitGroup
@@ -87,7 +87,7 @@ func chargeAll(b *testing.B, keys []*hop.KeyRecord, charges int, charge func(*ad
 	for caller := range callers {
 		group.Go(func() {
 			for i := caller; i < charges; i += callers {
-				if err := charge(&admission.Account{Key: keys[i%len(keys)], Cost: admission.CostJobs}, submit("bob", 1)); err != nil {
+				if err := charge(&admission.Payer{Key: keys[i%len(keys)], Kind: admission.CostJobs}, submit("bob", 1)); err != nil {
 					b.Error(err)
 					return
 				}
@@ -126,7 +126,7 @@ func BenchmarkReportedUses(b *testing.B) {
 	var took time.Duration
 	var failed atomic.Int64
 	for range b.N {
-		chargeAll(b, keys, 2*benchTenants, func(a *admission.Account, work admission.Work) error { return l.Charge(b.Context(), a, work) })
+		chargeAll(b, keys, 2*benchTenants, func(a *admission.Payer, cost admission.Cost) error { return l.Charge(b.Context(), a, cost) })
 		begun := time.Now()
 		l.ReportOnce(b.Context(), func(ctx context.Context, tenant string, uses []hop.LimitUse) error {
 			err := client.ReportUses(ctx, tenant, uses)

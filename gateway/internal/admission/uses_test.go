@@ -42,27 +42,27 @@ func keyOf(tenant, user string, limits api.Limits) *hop.KeyRecord {
 	return &hop.KeyRecord{Tenant: tenant, KeyID: "key-" + tenant, User: user, Plan: &api.Plan{Limits: limits}}
 }
 
-// charge charges work, and says whether it was admitted.
-func charge(t *testing.T, l *admission.Limiter, key *hop.KeyRecord, cost admission.Cost, work admission.Work) bool {
+// charge charges cost, and says whether it was admitted.
+func charge(t *testing.T, l *admission.Limiter, key *hop.KeyRecord, kind admission.CostKind, cost admission.Cost) bool {
 	t.Helper()
-	a := admission.Account{Key: key, Cost: cost}
-	err := l.Charge(t.Context(), &a, work)
+	a := admission.Payer{Key: key, Kind: kind}
+	err := l.Charge(t.Context(), &a, cost)
 	if _, refused := errors.AsType[*admission.RefusedError](err); err != nil && !refused {
 		t.Fatal(err)
 	}
-	if again := l.Charge(t.Context(), &a, work); again != nil {
+	if again := l.Charge(t.Context(), &a, cost); again != nil {
 		t.Errorf("a repeat is decided: %v", again)
 	}
 	return err == nil
 }
 
-// submit is the work of so many jobs of a user.
-func submit(user string, n int) admission.Work {
-	work := admission.Submit(true, false)
+// submit is the cost of so many jobs of a user.
+func submit(user string, n int) admission.Cost {
+	cost := admission.Submit(true, false)
 	for range n {
-		work.Add(&api.SubmitRequest{Type: "a", User: &user})
+		cost.Add(&api.SubmitRequest{Type: "a", User: &user})
 	}
-	return work
+	return cost
 }
 
 // What is charged is reported once: what was admitted for all, what was refused by name too, of the bucket that refused.
@@ -78,11 +78,11 @@ func TestUsesAreReported(t *testing.T) {
 		charge(t, l, acme, admission.CostJobs, submit("bob", 4)),
 		charge(t, l, acme, admission.CostJobs, submit("bob", 3)), // refused: 1 is left
 		charge(t, l, acme, admission.CostJobs, submit("ada", 6)), // more than there ever is
-		charge(t, l, acme, admission.CostRequest, admission.Work{}),
+		charge(t, l, acme, admission.CostRequest, admission.Cost{}),
 		charge(t, l, acme, admission.CostReports, admission.Reports(7)),
-		charge(t, l, acme, admission.CostNothing, admission.Work{}),
-		charge(t, l, other, admission.CostRequest, admission.Work{}),
-		charge(t, l, platform, admission.CostRequest, admission.Work{}),
+		charge(t, l, acme, admission.CostNothing, admission.Cost{}),
+		charge(t, l, other, admission.CostRequest, admission.Cost{}),
+		charge(t, l, platform, admission.CostRequest, admission.Cost{}),
 	}
 	if want := []bool{true, false, false, true, true, true, true, true}; !slices.Equal(admitted, want) {
 		t.Fatalf("%v, want %v", admitted, want)

@@ -28,8 +28,8 @@ type Call struct {
 	// Began is when the request arrived.
 	Began time.Time
 
-	Caller  auth.Caller
-	Account admission.Account // whom the request is charged to
+	Caller auth.Caller
+	Payer  admission.Payer // whom the request is charged to
 	// Params are the path's, such as id, unescaped.
 	Params      map[string]string
 	Query       url.Values

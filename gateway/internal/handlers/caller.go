@@ -77,10 +77,10 @@ func (h *Handlers) Limits(ctx context.Context, c *call.Call, _ call.None) (call.
 		return nothing, err
 	}
 	if user != who.User { // otherwise the look for the headers has them all
-		h.limiter.Look(ctx, &c.Account, user)
+		h.limiter.Look(ctx, &c.Payer, user)
 	}
 	return call.Response[api.LimitsResponse]{Value: api.LimitsResponse{
-		Policies: policyUses(c.Account.Decision), Caps: append([]api.CapUse{}, used.Value.Caps...),
+		Policies: policyUses(c.Payer.Decision), Caps: append([]api.CapUse{}, used.Value.Caps...),
 	}}, nil
 }
 

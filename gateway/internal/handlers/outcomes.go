@@ -23,7 +23,7 @@ import (
 //	@Success     200 {object} api.Outcome "The job is completed."
 //	@x-problems  ["lease_lost", "outcome_conflict", "schema_mismatch"]
 //	@x-example-result {"lease_token": "LEASE_TOKEN", "result": {"sha256": "2cf24dba5fb0a30e"}}
-func (h *Handlers) CompleteJob(c *call.Call, r api.CompleteRequest) (api.OutcomeRequest, admission.Work, error) {
+func (h *Handlers) CompleteJob(c *call.Call, r api.CompleteRequest) (api.OutcomeRequest, admission.Cost, error) {
 	return priceOutcome(c, api.OutcomeRequest{Kind: api.KindComplete, LeaseToken: r.LeaseToken, Result: r.Result})
 }
 
@@ -36,7 +36,7 @@ func (h *Handlers) CompleteJob(c *call.Call, r api.CompleteRequest) (api.Outcome
 //	@x-problems  ["lease_lost", "outcome_conflict"]
 //	@x-example-again     {"lease_token": "LEASE_TOKEN", "error": {"type": "timeout", "message": "the mail server did not answer", "stack": ""}, "retry_after_ms": 30000}
 //	@x-example-permanent {"lease_token": "LEASE_TOKEN", "error": {"type": "bad_address", "message": "no such mailbox"}, "permanent": true}
-func (h *Handlers) FailJob(c *call.Call, r api.FailRequest) (api.OutcomeRequest, admission.Work, error) {
+func (h *Handlers) FailJob(c *call.Call, r api.FailRequest) (api.OutcomeRequest, admission.Cost, error) {
 	return priceOutcome(c, api.OutcomeRequest{
 		Kind: api.KindFail, LeaseToken: r.LeaseToken, Error: r.Error, RetryAfterMS: r.RetryAfterMS, Permanent: r.Permanent,
 	})
@@ -50,7 +50,7 @@ func (h *Handlers) FailJob(c *call.Call, r api.FailRequest) (api.OutcomeRequest,
 //	@Success     200 {object} api.Outcome "The job is scheduled."
 //	@x-problems  ["lease_lost", "outcome_conflict"]
 //	@x-example-minute {"lease_token": "LEASE_TOKEN", "delay_ms": 60000}
-func (h *Handlers) SnoozeJob(c *call.Call, r api.SnoozeRequest) (api.OutcomeRequest, admission.Work, error) {
+func (h *Handlers) SnoozeJob(c *call.Call, r api.SnoozeRequest) (api.OutcomeRequest, admission.Cost, error) {
 	return priceOutcome(c, api.OutcomeRequest{Kind: api.KindSnooze, LeaseToken: r.LeaseToken, DelayMS: r.DelayMS, Error: r.Error})
 }
 
@@ -62,12 +62,12 @@ func (h *Handlers) SnoozeJob(c *call.Call, r api.SnoozeRequest) (api.OutcomeRequ
 //	@Success     200 {object} api.Outcome "The job is queued."
 //	@x-problems  ["lease_lost", "outcome_conflict"]
 //	@x-example-release {"lease_token": "LEASE_TOKEN"}
-func (h *Handlers) ReleaseJob(c *call.Call, r api.ReleaseRequest) (api.OutcomeRequest, admission.Work, error) {
+func (h *Handlers) ReleaseJob(c *call.Call, r api.ReleaseRequest) (api.OutcomeRequest, admission.Cost, error) {
 	return priceOutcome(c, api.OutcomeRequest{Kind: api.KindRelease, LeaseToken: r.LeaseToken})
 }
 
 // priceOutcome validates one outcome, of the job that the path names.
-func priceOutcome(c *call.Call, outcome api.OutcomeRequest) (api.OutcomeRequest, admission.Work, error) {
+func priceOutcome(c *call.Call, outcome api.OutcomeRequest) (api.OutcomeRequest, admission.Cost, error) {
 	outcome.JobID = c.Params["id"]
 	if refused := admitOutcome(&outcome, ""); refused != nil {
 		return outcome, admission.Reports(1), refused
@@ -97,9 +97,9 @@ func (h *Handlers) Report(ctx context.Context, c *call.Call, outcome api.Outcome
 //	@Success     200 {object} api.OutcomesResponse "A result for each outcome."
 //	@x-example-complete {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "complete", "lease_token": "LEASE_TOKEN", "result": {"ok": true}}]}
 //	@x-example-fail     {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "fail", "lease_token": "LEASE_TOKEN", "error": {"type": "timeout", "message": "no answer"}}]}
-func (h *Handlers) ReportOutcomes(_ *call.Call, r api.OutcomesRequest) (api.OutcomesRequest, admission.Work, error) {
+func (h *Handlers) ReportOutcomes(_ *call.Call, r api.OutcomesRequest) (api.OutcomesRequest, admission.Cost, error) {
 	if fields := r.Validate(); len(fields) > 0 {
-		return r, admission.Work{}, problem.Invalid(fields...)
+		return r, admission.Cost{}, problem.Invalid(fields...)
 	}
 	return r, admission.Reports(len(r.Outcomes)), nil
 }

@@ -31,21 +31,21 @@ import (
 //	@x-problems  ["job_live", "cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes"]
 //	@x-example-same    {}
 //	@x-example-differs {"payload": {"text": "hello again"}, "priority": 8, "max_attempts": 1, "delay_ms": 1000}
-func (h *Handlers) RerunJob(c *call.Call, r api.RerunRequest) (request hop.RerunJobRequest, work admission.Work, err error) {
+func (h *Handlers) RerunJob(c *call.Call, r api.RerunRequest) (request hop.RerunJobRequest, cost admission.Cost, err error) {
 	of, err := c.ID()
 	if err != nil {
-		return request, work, err
+		return request, cost, err
 	}
 	if refused := admitFields(&r.SubmitRequest, r.Validate(time.Now()), c.Principal(), ""); refused != nil {
-		return request, work, refused
+		return request, cost, refused
 	}
-	work = admission.Submit(true, c.Idempotency != nil)
-	work.Add(&r.SubmitRequest)
+	cost = admission.Submit(true, c.Idempotency != nil)
+	cost.Add(&r.SubmitRequest)
 	ids, err := drawIDs(1)
 	if err != nil {
-		return request, work, err
+		return request, cost, err
 	}
-	return hop.RerunJobRequest{JobID: of, ID: ids[0], Job: r, Idempotency: c.KeyFor(of)}, work, nil
+	return hop.RerunJobRequest{JobID: of, ID: ids[0], Job: r, Idempotency: c.KeyFor(of)}, cost, nil
 }
 
 // Rerun has core store a validated rerun.

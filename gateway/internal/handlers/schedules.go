@@ -107,18 +107,18 @@ func (h *Handlers) ResumeSchedule(ctx context.Context, c *call.Call, _ call.None
 //	@Success     200 {object} api.SubmitResponse "A live job has the template's dedupe_key."
 //	@Header      200,202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "too_many_lanes"]
-func (h *Handlers) TriggerSchedule(c *call.Call, _ call.None) (r hop.OnceRequest, work admission.Work, err error) {
+func (h *Handlers) TriggerSchedule(c *call.Call, _ call.None) (r hop.OnceRequest, cost admission.Cost, err error) {
 	name, err := c.Name()
 	if err != nil {
-		return r, work, err
+		return r, cost, err
 	}
 	ids, err := drawIDs(1)
 	if err != nil {
-		return r, work, err
+		return r, cost, err
 	}
-	work = admission.Submit(false, c.Idempotency != nil)
-	work.Add(&api.SubmitRequest{User: userOf(c)})
-	return hop.OnceRequest{Name: name, ID: ids[0], Idempotency: c.KeyFor(name)}, work, nil
+	cost = admission.Submit(false, c.Idempotency != nil)
+	cost.Add(&api.SubmitRequest{User: userOf(c)})
+	return hop.OnceRequest{Name: name, ID: ids[0], Idempotency: c.KeyFor(name)}, cost, nil
 }
 
 // Trigger has core submit a job of a schedule.

@@ -48,14 +48,14 @@ import (
 //	@x-example-basic      {"type": "hash.sha256", "payload": {"text": "hello"}}
 //	@x-example-scheduled {"type": "report.monthly", "queue": "reports", "delay_ms": 60000, "priority": 3, "max_attempts": 5, "timeout_ms": 120000, "retry": {"base_ms": 10000, "cap_ms": 600000, "jitter": 0.2}}
 //	@x-example-everything {"type": "mail.send", "queue": "mail", "payload": {"to": "ada@example.com", "template": "welcome"}, "priority": 7, "tags": ["smtp"], "user": "ada", "metadata": {"order": "1042"}, "dedupe_key": "welcome-ada", "deadline": "2035-01-01T00:00:00Z"}
-func (h *Handlers) SubmitJob(c *call.Call, job api.SubmitRequest) (hop.SubmitJobsRequest, admission.Work, error) {
-	work := admission.Submit(true, c.Idempotency != nil)
+func (h *Handlers) SubmitJob(c *call.Call, job api.SubmitRequest) (hop.SubmitJobsRequest, admission.Cost, error) {
+	cost := admission.Submit(true, c.Idempotency != nil)
 	if refused := admitJob(&job, c.Principal(), ""); refused != nil {
-		return hop.SubmitJobsRequest{}, admission.Work{}, refused
+		return hop.SubmitJobsRequest{}, admission.Cost{}, refused
 	}
-	work.Add(&job)
+	cost.Add(&job)
 	ids, err := drawIDs(1)
-	return hop.SubmitJobsRequest{IDs: ids, Jobs: []api.SubmitRequest{job}, Idempotency: c.Idempotency}, work, err
+	return hop.SubmitJobsRequest{IDs: ids, Jobs: []api.SubmitRequest{job}, Idempotency: c.Idempotency}, cost, err
 }
 
 // drawIDs draws the ids of n new jobs.
@@ -179,24 +179,24 @@ func idOf(answer json.RawMessage) string {
 //	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-basic  {"jobs": [{"type": "hash.sha256", "payload": {"text": "one"}}, {"type": "hash.sha256", "payload": {"text": "two"}}]}
 //	@x-example-whole  {"jobs": [{"type": "hash.sha256", "payload": {"text": "all"}}, {"type": "hash.sha256", "payload": {"text": "or none"}}], "atomic": true}
-func (h *Handlers) SubmitBatch(c *call.Call, batch api.BatchRequest) (r hop.SubmitJobsRequest, work admission.Work, err error) {
+func (h *Handlers) SubmitBatch(c *call.Call, batch api.BatchRequest) (r hop.SubmitJobsRequest, cost admission.Cost, err error) {
 	if fields := batch.Validate(); len(fields) > 0 {
-		return r, work, problem.Invalid(fields...)
+		return r, cost, problem.Invalid(fields...)
 	}
 	problems := admitJobs(c, batch.Jobs)
 	if refused := firstOf(problems); refused != nil && batch.Atomic {
-		return r, work, refused
+		return r, cost, refused
 	}
-	work = admission.Submit(batch.Atomic, c.Idempotency != nil)
+	cost = admission.Submit(batch.Atomic, c.Idempotency != nil)
 	for i := range batch.Jobs {
 		if problems == nil || problems[i] == nil {
-			work.Add(&batch.Jobs[i])
+			cost.Add(&batch.Jobs[i])
 		}
 	}
 	ids, err := drawIDs(len(batch.Jobs))
 	return hop.SubmitJobsRequest{
 		IDs: ids, Jobs: batch.Jobs, Batch: true, Atomic: batch.Atomic, Problems: problems, Idempotency: c.Idempotency,
-	}, work, err
+	}, cost, err
 }
 
 // noneLeft says that each job is refused.
@@ -241,7 +241,7 @@ func allRefused(problems []*problem.Problem) (call.Response[hop.SubmitResponse],
 // howToSubmit is how a submit goes to core. linked says that a job comes after others: core
 // stores it under the tenant's lock.
 func howToSubmit(c *call.Call, linked bool) coreclient.How {
-	return coreclient.Submit(c.Principal().Tenant, c.Idempotency != nil, c.Account.Capped() || linked)
+	return coreclient.Submit(c.Principal().Tenant, c.Idempotency != nil, c.Payer.Capped() || linked)
 }
 
 func anyAfter(jobs []api.SubmitRequest) bool {

@@ -36,16 +36,16 @@ func (h *Handlers) RegisterWorker(ctx context.Context, c *call.Call, r api.Worke
 //	@Success     200 {object} api.HeartbeatResponse "The status of each lease."
 //	@x-example-lease {"leases": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "lease_token": "LEASE_TOKEN"}]}
 //	@x-example-idle  {}
-func (h *Handlers) Heartbeat(c *call.Call, r api.HeartbeatRequest) (hop.WorkerHeartbeat, admission.Work, error) {
-	work := admission.Reports(len(r.Leases))
+func (h *Handlers) Heartbeat(c *call.Call, r api.HeartbeatRequest) (hop.WorkerHeartbeat, admission.Cost, error) {
+	cost := admission.Reports(len(r.Leases))
 	worker, err := c.Worker()
 	if err != nil {
-		return hop.WorkerHeartbeat{}, work, err
+		return hop.WorkerHeartbeat{}, cost, err
 	}
 	if fields := r.Validate(); len(fields) > 0 {
-		return hop.WorkerHeartbeat{}, work, problem.Invalid(fields...)
+		return hop.WorkerHeartbeat{}, cost, problem.Invalid(fields...)
 	}
-	return hop.WorkerHeartbeat{WorkerID: worker, Leases: r.Leases}, work, nil
+	return hop.WorkerHeartbeat{WorkerID: worker, Leases: r.Leases}, cost, nil
 }
 
 // Extend has core extend the leases of a validated heartbeat.

@@ -25,13 +25,13 @@ import (
 //	@Header      202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-diamond {"name": "order", "jobs": [{"ref": "charge", "type": "payment.charge"}, {"ref": "invoice", "type": "invoice.make", "after": ["charge"]}, {"ref": "parcel", "type": "parcel.send", "after": [{"ref": "charge", "on_failed": "cancel"}]}, {"ref": "mail", "type": "mail.send", "after": ["invoice", {"ref": "parcel", "on_failed": "run"}]}]}
-func (h *Handlers) SubmitWorkflow(c *call.Call, workflow api.WorkflowRequest) (r hop.SubmitJobsRequest, work admission.Work, err error) {
+func (h *Handlers) SubmitWorkflow(c *call.Call, workflow api.WorkflowRequest) (r hop.SubmitJobsRequest, cost admission.Cost, err error) {
 	if fields := workflow.Validate(time.Now()); len(fields) > 0 {
-		return r, work, problem.Invalid(fields...)
+		return r, cost, problem.Invalid(fields...)
 	}
 	ids, err := drawIDs(1)
 	if err != nil {
-		return r, work, err
+		return r, cost, err
 	}
 	return workflowJobs(c, workflow.Jobs, hop.SubmittedWorkflow{
 		ID: ids[0], Name: cmp.Or(workflow.Name, "workflow"), Metadata: workflow.Metadata,
@@ -47,13 +47,13 @@ func (h *Handlers) SubmitWorkflow(c *call.Call, workflow api.WorkflowRequest) (r
 //	@Header      202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@x-problems  ["workflow_ended", "cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-one {"jobs": [{"ref": "survey", "type": "mail.send", "after": ["mail"]}]}
-func (h *Handlers) AddToWorkflow(c *call.Call, more api.WorkflowJobsRequest) (r hop.SubmitJobsRequest, work admission.Work, err error) {
+func (h *Handlers) AddToWorkflow(c *call.Call, more api.WorkflowJobsRequest) (r hop.SubmitJobsRequest, cost admission.Cost, err error) {
 	id, err := c.ID()
 	if err != nil {
-		return r, work, err
+		return r, cost, err
 	}
 	if fields := more.Validate(time.Now()); len(fields) > 0 {
-		return r, work, problem.Invalid(fields...)
+		return r, cost, problem.Invalid(fields...)
 	}
 	if c.Idempotency != nil { // of this workflow: the body does not name it
 		keyed := *c.Idempotency
@@ -64,13 +64,13 @@ func (h *Handlers) AddToWorkflow(c *call.Call, more api.WorkflowJobsRequest) (r 
 }
 
 // workflowJobs makes an atomic batch of a workflow's jobs.
-func workflowJobs(c *call.Call, jobs []api.WorkflowJobRequest, workflow hop.SubmittedWorkflow) (r hop.SubmitJobsRequest, work admission.Work, err error) {
+func workflowJobs(c *call.Call, jobs []api.WorkflowJobRequest, workflow hop.SubmittedWorkflow) (r hop.SubmitJobsRequest, cost admission.Cost, err error) {
 	r = hop.SubmitJobsRequest{Batch: true, Atomic: true, Idempotency: c.Idempotency, Workflow: &workflow}
 	charged := admission.Submit(true, c.Idempotency != nil)
 	for i := range jobs {
 		one := &jobs[i].SubmitRequest
 		if refused := admitJob(one, c.Principal(), fmt.Sprintf("jobs[%d].", i)); refused != nil {
-			return r, work, refused
+			return r, cost, refused
 		}
 		charged.Add(one)
 		r.Jobs = append(r.Jobs, *one)

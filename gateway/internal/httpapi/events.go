@@ -97,9 +97,9 @@ func leaveOne(counts map[string]int, name string) {
 // jobEvents answers GET /v1/jobs/{id}/events.
 func jobEvents(s *Server, g *gin.Context, r route) {
 	c := callOf(g)
-	c.Account.Cost = r.cost
+	c.Payer.Kind = r.cost
 	err := s.open(g, c, r)
-	if refused := s.limiter.Charge(g.Request.Context(), &c.Account, admission.Work{}); refused != nil {
+	if refused := s.limiter.Charge(g.Request.Context(), &c.Payer, admission.Cost{}); refused != nil {
 		err = refused
 	}
 	if err != nil {

@@ -22,19 +22,19 @@ type handler func(*Server, *gin.Context, route)
 // well-formed and allowed. A caller with a valid key is also charged for a request that
 // was refused before.
 func handle[Req, Resp any](run func(context.Context, *call.Call, Req) (call.Response[Resp], error)) handler {
-	return priced(func(_ *call.Call, r Req) (Req, admission.Work, error) { return r, admission.Work{}, nil }, run)
+	return priced(func(_ *call.Call, r Req) (Req, admission.Cost, error) { return r, admission.Cost{}, nil }, run)
 }
 
 // priced is handle for a request whose cost is known only by its body: price validates it, and says what it is
 // charged for; run gets what price has made of it.
 func priced[Req, Ready, Resp any](
-	price func(*call.Call, Req) (Ready, admission.Work, error), run func(context.Context, *call.Call, Ready) (call.Response[Resp], error),
+	price func(*call.Call, Req) (Ready, admission.Cost, error), run func(context.Context, *call.Call, Ready) (call.Response[Resp], error),
 ) handler {
 	return func(s *Server, g *gin.Context, r route) {
 		c := callOf(g)
 		defer c.Body.Release()
 		answer, err := serve(s, g, r, price, run)
-		if refused := s.limiter.Charge(g.Request.Context(), &c.Account, admission.Work{}); refused != nil { // it was refused before it was charged
+		if refused := s.limiter.Charge(g.Request.Context(), &c.Payer, admission.Cost{}); refused != nil { // it was refused before it was charged
 			err = refused
 		}
 		if err == nil {
@@ -48,15 +48,15 @@ func priced[Req, Ready, Resp any](
 
 func serve[Req, Ready, Resp any](
 	s *Server, g *gin.Context, r route,
-	price func(*call.Call, Req) (Ready, admission.Work, error), run func(context.Context, *call.Call, Ready) (call.Response[Resp], error),
+	price func(*call.Call, Req) (Ready, admission.Cost, error), run func(context.Context, *call.Call, Ready) (call.Response[Resp], error),
 ) (nothing call.Response[Resp], err error) {
 	c, ctx := callOf(g), g.Request.Context()
-	c.Account.Cost = r.cost
+	c.Payer.Kind = r.cost
 	if err := s.open(g, c, r); err != nil {
 		return nothing, err
 	}
 	if r.cost.KnownEarly() {
-		if err := s.limiter.Charge(ctx, &c.Account, admission.Work{}); err != nil {
+		if err := s.limiter.Charge(ctx, &c.Payer, admission.Cost{}); err != nil {
 			return nothing, err
 		}
 	}
@@ -66,15 +66,15 @@ func serve[Req, Ready, Resp any](
 			return nothing, err
 		}
 	}
-	ready, work, err := price(c, decoded)
-	if refused := s.limiter.Charge(ctx, &c.Account, work); refused != nil {
+	ready, cost, err := price(c, decoded)
+	if refused := s.limiter.Charge(ctx, &c.Payer, cost); refused != nil {
 		return nothing, refused
 	}
 	if err != nil {
 		return nothing, err
 	}
 	answer, err := run(ctx, c, ready)
-	s.limiter.NoteCaps(ctx, &c.Account, work, err)
+	s.limiter.NoteCaps(ctx, &c.Payer, cost, err)
 	return answer, err
 }
 
@@ -85,7 +85,7 @@ func (s *Server) open(g *gin.Context, c *call.Call, r route) error {
 		if err != nil {
 			return err
 		}
-		c.Caller, c.Account.Key = caller, caller.Key
+		c.Caller, c.Payer.Key = caller, caller.Key
 		if err := r.access.admit(caller.Principal); err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ func (s *Server) receive(g *gin.Context, c *call.Call, r route, into any) error 
 // bodyOwner is the owner of a body's memory: the tenant, or a platform key itself.
 func bodyOwner(c *call.Call) request.Owner {
 	who := c.Principal()
-	owner := request.Owner{Name: who.Tenant, Urgent: c.Account.Cost == admission.CostReports}
+	owner := request.Owner{Name: who.Tenant, Urgent: c.Payer.Kind == admission.CostReports}
 	if owner.Name == "" {
 		owner.Name = who.Kind + " " + who.KeyID
 	}

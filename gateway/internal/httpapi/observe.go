@@ -87,8 +87,8 @@ func (s *Server) record(g *gin.Context, c *call.Call, took time.Duration) {
 		failure = c.Err.Error()
 	}
 	verdict, address := "", ""
-	if c.Account.Decision != nil {
-		verdict = c.Account.Decision.Verdict.String()
+	if c.Payer.Decision != nil {
+		verdict = c.Payer.Decision.Verdict.String()
 	}
 	if c.Address.IsValid() {
 		address = c.Address.String()
@@ -109,7 +109,7 @@ func (s *Server) record(g *gin.Context, c *call.Call, took time.Duration) {
 		slog.String("tenant", who.Tenant),
 		slog.String("key_id", who.KeyID),
 		slog.String("verdict", verdict),
-		slog.Bool("decided_locally", c.Account.Decision != nil && c.Account.Decision.Local),
+		slog.Bool("decided_locally", c.Payer.Decision != nil && c.Payer.Decision.Local),
 		slog.String("remote", g.Request.RemoteAddr),
 		slog.String("address", address),
 		slog.Bool("client_left", left),

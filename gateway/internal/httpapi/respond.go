@@ -14,8 +14,8 @@ import (
 
 // showLimits sets the rate limit headers of a decision, if there was one.
 func showLimits(c *call.Call, header http.Header) {
-	if c.Account.Decision != nil {
-		admission.SetHeaders(header, c.Account.Decision)
+	if c.Payer.Decision != nil {
+		admission.SetHeaders(header, c.Payer.Decision)
 	}
 }
 

@@ -15,7 +15,7 @@ type route struct {
 	path   string // as in the contract: /v1/jobs/{id}
 	access access
 	body   request.Accept
-	cost   admission.Cost
+	cost   admission.CostKind
 	// query names the parameters that may be given, each once; a name that ends in
 	// a dot stands for all that begin with it.
 	query []string
