@@ -36,7 +36,7 @@ func accessOf() map[string]string {
 		"public": "public", "anyKey": "key", "anyTenantKey": "tenant key", "operatorOnly": "operator",
 		"submit": "submit", "read": "read", "manage": "manage", "work": "work platform",
 		"readTenant": "read unbound", "manageTenant": "manage unbound", "admin": "admin unbound", "readWorkers": "read platform",
-		"orPlatform(orScope(read, api.ScopeWork))": "read or work",
+		"allowPlatform(allowScope(read, api.ScopeWork))": "read or work",
 	}
 }
 

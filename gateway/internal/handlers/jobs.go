@@ -94,7 +94,7 @@ func (h *Handlers) GetJob(ctx context.Context, c *call.Call, _ call.None) (call.
 		}
 		request.Seen = found.State
 	}
-	job, err := h.hold(ctx, c, left, request)
+	job, err := h.waitForChange(ctx, c, left, request)
 	if errors.Is(err, coreclient.ErrCutShort) { // the wait was cut short: answer the job as it is
 		applied, c.Wait = "", 0
 		job, err = h.read(ctx, c, id)

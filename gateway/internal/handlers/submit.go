@@ -130,7 +130,7 @@ func (h *Handlers) submitted(ctx context.Context, c *call.Call, answer call.Resp
 func (h *Handlers) awaitEnd(ctx context.Context, c *call.Call, id string, accepted call.Response[hop.SubmitResponse]) call.Response[hop.SubmitResponse] {
 	left, applied := c.PreferredWait()
 	if left > 0 {
-		job, err := h.hold(ctx, c, left, hop.WaitForJobRequest{ID: id, Ended: true})
+		job, err := h.waitForChange(ctx, c, left, hop.WaitForJobRequest{ID: id, Ended: true})
 		if err != nil {
 			return accepted
 		}

@@ -23,11 +23,11 @@ func (h *Handlers) whileKeyIsGood(ctx context.Context, c *call.Call) (_ context.
 	}
 }
 
-// hold asks core to answer when a job has changed, or when wait is over: then
+// waitForChange asks core to answer when a job has changed, or when wait is over: then
 // with the job as it is. It fails with coreclient.ErrCutShort if the wait was ended
 // early, and with auth.ErrUnauthenticated if the key is no longer valid.
 // If there is no place to wait it waits a little here, and reads the job.
-func (h *Handlers) hold(ctx context.Context, c *call.Call, wait time.Duration, request hop.WaitForJobRequest) (api.Job, error) {
+func (h *Handlers) waitForChange(ctx context.Context, c *call.Call, wait time.Duration, request hop.WaitForJobRequest) (api.Job, error) {
 	c.Wait, request.WaitMS = wait, wait.Milliseconds()
 	ctx, release := h.whileKeyIsGood(ctx, c)
 	defer release()

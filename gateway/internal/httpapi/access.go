@@ -40,20 +40,20 @@ var (
 
 func scoped(scope string) access { return access{scope: scope} }
 
-// orScope admits keys with another scope too.
-func orScope(a access, scope string) access {
+// allowScope admits keys with another scope too.
+func allowScope(a access, scope string) access {
 	a.or = scope
 	return a
 }
 
-// orEventsToken admits the query's events token too.
-func orEventsToken(a access) access {
+// allowEventsToken admits the query's events token too.
+func allowEventsToken(a access) access {
 	a.eventsToken = true
 	return a
 }
 
-// orPlatform admits platform keys too.
-func orPlatform(a access) access {
+// allowPlatform admits platform keys too.
+func allowPlatform(a access) access {
 	a.platform = true
 	return a
 }

@@ -13,17 +13,17 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/jobtype"
 )
 
-// meaning is what an error of another package is to the caller.
-type meaning struct {
+// errorMapping is what an error of another package is to the caller.
+type errorMapping struct {
 	err    error
 	code   problem.Code
 	detail string
 }
 
-// meanings is the one table from errors to problems. A *problem.Problem is used as
+// errorMappings is the one table from errors to problems. A *problem.Problem is used as
 // it is; an error that is not here is internal.
-func meanings() []meaning {
-	return []meaning{
+func errorMappings() []errorMapping {
+	return []errorMapping{
 		{errEventsToken, problem.Unauthenticated, "The events token is not valid for this job, or has expired; make a new one with POST /v1/jobs/{id}/events-token."},
 		{auth.ErrUnauthenticated, problem.Unauthenticated, "Send a valid API key as Authorization: Bearer <key>."},
 		{request.ErrIdempotencyKey, problem.IdempotencyKeyInvalid, "Idempotency-Key must be one quoted or bare string of 1 to 255 visible ASCII characters."},
@@ -51,7 +51,7 @@ func problemOf(err error) *problem.Problem {
 	if p, ok := refusalOf(err); ok {
 		return p
 	}
-	for _, known := range meanings() {
+	for _, known := range errorMappings() {
 		if !errors.Is(err, known.err) {
 			continue
 		}

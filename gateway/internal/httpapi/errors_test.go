@@ -13,7 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// Every sentinel of the packages below has its meaning, wrapped or not.
+// Every sentinel of the packages below has its errorMapping, wrapped or not.
 func TestEverySentinelHasItsProblem(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]problem.Code{
@@ -48,7 +48,7 @@ func TestEverySentinelHasItsProblem(t *testing.T) {
 
 func TestEveryMeaningIsKnown(t *testing.T) {
 	t.Parallel()
-	for _, known := range meanings() {
+	for _, known := range errorMappings() {
 		if !problem.Known(known.code) || known.detail == "" {
 			t.Errorf("%v means %q, %q", known.err, known.code, known.detail)
 		}

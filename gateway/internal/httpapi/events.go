@@ -135,7 +135,7 @@ func jobEvents(s *Server, g *gin.Context, r route) {
 // stream writes events until the job has ended, the stream is over or its client has left.
 func (s *Server) stream(g *gin.Context, followed *handlers.JobEvents) {
 	times := s.streams.times
-	to := eventWriter{to: g.Writer, control: http.NewResponseController(g.Writer), patience: times.write}
+	to := eventWriter{to: g.Writer, control: http.NewResponseController(g.Writer), writeTimeout: times.write}
 	to.write("retry: 1000\n\n") // in milliseconds, for EventSource
 	ctx, stop := context.WithCancel(g.Request.Context())
 	changes := followed.Changes(ctx)
@@ -173,10 +173,10 @@ func (s *Server) stream(g *gin.Context, followed *handlers.JobEvents) {
 
 // eventWriter writes events to a client, until one cannot be written in time.
 type eventWriter struct {
-	to       http.ResponseWriter
-	control  *http.ResponseController
-	patience time.Duration
-	failed   bool
+	to           http.ResponseWriter
+	control      *http.ResponseController
+	writeTimeout time.Duration
+	failed       bool
 }
 
 func (w *eventWriter) job(name string, job *api.Job) {
@@ -194,7 +194,7 @@ func (w *eventWriter) event(name string, data []byte) {
 }
 
 func (w *eventWriter) write(text string) {
-	err := w.control.SetWriteDeadline(time.Now().Add(w.patience))
+	err := w.control.SetWriteDeadline(time.Now().Add(w.writeTimeout))
 	if err == nil {
 		_, err = io.WriteString(w.to, text)
 	}

@@ -59,7 +59,7 @@ func (s *Server) routes() []route {
 	h := s.handlers
 	read, submit, manage := scoped(api.ScopeRead), scoped(api.ScopeSubmit), scoped(api.ScopeManage)
 	readTenant, manageTenant := unbound(read), unbound(manage)
-	work, readWorkers := orPlatform(scoped(api.ScopeWork)), orPlatform(readTenant)
+	work, readWorkers := allowPlatform(scoped(api.ScopeWork)), allowPlatform(readTenant)
 	return []route{
 		// method, path, access, body, cost, query, operation, handler
 		{"GET", "/", public, noBody, perRequest, nil, "", handle(s.root)},
@@ -76,10 +76,10 @@ func (s *Server) routes() []route {
 		{"GET", "/v1/jobs/{id}", read, noBody, perRequest, nil, "", handle(h.GetJob)},
 		{"DELETE", "/v1/jobs/{id}", manage, noBody, perRequest, nil, "", handle(h.DeleteJob)},
 		{"GET", "/v1/jobs/{id}/explain", read, noBody, perRequest, []string{"details"}, "", handle(h.ExplainJob)},
-		{"GET", "/v1/jobs/{id}/events", orEventsToken(read), noBody, perRequest, []string{"token"}, "", jobEvents},
+		{"GET", "/v1/jobs/{id}/events", allowEventsToken(read), noBody, perRequest, []string{"token"}, "", jobEvents},
 		{"POST", "/v1/jobs/{id}/events-token", read, bodyOrNone, perRequest, nil, "", handle(h.CreateEventsToken)},
 		{"GET", "/v1/jobs/{id}/attempts", read, noBody, perRequest, page(), "", handle(h.ListAttempts)},
-		{"GET", "/v1/jobs/{id}/parents", orPlatform(orScope(read, api.ScopeWork)), noBody, perRequest, page(), "", handle(h.ListParents)},
+		{"GET", "/v1/jobs/{id}/parents", allowPlatform(allowScope(read, api.ScopeWork)), noBody, perRequest, page(), "", handle(h.ListParents)},
 		{"POST", "/v1/jobs/{id}/rerun", submit, bodyOrNone, perJob, nil, "rerun", priced(h.RerunJob, h.Rerun)},
 		{"POST", "/v1/jobs/{id}/cancel", submit, bodyOrNone, perRequest, nil, "", handle(h.CancelJob)},
 
