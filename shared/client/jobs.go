@@ -30,7 +30,7 @@ func (c *Client) Submit(ctx context.Context, job api.SubmitRequest, options ...C
 // scopes submit and read.
 func (c *Client) SubmitAndWait(ctx context.Context, job api.SubmitRequest, options ...CallOption) (api.Job, error) {
 	var answer api.Job
-	wait := patience(ctx)
+	wait := serverWait(ctx)
 	one := call{path: []string{"v1", "jobs"}, body: &job, answer: &answer, timeout: wait + tryTimeout}
 	if wait > 0 {
 		one.prefer = preferWait(wait)

@@ -33,12 +33,12 @@ const (
 // that does not confirm that it waited is polled instead.
 func (c *Client) Wait(ctx context.Context, id string) (api.Job, error) {
 	interval := pollFirst
-	var last glance
+	var last snapshot
 	failed := 0
-	hold := time.Duration(0) // the first look is not held: the job may have ended
+	delay := time.Duration(0) // the first poll is not delayed: the job may have ended
 	for {
 		asked := time.Now()
-		now, err := c.look(ctx, id, last, hold)
+		now, err := c.poll(ctx, id, last, delay)
 		if err != nil && last.job.State != "" {
 			failed++
 			if err := c.outlast(ctx, call{repeatable: true}, failed, err); err != nil {
@@ -63,13 +63,13 @@ func (c *Client) Wait(ctx context.Context, id string) (api.Job, error) {
 			}
 			interval = min(interval*3/2, pollLast)
 		}
-		hold = patience(ctx)
+		delay = serverWait(ctx)
 	}
 }
 
-// patience is how long an answer may be delayed, in whole seconds: heldFor, or
+// serverWait is how long an answer may be delayed, in whole seconds: heldFor, or
 // what ctx leaves.
-func patience(ctx context.Context) time.Duration {
+func serverWait(ctx context.Context) time.Duration {
 	wait := heldFor
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = max(min(wait, time.Until(deadline)-beforeDeadline), 0)
@@ -77,17 +77,17 @@ func patience(ctx context.Context) time.Duration {
 	return wait.Truncate(time.Second)
 }
 
-// glance is a job as it was read, with its ETag, and whether the server applied
+// snapshot is a job as it was read, with its ETag, and whether the server applied
 // Prefer: wait.
-type glance struct {
+type snapshot struct {
 	job  api.Job
 	etag string
 	held bool
 }
 
-// look reads the job once it has changed since before, or wait is over.
-func (c *Client) look(ctx context.Context, id string, before glance, wait time.Duration) (glance, error) {
-	var now glance
+// poll reads the job once it has changed since before, or wait is over.
+func (c *Client) poll(ctx context.Context, id string, before snapshot, wait time.Duration) (snapshot, error) {
+	var now snapshot
 	var got received
 	err := c.do(ctx, call{
 		method: http.MethodGet, path: []string{"v1", "jobs", id}, answer: &now.job, got: &got, repeatable: true,

@@ -87,11 +87,11 @@ func (o handlerOptions) enter(ctx context.Context, jobType string) (leave func()
 	if o.room == nil {
 		return func() {}, nil
 	}
-	patience := roomWait
+	maxWait := roomWait
 	if deadline, ok := ctx.Deadline(); ok {
-		patience = min(patience, time.Until(deadline)/2) // the rest is for the handler
+		maxWait = min(maxWait, time.Until(deadline)/2) // the rest is for the handler
 	}
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(maxWait)
 	defer timer.Stop()
 	if err := ctx.Err(); err != nil {
 		return nil, err

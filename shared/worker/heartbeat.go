@@ -123,7 +123,7 @@ func (r *run) extend(ctx context.Context, held []*lease, free []bool) error {
 	// The server extends the leases after this: counted from the answer's arrival they would last too long here.
 	asked := time.Now()
 	answer, err := r.worker.client.Heartbeat(ctx, r.worker.id, request)
-	refused := unfit(client.Status(err)) && slices.ContainsFunc(request, func(l api.Lease) bool { return l.Progress != nil || l.Checkpoint != nil })
+	refused := rejectsContent(client.Status(err)) && slices.ContainsFunc(request, func(l api.Lease) bool { return l.Progress != nil || l.Checkpoint != nil })
 	if err == nil || refused {
 		for i, l := range held {
 			l.reports.sent(taken[i])

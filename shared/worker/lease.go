@@ -149,10 +149,10 @@ func (t *leases) end(l *lease) time.Time {
 	return l.renewed.Add(l.length)
 }
 
-// certainEnd is a whole length later. An expired lease is still its holder's until
+// reapedBy is a whole length later. An expired lease is still its holder's until
 // the server reaps it, which after an outage is late; an outcome can be accepted
 // until then.
-func (t *leases) certainEnd(l *lease) time.Time {
+func (t *leases) reapedBy(l *lease) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return l.renewed.Add(2 * l.length)

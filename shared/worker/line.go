@@ -25,7 +25,7 @@ type ending struct {
 // there, the others if they have a value.
 func (r *run) log(l *lease, took time.Duration, e ending) {
 	level, text := slog.LevelInfo, ""
-	if e.err != nil && !e.putOff() {
+	if e.err != nil && !e.isSnoozed() {
 		level, text = slog.LevelWarn, e.err.Error()
 	}
 	if e.word == outcomeUnsent {
@@ -38,8 +38,8 @@ func (r *run) log(l *lease, took time.Duration, e ending) {
 	r.worker.logger.LogAttrs(r.base, level, "attempt", append(line, e.more()...)...)
 }
 
-// putOff says that a handler has snoozed the job, which is no error.
-func (e *ending) putOff() bool {
+// isSnoozed says that a handler has snoozed the job, which is no error.
+func (e *ending) isSnoozed() bool {
 	return e.word == outcomeWord(api.KindSnooze) && !errors.Is(e.err, errNoHandler)
 }
 
@@ -51,7 +51,7 @@ func (e *ending) more() []slog.Attr {
 		return nil
 	case api.KindSnooze:
 		more = append(more, slog.Int64("delay_ms", e.decision.delay.Milliseconds()))
-		if _, bare := e.err.(*snoozeError); !bare && e.putOff() { //nolint:errorlint // one that was wrapped has a reason
+		if _, bare := e.err.(*snoozeError); !bare && e.isSnoozed() { //nolint:errorlint // one that was wrapped has a reason
 			more = append(more, slog.String("reason", e.err.Error()))
 		}
 	case api.KindFail:

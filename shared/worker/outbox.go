@@ -77,7 +77,7 @@ func newOutbox(c *client.Client, logger *slog.Logger) *outbox {
 // It gives up if a repeat would get the same answer, once the lease has
 // certainly expired, and with ctx.
 func (o *outbox) send(ctx context.Context, leases *leases, l *lease, outcome api.OutcomeRequest) answer {
-	p := &pendingOutcome{outcome: outcome, options: traceOf(l), end: func() time.Time { return leases.certainEnd(l) }, answered: make(chan answer, 1)}
+	p := &pendingOutcome{outcome: outcome, options: traceOf(l), end: func() time.Time { return leases.reapedBy(l) }, answered: make(chan answer, 1)}
 	select {
 	case o.in <- p:
 	case <-ctx.Done():
@@ -212,20 +212,20 @@ func (o *outbox) try(ctx context.Context, batch []*pendingOutcome) {
 		for i, p := range batch {
 			o.settle(p, answers[i])
 		}
-	case len(batch) > 1 && blamesContent(status) && o.halvings < mostHalvings:
+	case len(batch) > 1 && mayBeContent(status) && o.halvings < mostHalvings:
 		// Refused as a whole, perhaps because of one of them: halving finds it, so
 		// that the others are accepted.
 		o.halvings++
 		half := len(batch) / 2
 		o.try(ctx, batch[:half])
 		o.try(ctx, batch[half:])
-	case len(batch) > 1 && blamesContent(status):
+	case len(batch) > 1 && mayBeContent(status):
 		o.away(batch, err)
 	case final(status):
 		for _, p := range batch {
 			p.answered <- answer{err: err}
 		}
-	case blamesContent(status):
+	case mayBeContent(status):
 		o.again(batch[0], err)
 	default:
 		o.away(batch, err)
@@ -264,9 +264,9 @@ func (o *outbox) away(batch []*pendingOutcome, err error) {
 	o.waiting = slices.Concat(batch, o.waiting)
 }
 
-// blamesContent says that a refusal, or a failure, may be due to the content of the
+// mayBeContent says that a refusal, or a failure, may be due to the content of the
 // request. The others are due to the server, the key or the network.
-func blamesContent(status int) bool {
+func mayBeContent(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return false

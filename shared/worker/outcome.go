@@ -112,7 +112,7 @@ func (r *run) send(l *lease, d decision) ending {
 		return ending{word: outcomeLost, decision: d, err: d.err}
 	}
 	response := r.outbox.send(r.base, r.leases, l, d.request(l.job.ID, l.job.LeaseToken))
-	if d.kind == api.KindComplete && unfit(client.Status(response.err)) {
+	if d.kind == api.KindComplete && rejectsContent(client.Status(response.err)) {
 		// Only the result was refused: the attempt still has to end.
 		d = decision{kind: api.KindFail, permanent: true, err: resultError(fmt.Errorf("the result was refused: %w", response.err))}
 		response = r.outbox.send(r.base, r.leases, l, d.request(l.job.ID, l.job.LeaseToken))
@@ -129,8 +129,8 @@ func (r *run) send(l *lease, d decision) ending {
 	return e
 }
 
-// unfit says that the server did not accept the request's content.
-func unfit(status int) bool {
+// rejectsContent says that the server did not accept the request's content.
+func rejectsContent(status int) bool {
 	return status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge || status == http.StatusUnprocessableEntity
 }
 

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// patience is how long handlers have to return once their contexts were
+	// returnGrace is how long handlers have to return once their contexts were
 	// cancelled for the worker's stop.
-	patience = 2 * time.Second
+	returnGrace = 2 * time.Second
 	// lastWord is how long a stop waits for outcomes and releases to be sent.
 	lastWord = 5 * time.Second
 	// goodbye is how long a stop tries to deregister the worker. With
@@ -159,7 +159,7 @@ func (r *run) drain(cancelOutcomes context.CancelFunc) {
 		return
 	}
 	r.leases.cancelAll(ErrStopping)
-	if endsWithin(done, patience) {
+	if endsWithin(done, returnGrace) {
 		return
 	}
 	close(r.abandon)

@@ -21,10 +21,10 @@ const (
 	mostTenants = 10_000
 	// compiledBytes bounds the compiled schemas of all tenants.
 	compiledBytes = 64 << 20
-	// mostWaiting bounds the checks of a tenant that wait for its turn, patience how long each of them, and the
+	// mostWaiting bounds the checks of a tenant that wait for its turn, maxWait how long each of them, and the
 	// checks themselves, may take.
 	mostWaiting = 256
-	patience    = 5 * time.Second
+	maxWait     = 5 * time.Second
 )
 
 // ErrBusy means that a tenant's checks take too long: it has one at a time. Nothing was done.
@@ -184,7 +184,7 @@ func (c *Checker) of(tenant string) *tenantTypes {
 // InTurn does what takes long, such as compiling a schema, in the tenant's turn. It is ErrBusy where the turn does not
 // come soon, or do does not end: do looks at its context.
 func (c *Checker) InTurn(ctx context.Context, tenant string, do func(context.Context) error) error {
-	within, cancel := context.WithTimeoutCause(ctx, patience, ErrBusy)
+	within, cancel := context.WithTimeoutCause(ctx, maxWait, ErrBusy)
 	defer cancel()
 	release, err := c.turns.Take(within, tenant)
 	if err == nil {
