@@ -173,7 +173,7 @@ func runSnapshot(ctx context.Context, r *run) error {
 	if r.compare {
 		pass("without")
 	}
-	release, err := hold(ctx, r.databaseURL)
+	release, err := openSnapshot(ctx, r.databaseURL)
 	if err != nil {
 		return r.environment(err)
 	}

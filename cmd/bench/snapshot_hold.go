@@ -7,9 +7,9 @@ import (
 	"github.com/jackc/pgx/v5" //nolint:depguard // holds a snapshot beside the service, which is what is measured
 )
 
-// hold opens a transaction with a snapshot of the database and keeps it open, as a report, a backup or a forgotten
+// openSnapshot opens a transaction with a snapshot of the database and keeps it open, as a report, a backup or a forgotten
 // session does. VACUUM cannot remove rows that died after it. release ends it.
-func hold(ctx context.Context, databaseURL string) (release func(), err error) {
+func openSnapshot(ctx context.Context, databaseURL string) (release func(), err error) {
 	connection, err := pgx.Connect(ctx, databaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("the database on which the snapshot is held: %w", err)

@@ -18,8 +18,8 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/supervisor/porttest"
 )
 
-// patience is how long a server may take to start, on a busy machine too.
-const patience = 4 * time.Minute
+// startTimeout is how long a server may take to start, on a busy machine too.
+const startTimeout = 4 * time.Minute
 
 // Server is a server that was started.
 type Server struct {
@@ -47,7 +47,7 @@ func (s *Server) Start() error {
 		return err
 	}
 	s.command = command
-	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(startTimeout); ; time.Sleep(50 * time.Millisecond) {
 		if s.answers() {
 			return nil
 		}

@@ -8,7 +8,7 @@
 //
 // A command runs in a process group of its own. When its job's context ends (a
 // cancel, a lost lease, a timeout, the worker's stop) the group gets SIGTERM, and
-// SIGKILL after Patience. When the command itself has ended, the rest of its group
+// SIGKILL after Grace. When the command itself has ended, the rest of its group
 // gets SIGKILL: a job leaves no process behind.
 package execute
 
@@ -45,15 +45,15 @@ type Command struct {
 	Snooze time.Duration
 	// Timeout bounds one execution, beside the job's own; none if 0.
 	Timeout time.Duration
-	// Patience is how long the command has after SIGTERM.
-	Patience time.Duration
+	// Grace is how long the command has after SIGTERM.
+	Grace time.Duration
 	// Stderr gets what commands write to standard error, besides the job's record.
 	Stderr io.Writer
 }
 
-// stopPatience replaces Patience when the worker stops: the worker waits for 2 s, then abandons the command and
+// stopGrace replaces Grace when the worker stops: the worker waits for 2 s, then abandons the command and
 // releases its job.
-const stopPatience = 1500 * time.Millisecond
+const stopGrace = 1500 * time.Millisecond
 
 // errTimeout is the cause of an execution that took longer than Command.Timeout.
 var errTimeout = errors.New("the command has used up its --timeout")
@@ -71,7 +71,7 @@ func (c *Command) Handle(ctx context.Context, job *worker.RawJob) (json.RawMessa
 	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(job.Raw), stdout, stderr
 	// A child of the command that keeps the output open must not delay the end of the job.
 	command.WaitDelay = time.Second
-	g := &group{command: command, patience: c.patience}
+	g := &group{command: command, grace: c.grace}
 	cause, err := g.run(ctx)
 	if err != nil {
 		// The command never ran, so no attempt is spent; the log has the cause.
@@ -80,11 +80,11 @@ func (c *Command) Handle(ctx context.Context, job *worker.RawJob) (json.RawMessa
 	return c.verdict(command.ProcessState, cause, stdout, stderr)
 }
 
-func (c *Command) patience(cause error) time.Duration {
+func (c *Command) grace(cause error) time.Duration {
 	if errors.Is(cause, worker.ErrStopping) {
-		return min(c.Patience, stopPatience)
+		return min(c.Grace, stopGrace)
 	}
-	return c.Patience
+	return c.Grace
 }
 
 // verdict turns the end of the command into what a handler returns. cause is why it was stopped, nil if it ended

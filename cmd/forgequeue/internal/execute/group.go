@@ -12,8 +12,8 @@ import (
 // group is a command's process group.
 type group struct {
 	command *exec.Cmd
-	// patience is the time between SIGTERM and SIGKILL, by the cause of the stop.
-	patience func(cause error) time.Duration
+	// grace is the time between SIGTERM and SIGKILL, by the cause of the stop.
+	grace func(cause error) time.Duration
 }
 
 // run starts the command and waits for its end. When ctx ends first, it stops the group, and cause is ctx's. An
@@ -30,16 +30,16 @@ func (g *group) run(ctx context.Context) (cause, err error) {
 	case <-started.Ended():
 	case <-ctx.Done():
 		cause = context.Cause(ctx)
-		stop(family, started.Ended(), g.patience(cause))
+		stop(family, started.Ended(), g.grace(cause))
 	}
 	return cause, nil
 }
 
-func stop(family family, ended <-chan struct{}, patience time.Duration) {
+func stop(family family, ended <-chan struct{}, grace time.Duration) {
 	family.terminate()
 	select {
 	case <-ended:
-	case <-time.After(patience):
+	case <-time.After(grace):
 		family.kill()
 		<-ended
 	}

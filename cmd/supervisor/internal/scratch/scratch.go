@@ -32,10 +32,10 @@ func Make(parent, prefix string) (*Folder, error) {
 		if err != nil {
 			return nil, err
 		}
-		lock, err := hold(path)
+		locked, err := lock(path)
 		switch {
 		case err == nil:
-			return &Folder{Path: path, lock: lock}, nil
+			return &Folder{Path: path, lock: locked}, nil
 		case !errors.Is(err, errTaken):
 			return nil, errors.Join(err, os.RemoveAll(path))
 		}
@@ -59,8 +59,8 @@ func (f *Folder) Keep() {
 // errTaken is a folder that another process's sweep removes or has removed.
 var errTaken = errors.New("taken by a sweep")
 
-// hold locks the folder.
-func hold(path string) (*os.File, error) {
+// lock locks the folder.
+func lock(path string) (*os.File, error) {
 	// NOFOLLOW: the parent may be /tmp, where any user can make a link.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -11,25 +11,25 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/diagnosis"
 )
 
-// clock is how far another clock is ahead of this machine's, give or take doubt.
+// clock is how far another clock is ahead of this machine's, give or take uncertainty.
 type clock struct {
-	whose        string
-	ahead, doubt time.Duration
+	whose              string
+	ahead, uncertainty time.Duration
 }
 
 // String has no more digits than are certain.
 func (c clock) String() string {
 	switch {
-	case c.doubt < dateDoubt:
+	case c.uncertainty < dateError:
 		return fmt.Sprintf("%s %+.3f s", c.whose, c.ahead.Seconds())
-	case c.ahead.Abs() <= 2*c.doubt:
+	case c.ahead.Abs() <= 2*c.uncertainty:
 		return c.whose + " within 1 s"
 	}
 	return fmt.Sprintf("%s %+.0f s", c.whose, c.ahead.Seconds())
 }
 
-// dateDoubt is the error of a Date header: it has whole seconds.
-const dateDoubt = time.Second / 2
+// dateError is the error of a Date header: it has whole seconds.
+const dateError = time.Second / 2
 
 // dates is a transport that keeps the Date header of the last answer.
 type dates struct {
@@ -51,7 +51,7 @@ func (d *dates) clock() []clock {
 	if d.last.IsZero() {
 		return nil
 	}
-	return []clock{{"the gateway", time.Until(d.last) + dateDoubt, dateDoubt}}
+	return []clock{{"the gateway", time.Until(d.last) + dateError, dateError}}
 }
 
 const (
@@ -73,13 +73,13 @@ func (r *report) compareClocks() {
 	all := append([]clock{{whose: "this machine"}}, r.clocks...)
 	byTime := func(a, b clock) int { return cmp.Compare(a.ahead, b.ahead) }
 	first, last := slices.MinFunc(all, byTime), slices.MaxFunc(all, byTime)
-	apart := last.ahead - first.ahead - last.doubt - first.doubt
+	skew := last.ahead - first.ahead - last.uncertainty - first.uncertainty
 	detail := "against this machine: " + strings.Join(texts, ", ")
-	advice := fmt.Sprintf("let NTP set the clocks; %s and %s are at least %v apart", first.whose, last.whose, apart.Round(time.Millisecond))
+	advice := fmt.Sprintf("let NTP set the clocks; %s and %s are at least %v apart", first.whose, last.whose, skew.Round(time.Millisecond))
 	switch {
-	case apart > skewFail:
+	case skew > skewFail:
 		r.add(diagnosis.LevelFail, "clocks", detail, advice)
-	case apart > skewWarn:
+	case skew > skewWarn:
 		r.add(diagnosis.LevelWarn, "clocks", detail, advice)
 	default:
 		r.add(diagnosis.LevelOK, "clocks", detail, "")

@@ -128,7 +128,7 @@ func work(ctx context.Context, a *cli.App, s *cli.Session, f *workFlags, args []
 	}
 	defer stop()
 	command := &execute.Command{
-		Args: args, Env: os.Environ(), Snooze: f.snooze, Timeout: f.timeout, Patience: f.patience, Stderr: stderr,
+		Args: args, Env: os.Environ(), Snooze: f.snooze, Timeout: f.timeout, Grace: f.patience, Stderr: stderr,
 	}
 	if len(f.types) == 0 {
 		w.HandleAny(command.Handle)
