@@ -5,8 +5,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/console/operator"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/pages"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/session"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
 )
 
 // Options of a Console.
@@ -32,23 +34,14 @@ type Links struct {
 }
 
 // Forms is what all gateways know of forms that make something.
-type Forms struct {
-	// First reports whether a form is sent for the first time, to whichever gateway.
-	First func(ctx context.Context, id string) bool
-	// Forget is called for a form that has failed: it may be sent again.
-	Forget func(ctx context.Context, id string)
-}
+type Forms = visit.Forms
 
 // Console serves /console. It is safe for concurrent use.
 type Console struct {
-	sealer *session.Sealer
-	links  Links
-	hold   func(ctx context.Context, keyID string, before int64, end func()) (release func())
-	cross  *http.CrossOriginProtection
-	now    func() time.Time
-	live   *liveReads
-	once   *repeats
-	api    http.Handler
+	*visit.Site
+
+	links Links
+	hold  func(ctx context.Context, keyID string, before int64, end func()) (release func())
 }
 
 // New makes a Console; Handler is what to serve.
@@ -60,24 +53,21 @@ func New(o Options) (*Console, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Console{
-		sealer: sealer, links: o.Links, hold: o.Hold, cross: http.NewCrossOriginProtection(), now: o.Now,
-		live: newLiveReads(o.Now), once: &repeats{everywhere: o.Forms, kept: map[string]*repeated{}},
-	}, nil
+	return &Console{Site: visit.NewSite(sealer, o.Forms, o.Now), links: o.Links, hold: o.Hold}, nil
 }
 
 // Handler serves the console in front of an API: all that it shows or does is asked of that.
 func (c *Console) Handler(api http.Handler) http.Handler {
 	served := *c
-	served.api = api
+	served.Site = c.In(api)
 	mux := http.NewServeMux()
 	for pattern, serve := range served.routes() {
 		mux.Handle(pattern, serve)
 	}
 	if c.links.Charge != nil {
 		mux.Handle("POST /console/links", http.HandlerFunc(served.makeLink))
-		mux.Handle("GET /console/enter/{token}", served.public(showEnter))
-		mux.Handle("POST /console/enter", served.public(enter))
+		mux.Handle("GET /console/enter/{token}", served.Public(served.showEnter))
+		mux.Handle("POST /console/enter", served.Public(served.enter))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setHeaders(w.Header())
@@ -104,55 +94,55 @@ func setHeaders(header http.Header) {
 func (c *Console) routes() map[string]http.Handler {
 	return map[string]http.Handler{
 		"GET /console/assets/{file}":            http.HandlerFunc(pages.ServeAsset),
-		"GET /console/sign-in":                  c.public(showSignIn),
-		"POST /console/sign-in":                 c.public(signIn),
-		"POST /console/sign-out":                c.action(signOut),
-		"POST /console/sign-out-everywhere":     c.action(signOutEverywhere),
-		"GET /console/session":                  c.page(showSession),
-		"GET /console":                          c.page(showOverview),
-		"GET /console/search":                   c.page(search),
-		"GET /console/charts":                   c.data(newerCharts),
-		"GET /console/queues":                   c.page(listQueues),
-		"GET /console/queues/{name}":            c.page(showQueue),
-		"POST /console/queues/{name}":           c.action(changeQueue),
-		"GET /console/jobs":                     c.page(listJobs),
-		"GET /console/jobs/{id}":                c.page(showJob),
+		"GET /console/sign-in":                  c.Public(showSignIn),
+		"POST /console/sign-in":                 c.Public(signIn),
+		"POST /console/sign-out":                c.Action(signOut),
+		"POST /console/sign-out-everywhere":     c.Action(signOutEverywhere),
+		"GET /console/session":                  c.Page(showSession),
+		"GET /console":                          c.Page(showOverview),
+		"GET /console/search":                   c.Page(search),
+		"GET /console/charts":                   c.Data(newerCharts),
+		"GET /console/queues":                   c.Page(listQueues),
+		"GET /console/queues/{name}":            c.Page(showQueue),
+		"POST /console/queues/{name}":           c.Action(changeQueue),
+		"GET /console/jobs":                     c.Page(listJobs),
+		"GET /console/jobs/{id}":                c.Page(showJob),
 		"GET /console/jobs/{id}/events":         c.stream(),
-		"POST /console/jobs/{id}":               c.action(changeJob),
-		"GET /console/dead-letters":             c.page(showDeadLetters),
-		"POST /console/dead-letters":            c.making(moved(changeDeadLetters)),
-		"GET /console/dead-letters/group":       c.page(showDeadGroup),
-		"GET /console/dead-letters/confirm":     c.page(confirmDeadLetters),
-		"GET /console/redrives/{id}":            c.page(showRedrive),
-		"POST /console/redrives/{id}":           c.action(cancelRedrive),
-		"GET /console/workflows":                c.page(listWorkflows),
-		"GET /console/workflows/{id}":           c.page(showWorkflow),
-		"POST /console/workflows/{id}":          c.action(changeWorkflow),
-		"GET /console/schedules":                c.page(listSchedules),
-		"GET /console/schedules/{name}":         c.page(showSchedule),
-		"POST /console/schedules/{name}":        c.action(changeSchedule),
-		"GET /console/types":                    c.page(listTypes),
-		"GET /console/types/{type}":             c.page(showType),
-		"GET /console/workers":                  c.page(listWorkers),
-		"GET /console/webhooks":                 c.page(listWebhooks),
-		"POST /console/webhooks/{name}/test":    c.making(moved(testWebhook)),
-		"POST /console/webhooks/{name}/probe":   c.action(probeWebhook),
-		"GET /console/keys":                     c.page(listKeys),
-		"POST /console/keys":                    c.making(makeOwnKey),
-		"POST /console/keys/{id}":               c.action(changeOwnKey),
-		"GET /console/limits":                   c.page(showLimits),
-		"GET /console/audit":                    c.page(listAudit),
-		"GET /console/admin/tenants":            c.page(listTenants),
-		"POST /console/admin/tenants":           c.making(moved(createTenant)),
-		"GET /console/admin/tenants/{id}":       c.page(showTenant),
-		"POST /console/admin/tenants/{id}":      c.action(changeTenant),
-		"POST /console/admin/tenants/{id}/keys": c.making(makeKey),
-		"GET /console/admin/plans":              c.page(listPlans),
-		"POST /console/admin/plans":             c.making(moved(makePlan)),
-		"POST /console/admin/plans/{name}":      c.action(changePlan),
-		"GET /console/admin/installation":       c.page(showInstallation),
-		"GET /console/admin/audit":              c.page(listAllAudit),
+		"POST /console/jobs/{id}":               c.Action(changeJob),
+		"GET /console/dead-letters":             c.Page(showDeadLetters),
+		"POST /console/dead-letters":            c.Making(visit.Redirecting(changeDeadLetters)),
+		"GET /console/dead-letters/group":       c.Page(showDeadGroup),
+		"GET /console/dead-letters/confirm":     c.Page(confirmDeadLetters),
+		"GET /console/redrives/{id}":            c.Page(showRedrive),
+		"POST /console/redrives/{id}":           c.Action(cancelRedrive),
+		"GET /console/workflows":                c.Page(listWorkflows),
+		"GET /console/workflows/{id}":           c.Page(showWorkflow),
+		"POST /console/workflows/{id}":          c.Action(changeWorkflow),
+		"GET /console/schedules":                c.Page(listSchedules),
+		"GET /console/schedules/{name}":         c.Page(showSchedule),
+		"POST /console/schedules/{name}":        c.Action(changeSchedule),
+		"GET /console/types":                    c.Page(listTypes),
+		"GET /console/types/{type}":             c.Page(showType),
+		"GET /console/workers":                  c.Page(listWorkers),
+		"GET /console/webhooks":                 c.Page(listWebhooks),
+		"POST /console/webhooks/{name}/test":    c.Making(visit.Redirecting(testWebhook)),
+		"POST /console/webhooks/{name}/probe":   c.Action(probeWebhook),
+		"GET /console/keys":                     c.Page(listKeys),
+		"POST /console/keys":                    c.Making(makeOwnKey),
+		"POST /console/keys/{id}":               c.Action(changeOwnKey),
+		"GET /console/limits":                   c.Page(showLimits),
+		"GET /console/audit":                    c.Page(listAudit),
+		"GET /console/admin/tenants":            c.Page(operator.ListTenants),
+		"POST /console/admin/tenants":           c.Making(visit.Redirecting(operator.CreateTenant)),
+		"GET /console/admin/tenants/{id}":       c.Page(operator.ShowTenant),
+		"POST /console/admin/tenants/{id}":      c.Action(operator.ChangeTenant),
+		"POST /console/admin/tenants/{id}/keys": c.Making(operator.MakeKey),
+		"GET /console/admin/plans":              c.Page(operator.ListPlans),
+		"POST /console/admin/plans":             c.Making(visit.Redirecting(operator.MakePlan)),
+		"POST /console/admin/plans/{name}":      c.Action(operator.ChangePlan),
+		"GET /console/admin/installation":       c.Page(operator.ShowInstallation),
+		"GET /console/admin/audit":              c.Page(listAllAudit),
 		"GET /console/{$}":                      http.RedirectHandler("/console", http.StatusSeeOther),
-		"/console/":                             c.page(notFound),
+		"/console/":                             c.Page(visit.NotFound),
 	}
 }

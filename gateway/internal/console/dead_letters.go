@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/forms"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -14,8 +15,8 @@ import (
 var deadFilters = []string{"queue", "type", "reason", "fingerprint"}
 
 // deadQuery is the part of a page's URL that narrows dead letters.
-func (v *visit) deadQuery() url.Values {
-	given, query := v.r.URL.Query(), url.Values{}
+func deadQuery(v *visit.Visit) url.Values {
+	given, query := v.Request.URL.Query(), url.Values{}
 	for _, name := range deadFilters {
 		if value := given.Get(name); value != "" {
 			query.Set(name, value)
@@ -74,25 +75,25 @@ func filterQuery(filter api.DeadLetterFilter) url.Values {
 	return query
 }
 
-func showDeadLetters(v *visit) (shown, error) {
-	filter := v.deadQuery()
-	groups, err := v.api.DeadLetterGroups(v.ctx(), deadFilter(filter), 50)
+func showDeadLetters(v *visit.Visit) (visit.Page, error) {
+	filter := deadQuery(v)
+	groups, err := v.API.DeadLetterGroups(v.Context(), deadFilter(filter), 50)
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
 	page := deadLettersPage{Read: groups.Read, Capped: groups.ReadCapped, Total: groups.Groups, Filter: filter.Encode()}
 	for _, one := range groups.Items {
 		path := "/console/dead-letters/group?" + url.Values{"fingerprint": {one.Fingerprint}, "queue": {one.Queue}}.Encode()
 		page.Groups = append(page.Groups, deadGroup{one, path})
 	}
-	redrives, err := v.api.Redrives(v.ctx(), client.PageRequest{Size: 5})
+	redrives, err := v.API.Redrives(v.Context(), client.PageRequest{Size: 5})
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
 	for _, one := range redrives.Items {
 		page.Redrives = append(page.Redrives, newRedrive(one))
 	}
-	return shown{template: "dead_letters", title: "Dead letters", data: page}, nil
+	return visit.Page{Template: "dead_letters", Title: "Dead letters", Data: page}, nil
 }
 
 func newRedrive(of api.Redrive) redrive {
@@ -119,24 +120,24 @@ type deadGroupPage struct {
 	Group *api.DeadLetterGroup
 }
 
-func showDeadGroup(v *visit) (shown, error) {
-	filter := v.deadQuery()
-	letters, err := v.api.DeadLetters(v.ctx(), deadFilter(filter), v.page(50))
+func showDeadGroup(v *visit.Visit) (visit.Page, error) {
+	filter := deadQuery(v)
+	letters, err := v.API.DeadLetters(v.Context(), deadFilter(filter), v.PageRequest(50))
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
-	page := deadGroupPage{Letters: letters.Items, Older: v.older(letters.NextPageToken), Filter: filter, Confirm: "/console/dead-letters/confirm?" + filter.Encode()}
+	page := deadGroupPage{Letters: letters.Items, Older: v.Older(letters.NextPageToken), Filter: filter, Confirm: "/console/dead-letters/confirm?" + filter.Encode()}
 	if len(letters.Items) > 0 {
 		page.First = &letters.Items[0]
 	}
-	groups, err := v.api.DeadLetterGroups(v.ctx(), deadFilter(filter), 2)
+	groups, err := v.API.DeadLetterGroups(v.Context(), deadFilter(filter), 2)
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
 	if len(groups.Items) == 1 {
 		page.Group = &groups.Items[0]
 	}
-	return shown{template: "dead_group", title: "Dead letters", data: page}, nil
+	return visit.Page{Template: "dead_group", Title: "Dead letters", Data: page}, nil
 }
 
 type confirmPage struct {
@@ -146,17 +147,17 @@ type confirmPage struct {
 }
 
 // confirmDeadLetters shows what a redrive or discard would do, by the API's dry run.
-func confirmDeadLetters(v *visit) (shown, error) {
-	do, filter := v.r.URL.Query().Get("do"), v.deadQuery()
+func confirmDeadLetters(v *visit.Visit) (visit.Page, error) {
+	do, filter := v.Request.URL.Query().Get("do"), deadQuery(v)
 	page := confirmPage{Do: do, Filter: filter, Back: "/console/dead-letters/group?" + filter.Encode()}
 	if do != api.ActionRedrive && do != api.ActionDiscard {
-		return shown{}, errNoSuchAction
+		return visit.Page{}, visit.ErrNoSuchAction
 	}
 	var err error
-	if page.Matched, err = v.api.CountMatching(v.ctx(), deadFilter(filter)); err != nil {
-		return shown{}, err
+	if page.Matched, err = v.API.CountMatching(v.Context(), deadFilter(filter)); err != nil {
+		return visit.Page{}, err
 	}
-	return shown{template: "confirm", title: "Dead letters", data: page}, nil
+	return visit.Page{Template: "confirm", Title: "Dead letters", Data: page}, nil
 }
 
 func deadFilter(values url.Values) api.DeadLetterFilter {
@@ -165,13 +166,13 @@ func deadFilter(values url.Values) api.DeadLetterFilter {
 	}
 }
 
-func changeDeadLetters(v *visit) (string, error) {
-	do := v.r.PostFormValue("do")
+func changeDeadLetters(v *visit.Visit) (string, error) {
+	do := v.Request.PostFormValue("do")
 	if do != api.ActionRedrive && do != api.ActionDiscard {
-		return "", errNoSuchAction
+		return "", visit.ErrNoSuchAction
 	}
-	form := forms.Reader{Values: v.form}
-	request := api.DeadLetterRequest{Filter: deadFilter(v.form).Body(), RatePerSecond: form.Number("rate_per_second"), Canary: form.Canary()}
+	form := forms.Reader{Values: v.Form}
+	request := api.DeadLetterRequest{Filter: deadFilter(v.Form).Body(), RatePerSecond: form.Number("rate_per_second"), Canary: form.Canary()}
 	wrong := slices.Concat(form.Wrong, request.Validate())
 	if do == api.ActionDiscard {
 		wrong = append(wrong, request.RefuseCanary()...)
@@ -179,39 +180,39 @@ func changeDeadLetters(v *visit) (string, error) {
 	if len(wrong) > 0 {
 		return "", problem.Invalid(wrong...)
 	}
-	begun, err := v.beginRedrive(do, deadFilter(v.form), request)
+	begun, err := beginRedrive(v, do, deadFilter(v.Form), request)
 	return "/console/redrives/" + begun.ID + "?note=redrive-started", err
 }
 
 // beginRedrive begins a redrive or a discard.
-func (v *visit) beginRedrive(do string, filter api.DeadLetterFilter, request api.DeadLetterRequest) (api.Redrive, error) {
+func beginRedrive(v *visit.Visit, do string, filter api.DeadLetterFilter, request api.DeadLetterRequest) (api.Redrive, error) {
 	rate := 0.0
 	if request.RatePerSecond != nil {
 		rate = *request.RatePerSecond
 	}
 	switch {
 	case do == api.ActionDiscard:
-		return v.api.DiscardMatching(v.ctx(), filter, rate)
+		return v.API.DiscardMatching(v.Context(), filter, rate)
 	case request.Canary != nil:
-		return v.api.RedriveWithCanary(v.ctx(), filter, rate, *request.Canary)
+		return v.API.RedriveWithCanary(v.Context(), filter, rate, *request.Canary)
 	}
-	return v.api.RedriveMatching(v.ctx(), filter, rate)
+	return v.API.RedriveMatching(v.Context(), filter, rate)
 }
 
-func showRedrive(v *visit) (shown, error) {
-	one, err := v.api.GetRedrive(v.ctx(), v.r.PathValue("id"))
+func showRedrive(v *visit.Visit) (visit.Page, error) {
+	one, err := v.API.GetRedrive(v.Context(), v.Request.PathValue("id"))
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
 	title := "Redrive"
 	if one.Action == api.ActionDiscard {
 		title = "Discard"
 	}
-	return shown{template: "redrive", title: title, data: newRedrive(one)}, nil
+	return visit.Page{Template: "redrive", Title: title, Data: newRedrive(one)}, nil
 }
 
-func cancelRedrive(v *visit) (string, error) {
-	id := v.r.PathValue("id")
-	_, err := v.api.CancelRedrive(v.ctx(), id)
+func cancelRedrive(v *visit.Visit) (string, error) {
+	id := v.Request.PathValue("id")
+	_, err := v.API.CancelRedrive(v.Context(), id)
 	return "/console/redrives/" + url.PathEscape(id) + "?note=redrive-cancelled", err
 }

@@ -6,6 +6,8 @@
 //
 //	browser ── cookie ──▶ console ── Authorization: Bearer <key> ──▶ httpapi's handler ──▶ core
 //
-// session seals the cookie, view turns answers into what is drawn (pure functions), pages has the templates and the
-// files that a browser loads.
+// This package has the table of pages, signing in, and the pages of a tenant; operator has those of the operator. visit is
+// one request of a browser: its session, the client that it calls the API by, and how a page is answered. session seals
+// the cookie, forms reads what was typed, view and charts turn answers into what is drawn (pure functions), pages has the
+// templates and the files that a browser loads.
 package console

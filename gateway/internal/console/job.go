@@ -2,13 +2,12 @@ package console
 
 import (
 	"encoding/json"
-	"net/http"
 	"net/url"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
-	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 type jobPage struct {
@@ -43,16 +42,16 @@ type document struct {
 	Absent string
 }
 
-func showJob(v *visit) (shown, error) {
-	v.transport.shared = nil // the job's events say when to read it: what was read before is too old
-	why, err := v.api.ExplainDetails(v.ctx(), v.r.PathValue("id"))
+func showJob(v *visit.Visit) (visit.Page, error) {
+	v.Transport.Shared = nil // the job's events say when to read it: what was read before is too old
+	why, err := v.API.ExplainDetails(v.Context(), v.Request.PathValue("id"))
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
 	job, attempts := *why.Job, why.Attempts
-	now := v.console.now()
+	now := v.Site.Now()
 	page := jobPage{
-		Job: job, Live: !ended(job.State), Actions: v.jobActions(&job), Deletion: v.deletion(&job), Attempts: attempts,
+		Job: job, Live: !ended(job.State), Actions: jobActions(v, &job), Deletion: deletion(v, &job), Attempts: attempts,
 		MoreAttempts: len(attempts) == api.MaxPageSize && attempts[len(attempts)-1].Epoch < job.Epoch,
 		Timeline:     view.NewTimeline(&job.JobSummary, attempts, now),
 		Payload:      newDocument("Payload", job.Payload, "The job has no payload."),
@@ -67,7 +66,7 @@ func showJob(v *visit) (shown, error) {
 		page.Why = &why
 		page.Ahead = aheadOf(&why)
 	}
-	return shown{template: "job", title: job.Type + " " + job.State, data: page}, nil
+	return visit.Page{Template: "job", Title: job.Type + " " + job.State, Data: page}, nil
 }
 
 // lastAbove is the last attempt, if its error is the job's last one.
@@ -88,12 +87,6 @@ func aheadOf(why *api.Explanation) *api.Ahead {
 		return nil
 	}
 	return why.Ahead
-}
-
-// gone says that a resource or route is not there (any more).
-func gone(err error) bool {
-	refused, known := problem.From(err)
-	return known && refused.Status == http.StatusNotFound
 }
 
 func ended(state string) bool {
@@ -132,10 +125,10 @@ func newDocument(label string, text json.RawMessage, absent string) document {
 }
 
 // jobActions are what the job's state allows, and the key. The API decides again.
-func (v *visit) jobActions(job *api.Job) []button {
+func jobActions(v *visit.Visit, job *api.Job) []button {
 	var all []button
 	add := func(scope string, possible bool, b button) {
-		if possible && v.may(scope) {
+		if possible && v.May(scope) {
 			all = append(all, b)
 		}
 	}
@@ -147,9 +140,9 @@ func (v *visit) jobActions(job *api.Job) []button {
 }
 
 // deletion is what cannot be undone, and so is not beside the other actions; nil where there is none.
-func (v *visit) deletion(job *api.Job) *button {
+func deletion(v *visit.Visit, job *api.Job) *button {
 	switch {
-	case !v.may(api.ScopeManage) || !ended(job.State):
+	case !v.May(api.ScopeManage) || !ended(job.State):
 		return nil
 	case job.State == api.StateDeadLetter:
 		return &button{"discard", "Discard", "bad", "Delete the dead letter, with its payload and error"}
@@ -158,36 +151,36 @@ func (v *visit) deletion(job *api.Job) *button {
 	}
 }
 
-func changeJob(v *visit) (string, error) {
-	id := v.r.PathValue("id")
+func changeJob(v *visit.Visit) (string, error) {
+	id := v.Request.PathValue("id")
 	here := "/console/jobs/" + url.PathEscape(id)
-	switch v.r.PostFormValue("do") {
+	switch v.Request.PostFormValue("do") {
 	case "cancel":
-		job, err := v.api.Cancel(v.ctx(), id)
+		job, err := v.API.Cancel(v.Context(), id)
 		if job.State == api.StateRunning {
 			return here + "?note=job-cancelling", err
 		}
 		return here + "?note=job-cancelled", err
 	case "redrive":
-		_, err := v.api.Redrive(v.ctx(), id)
+		_, err := v.API.Redrive(v.Context(), id)
 		return here + "?note=job-redriven", err
 	case "rerun":
-		job, err := v.api.Rerun(v.ctx(), id, api.RerunRequest{}, v.once())
+		job, err := v.API.Rerun(v.Context(), id, api.RerunRequest{}, onceKey(v))
 		return "/console/jobs/" + job.ID + "?note=job-rerun", err
 	case "forget":
-		return "/console/jobs?note=job-forgotten", v.api.DeleteJob(v.ctx(), id)
+		return "/console/jobs?note=job-forgotten", v.API.DeleteJob(v.Context(), id)
 	case "discard":
-		return "/console/dead-letters?note=job-discarded", v.discard(id)
+		return "/console/dead-letters?note=job-discarded", discard(v, id)
 	}
-	return "", errNoSuchAction
+	return "", visit.ErrNoSuchAction
 }
 
-// once is the key of a form that may be sent twice, by a double click: it submits one job.
-func (v *visit) once() client.CallOption { return client.WithIdempotencyKey(v.form.Get("once")) }
+// onceKey is the key of a form that may be sent twice, by a double click: it submits one job.
+func onceKey(v *visit.Visit) client.CallOption { return client.WithIdempotencyKey(v.Form.Get("once")) }
 
 // discard discards a dead letter.
-func (v *visit) discard(id string) error {
-	answer, err := v.api.DiscardDeadLetters(v.ctx(), []string{id})
+func discard(v *visit.Visit, id string) error {
+	answer, err := v.API.DiscardDeadLetters(v.Context(), []string{id})
 	if err != nil {
 		return err
 	}

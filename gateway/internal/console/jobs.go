@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/forms"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
 )
@@ -45,9 +46,9 @@ var jobFilters = []forms.Field{
 	{Name: "metadata", Label: "Metadata", Now: "key=value"},
 }
 
-func listJobs(v *visit) (shown, error) {
-	given, filter := v.r.URL.Query(), api.JobFilter{Metadata: map[string]string{}}
-	page := jobsPage{Deep: v.deep()}
+func listJobs(v *visit.Visit) (visit.Page, error) {
+	given, filter := v.Request.URL.Query(), api.JobFilter{Metadata: map[string]string{}}
+	page := jobsPage{Deep: v.Deep()}
 	chosen := given["state"]
 	for _, state := range jobStates {
 		page.States = append(page.States, stateChoice{state, slices.Contains(chosen, state)})
@@ -55,7 +56,7 @@ func listJobs(v *visit) (shown, error) {
 	if len(chosen) > 0 {
 		filter.States, page.Filtered = chosen, true
 	}
-	suggested := v.suggestions()
+	suggested := suggestions(v)
 	for _, f := range jobFilters {
 		f.Options = suggested[f.Name]
 		f.Value = strings.TrimSpace(given.Get(f.Name))
@@ -70,12 +71,12 @@ func listJobs(v *visit) (shown, error) {
 		}
 		page.Filtered, page.Typed = true, true
 	}
-	jobs, err := v.api.List(v.ctx(), filter, v.page(jobsPerPage))
+	jobs, err := v.API.List(v.Context(), filter, v.PageRequest(jobsPerPage))
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
-	page.Items, page.Older = jobs.Items, v.older(jobs.NextPageToken)
-	return shown{template: "jobs", title: "Jobs", data: page}, nil
+	page.Items, page.Older = jobs.Items, v.Older(jobs.NextPageToken)
+	return visit.Page{Template: "jobs", Title: "Jobs", Data: page}, nil
 }
 
 // inputOf is the part of a filter that one of jobFilters sets.
@@ -87,21 +88,21 @@ func inputOf(filter *api.JobFilter, name string) *string {
 
 // suggestions are names for the filters, the first ones of each, by the filter. A list without them is better than none;
 // one that updates itself keeps those that it has.
-func (v *visit) suggestions() map[string][]string {
-	if v.live() {
+func suggestions(v *visit.Visit) map[string][]string {
+	if v.Live() {
 		return nil
 	}
 	first := client.PageRequest{Size: api.MaxPageSize}
 	suggested := map[string][]string{}
-	if types, err := v.api.Types(v.ctx(), first); err == nil {
+	if types, err := v.API.Types(v.Context(), first); err == nil {
 		for i := range types.Items {
 			suggested["type"] = append(suggested["type"], types.Items[i].Type)
 		}
 	}
-	if v.who.User != nil { // who sees no queues
+	if v.Who.User != nil { // who sees no queues
 		return suggested
 	}
-	if queues, err := v.api.QueuesWithin(v.ctx(), 1, first); err == nil { // only the names are shown
+	if queues, err := v.API.QueuesWithin(v.Context(), 1, first); err == nil { // only the names are shown
 		for i := range queues.Items {
 			suggested["queue"] = append(suggested["queue"], queues.Items[i].Name)
 		}
@@ -110,13 +111,13 @@ func (v *visit) suggestions() map[string][]string {
 }
 
 // search reads what a person typed: an id, key=value of metadata, a filter such as queue:mails, or a type.
-func search(v *visit) (shown, error) {
-	text := strings.TrimSpace(v.r.URL.Query().Get("q"))
+func search(v *visit.Visit) (visit.Page, error) {
+	text := strings.TrimSpace(v.Request.URL.Query().Get("q"))
 	if id, err := uuid.Parse(text); err == nil {
-		return shown{}, movedError{"/console/jobs/" + id.String()}
+		return visit.Page{}, visit.RedirectError{To: "/console/jobs/" + id.String()}
 	}
 	if text == "" {
-		return shown{}, movedError{"/console/jobs"}
+		return visit.Page{}, visit.RedirectError{To: "/console/jobs"}
 	}
 	name, value := "type", text
 	if key, rest, ok := strings.Cut(text, ":"); ok && slices.Contains([]string{"queue", "type", "tag", "user", "state"}, key) {
@@ -126,5 +127,5 @@ func search(v *visit) (shown, error) {
 	} else if strings.Contains(text, "=") {
 		name = "metadata"
 	}
-	return shown{}, movedError{"/console/jobs?" + url.Values{name: {strings.TrimSpace(value)}}.Encode()}
+	return visit.Page{}, visit.RedirectError{To: "/console/jobs?" + url.Values{name: {strings.TrimSpace(value)}}.Encode()}
 }

@@ -1,11 +1,9 @@
 package console
 
 import (
-	"slices"
-
 	"github.com/forgequeue/forgequeue/gateway/internal/console/forms"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // keyRow is a key in a list.
@@ -26,54 +24,38 @@ type keysPage struct {
 	Unread bool
 }
 
-func listKeys(v *visit) (shown, error) { return v.keysPage(nil) }
+func listKeys(v *visit.Visit) (visit.Page, error) { return showKeys(v, nil) }
 
-func (v *visit) keysPage(made *api.NewKey) (shown, error) {
+func showKeys(v *visit.Visit, made *api.NewKey) (visit.Page, error) {
 	page := keysPage{Scopes: api.Scopes(), New: made}
-	keys, err := v.api.OwnKeys(v.ctx(), v.page(100))
+	keys, err := v.API.OwnKeys(v.Context(), v.PageRequest(100))
 	if err != nil && made == nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
 	page.Unread = err != nil // the new key is shown all the same: it is never shown again
 	for _, one := range keys.Items {
-		page.Items = append(page.Items, keyRow{one, one.KeyID == v.who.KeyID, one.ExpiresAt != nil && !one.ExpiresAt.After(v.console.now())})
+		page.Items = append(page.Items, keyRow{one, one.KeyID == v.Who.KeyID, one.ExpiresAt != nil && !one.ExpiresAt.After(v.Site.Now())})
 	}
-	page.Older = v.older(keys.NextPageToken)
-	return shown{template: "keys", title: "Keys", data: page}, nil
-}
-
-// keyRequest reads the form of a new key.
-func (v *visit) keyRequest() (api.KeyRequest, error) {
-	form := forms.Reader{Values: v.form}
-	request := api.KeyRequest{User: form.Word("user"), Scopes: slices.Clone(v.form["scope"])}
-	if request.Scopes == nil {
-		request.Scopes = []string{}
-	}
-	if days := form.Small("days"); days != nil {
-		request.ExpiresAt = new(api.At(v.console.now().AddDate(0, 0, *days)))
-	}
-	if len(form.Wrong) > 0 {
-		return request, problem.Invalid(form.Wrong...)
-	}
-	return request, nil
+	page.Older = v.Older(keys.NextPageToken)
+	return visit.Page{Template: "keys", Title: "Keys", Data: page}, nil
 }
 
 // makeOwnKey shows the new key in its own answer: it is in no URL, and cannot be shown again.
-func makeOwnKey(v *visit) (shown, error) {
-	request, err := v.keyRequest()
+func makeOwnKey(v *visit.Visit) (visit.Page, error) {
+	request, err := (&forms.Reader{Values: v.Form}).Key(v.Site.Now())
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
-	made, err := v.api.CreateOwnKey(v.ctx(), request)
+	made, err := v.API.CreateOwnKey(v.Context(), request)
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
-	return v.keysPage(&made)
+	return showKeys(v, &made)
 }
 
-func changeOwnKey(v *visit) (string, error) {
-	if v.r.PostFormValue("do") != "revoke" {
-		return "", errNoSuchAction
+func changeOwnKey(v *visit.Visit) (string, error) {
+	if v.Request.PostFormValue("do") != "revoke" {
+		return "", visit.ErrNoSuchAction
 	}
-	return "/console/keys?note=key-revoked", v.api.RevokeOwnKey(v.ctx(), v.r.PathValue("id"))
+	return "/console/keys?note=key-revoked", v.API.RevokeOwnKey(v.Context(), v.Request.PathValue("id"))
 }

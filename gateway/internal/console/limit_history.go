@@ -5,10 +5,11 @@ import (
 	"net/url"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/charts"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// limitHistory is what was used of the limits, and who was refused.
+// historyOf is what was used of the limits, and who was refused.
 type limitHistory struct {
 	Charts  *charts.Charts
 	Refused []refusal
@@ -21,30 +22,30 @@ type refusal struct {
 	Limit string
 }
 
-// limitHistory gives nil where the API gives none: a page without its charts is better than none.
-func (v *visit) limitHistory(caps []api.CapUse) *limitHistory {
-	span := charts.SpanOf(v.r.URL.Query())
-	stats, err := v.limitStats(span)
+// historyOf gives nil where the API gives none: a page without its charts is better than none.
+func historyOf(v *visit.Visit, caps []api.CapUse) *limitHistory {
+	span := charts.SpanOf(v.Request.URL.Query())
+	stats, err := limitStats(v, span)
 	if err != nil {
 		return nil // the log line of this request has why
 	}
-	shown := limitHistory{Charts: &charts.Charts{Spans: charts.SpanLinks(v.r.URL.Path, span), Source: "/console/charts?" + url.Values{"of": {"limits"}, "span": {span}}.Encode(), All: charts.Limits(span, &stats, caps)}}
+	shown := limitHistory{Charts: &charts.Charts{Spans: charts.SpanLinks(v.Request.URL.Path, span), Source: "/console/charts?" + url.Values{"of": {"limits"}, "span": {span}}.Encode(), All: charts.Limits(span, &stats, caps)}}
 	for _, one := range stats.Refused {
 		shown.Refused = append(shown.Refused, refusal{one, cmp.Or(charts.LimitLabels[one.Name], one.Name)})
 	}
 	return &shown
 }
 
-func (v *visit) limitStats(span string) (api.LimitStats, error) {
-	return v.api.LimitStats(v.ctx(), v.spanRequest(span))
+func limitStats(v *visit.Visit, span string) (api.LimitStats, error) {
+	return v.API.LimitStats(v.Context(), charts.Request(span, v.Site.Now(), visit.SharedFor))
 }
 
 // newerLimits answers what an open page of the limits draws next.
-func newerLimits(v *visit, span string) (map[string]charts.Data, error) {
-	stats, err := v.limitStats(span)
+func newerLimits(v *visit.Visit, span string) (map[string]charts.Data, error) {
+	stats, err := limitStats(v, span)
 	if err != nil {
 		return nil, err
 	}
-	limits, err := v.api.Limits(v.ctx())
+	limits, err := v.API.Limits(v.Context())
 	return charts.ByName(charts.Limits(span, &stats, limits.Caps)), err
 }

@@ -6,17 +6,18 @@ import (
 	"strings"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/session"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // makeLink answers POST /console/links, with an API key as every request to the API: a token that signs in once.
 func (c *Console) makeLink(w http.ResponseWriter, r *http.Request) {
-	v := c.visit(w, r)
-	link, err := v.newLink(r.Header.Get("Authorization"))
+	v := c.Visit(w, r)
+	link, err := c.newLink(v, r.Header.Get("Authorization"))
 	var token string
 	if err == nil {
-		token, err = c.sealer.SealLink(link)
+		token, err = c.Sealer.SealLink(link)
 	}
 	if err != nil {
 		refused, known := problem.From(err)
@@ -31,25 +32,25 @@ func (c *Console) makeLink(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(api.ConsoleLink{Path: "/console/enter/" + token, ExpiresAt: api.At(link.Expires)}) // the caller may have left
 }
 
-func (v *visit) newLink(authorization string) (session.Link, error) {
+func (c *Console) newLink(v *visit.Visit, authorization string) (session.Link, error) {
 	scheme, key, _ := strings.Cut(authorization, " ")
 	if strings.EqualFold(scheme, "Bearer") {
-		v.key = strings.TrimSpace(key)
+		v.Key = strings.TrimSpace(key)
 	}
-	err := v.use(v.key)
+	err := v.UseKey(v.Key)
 	if err == nil {
-		v.who, err = v.api.Whoami(v.ctx())
+		v.Who, err = v.API.Whoami(v.Context())
 	}
 	if err != nil {
 		return session.Link{}, err
 	}
-	if v.who.Tenant == nil {
+	if v.Who.Tenant == nil {
 		return session.Link{}, problem.New(problem.Forbidden, "A platform key cannot sign in to the console.")
 	}
-	if wait, ok := v.console.links.Charge(v.r.Context(), v.who.KeyID); !ok {
+	if wait, ok := c.links.Charge(v.Request.Context(), v.Who.KeyID); !ok {
 		return session.Link{}, problem.New(problem.RateLimited, "This key has made too many links that sign in.").WithRetryAfter(wait)
 	}
-	return session.NewLink(v.key, v.who.SessionsEnded, v.console.now()), nil
+	return session.NewLink(v.Key, v.Who.SessionsEnded, v.Site.Now()), nil
 }
 
 // enterPage says whom a link signs in.
@@ -64,51 +65,51 @@ type enterPage struct {
 // showEnter asks for a click that names the tenant: what looks at a link before its reader does (a mail scanner, a preview)
 // must not use it, and a page of another site must not sign its reader in as somebody else. Without a click it goes on only
 // where the person opened the link from outside the browser's pages, and is not signed in with another key.
-func showEnter(v *visit) (shown, error) {
-	token := v.r.PathValue("token")
-	link, err := v.console.sealer.OpenLink(token, v.console.now())
+func (c *Console) showEnter(v *visit.Visit) (visit.Page, error) {
+	token := v.Request.PathValue("token")
+	link, err := v.Site.Sealer.OpenLink(token, v.Site.Now())
 	if err != nil {
-		return v.linkEnded(), nil //nolint:nilerr // the page says it
+		return linkEnded(v), nil //nolint:nilerr // the page says it
 	}
-	of, err := v.console.sealer.FromRequest(v.r, v.console.now())
+	of, err := v.Site.Sealer.FromRequest(v.Request, v.Site.Now())
 	other := err == nil && of.Key != link.Key
-	if _, err := v.identify(link.Key); err != nil {
-		v.key = "" // nobody is signed in
-		return shown{}, err
+	if _, err := identify(v, link.Key); err != nil {
+		v.Key = "" // nobody is signed in
+		return visit.Page{}, err
 	}
-	v.key = ""
-	page := enterPage{Token: token, KeyID: v.who.KeyID, Other: other, Alone: !other && v.r.Header.Get("Sec-Fetch-Site") == "none"}
-	if v.who.TenantName != nil {
-		page.Tenant = *v.who.TenantName
+	v.Key = ""
+	page := enterPage{Token: token, KeyID: v.Who.KeyID, Other: other, Alone: !other && v.Request.Header.Get("Sec-Fetch-Site") == "none"}
+	if v.Who.TenantName != nil {
+		page.Tenant = *v.Who.TenantName
 	}
-	return shown{template: "enter", title: "Sign in", data: page}, nil
+	return visit.Page{Template: "enter", Title: "Sign in", Data: page}, nil
 }
 
-func enter(v *visit) (shown, error) {
-	link, err := v.console.sealer.OpenLink(v.r.PostFormValue("token"), v.console.now())
+func (c *Console) enter(v *visit.Visit) (visit.Page, error) {
+	link, err := v.Site.Sealer.OpenLink(v.Request.PostFormValue("token"), v.Site.Now())
 	if err != nil {
-		return v.linkEnded(), nil //nolint:nilerr // the page says it
+		return linkEnded(v), nil //nolint:nilerr // the page says it
 	}
-	if _, err := v.identify(link.Key); err != nil {
-		v.key = "" // nobody is signed in
-		return shown{}, err
+	if _, err := identify(v, link.Key); err != nil {
+		v.Key = "" // nobody is signed in
+		return visit.Page{}, err
 	}
-	first, err := v.console.links.First(v.r.Context(), link.ID)
+	first, err := c.links.First(v.Request.Context(), link.ID)
 	if err != nil {
-		v.key = ""
-		return shown{}, problem.New(problem.Overloaded, "Whether this link was used already cannot be checked now. Try again in a moment, or sign in with an API key.")
+		v.Key = ""
+		return visit.Page{}, problem.New(problem.Overloaded, "Whether this link was used already cannot be checked now. Try again in a moment, or sign in with an API key.")
 	}
-	if !first || v.who.SessionsEnded > link.Before {
-		return v.linkEnded(), nil
+	if !first || v.Who.SessionsEnded > link.Before {
+		return linkEnded(v), nil
 	}
-	return shown{}, v.enter(false, "")
+	return visit.Page{}, beginSession(v, false, "")
 }
 
 // linkEnded is the page of a link that signs nobody in.
-func (v *visit) linkEnded() shown {
-	v.key = ""
-	return shown{
-		template: "sign_in", title: "Sign in", status: http.StatusGone,
-		data: signInPage{Refused: "This link was already used, has expired, or its key has signed out everywhere. Sign in with an API key."},
+func linkEnded(v *visit.Visit) visit.Page {
+	v.Key = ""
+	return visit.Page{
+		Template: "sign_in", Title: "Sign in", Status: http.StatusGone,
+		Data: signInPage{Refused: "This link was already used, has expired, or its key has signed out everywhere. Sign in with an API key."},
 	}
 }

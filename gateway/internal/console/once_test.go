@@ -13,6 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/console"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
 )
 
 // A browser that leaves while it waits for the answer to its first click is no failure of the gateway.
@@ -72,7 +73,7 @@ func TestAFormWorksOnceOverAllGateways(t *testing.T) {
 		limiter := admission.NewLimiter(redis, admission.LimiterOptions{})
 		made, err := console.New(console.Options{
 			Secret: []byte(strings.Repeat("s", 32)), Now: func() time.Time { return noon },
-			Forms: console.Forms{First: limiter.FirstForm, Forget: limiter.ForgetForm},
+			Forms: visit.Forms{First: limiter.FirstForm, Forget: limiter.ForgetForm},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/charts"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
 )
@@ -33,41 +34,41 @@ type trouble struct {
 
 // showOverview needs at most four requests: queues, limits, and, not to update itself, the counts of the charts and what
 // was changed lately.
-func showOverview(v *visit) (shown, error) {
-	if v.session.Operator {
-		return shown{}, movedError{home(true)}
+func showOverview(v *visit.Visit) (visit.Page, error) {
+	if v.Session.Operator {
+		return visit.Page{}, visit.RedirectError{To: home(true)}
 	}
-	page := overviewPage{Bound: v.who.User != nil}
-	if !v.may(api.ScopeRead) {
-		return shown{template: "overview", title: "Overview", data: page}, nil
+	page := overviewPage{Bound: v.Who.User != nil}
+	if !v.May(api.ScopeRead) {
+		return visit.Page{Template: "overview", Title: "Overview", Data: page}, nil
 	}
 	if !page.Bound {
-		if err := v.overviewOfTenant(&page); err != nil {
-			return shown{}, err
+		if err := overviewOfTenant(v, &page); err != nil {
+			return visit.Page{}, err
 		}
 	}
-	limits, err := v.api.Limits(v.ctx())
+	limits, err := v.API.Limits(v.Context())
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
 	for _, one := range gauges(&limits).Caps {
 		if one.Near {
 			page.Trouble = append(page.Trouble, trouble{one.Name, view.Number(one.Used) + " of " + view.Number(one.Limit) + " are used", "/console/limits"})
 		}
 	}
-	if !v.live() {
-		page.Charts = v.charts("")
-		if v.may(api.ScopeManage) && !page.Bound {
-			if page.Changes, err = v.latestChanges(); err != nil {
-				return shown{}, err
+	if !v.Live() {
+		page.Charts = jobCharts(v, "")
+		if v.May(api.ScopeManage) && !page.Bound {
+			if page.Changes, err = latestChanges(v); err != nil {
+				return visit.Page{}, err
 			}
 		}
 	}
-	return shown{template: "overview", title: "Overview", data: page}, nil
+	return visit.Page{Template: "overview", Title: "Overview", Data: page}, nil
 }
 
-func (v *visit) overviewOfTenant(page *overviewPage) error {
-	queues, err := v.someQueues()
+func overviewOfTenant(v *visit.Visit, page *overviewPage) error {
+	queues, err := someQueues(v)
 	if err != nil {
 		return err
 	}
@@ -95,8 +96,8 @@ func (v *visit) overviewOfTenant(page *overviewPage) error {
 }
 
 // latestChanges are what people have changed lately, as far as the key may see it.
-func (v *visit) latestChanges() ([]auditRow, error) {
-	entries, err := v.api.Audit(v.ctx(), api.AuditFilter{}, client.PageRequest{Size: 5})
+func latestChanges(v *visit.Visit) ([]auditRow, error) {
+	entries, err := v.API.Audit(v.Context(), api.AuditFilter{}, client.PageRequest{Size: 5})
 	rows := make([]auditRow, len(entries.Items))
 	for i, one := range entries.Items {
 		rows[i] = newAuditRow(one, false)

@@ -8,6 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/console/charts"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/forms"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -77,16 +78,16 @@ const (
 )
 
 // someQueues reads a page of queues.
-func (v *visit) someQueues() (api.Page[api.Queue], error) {
-	return v.api.QueuesWithin(v.ctx(), depthBudget, v.page(queuesPerPage))
+func someQueues(v *visit.Visit) (api.Page[api.Queue], error) {
+	return v.API.QueuesWithin(v.Context(), depthBudget, v.PageRequest(queuesPerPage))
 }
 
-func listQueues(v *visit) (shown, error) {
-	page, err := v.someQueues()
+func listQueues(v *visit.Visit) (visit.Page, error) {
+	page, err := someQueues(v)
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
-	return shown{template: "queues", title: "Queues", data: queuesPage{rowsOf(page.Items), v.older(page.NextPageToken)}}, nil
+	return visit.Page{Template: "queues", Title: "Queues", Data: queuesPage{rowsOf(page.Items), v.Older(page.NextPageToken)}}, nil
 }
 
 // depth is one state's share of a queue.
@@ -111,11 +112,11 @@ type queuePage struct {
 	Charts      *charts.Charts
 }
 
-func showQueue(v *visit) (shown, error) {
-	name := v.r.PathValue("name")
-	q, err := v.api.Queue(v.ctx(), name)
+func showQueue(v *visit.Visit) (visit.Page, error) {
+	name := v.Request.PathValue("name")
+	q, err := v.API.Queue(v.Context(), name)
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
 	page := queuePage{Queue: q, Path: "/console/queues/" + url.PathEscape(name), Trouble: troubleOf(&q), Fields: settingFields(&q.Settings)}
 	page.Depths, page.Bar = depths(&q)
@@ -125,10 +126,10 @@ func showQueue(v *visit) (shown, error) {
 	if q.WaitMS != nil {
 		page.Wait = view.Milliseconds(*q.WaitMS)
 	}
-	if !v.live() {
-		page.Charts = v.charts(name)
+	if !v.Live() {
+		page.Charts = jobCharts(v, name)
 	}
-	return shown{template: "queue", title: name, data: page}, nil
+	return visit.Page{Template: "queue", Title: name, Data: page}, nil
 }
 
 func depths(q *api.Queue) ([]depth, []share) {
@@ -197,37 +198,34 @@ func settingFields(s *api.QueueSettings) []forms.Field {
 	}
 }
 
-func changeQueue(v *visit) (string, error) {
-	name := v.r.PathValue("name")
+func changeQueue(v *visit.Visit) (string, error) {
+	name := v.Request.PathValue("name")
 	here := "/console/queues/" + url.PathEscape(name)
-	switch v.r.PostFormValue("do") {
+	switch v.Request.PostFormValue("do") {
 	case "pause":
-		_, err := v.api.PauseQueue(v.ctx(), name)
+		_, err := v.API.PauseQueue(v.Context(), name)
 		return here + "?note=queue-paused", err
 	case "resume":
-		_, err := v.api.ResumeQueue(v.ctx(), name)
+		_, err := v.API.ResumeQueue(v.Context(), name)
 		return here + "?note=queue-resumed", err
 	case "probe":
-		_, err := v.api.ProbeQueue(v.ctx(), name)
+		_, err := v.API.ProbeQueue(v.Context(), name)
 		return here + "?note=queue-probed", err
 	case "delete":
-		return "/console/queues?note=queue-deleted", v.api.DeleteQueue(v.ctx(), name)
+		return "/console/queues?note=queue-deleted", v.API.DeleteQueue(v.Context(), name)
 	case "settings":
-		return here + "?note=queue-saved", v.saveQueue(name)
+		return here + "?note=queue-saved", saveQueue(v, name)
 	}
-	return "", errNoSuchAction
+	return "", visit.ErrNoSuchAction
 }
 
-// errNoSuchAction is for a form that the console does not have.
-var errNoSuchAction = problem.New(problem.InvalidRequest, "The console has no such action.")
-
 // saveQueue sets what the form has, and leaves the other settings as they are: a PUT without them would reset them.
-func (v *visit) saveQueue(name string) error {
-	q, err := v.api.Queue(v.ctx(), name)
+func saveQueue(v *visit.Visit, name string) error {
+	q, err := v.API.Queue(v.Context(), name)
 	if err != nil {
 		return err
 	}
-	form := forms.Reader{Values: v.form}
+	form := forms.Reader{Values: v.Form}
 	request := q.Settings.Request()
 	request.VisibilityTimeoutMS, request.MaxAttempts = form.Seconds("visibility_timeout"), form.Small("max_attempts")
 	request.Retry = &api.RetryRequest{
@@ -237,6 +235,6 @@ func (v *visit) saveQueue(name string) error {
 	if len(form.Wrong) > 0 {
 		return problem.Invalid(form.Wrong...)
 	}
-	_, err = v.api.PutQueue(v.ctx(), name, request)
+	_, err = v.API.PutQueue(v.Context(), name, request)
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"net/url"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -35,16 +36,16 @@ type schedulesPage struct {
 	Older string
 }
 
-func listSchedules(v *visit) (shown, error) {
-	schedules, err := v.api.Schedules(v.ctx(), v.page(50))
+func listSchedules(v *visit.Visit) (visit.Page, error) {
+	schedules, err := v.API.Schedules(v.Context(), v.PageRequest(50))
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
-	page := schedulesPage{Older: v.older(schedules.NextPageToken)}
+	page := schedulesPage{Older: v.Older(schedules.NextPageToken)}
 	for _, one := range schedules.Items {
 		page.Items = append(page.Items, newSchedule(one))
 	}
-	return shown{template: "schedules", title: "Schedules", data: page}, nil
+	return visit.Page{Template: "schedules", Title: "Schedules", Data: page}, nil
 }
 
 type schedulePage struct {
@@ -57,47 +58,47 @@ type schedulePage struct {
 }
 
 // showSchedule needs three requests: the schedule, its runs, and the job of the newest, which says how that ended.
-func showSchedule(v *visit) (shown, error) {
-	name := v.r.PathValue("name")
-	one, err := v.api.Schedule(v.ctx(), name)
+func showSchedule(v *visit.Visit) (visit.Page, error) {
+	name := v.Request.PathValue("name")
+	one, err := v.API.Schedule(v.Context(), name)
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
-	runs, err := v.api.ScheduleRuns(v.ctx(), name, v.page(25))
+	runs, err := v.API.ScheduleRuns(v.Context(), name, v.PageRequest(25))
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
 	page := schedulePage{
-		Schedule: newSchedule(one), Runs: runs.Items, Older: v.older(runs.NextPageToken),
+		Schedule: newSchedule(one), Runs: runs.Items, Older: v.Older(runs.NextPageToken),
 		Payload: newDocument("Payload", one.Job.Payload, "Its jobs have no payload."),
 	}
 	if one.LastRun != nil && one.LastRun.JobID != nil {
-		last, err := v.api.Get(v.ctx(), *one.LastRun.JobID)
-		if err != nil && !gone(err) {
-			return shown{}, err
+		last, err := v.API.Get(v.Context(), *one.LastRun.JobID)
+		if err != nil && !visit.Gone(err) {
+			return visit.Page{}, err
 		}
 		if err == nil {
 			page.Last = &last
 		}
 	}
-	return shown{template: "schedule", title: one.Name, data: page}, nil
+	return visit.Page{Template: "schedule", Title: one.Name, Data: page}, nil
 }
 
-func changeSchedule(v *visit) (string, error) {
-	name := v.r.PathValue("name")
+func changeSchedule(v *visit.Visit) (string, error) {
+	name := v.Request.PathValue("name")
 	here := "/console/schedules/" + url.PathEscape(name)
-	switch v.r.PostFormValue("do") {
+	switch v.Request.PostFormValue("do") {
 	case "pause":
-		_, err := v.api.PauseSchedule(v.ctx(), name)
+		_, err := v.API.PauseSchedule(v.Context(), name)
 		return here + "?note=schedule-paused", err
 	case "resume":
-		_, err := v.api.ResumeSchedule(v.ctx(), name)
+		_, err := v.API.ResumeSchedule(v.Context(), name)
 		return here + "?note=schedule-resumed", err
 	case "trigger":
-		job, err := v.api.TriggerSchedule(v.ctx(), name, v.once())
+		job, err := v.API.TriggerSchedule(v.Context(), name, onceKey(v))
 		return "/console/jobs/" + job.ID, err
 	case "delete":
-		return "/console/schedules?note=schedule-deleted", v.api.DeleteSchedule(v.ctx(), name)
+		return "/console/schedules?note=schedule-deleted", v.API.DeleteSchedule(v.Context(), name)
 	}
-	return "", errNoSuchAction
+	return "", visit.ErrNoSuchAction
 }

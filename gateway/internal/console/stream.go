@@ -10,30 +10,30 @@ import (
 // stream passes a job's events on, as the API has them, for the key of the session. It ends with the session.
 func (c *Console) stream() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := c.visit(w, r)
-		of, err := c.sealer.FromRequest(r, c.now())
+		v := c.Visit(w, r)
+		of, err := c.Sealer.FromRequest(r, c.Now())
 		if err != nil {
-			v.fail(v.toSignIn())
+			v.Fail(v.ToSignIn())
 			return
 		}
-		v.session = of
-		if err = v.use(of.Key); err == nil {
-			err = v.stillSignedIn()
+		v.Session = of
+		if err = v.UseKey(of.Key); err == nil {
+			err = v.StillSignedIn()
 		}
 		if err != nil {
-			v.fail(err)
+			v.Fail(err)
 			return
 		}
 		ctx, stop := context.WithCancel(r.Context())
 		defer stop()
 		if !of.Operator {
-			defer c.hold(ctx, v.who.KeyID, of.Before, stop)()
+			defer c.hold(ctx, v.Who.KeyID, of.Before, stop)()
 		}
 		// Passed on as it comes, and not read by the client: the API's path is that of this page.
-		events := v.r.Clone(ctx)
-		events.URL = &url.URL{Path: apiPath(v.r.URL.Path), RawPath: apiPath(v.r.URL.RawPath)}
+		events := v.Request.Clone(ctx)
+		events.URL = &url.URL{Path: apiPath(v.Request.URL.Path), RawPath: apiPath(v.Request.URL.RawPath)}
 		events.Header = http.Header{}
-		c.api.ServeHTTP(w, v.transport.request(ctx, events))
+		c.API.ServeHTTP(w, v.Transport.Request(ctx, events))
 	})
 }
 

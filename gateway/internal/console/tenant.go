@@ -6,6 +6,8 @@ import (
 	"net/url"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/charts"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
 )
@@ -15,44 +17,16 @@ type workersPage struct {
 	Older string
 }
 
-func listWorkers(v *visit) (shown, error) {
-	workers, err := v.api.Workers(v.ctx(), v.page(100))
+func listWorkers(v *visit.Visit) (visit.Page, error) {
+	workers, err := v.API.Workers(v.Context(), v.PageRequest(100))
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
-	return shown{template: "workers", title: "Workers", data: workersPage{workers.Items, v.older(workers.NextPageToken)}}, nil
-}
-
-// gauge is a limit with its use.
-type gauge struct {
-	Name        string
-	Used, Limit int64
-	// Percent is 0 to 100.
-	Percent int64
-	// Near says that little is left; Full what happens when nothing is.
-	Near bool
-	Full string
-	Rate float64
-	// ResetMS is until a bucket is full again.
-	ResetMS int64
-}
-
-// nearPercent is from where on a limit is shown as near its end.
-const nearPercent = 85
-
-func newGauge(name string, used, limit int64) gauge {
-	g := gauge{Name: name, Used: used, Limit: limit}
-	if limit > 0 {
-		g.Percent = min(max(used*100/limit, 0), 100)
-	} else if used >= limit {
-		g.Percent = 100
-	}
-	g.Near = g.Percent >= nearPercent
-	return g
+	return visit.Page{Template: "workers", Title: "Workers", Data: workersPage{workers.Items, v.Older(workers.NextPageToken)}}, nil
 }
 
 type limitsPage struct {
-	Caps, Rates []gauge
+	Caps, Rates []view.Gauge
 	// History is nil for a key that is bound to a user.
 	History *limitHistory
 }
@@ -60,12 +34,12 @@ type limitsPage struct {
 func gauges(limits *api.LimitsResponse) limitsPage {
 	var page limitsPage
 	for _, one := range limits.Caps {
-		g := newGauge(capName(one), one.Used, one.Limit)
+		g := view.NewGauge(capName(one), one.Used, one.Limit)
 		g.Full = map[string]string{"active": "Submits are refused when it is full", "running": "Jobs wait while it is full"}[one.Kind]
 		page.Caps = append(page.Caps, g)
 	}
 	for _, one := range limits.Policies {
-		g := newGauge(cmp.Or(charts.LimitLabels[one.Name], one.Name), one.Burst-one.Remaining, one.Burst)
+		g := view.NewGauge(cmp.Or(charts.LimitLabels[one.Name], one.Name), one.Burst-one.Remaining, one.Burst)
 		g.Rate, g.ResetMS = one.RatePerSecond, one.ResetMS
 		page.Rates = append(page.Rates, g)
 	}
@@ -78,16 +52,16 @@ func capName(c api.CapUse) string {
 	return whose + " " + what
 }
 
-func showLimits(v *visit) (shown, error) {
-	limits, err := v.api.Limits(v.ctx())
+func showLimits(v *visit.Visit) (visit.Page, error) {
+	limits, err := v.API.Limits(v.Context())
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
 	page := gauges(&limits)
-	if v.who.User == nil && !v.live() {
-		page.History = v.limitHistory(limits.Caps)
+	if v.Who.User == nil && !v.Live() {
+		page.History = historyOf(v, limits.Caps)
 	}
-	return shown{template: "limits", title: "Limits", data: page}, nil
+	return visit.Page{Template: "limits", Title: "Limits", Data: page}, nil
 }
 
 // auditRow is an entry with where its object is; "" where that has no page.
@@ -110,18 +84,18 @@ type auditPage struct {
 // auditList is a list of the API.
 type auditList func(context.Context, api.AuditFilter, client.PageRequest) (api.Page[api.AuditEntry], error)
 
-func (v *visit) audit(list auditList) (shown, error) {
-	given := v.r.URL.Query()
-	page := auditPage{Actions: api.AuditActions(), Action: given.Get("action"), Object: given.Get("object"), Tenants: v.session.Operator}
-	entries, err := list(v.ctx(), api.AuditFilter{Action: page.Action, Object: page.Object}, v.page(50))
+func auditOf(v *visit.Visit, list auditList) (visit.Page, error) {
+	given := v.Request.URL.Query()
+	page := auditPage{Actions: api.AuditActions(), Action: given.Get("action"), Object: given.Get("object"), Tenants: v.Session.Operator}
+	entries, err := list(v.Context(), api.AuditFilter{Action: page.Action, Object: page.Object}, v.PageRequest(50))
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
-	page.Older = v.older(entries.NextPageToken)
+	page.Older = v.Older(entries.NextPageToken)
 	for _, one := range entries.Items {
 		page.Items = append(page.Items, newAuditRow(one, page.Tenants))
 	}
-	return shown{template: "audit", title: "Audit", data: page}, nil
+	return visit.Page{Template: "audit", Title: "Audit", Data: page}, nil
 }
 
 func newAuditRow(entry api.AuditEntry, operator bool) auditRow {
@@ -155,5 +129,5 @@ func newAuditRow(entry api.AuditEntry, operator bool) auditRow {
 	return row
 }
 
-func listAudit(v *visit) (shown, error)    { return v.audit(v.api.Audit) }
-func listAllAudit(v *visit) (shown, error) { return v.audit(v.api.AdminAudit) }
+func listAudit(v *visit.Visit) (visit.Page, error)    { return auditOf(v, v.API.Audit) }
+func listAllAudit(v *visit.Visit) (visit.Page, error) { return auditOf(v, v.API.AdminAudit) }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/forms"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -24,16 +25,16 @@ type typesPage struct {
 	Older string
 }
 
-func listTypes(v *visit) (shown, error) {
-	types, err := v.api.Types(v.ctx(), v.page(50))
+func listTypes(v *visit.Visit) (visit.Page, error) {
+	types, err := v.API.Types(v.Context(), v.PageRequest(50))
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
-	page := typesPage{Older: v.older(types.NextPageToken)}
+	page := typesPage{Older: v.Older(types.NextPageToken)}
 	for _, one := range types.Items {
 		page.Items = append(page.Items, typeRow{one, "/console/types/" + url.PathEscape(one.Type), checksText(one.ChecksPayload, one.ChecksResults)})
 	}
-	return shown{template: "types", title: "Types", data: page}, nil
+	return visit.Page{Template: "types", Title: "Types", Data: page}, nil
 }
 
 func checksText(payload, results bool) string {
@@ -70,15 +71,15 @@ type typePage struct {
 }
 
 // showType needs two requests: the version, and which versions there are.
-func showType(v *visit) (shown, error) {
-	name := v.r.PathValue("type")
-	one, err := v.jobType(name, v.r.URL.Query().Get("version"))
+func showType(v *visit.Visit) (visit.Page, error) {
+	name := v.Request.PathValue("type")
+	one, err := jobType(v, name, v.Request.URL.Query().Get("version"))
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
-	versions, err := v.api.TypeVersions(v.ctx(), name, client.PageRequest{Size: api.MaxTypeVersions})
+	versions, err := v.API.TypeVersions(v.Context(), name, client.PageRequest{Size: api.MaxTypeVersions})
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
 	here := "/console/types/" + url.PathEscape(one.Type)
 	page := typePage{
@@ -98,19 +99,19 @@ func showType(v *visit) (shown, error) {
 			version, here + "?version=" + strconv.Itoa(version.Version), checksText(version.ChecksPayload, version.ChecksResults), version.Version == one.Version,
 		})
 	}
-	return shown{template: "type", title: one.Type, data: page}, nil
+	return visit.Page{Template: "type", Title: one.Type, Data: page}, nil
 }
 
 // jobType reads a version of a type; the newest where version is empty.
-func (v *visit) jobType(name, version string) (api.JobType, error) {
+func jobType(v *visit.Visit, name, version string) (api.JobType, error) {
 	if version == "" {
-		return v.api.Type(v.ctx(), name)
+		return v.API.Type(v.Context(), name)
 	}
 	number, err := strconv.Atoi(version)
 	if err != nil {
 		return api.JobType{}, problem.Invalid(problem.FieldError{Field: "version", Message: "must be a whole number from 1"})
 	}
-	return v.api.TypeVersion(v.ctx(), name, number)
+	return v.API.TypeVersion(v.Context(), name, number)
 }
 
 // typeDefaults are the defaults that are set, in words.

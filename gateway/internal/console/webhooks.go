@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -46,26 +47,26 @@ func (p webhooksPage) Broken() bool {
 	return slices.ContainsFunc(p.Items, func(w *webhookRow) bool { return w.Breaker != nil && w.Breaker.State == api.BreakerOpen })
 }
 
-func listWebhooks(v *visit) (shown, error) {
-	webhooks, err := v.api.Webhooks(v.ctx(), v.page(api.MaxWebhooks))
+func listWebhooks(v *visit.Visit) (visit.Page, error) {
+	webhooks, err := v.API.Webhooks(v.Context(), v.PageRequest(api.MaxWebhooks))
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
-	page := webhooksPage{Older: v.older(webhooks.NextPageToken)}
+	page := webhooksPage{Older: v.Older(webhooks.NextPageToken)}
 	for _, one := range webhooks.Items {
 		page.Items = append(page.Items, &webhookRow{one})
 	}
-	return shown{template: "webhooks", title: "Webhooks", data: page}, nil
+	return visit.Page{Template: "webhooks", Title: "Webhooks", Data: page}, nil
 }
 
 // probeWebhook has its URL tried although the breaker is open.
-func probeWebhook(v *visit) (string, error) {
-	_, err := v.api.ProbeWebhook(v.ctx(), v.r.PathValue("name"))
+func probeWebhook(v *visit.Visit) (string, error) {
+	_, err := v.API.ProbeWebhook(v.Context(), v.Request.PathValue("name"))
 	return "/console/webhooks?note=webhook-probed", err
 }
 
 // testWebhook sends a test delivery.
-func testWebhook(v *visit) (string, error) {
-	_, err := v.api.TestWebhook(v.ctx(), v.r.PathValue("name"))
+func testWebhook(v *visit.Visit) (string, error) {
+	_, err := v.API.TestWebhook(v.Context(), v.Request.PathValue("name"))
 	return "/console/webhooks?note=webhook-tested", err
 }

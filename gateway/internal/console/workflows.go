@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -34,22 +35,22 @@ type workflowRow struct {
 	Depths []depth
 }
 
-func listWorkflows(v *visit) (shown, error) {
-	given := v.r.URL.Query()
+func listWorkflows(v *visit.Visit) (visit.Page, error) {
+	given := v.Request.URL.Query()
 	state, name := given.Get("state"), given.Get("name")
-	page := workflowsPage{Name: name, Deep: v.deep(), Filtered: state != "" || name != ""}
+	page := workflowsPage{Name: name, Deep: v.Deep(), Filtered: state != "" || name != ""}
 	for _, one := range api.WorkflowStates() {
 		page.States = append(page.States, stateChoice{one, one == state})
 	}
-	workflows, err := v.api.Workflows(v.ctx(), api.WorkflowFilter{State: state, Name: name}, v.page(50))
+	workflows, err := v.API.Workflows(v.Context(), api.WorkflowFilter{State: state, Name: name}, v.PageRequest(50))
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
 	for _, one := range workflows.Items {
 		page.Items = append(page.Items, newWorkflowRow(one))
 	}
-	page.Older = v.older(workflows.NextPageToken)
-	return shown{template: "workflows", title: "Workflows", data: page}, nil
+	page.Older = v.Older(workflows.NextPageToken)
+	return visit.Page{Template: "workflows", Title: "Workflows", Data: page}, nil
 }
 
 func newWorkflowRow(of api.Workflow) workflowRow {
@@ -121,15 +122,15 @@ func newWorkflowJob(of api.WorkflowJob) workflowJob {
 	return made
 }
 
-func showWorkflow(v *visit) (shown, error) {
-	detail, err := v.api.GetWorkflow(v.ctx(), v.r.PathValue("id"))
+func showWorkflow(v *visit.Visit) (visit.Page, error) {
+	detail, err := v.API.GetWorkflow(v.Context(), v.Request.PathValue("id"))
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
 	page := workflowPage{Row: newWorkflowRow(detail.Workflow), Graph: view.NewGraph(detail.Jobs)}
 	jobs := slices.Clone(detail.Jobs) // the graph keeps its own order
-	page.Cancel = detail.State == api.WorkflowRunning && v.may(api.ScopeSubmit)
-	page.Redrive = detail.Counts.DeadLetter > 0 && v.may(api.ScopeManage)
+	page.Cancel = detail.State == api.WorkflowRunning && v.May(api.ScopeSubmit)
+	page.Redrive = detail.Counts.DeadLetter > 0 && v.May(api.ScopeManage)
 	slices.SortStableFunc(jobs, func(a, b api.WorkflowJob) int { return view.ByUrgency(a.State, b.State) })
 	page.More = max(len(jobs)-jobsOfWorkflow, 0)
 	for _, one := range jobs[:len(jobs)-page.More] {
@@ -140,7 +141,7 @@ func showWorkflow(v *visit) (shown, error) {
 	if title == "" {
 		title = "Workflow"
 	}
-	return shown{template: "workflow", title: title, data: page}, nil
+	return visit.Page{Template: "workflow", Title: title, Data: page}, nil
 }
 
 // waitingFirst is the first job that waits for a worker where nothing of the workflow runs; nil otherwise. Its page says why.
@@ -152,16 +153,16 @@ func waitingFirst(detail *api.WorkflowDetail) *api.WorkflowJob {
 	return &detail.Jobs[first]
 }
 
-func changeWorkflow(v *visit) (string, error) {
-	id := v.r.PathValue("id")
+func changeWorkflow(v *visit.Visit) (string, error) {
+	id := v.Request.PathValue("id")
 	here := "/console/workflows/" + url.PathEscape(id)
-	switch v.r.PostFormValue("do") {
+	switch v.Request.PostFormValue("do") {
 	case "cancel":
-		_, err := v.api.CancelWorkflow(v.ctx(), id)
+		_, err := v.API.CancelWorkflow(v.Context(), id)
 		return here + "?note=workflow-cancelled", err
 	case "redrive":
-		_, err := v.api.RedriveWorkflow(v.ctx(), id)
+		_, err := v.API.RedriveWorkflow(v.Context(), id)
 		return here + "?note=workflow-redriven", err
 	}
-	return "", errNoSuchAction
+	return "", visit.ErrNoSuchAction
 }

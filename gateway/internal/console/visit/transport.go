@@ -1,4 +1,4 @@
-package console
+package visit
 
 import (
 	"bytes"
@@ -20,14 +20,14 @@ type transport struct {
 	// correlation is the id by which the log lines of a page's calls are found.
 	correlation string
 	// shared is what open pages of the same key have read; nil where each read is a fresh one.
-	shared *liveReads
+	Shared *liveReads
 }
 
-// use makes the calls of the visit those of a key.
-func (v *visit) use(key string) (err error) {
-	v.key, v.transport.key = key, key
-	v.api, err = client.New(client.Options{
-		URL: "http://gateway", APIKey: key, HTTPClient: &http.Client{Transport: v.transport}, OneTry: true,
+// UseKey makes the calls of the visit those of a key.
+func (v *Visit) UseKey(key string) (err error) {
+	v.Key, v.Transport.key = key, key
+	v.API, err = client.New(client.Options{
+		URL: "http://gateway", APIKey: key, HTTPClient: &http.Client{Transport: v.Transport}, OneTry: true,
 	})
 	if err != nil { // no key has such characters
 		return problem.New(problem.Unauthenticated, "Send a valid API key as Authorization: Bearer <key>.")
@@ -35,20 +35,20 @@ func (v *visit) use(key string) (err error) {
 	return nil
 }
 
-// ctx is the context of the visit's calls.
-func (v *visit) ctx() context.Context { return v.r.Context() }
+// Context is the context of the visit's calls.
+func (v *Visit) Context() context.Context { return v.Request.Context() }
 
 // RoundTrip gives the API's answer to a request; a refusal is an answer too.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ask := func(ctx context.Context) *answer {
 		got := &answer{header: http.Header{}}
-		t.api.ServeHTTP(got, t.request(ctx, r))
+		t.api.ServeHTTP(got, t.Request(ctx, r))
 		return got
 	}
 	var got *answer
-	if t.shared != nil && r.Method == http.MethodGet {
+	if t.Shared != nil && r.Method == http.MethodGet {
 		var err error
-		if got, err = t.shared.read(r.Context(), t.key, r.URL.RequestURI(), ask); err != nil {
+		if got, err = t.Shared.read(r.Context(), t.key, r.URL.RequestURI(), ask); err != nil {
 			return nil, err
 		}
 	} else {
@@ -60,8 +60,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// request is a client's request as a server gets it.
-func (t *transport) request(ctx context.Context, r *http.Request) *http.Request {
+// Request is a client's request as a server gets it.
+func (t *transport) Request(ctx context.Context, r *http.Request) *http.Request {
 	inner := r.Clone(ctx)
 	inner.URL = &url.URL{Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
 	inner.Host, inner.RequestURI, inner.RemoteAddr = t.browser.Host, inner.URL.RequestURI(), t.browser.RemoteAddr

@@ -1,4 +1,4 @@
-package console
+package operator
 
 import (
 	"fmt"
@@ -7,10 +7,11 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/charts"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// shares are the tenants' shares of the attempts that were started in a span, for the operator.
+// sharesIn are the tenants' shares of the attempts that were started in a span, for the operator.
 type shares struct {
 	Charts *charts.Charts
 
@@ -22,10 +23,10 @@ type shares struct {
 // tenantShare is one tenant's, in words; Fair is its share by weight among the tenants that had attempts.
 type tenantShare struct{ Had, Fair string }
 
-// shares gives nil where the API gives none: a list of tenants without shares is better than none.
-func (v *visit) shares() *shares {
-	span := charts.SpanOf(v.r.URL.Query())
-	stats, err := v.tenantStats(span)
+// sharesIn gives nil where the API gives none: a list of tenants without shares is better than none.
+func sharesIn(v *visit.Visit) *shares {
+	span := charts.SpanOf(v.Request.URL.Query())
+	stats, err := tenantStats(v, span)
 	if err != nil {
 		return nil // the log line of this request has why
 	}
@@ -34,20 +35,20 @@ func (v *visit) shares() *shares {
 		s.started += stats.Tenants[i].Started
 		s.weight += int64(stats.Tenants[i].Weight)
 	}
-	s.Charts = &charts.Charts{Spans: charts.SpanLinks(v.r.URL.Path, span), All: charts.Tenants(span, &stats)}
+	s.Charts = &charts.Charts{Spans: charts.SpanLinks(v.Request.URL.Path, span), All: charts.Tenants(span, &stats)}
 	if span == charts.SpanHour { // a day of many tenants is much to read: an open page does not repeat it
 		s.Charts.Source = "/console/charts?" + url.Values{"of": {"tenants"}, "span": {span}}.Encode()
 	}
 	return &s
 }
 
-func (v *visit) tenantStats(span string) (api.TenantStats, error) {
-	return v.api.TenantStats(v.ctx(), v.spanRequest(span))
+func tenantStats(v *visit.Visit, span string) (api.TenantStats, error) {
+	return v.API.TenantStats(v.Context(), charts.Request(span, v.Site.Now(), visit.SharedFor))
 }
 
-// newerTenants answers what an open page of the tenants draws next.
-func newerTenants(v *visit, span string) (map[string]charts.Data, error) {
-	stats, err := v.tenantStats(span)
+// NewerTenants answers what an open page of the tenants draws next.
+func NewerTenants(v *visit.Visit, span string) (map[string]charts.Data, error) {
+	stats, err := tenantStats(v, span)
 	return charts.ByName(charts.Tenants(span, &stats)), err
 }
 

@@ -1,4 +1,4 @@
-package console
+package operator
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -17,7 +18,7 @@ type installationPage struct {
 	// Servers are the PostgreSQL of each cell, the home cell first.
 	Servers []serverCard
 	// Memory is that of Redis.
-	Memory                gauge
+	Memory                view.Gauge
 	MemoryUsed, MemoryMax string
 }
 
@@ -28,7 +29,7 @@ type serverCard struct {
 	Postgres *api.PostgresState
 	Size     string
 	// Connections are those in use, of how many there may be.
-	Connections gauge
+	Connections view.Gauge
 }
 
 // partRow is a service or store, and how it is.
@@ -43,12 +44,13 @@ const (
 	manyDeadRows  = 100_000
 )
 
-func showInstallation(v *visit) (shown, error) {
-	found, err := v.api.Installation(v.ctx())
+// ShowInstallation shows the stores and the processes, and what is wrong with them.
+func ShowInstallation(v *visit.Visit) (visit.Page, error) {
+	found, err := v.API.Installation(v.Context())
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
-	page := installationPage{Installation: found, Trouble: append(lostProcesses(v, found.Processes), troubleInRedis(found.Redis)...)}
+	page := installationPage{Installation: found, Trouble: append(lostProcesses(v.Site.Now(), found.Processes), troubleInRedis(found.Redis)...)}
 	home := ""
 	if len(found.Cells) > 0 {
 		home = "home cell"
@@ -58,7 +60,7 @@ func showInstallation(v *visit) (shown, error) {
 		page.add("cell "+found.Cells[i].Name, &found.Cells[i].Postgres)
 	}
 	if r := found.Redis; r != nil {
-		page.Memory = newGauge("Memory", r.UsedBytes, r.MaxBytes)
+		page.Memory = view.NewGauge("Memory", r.UsedBytes, r.MaxBytes)
 		page.MemoryUsed, page.MemoryMax = view.Bytes(r.UsedBytes), view.Bytes(r.MaxBytes)
 	}
 	for name, state := range found.Checks {
@@ -70,13 +72,13 @@ func showInstallation(v *visit) (shown, error) {
 		}
 		return 1
 	})
-	return shown{template: "installation", title: "Installation", data: page}, nil
+	return visit.Page{Template: "installation", Title: "Installation", Data: page}, nil
 }
 
 func (p *installationPage) add(name string, server *api.PostgresState) {
 	p.Servers = append(p.Servers, serverCard{
 		Cell: name, Postgres: server, Size: view.Bytes(server.SizeBytes),
-		Connections: newGauge("Connections", server.Connections, server.MaxConnections),
+		Connections: view.NewGauge("Connections", server.Connections, server.MaxConnections),
 	})
 	for _, text := range troubleIn(server) {
 		if name != "" {
@@ -87,12 +89,12 @@ func (p *installationPage) add(name string, server *api.PostgresState) {
 }
 
 // lostProcesses says which cores and gateways are gone without having been stopped, and whether the others differ.
-func lostProcesses(v *visit, all []api.Process) []string {
+func lostProcesses(now time.Time, all []api.Process) []string {
 	var trouble, versions []string
 	for i := range all {
 		one := &all[i]
 		if one.State == api.ProcessLost {
-			trouble = append(trouble, "The "+one.Kind+" at "+one.Address+" was not stopped, and has not reported for "+view.Duration(v.console.now().Sub(one.SeenAt.Time).Truncate(time.Second)))
+			trouble = append(trouble, "The "+one.Kind+" at "+one.Address+" was not stopped, and has not reported for "+view.Duration(now.Sub(one.SeenAt.Time).Truncate(time.Second)))
 		} else if !slices.Contains(versions, one.Version) {
 			versions = append(versions, one.Version)
 		}
@@ -110,7 +112,7 @@ func troubleInRedis(r *api.RedisState) []string {
 	case r == nil:
 	case r.EvictedKeys > 0:
 		trouble = append(trouble, "Redis has dropped "+view.Number(r.EvictedKeys)+" keys for want of memory (maxmemory-policy "+r.Policy+"): the limits that they held start again from zero")
-	case r.MaxBytes > 0 && r.UsedBytes*100 >= r.MaxBytes*nearPercent:
+	case r.MaxBytes > 0 && r.UsedBytes*100 >= r.MaxBytes*view.NearPercent:
 		trouble = append(trouble, "Redis has little memory left")
 	}
 	return trouble
@@ -129,7 +131,7 @@ func troubleIn(p *api.PostgresState) []string {
 	if p.DeadRows > manyDeadRows && p.DeadRows > 2*p.LiveRows {
 		trouble = append(trouble, view.Number(p.DeadRows)+" dead rows wait for autovacuum in the table of live jobs")
 	}
-	if p.MaxConnections > 0 && p.Connections*100 >= p.MaxConnections*nearPercent {
+	if p.MaxConnections > 0 && p.Connections*100 >= p.MaxConnections*view.NearPercent {
 		trouble = append(trouble, "PostgreSQL has few connections left")
 	}
 	for _, found := range []*api.Verification{p.Counted, p.Verified} {

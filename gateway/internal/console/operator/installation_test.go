@@ -1,4 +1,4 @@
-package console
+package operator
 
 import (
 	"slices"
@@ -13,7 +13,6 @@ import (
 func TestTroubleIsSaidInWords(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	v := &visit{console: &Console{now: func() time.Time { return at }}}
 	running := func(version string) api.Process {
 		return api.Process{Kind: api.ProcessCore, Address: "a:1", Version: version, State: api.ProcessRunning, SeenAt: api.At(at)}
 	}
@@ -27,7 +26,7 @@ func TestTroubleIsSaidInWords(t *testing.T) {
 		{[]api.Process{running("v2"), lost}, []string{"The gateway at b:2 was not stopped, and has not reported for " + view.Duration(2*time.Minute)}},
 		{[]api.Process{running("v1"), running("v2")}, []string{"Processes of several versions run: v1, v2. After an update there should be one"}},
 	} {
-		if got := lostProcesses(v, c.processes); !slices.Equal(got, c.want) {
+		if got := lostProcesses(at, c.processes); !slices.Equal(got, c.want) {
 			t.Errorf("%+v: %q, want %q", c.processes, got, c.want)
 		}
 	}

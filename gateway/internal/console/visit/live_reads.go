@@ -1,4 +1,4 @@
-package console
+package visit
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// liveFor is how old an answer may be that open pages share.
-	liveFor = 2 * time.Second
+	// SharedFor is how old an answer may be that open pages share.
+	SharedFor = 2 * time.Second
 	// liveTimeout ends a shared read: the browser that began it may have left.
 	liveTimeout = 15 * time.Second
 	// maxLiveBytes bounds the answers that are kept; further ones are not shared.
@@ -75,7 +75,7 @@ func (l *liveReads) read(ctx context.Context, key, target string, ask func(conte
 		begun := l.now()
 		fresh := ask(ctx)
 		if fresh.status < http.StatusBadRequest {
-			l.keep(read, liveAnswer{fresh, begun.Add(liveFor)})
+			l.keep(read, liveAnswer{fresh, begun.Add(SharedFor)})
 		}
 		return fresh, nil
 	})

@@ -1,10 +1,11 @@
-package console
+package operator
 
 import (
 	"net/url"
 	"strings"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/forms"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -17,16 +18,17 @@ type planRow struct {
 	Words, Inputs []forms.Field
 }
 
-func listPlans(v *visit) (shown, error) {
-	plans, err := v.api.ListPlans(v.ctx(), v.page(100))
+// ListPlans lists the plans.
+func ListPlans(v *visit.Visit) (visit.Page, error) {
+	plans, err := v.API.ListPlans(v.Context(), v.PageRequest(100))
 	if err != nil {
-		return shown{}, err
+		return visit.Page{}, err
 	}
 	rows := make([]planRow, len(plans.Items))
 	for i, one := range plans.Items {
 		rows[i] = planRow{one, "/console/admin/plans/" + url.PathEscape(one.Name), forms.LimitWords(&one.Limits), forms.LimitInputs(&one.Limits)}
 	}
-	return shown{template: "plans", title: "Plans", data: plansPage{rows, forms.LimitInputs(&api.Limits{})}}, nil
+	return visit.Page{Template: "plans", Title: "Plans", Data: plansPage{rows, forms.LimitInputs(&api.Limits{})}}, nil
 }
 
 type plansPage struct {
@@ -35,45 +37,46 @@ type plansPage struct {
 	New []forms.Field
 }
 
-// makePlan makes a plan by a form that names it. One that is there is not replaced by a slip.
-func makePlan(v *visit) (string, error) {
-	name := strings.TrimSpace(v.r.PostFormValue("name"))
+// MakePlan makes a plan by a form that names it. One that is there is not replaced by a slip.
+func MakePlan(v *visit.Visit) (string, error) {
+	name := strings.TrimSpace(v.Request.PostFormValue("name"))
 	if name == "" {
 		return "", problem.Invalid(problem.FieldError{Field: "name", Message: "must be given"})
 	}
-	_, err := v.api.GetPlan(v.ctx(), name)
+	_, err := v.API.GetPlan(v.Context(), name)
 	if err == nil {
 		return "", problem.Invalid(problem.FieldError{Field: "name", Message: "a plan has this name: change that one, or choose another name"})
 	}
-	if !gone(err) {
+	if !visit.Gone(err) {
 		return "", err
 	}
-	return v.putPlan(name)
+	return putPlan(v, name)
 }
 
-func changePlan(v *visit) (string, error) { return v.putPlan(v.r.PathValue("name")) }
+// ChangePlan replaces a plan.
+func ChangePlan(v *visit.Visit) (string, error) { return putPlan(v, v.Request.PathValue("name")) }
 
-func (v *visit) putPlan(name string) (string, error) {
-	form := forms.Reader{Values: v.form}
+func putPlan(v *visit.Visit, name string) (string, error) {
+	form := forms.Reader{Values: v.Form}
 	request := api.PlanRequest{Limits: form.Limits(), VisibilityTimeoutMSMax: form.Seconds("visibility_timeout_max")}
 	if len(form.Wrong) > 0 {
 		return "", problem.Invalid(form.Wrong...)
 	}
-	_, err := v.api.PutPlan(v.ctx(), name, request)
+	_, err := v.API.PutPlan(v.Context(), name, request)
 	return "/console/admin/plans?note=plan-saved", err
 }
 
 // saveOverrides replaces the tenant's own limits, and leaves those of single users as they are.
-func (v *visit) saveOverrides(id string) error {
-	tenant, err := v.api.GetTenant(v.ctx(), id)
+func saveOverrides(v *visit.Visit, id string) error {
+	tenant, err := v.API.GetTenant(v.Context(), id)
 	if err != nil {
 		return err
 	}
-	form := forms.Reader{Values: v.form}
+	form := forms.Reader{Values: v.Form}
 	overrides := api.Overrides{Limits: form.Limits(), Users: tenant.Overrides.Users}
 	if len(form.Wrong) > 0 {
 		return problem.Invalid(form.Wrong...)
 	}
-	_, err = v.api.PatchTenant(v.ctx(), id, api.TenantPatch{Overrides: &overrides})
+	_, err = v.API.PatchTenant(v.Context(), id, api.TenantPatch{Overrides: &overrides})
 	return err
 }

@@ -1,4 +1,4 @@
-package console
+package visit
 
 import (
 	"context"
@@ -18,6 +18,14 @@ const (
 	mostOnce = 1000
 )
 
+// Forms is what all gateways know of forms that make something.
+type Forms struct {
+	// First reports whether a form is sent for the first time, to whichever gateway.
+	First func(ctx context.Context, id string) bool
+	// Forget is called for a form that has failed: it may be sent again.
+	Forget func(ctx context.Context, id string)
+}
+
 // repeats answers a form that is sent twice, as by a double click, with the answer to the first: the browser shows the
 // second one alone, and a new key is shown in no other. What another gateway has got it refuses.
 type repeats struct {
@@ -30,17 +38,17 @@ type repeats struct {
 type repeated struct {
 	done  chan struct{}
 	until time.Time
-	page  shown
+	page  Page
 	err   error
 }
 
 // run does what a form asks for, unless the same form with the same values was sent already. A failure is not kept.
-func (r *repeats) run(v *visit, do pageFunc) (shown, error) {
-	once := v.form.Get("once")
+func (r *repeats) run(v *Visit, do PageFunc) (Page, error) {
+	once := v.Form.Get("once")
 	if once == "" {
 		return do(v)
 	}
-	sum, now := sha256.Sum256([]byte(v.session.ID+"\x00"+v.r.URL.Path+"\x00"+v.form.Encode())), v.console.now()
+	sum, now := sha256.Sum256([]byte(v.Session.ID+"\x00"+v.Request.URL.Path+"\x00"+v.Form.Encode())), v.Site.Now()
 	name := hex.EncodeToString(sum[:])
 	r.mu.Lock()
 	for old, one := range r.kept {
@@ -61,8 +69,8 @@ func (r *repeats) run(v *visit, do pageFunc) (shown, error) {
 		select {
 		case <-first.done:
 			return first.page, first.err
-		case <-v.r.Context().Done():
-			return shown{}, errLeft()
+		case <-v.Request.Context().Done():
+			return Page{}, errLeft()
 		}
 	}
 	// The one who sent it first may have left, as a browser does at the second click.
@@ -71,12 +79,12 @@ func (r *repeats) run(v *visit, do pageFunc) (shown, error) {
 }
 
 // first does what a form asks for, unless another gateway has done so.
-func (r *repeats) first(v *visit, name string, one *repeated, do pageFunc) {
-	ctx := v.r.Context()
+func (r *repeats) first(v *Visit, name string, one *repeated, do PageFunc) {
+	ctx := v.Request.Context()
 	one.err = problem.New(problem.Internal, "") // after a panic
 	sent := r.everywhere.First != nil && !r.everywhere.First(ctx, name)
 	defer func() { // also after a panic: nobody waits for ever
-		if _, moved := errors.AsType[movedError](one.err); one.err != nil && !moved {
+		if _, moved := errors.AsType[RedirectError](one.err); one.err != nil && !moved {
 			r.mu.Lock()
 			delete(r.kept, name)
 			r.mu.Unlock()
@@ -101,8 +109,8 @@ func sentBefore() error {
 }
 
 // detached is the visit for work that goes on if the browser leaves.
-func (v *visit) detached() *visit {
+func (v *Visit) detached() *Visit {
 	own := *v
-	own.r = v.r.WithContext(context.WithoutCancel(v.r.Context()))
+	own.Request = v.Request.WithContext(context.WithoutCancel(v.Request.Context()))
 	return &own
 }
