@@ -236,7 +236,7 @@ func (m *mixed) documented() {
 			m.Error("a service has no metrics")
 		}
 		for _, one := range types {
-			if !strings.Contains(string(page), "| `"+one[1]+"` | "+one[2]+" |") {
+			if !strings.Contains(string(page), "- `"+one[1]+"` ("+one[2]) {
 				m.Errorf("%s, a %s, is not on the page of metrics", one[1], one[2])
 			}
 		}

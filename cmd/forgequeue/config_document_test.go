@@ -21,12 +21,13 @@ var update = flag.Bool("update", false, "write api-docs/config.md and api-docs/m
 func TestConfigDocument(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	b.WriteString("# Settings\n\nBoth services, and `forgequeue relay` ([outbox](outbox.md)), read their settings from the environment, and report all invalid ones at once. " +
-		"`forgequeue up` sets\nPostgreSQL, Redis, the addresses and the secrets by itself. If a setting has two names, the second takes the path of a\nfile with the value, so that a secret need not be in the environment.\n\n" +
-		"This page is written from the code: `go test ./cmd/forgequeue -run TestConfigDocument -update`.\n")
-	section(&b, "gateway", reflect.TypeFor[gatewayapp.Config]())
-	section(&b, "core", reflect.TypeFor[coreapp.Config]())
-	section(&b, "relay", reflect.TypeFor[relay.Settings]())
+	b.WriteString("# Settings\n\nGateway, core and `forgequeue relay` ([outbox](outbox.md)) read their settings from the environment, and report all invalid ones at start. " +
+		"`forgequeue up` sets PostgreSQL,\nRedis, the addresses and the secrets itself. The second name of a setting takes the path of a file with the value.\n\n" +
+		"<!-- Written from the code: go test ./cmd/forgequeue -run TestConfigDocument -update. -->\n")
+	seen := map[string]bool{}
+	section(&b, seen, "gateway", reflect.TypeFor[gatewayapp.Config]())
+	section(&b, seen, "core", reflect.TypeFor[coreapp.Config]())
+	section(&b, seen, "relay", reflect.TypeFor[relay.Settings]())
 	path := filepath.Join("..", "..", "api-docs", "config.md")
 	if *update {
 		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
@@ -39,13 +40,16 @@ func TestConfigDocument(t *testing.T) {
 	}
 }
 
-func section(b *strings.Builder, name string, config reflect.Type) {
-	fmt.Fprintf(b, "\n## %s\n\n| variable | meaning |\n|---|---|\n", name)
-	rows(b, config)
+// section lists the settings of a program; those that an earlier one has in the same words, by name only.
+func section(b *strings.Builder, seen map[string]bool, name string, config reflect.Type) {
+	fmt.Fprintf(b, "\n## %s\n\n", name)
+	if same := rows(b, seen, config); len(same) > 0 {
+		fmt.Fprintf(b, "- %s: as above.\n", strings.Join(same, ", "))
+	}
 }
 
-// rows lists a struct's settings, those of structs in it where they stand.
-func rows(b *strings.Builder, config reflect.Type) {
+// rows lists a struct's settings, those of structs in it where they stand, and gives those that were listed before.
+func rows(b *strings.Builder, seen map[string]bool, config reflect.Type) (same []string) {
 	for field := range config.Fields() {
 		tag := field.Tag
 		variable := tag.Get("env")
@@ -53,13 +57,20 @@ func rows(b *strings.Builder, config reflect.Type) {
 			continue
 		}
 		if variable == "" {
-			rows(b, field.Type)
+			same = append(same, rows(b, seen, field.Type)...)
 			continue
 		}
 		names := "`" + variable + "`"
 		if field.Type == reflect.TypeFor[secret.Text]() {
 			names += ", `" + variable + "_FILE`"
 		}
-		fmt.Fprintf(b, "| %s | %s |\n", names, tag.Get("doc"))
+		text := fmt.Sprintf("- %s: %s\n", names, tag.Get("doc"))
+		if seen[text] {
+			same = append(same, names)
+			continue
+		}
+		seen[text] = true
+		b.WriteString(text)
 	}
+	return same
 }

@@ -27,9 +27,9 @@ func newRoot(options cli.Options) *cobra.Command {
 		Short: "A multi-tenant job queue on PostgreSQL",
 		Long: `A multi-tenant job queue on PostgreSQL: run it, and call it.
 
-The commands that call a server find it by FORGEQUEUE_URL (http://127.0.0.1:8080 if unset) and show it
+The commands that call a server find it by FORGEQUEUE_URL (http://127.0.0.1:8080 if unset) and send it
 FORGEQUEUE_API_KEY, or FORGEQUEUE_OPERATOR_KEY for what is the operator's (tenant, key, plan); the same names with
-_FILE may name a file that holds the key. Where the key is unset and a "forgequeue up" started by your user runs on this machine, its address and keys are used.
+_FILE may name a file with the key. Where the key is unset and a "forgequeue up" started by your user runs on this machine, its address and keys are used.
 
 Exit codes: 0 ok, 1 failed, 2 wrong command line, 3 cannot reach or use the server (URL, key, settings), 4 timed out.`,
 		Example: `  forgequeue up

@@ -39,20 +39,18 @@ func TestMetricsDocument(t *testing.T) {
 	t.Parallel()
 	gateway, core, relays := described(t)
 	var b strings.Builder
-	b.WriteString("# Metrics\n\nEach service, and `forgequeue relay` (where its address is set), serves `GET /metrics`, at a separate address that should stay private " +
-		"([settings](config.md): `FORGEQUEUE_METRICS_LISTEN`,\n`FORGEQUEUE_CORE_METRICS_LISTEN`, `FORGEQUEUE_RELAY_METRICS_LISTEN`), in Prometheus's text format. " +
-		"The metrics of the Go runtime and the process (`go_*`,\n`process_*`) are not listed here. Times are in seconds; histograms are both classic and native. " +
-		"No label has a tenant, a user, a queue or a job.\n\n" +
-		"Counters are per process: add them up over cores. When no request and no job is in progress,\n\n" +
+	b.WriteString("# Metrics\n\nEach service, and `forgequeue relay`, serves `GET /metrics` in Prometheus's text format, at an address of its own that should stay private " +
+		"([settings](config.md):\n`FORGEQUEUE_METRICS_LISTEN`, `FORGEQUEUE_CORE_METRICS_LISTEN`, `FORGEQUEUE_RELAY_METRICS_LISTEN`). Metrics of the Go runtime and the process are not listed. " +
+		"Times are in seconds.\nNo label has a tenant, a user, a queue or a job. With [several cells](cells.md) core's metrics have the label `cell`, except those of calls.\n\n" +
+		"Counters are per process: add them up over cores. Depths, workers and the oldest job's age come from the database, about every 15 s: use `max()`.\n" +
+		"When no request and no job is in progress,\n\n" +
 		"```\nsubmitted = completed + cancelled + dead letters + discarded + cleaned dead letters + open\n" +
 		"dead letters = dead_lettered - requeued{reason=\"redrive\"} - discarded - cleaned{kind=\"dead_letter\"}\n```\n\n" +
-		"where completed is `forgequeue_job_outcomes_total{kind=\"complete\"}`; what a killed core counted since its last scrape is missing.\n" +
-		"Depths, workers and the oldest job's age come from the database, which every core queries about every 15 s: use `max()`, not `sum()`.\n" +
-		"With [several cells](cells.md) each metric of core but those of calls has the label `cell` too.\n\n" +
-		"This page is written from the code: `go test ./cmd/forgequeue -run TestMetricsDocument -update`.\n")
-	table(&b, "gateway", gateway)
-	table(&b, "core", core)
-	table(&b, "relay", relays)
+		"where completed is `forgequeue_job_outcomes_total{kind=\"complete\"}`, without what a killed core counted since its last scrape.\n\n" +
+		"<!-- Written from the code: go test ./cmd/forgequeue -run TestMetricsDocument -update. -->\n")
+	metricList(&b, "gateway", gateway)
+	metricList(&b, "core", core)
+	metricList(&b, "relay", relays)
 	path := filepath.Join("..", "..", "api-docs", "metrics.md")
 	if *update {
 		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
@@ -65,19 +63,22 @@ func TestMetricsDocument(t *testing.T) {
 	}
 }
 
-func table(b *strings.Builder, name string, metrics []telemetry.Metric) {
-	fmt.Fprintf(b, "\n## %s\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n", name)
+func metricList(b *strings.Builder, name string, metrics []telemetry.Metric) {
+	fmt.Fprintf(b, "\n## %s\n\n", name)
+	classes := false // are listed
 	for _, metric := range metrics {
 		var labels []string
 		for _, label := range metric.Labels {
-			if values := metric.Values[label]; len(values) > 0 {
+			// The help often lists what the values mean; class has about the same ones everywhere.
+			if values := metric.Values[label]; len(values) > 0 && !strings.Contains(metric.Help, label+": ") && (label != "class" || !classes) {
+				classes = classes || label == "class"
 				label += "`: " + strings.Join(values, ", ")
 			} else {
 				label += "`"
 			}
 			labels = append(labels, "`"+label)
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", metric.Name, metric.Type, strings.Join(labels, "; "), metric.Help)
+		fmt.Fprintf(b, "- `%s` (%s): %s\n", metric.Name, strings.Join(append([]string{metric.Type}, labels...), "; "), metric.Help)
 	}
 }
 

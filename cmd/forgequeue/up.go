@@ -19,7 +19,7 @@ func newUp() *cobra.Command {
 PostgreSQL: DATABASE_URL, else an installed server as a child of this process.
 Redis:      REDIS_URL, else an installed valkey-server or redis-server as a child, else a stand-in in the process.
 
-The data, and the keys, are kept in the data folder: the same command goes on where it stopped.
+The data, and the keys, are kept in the data folder: the same command continues with them.
 With --json the first line of standard output is {"gateway","api_key",…}, written when all is ready.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {

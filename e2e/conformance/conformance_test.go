@@ -15,7 +15,7 @@ import (
 
 // testCase is one row of the table.
 type testCase struct {
-	// name is short, for the test's name; rule is what a client has to do, for api-docs/clients.md.
+	// name is short, for the test's name; rule is what a client has to do, for api-docs/decisions/client-cases.md.
 	name, rule string
 	run        func(*trial)
 }
@@ -56,7 +56,7 @@ func cases() []testCase {
 	}
 }
 
-var update = flag.Bool("update", false, "write the table of api-docs/clients.md")
+var update = flag.Bool("update", false, "write the table of api-docs/decisions/client-cases.md")
 
 // results are how each case ended for each client.
 type results struct {
@@ -232,14 +232,14 @@ func TestConformanceDocument(t *testing.T) {
 	for _, c := range cases() {
 		fmt.Fprintf(&want, "| `%s` | %s |\n", c.name, c.rule)
 	}
-	path := stack.Repository("api-docs", "clients.md")
+	path := stack.Repository("api-docs", "decisions", "client-cases.md")
 	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before, rest, found := strings.Cut(string(content), "| case |")
 	if !found {
-		t.Fatal("api-docs/clients.md has no table of cases")
+		t.Fatal("api-docs/decisions/client-cases.md has no table of cases")
 	}
 	_, after, _ := strings.Cut(rest, "\n\n")
 	whole := before + want.String() + "\n" + after
@@ -250,6 +250,6 @@ func TestConformanceDocument(t *testing.T) {
 		return
 	}
 	if whole != string(content) {
-		t.Error("the table of api-docs/clients.md is out of date: go test ./e2e/conformance -run Document -update")
+		t.Error("the table of api-docs/decisions/client-cases.md is out of date: go test ./e2e/conformance -run Document -update")
 	}
 }

@@ -124,7 +124,7 @@ func (d *data) busyPages(t *testing.T, c *stack.Cluster) []page {
 		t.Fatal(err)
 	}
 	_, text := visit(t, c.Gateways[0].URL, d.tenant.Key).get("/console")
-	if !strings.Contains(text, "A worker holds jobs and sends no heartbeat") {
+	if !strings.Contains(text, "A worker has jobs and sends no heartbeat") {
 		t.Errorf("the overview does not tell of the lost worker: %s", text)
 	}
 	if _, text := visit(t, c.Gateways[0].URL, d.tenant.Key).get("/console/jobs/" + running); !strings.Contains(text, "The worker lost has sent no heartbeat since ") {

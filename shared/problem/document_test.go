@@ -2,20 +2,22 @@ package problem_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-var update = flag.Bool("update", false, "write the table of api-docs/errors.md")
+var update = flag.Bool("update", false, "write the list of codes in api-docs/errors.md")
 
-// table is the table of codes in the page.
-var table = regexp.MustCompile(`(?m)^\| code \| status .*\n(\|.*\n)+`)
+// codes are the lines of the page that list the codes.
+var codes = regexp.MustCompile("(?m)^(- `[a-z_]+` \\([0-9]{3}\\): .*\n)+")
 
-// The page's table is written from the code: go test ./shared/problem -run Document -update.
+// The page's list is written from the code: go test ./shared/problem -run Document -update.
 func TestErrorsDocument(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join("..", "..", "api-docs", "errors.md")
@@ -23,9 +25,13 @@ func TestErrorsDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := table.ReplaceAllLiteralString(string(content), problem.Table())
-	if len(table.FindAll(content, -1)) != 1 {
-		t.Fatal("errors.md has no table of codes, or more than one")
+	var list strings.Builder
+	for _, one := range problem.Helps() {
+		fmt.Fprintf(&list, "- `%s` (%d): %s → %s\n", one.Code, one.Status, one.Means, one.Action)
+	}
+	want := codes.ReplaceAllLiteralString(string(content), list.String())
+	if len(codes.FindAll(content, -1)) != 1 {
+		t.Fatal("errors.md has no list of codes, or more than one")
 	}
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {

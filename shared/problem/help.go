@@ -3,8 +3,6 @@ package problem
 import (
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 )
 
 // Help is what a person wants to know who meets a code.
@@ -27,16 +25,6 @@ func Helps() []Help {
 	}
 	slices.SortStableFunc(all, func(a, b Help) int { return a.Status - b.Status })
 	return all
-}
-
-// Table is the table of codes in api-docs/errors.md.
-func Table() string {
-	var b strings.Builder
-	b.WriteString("| code | status | when | what to do |\n|---|---|---|---|\n")
-	for _, one := range Helps() {
-		b.WriteString("| `" + string(one.Code) + "` | " + strconv.Itoa(one.Status) + " | " + one.Means + " | " + one.Action + " |\n")
-	}
-	return b.String()
 }
 
 type help struct{ means, action string }

@@ -54,7 +54,7 @@ func forgequeue() (string, error) {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", errors.New("--up needs the program forgequeue beside this one or on the PATH: make build makes both")
+		return "", errors.New("--up needs the program forgequeue in the same folder or on the PATH: make build makes both")
 	}
 	return path, nil
 }

@@ -34,9 +34,9 @@ twice is one job. It is acked (deleted) when the server has stored its job.
   sqs://sqs.eu-central-1.amazonaws.com/123456789012/queue
   sqs+http://localhost:4566/000000000000/queue?region=eu-central-1
 
-Credentials for SQS come from the environment (AWS_ACCESS_KEY_ID, a profile, a role). ` + bridgeFrom + ` may hold the URL.
+Credentials for SQS come from the environment (AWS_ACCESS_KEY_ID, a profile, a role). ` + bridgeFrom + ` can contain the URL.
 
-A message that the server refuses for good (not valid, too large) is rejected without requeue, so that a dead-letter
+A message that the server refuses permanently (not valid, too large) is rejected without requeue, so that a dead-letter
 exchange gets it; in SQS it stays for the queue's redrive policy. While the server is away, busy or does not accept the key,
 messages wait: they are not lost and not made dead. Messages of a FIFO group are submitted in order. SIGTERM or
 Ctrl-C: requests under way have 5 s to end, the other messages are given back.`,
@@ -49,7 +49,7 @@ Ctrl-C: requests under way have 5 s to end, the other messages are given back.`,
 	flags.StringVar(&f.from, "from", "", "URL of the source (default "+bridgeFrom+")")
 	flags.StringVarP(&f.queue, "queue", "q", api.DefaultQueue, "queue of the jobs")
 	flags.StringVar(&f.jobType, "type", "", "type of the jobs (default that of an AMQP message, or "+bridge.DefaultType+")")
-	flags.IntVar(&f.prefetch, "prefetch", 100, "messages that are held at once, at most")
+	flags.IntVar(&f.prefetch, "prefetch", 100, "messages in flight, at most")
 	return command
 }
 

@@ -29,7 +29,7 @@ func NewPush(registry prometheus.Registerer) *Push {
 			Name: "forgequeue_push_breakers_open", Help: "Destinations' breakers that are open or half-open.",
 		}),
 		InFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "forgequeue_push_in_flight", Help: "Jobs held for their destinations.",
+			Name: "forgequeue_push_in_flight", Help: "Jobs that this core is sending to their destinations.",
 		}),
 		Duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "forgequeue_push_duration_seconds", Help: "From claimed to ended, of jobs that are pushed.",

@@ -313,7 +313,7 @@ func TestProbes(t *testing.T) {
 	f := &fake{answers: map[string]string{"GET /v1/queues/hooks": queue("open"), "POST /v1/queues/hooks/probe": `{}`, "GET /v1/stats": `{"items":[]}`, "POST /v1/webhooks/alerts/probe": `{}`}}
 	send := open(t, f)
 	_, text := send(http.MethodGet, "/console/queues/hooks")
-	if !strings.Contains(text, `value="probe" aria-describedby="help-probe"`) || !strings.Contains(text, "although the breaker is open.") || !strings.Contains(text, "Pause: no job of it starts") ||
+	if !strings.Contains(text, `value="probe" aria-describedby="help-probe"`) || !strings.Contains(text, "although the breaker is open.") || !strings.Contains(text, "Pause: no job starts") ||
 		!strings.Contains(text, `class="quiet small same" id="visibility_timeout-now">Now 30`) || !strings.Contains(text, `class="quiet small" id="retry_cap-now">Now 5`) {
 		t.Errorf("no button, or no words for it, in %s", text)
 	}

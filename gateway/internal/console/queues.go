@@ -42,9 +42,9 @@ func troubleOf(q *api.Queue) []string {
 	}
 	switch n := q.StaleWorkers; {
 	case n == 1:
-		trouble = append(trouble, "A worker holds jobs and sends no heartbeat")
+		trouble = append(trouble, "A worker has jobs and sends no heartbeat")
 	case n > 1:
-		trouble = append(trouble, view.Number(int64(n))+" workers hold jobs and send no heartbeat")
+		trouble = append(trouble, view.Number(int64(n))+" workers have jobs and send no heartbeat")
 	}
 	return trouble
 }

@@ -64,7 +64,7 @@ func (a *App) ReadProfiles() (Profiles, error) {
 	}
 	// Windows has no such bits: there the folder's access list keeps other users out.
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return none, Environment(fmt.Errorf("%s holds keys, and other users can read it: run chmod 600 %[1]s", path))
+		return none, Environment(fmt.Errorf("%s contains keys, and other users can read it: run chmod 600 %[1]s", path))
 	}
 	all := none
 	all.All = nil

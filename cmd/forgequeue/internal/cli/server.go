@@ -151,7 +151,7 @@ func CheckURL(name, server string) error {
 	if !strings.HasSuffix(strings.TrimRight(server, "/"), "/v1") {
 		return nil
 	}
-	return errors.New(name + " must not end in /v1, which each call adds by itself: give the gateway's address, such as " + defaultURL)
+	return errors.New(name + " must not end in /v1, which each call adds: give the gateway's address, such as " + defaultURL)
 }
 
 // SameServer reports whether two URLs name the same server. Of a server of this machine, the host may differ.

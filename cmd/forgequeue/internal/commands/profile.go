@@ -47,8 +47,8 @@ func newProfileAdd(a *cli.App) *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&p.URL, "url", "", "the gateway's URL, without /v1")
-	flags.StringVar(&keyFile, "key-file", "", "a file that holds the API key; - or none reads it from standard input")
-	flags.StringVar(&operatorFile, "operator-key-file", "", "a file that holds the operator key")
+	flags.StringVar(&keyFile, "key-file", "", "a file with the API key; - or none reads it from standard input")
+	flags.StringVar(&operatorFile, "operator-key-file", "", "a file with the operator key")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		s, name := a.Screen(command), args[0]
 		switch err := cli.CheckURL("--url", p.URL); {

@@ -249,7 +249,7 @@ func announce(o Options, r ready) error {
   API         %[1]s     (FORGEQUEUE_URL; calls add /v1)
   API docs    %[1]s/docs     (read it, and try it out with the key)
   API key     %[2]s
-  Data, logs  %[3]s     (kept: the same command goes on where it stopped)
+  Data, logs  %[3]s     (kept: the same command continues with them)
   PostgreSQL  %[4]s
   Redis       %[5]s
   Metrics     %[6]s

@@ -132,7 +132,7 @@ func serve(ctx context.Context, o Options, f *folder, kept *credentials, held *s
 			return err
 		}
 		if unregister, err = localup.Register(f.path); err != nil {
-			log.Warn("commands without a key do not find this `up` by themselves", "error", err)
+			log.Warn("commands without a key do not find this `up`", "error", err)
 		}
 		ready := newReady(url, kept, held, f, listeners)
 		if err := ready.openConsole(group.ctx); err != nil {

@@ -111,7 +111,7 @@ func troubleInRedis(r *api.RedisState) []string {
 	switch {
 	case r == nil:
 	case r.EvictedKeys > 0:
-		trouble = append(trouble, "Redis has dropped "+view.Number(r.EvictedKeys)+" keys for want of memory (maxmemory-policy "+r.Policy+"): the limits that they held start again from zero")
+		trouble = append(trouble, "Redis has dropped "+view.Number(r.EvictedKeys)+" keys for want of memory (maxmemory-policy "+r.Policy+"): these limits start again from zero")
 	case r.MaxBytes > 0 && r.UsedBytes*100 >= r.MaxBytes*view.NearPercent:
 		trouble = append(trouble, "Redis has little memory left")
 	}

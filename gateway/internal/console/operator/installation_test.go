@@ -37,7 +37,7 @@ func TestTroubleIsSaidInWords(t *testing.T) {
 		{nil, nil},
 		{&api.RedisState{UsedBytes: 1 << 30, Policy: "noeviction"}, nil},
 		{&api.RedisState{UsedBytes: 99, MaxBytes: 100, Policy: "noeviction"}, []string{"Redis has little memory left"}},
-		{&api.RedisState{UsedBytes: 99, MaxBytes: 100, Policy: "allkeys-lru", EvictedKeys: 1234}, []string{"Redis has dropped " + view.Number(1234) + " keys for want of memory (maxmemory-policy allkeys-lru): the limits that they held start again from zero"}},
+		{&api.RedisState{UsedBytes: 99, MaxBytes: 100, Policy: "allkeys-lru", EvictedKeys: 1234}, []string{"Redis has dropped " + view.Number(1234) + " keys for want of memory (maxmemory-policy allkeys-lru): these limits start again from zero"}},
 	} {
 		if got := troubleInRedis(c.redis); !slices.Equal(got, c.want) {
 			t.Errorf("%+v: %q, want %q", c.redis, got, c.want)

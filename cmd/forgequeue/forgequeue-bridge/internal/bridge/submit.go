@@ -66,7 +66,7 @@ func (b *Bridge) submit(ctx context.Context, from source, m *message) outcome {
 		if time.Since(held) > holdEvery {
 			held = time.Now()
 			if err := from.hold(ctx, m); err != nil {
-				b.log.WarnContext(ctx, "a message could not be held; it may come again", "message", m.id, "error", err)
+				b.log.WarnContext(ctx, "the broker did not extend a message; it may come again", "message", m.id, "error", err)
 			}
 		}
 		asked := min(client.RetryAfter(err), mostAsked)

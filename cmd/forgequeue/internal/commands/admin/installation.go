@@ -77,7 +77,7 @@ func describePostgres(t *cli.Table, prefix string, p *api.PostgresState) {
 	}
 	t.Pair(prefix+"oldest transaction", oldest)
 	if held := p.LedgerHeld; held != nil {
-		t.Pair(prefix+"ledger of "+held.Day, fmt.Sprintf("held by pid %d (%s, role %s) since %s", held.PID, held.Application, held.Role, held.Since.UTC().Format(time.RFC3339)))
+		t.Pair(prefix+"ledger of "+held.Day, fmt.Sprintf("blocked by pid %d (%s, role %s) since %s", held.PID, held.Application, held.Role, held.Since.UTC().Format(time.RFC3339)))
 	}
 	t.Pair(prefix+"live jobs", fmt.Sprintf("%d rows, %d dead rows", p.LiveRows, p.DeadRows))
 	for _, one := range p.Replicas {

@@ -22,7 +22,7 @@ func newKeyEnsure(a *cli.App) *cobra.Command {
 	var name, plan string
 	command := &cobra.Command{
 		Use:   "ensure FILE",
-		Short: "Make sure that a file holds a valid key; can be repeated safely",
+		Short: "Make sure that a file contains a valid key; can be repeated safely",
 		Long: `Create the key file if it is missing or its key is invalid. A valid key is kept, whatever its scopes. Otherwise the
 command creates the tenant of that name if there is none, creates a key with all scopes for it, and writes the file,
 readable by its owner alone. A deployment gets its first key this way.`,
@@ -37,7 +37,7 @@ readable by its owner alone. A deployment gets its first key this way.`,
 			return err
 		}
 		if ok {
-			fmt.Fprintf(s.Out, "%s holds a key that works\n", cli.Visible(args[0]))
+			fmt.Fprintf(s.Out, "%s contains a valid key\n", cli.Visible(args[0]))
 			return nil
 		}
 		tenant, err := ensureTenant(ctx, s, name, plan)
@@ -51,7 +51,7 @@ readable by its owner alone. A deployment gets its first key this way.`,
 		if err := writeKey(args[0], key.Secret); err != nil {
 			return cli.Environment(err)
 		}
-		fmt.Fprintf(s.Out, "%s holds a new key of the tenant %s\n", cli.Visible(args[0]), tenant.ID)
+		fmt.Fprintf(s.Out, "%s contains a new key of the tenant %s\n", cli.Visible(args[0]), tenant.ID)
 		return nil
 	})
 	return command

@@ -15,7 +15,7 @@ func TestKeyEnsure(t *testing.T) {
 	f := commandtest.New(t)
 	path := filepath.Join(t.TempDir(), "api_key")
 	ensure := []string{"key", "ensure", path, "--tenant", "deployed here"}
-	f.Want(0, []string{"holds a new key"}, ensure...)
+	f.Want(0, []string{"contains a new key"}, ensure...)
 	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
 		t.Errorf("the key's file: %v %v", info, err)
 	}
@@ -23,7 +23,7 @@ func TestKeyEnsure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Want(0, []string{"holds a key that works"}, ensure...)
+	f.Want(0, []string{"contains a valid key"}, ensure...)
 	if again, err := os.ReadFile(path); err != nil || !bytes.Equal(again, first) {
 		t.Errorf("a key that works was replaced (%v)", err)
 	}
@@ -33,7 +33,7 @@ func TestKeyEnsure(t *testing.T) {
 	if err := os.WriteFile(path, []byte("fq_live_nobody\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f.Want(0, []string{"holds a new key"}, ensure...)
+	f.Want(0, []string{"contains a new key"}, ensure...)
 	if n := strings.Count(f.Must("tenant", "list", "--limit", "0"), "deployed here"); n != 1 {
 		t.Errorf("%d tenants of the name, want 1", n)
 	}

@@ -16,7 +16,7 @@ import (
 func newLimits(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "limits",
-		Short: "Show the rates and caps that hold for the API key, and what is left of each",
+		Short: "Show the rates and caps that apply to the API key, and what is left of each",
 		Args:  cobra.NoArgs,
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
 			limits, err := s.Client.Limits(ctx)

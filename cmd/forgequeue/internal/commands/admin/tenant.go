@@ -40,7 +40,7 @@ func newTenantCreate(a *cli.App) *cobra.Command {
 		Example: "  forgequeue tenant create \"Shop Berlin\" --plan standard",
 		Args:    cli.One(),
 	}
-	command.Flags().StringVar(&plan, "plan", "standard", "the plan whose limits hold")
+	command.Flags().StringVar(&plan, "plan", "standard", "the plan whose limits apply")
 	command.Flags().IntVar(&weight, "weight", 1, "share of workers that serve many tenants, 1 to 1000")
 	command.Flags().StringVar(&cell, "cell", "", "the cell that is to have its jobs, where there are several; otherwise the one with the most room")
 	command.RunE = a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
@@ -60,13 +60,13 @@ func newTenantDelete(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "delete ID",
 		Short: "Revoke a tenant's keys and remove all of its data",
-		Long: `Revoke a tenant's keys at once and remove all of its data, jobs that run included. The server goes on by itself; tenant get
+		Long: `Revoke a tenant's keys at once and remove all of its data, jobs that run included. The server does it in the background; tenant get
 shows how far it is. It cannot be taken back, so it wants --yes. The audit log stays.`,
 		Example: "  forgequeue tenant delete 0199f0a4-… --yes",
 		Args:    cli.One(),
 		RunE: a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
 			if !sure {
-				return cli.Usage("this removes all data of the tenant %s for good; pass --yes to confirm", args[0])
+				return cli.Usage("this removes all data of the tenant %s permanently; pass --yes to confirm", args[0])
 			}
 			tenant, err := s.Client.DeleteTenant(ctx, args[0])
 			if err != nil {

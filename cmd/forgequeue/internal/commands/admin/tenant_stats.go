@@ -16,7 +16,7 @@ func newTenantStats(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "stats",
 		Short: "Show the tenants' shares of the attempts that were started (operator)",
-		Long: `Show which tenants had the most attempts started, and their shares beside those by weight. -o json has them by minute
+		Long: `Show which tenants had the most attempts started, and compare their shares with those by weight. -o json has them by minute
 or hour. The range has at most 24 hours.`,
 		Example: "  forgequeue tenant stats --from 6h",
 		Args:    cobra.NoArgs,

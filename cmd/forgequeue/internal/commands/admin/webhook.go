@@ -111,7 +111,7 @@ once, when the webhook is created. The word none removes a filter.`,
 	flags.StringVarP(&f.queue, "queue", "q", "", "only jobs of this queue, or none")
 	flags.StringVar(&f.jobType, "type", "", "only jobs of this type, or none")
 	flags.StringVar(&f.tag, "tag", "", "only jobs with this tag, or none")
-	flags.BoolVar(&f.paused, "paused", false, "hold deliveries back; they are kept for two days")
+	flags.BoolVar(&f.paused, "paused", false, "stop deliveries; they are kept for two days")
 	return command
 }
 

@@ -107,7 +107,7 @@ func (r *report) gatewayReady(ctx context.Context, public *client.Client, server
 	case ready.Checks["core"] != "ok":
 		r.add(diagnosis.LevelFail, check, detail, "core is away: look at its log, and at FORGEQUEUE_CORE_URL and FORGEQUEUE_HOP_SECRET of both")
 	default:
-		r.add(diagnosis.LevelWarn, check, detail, "Redis is away: limits hold for each gateway by itself, and hints are slow")
+		r.add(diagnosis.LevelWarn, check, detail, "Redis is away: each gateway enforces the limits alone, and hints are slow")
 	}
 	return true
 }

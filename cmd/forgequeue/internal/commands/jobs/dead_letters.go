@@ -118,11 +118,11 @@ func newDeadLettersRedrive(a *cli.App) *cobra.Command {
 		Long: `Queue dead letters again: those that are named, or all that match the flags of the list (--all for every
 one). Each keeps its id and starts with attempt 1. --dry-run says how many it would be.
 
-By filter the server does it, at --rate a second, and this only watches: what is interrupted here goes on there, until
+By filter the server does it, at --rate a second, and this only watches: if it is interrupted here, the server continues, until
 it is done or "forgequeue redrives cancel" ends it. Under a full cap on active jobs it waits for room.
 
 With --canary N the server queues a sample of N first, some of each cause. When all of them have ended and at least the
-part --success completed, it goes on with the others. Otherwise it stops, says why, and leaves the others dead.`,
+part --success completed, it continues with the others. Otherwise it stops, says why, and leaves the others dead.`,
 		Example: `  forgequeue dead-letters redrive 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10
   forgequeue dead-letters redrive --queue mail --reason worker_lost --dry-run
   forgequeue dead-letters redrive --queue mail --rate 100
@@ -142,7 +142,7 @@ func newDeadLettersDiscard(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "discard [ID...]",
 		Short: "Delete dead letters, by id or by filter",
-		Long: `Forget dead letters for good: those that are named, or all that match the flags of the list (--all for every
+		Long: `Delete dead letters permanently: those that are named, or all that match the flags of the list (--all for every
 one). On a terminal it asks first; elsewhere it wants --yes. --dry-run says how many it would be.`,
 		Example: `  forgequeue dead-letters discard --type mail --before 168h --dry-run
   forgequeue dead-letters discard --type mail --before 168h --yes`,

@@ -144,7 +144,7 @@ func confirm(s *cli.Session, o *bulk, count string) error {
 	if !s.Interactive() {
 		return cli.Usage("%s cannot be undone (it would be %s): confirm it with --yes", o.verb, count)
 	}
-	fmt.Fprintf(s.Err, "%s %s dead letters for good? [y/N] ", o.verb, count)
+	fmt.Fprintf(s.Err, "%s %s dead letters permanently? [y/N] ", o.verb, count)
 	answer, _ := bufio.NewReader(s.In).ReadString('\n') // no answer is a no
 	if word := strings.ToLower(strings.TrimSpace(answer)); word != "y" && word != "yes" {
 		return fmt.Errorf("nothing was %s", o.done)

@@ -88,8 +88,8 @@ func newJobCancel(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "cancel ID",
 		Short: "Cancel a waiting job; request that a running one stops",
-		Long: `Cancel a job. One that waits ends at once. One that runs is asked to stop: its worker is told by the next
-heartbeat, and if it completes all the same, the job is completed. A repeat changes nothing.`,
+		Long: `Cancel a job. One that waits ends at once. One that runs is asked to stop: its worker learns it from the next
+heartbeat; if it completes the job anyway, the job is completed. A repeat changes nothing.`,
 		Args: cli.One(),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
 			job, err := s.Client.Cancel(ctx, args[0])
@@ -159,7 +159,7 @@ func newJobParents(a *cli.App) *cobra.Command {
 		Use:   "parents ID",
 		Short: "List a job's parents, with their results",
 		Long: `List the jobs that a job came after, those that are still kept, with the results of those that have completed. A key
-with the scope work alone may ask while the job runs under a lease of its own.`,
+with the scope work alone may ask while the job runs under its lease.`,
 		Example: `  forgequeue job parents "$FORGEQUEUE_JOB_ID" -o json | jq '.items[0].result'`,
 		Args:    cli.One(),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {

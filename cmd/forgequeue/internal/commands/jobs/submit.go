@@ -34,11 +34,11 @@ func newSubmit(a *cli.App) *cobra.Command {
 		Long: `Submit a job of a type. Its payload is JSON, @FILE with JSON in it, or - for standard input.
 
 With --wait the job is followed to its end: exit code 0 when it completed, 1 when it became a dead letter
-or was cancelled, 4 when --wait-timeout passed first (the job goes on).
+or was cancelled, 4 when --wait-timeout passed first (the job keeps running).
 
 With --file each line of a file is a job, in the shape of POST /v1/jobs; - is standard input. All lines are checked
 before the first is sent. They are sent in batches of --batch; what a rate or a cap refuses is sent again when there is
-room. The same file with the same --key goes on where a run before was stopped, and stores nothing twice; that run has
+room. The same file with the same --key resumes a run that was stopped, and stores nothing twice; that run has
 shown the key. -o jsonl shows the id of each line's job.`,
 		Example: `  forgequeue submit hash.sha256 --data '{"text":"hello"}' --wait
   forgequeue submit report --data @order.json --queue nightly --delay 2h --key order-17
@@ -76,7 +76,7 @@ shown the key. -o jsonl shows the id of each line's job.`,
 	flags.StringArrayVar(&f.metadata, "metadata", nil, "NAME=VALUE, carried along; repeatable")
 	flags.IntVar(&f.attempts, "max-attempts", api.DefaultMaxAttempts, "executions that may be spent on it; the queue's setting if not given")
 	flags.DurationVar(&f.timeout, "timeout", 0, "longest time for one execution")
-	flags.StringArrayVar(&f.after, "after", nil, "ID or ID:POLICY of a job that must have ended before; POLICY says what its failure means: cancel (default), run or hold; repeatable")
+	flags.StringArrayVar(&f.after, "after", nil, "ID or ID:POLICY of a job that must have ended before; POLICY says what its failure means: cancel (default), run or \"hold\"; repeatable")
 	f.waiting(flags)
 	return command
 }

@@ -111,7 +111,7 @@ func submitFile(ctx context.Context, s *cli.Session, f *submission) error {
 	if err == nil {
 		return to.summary(total)
 	}
-	goOn := fmt.Sprintf("  %d of %d jobs were accepted. To go on: forgequeue submit --file %s --key %s --batch %d", to.accepted, total, f.file, key, f.batch)
+	goOn := fmt.Sprintf("  %d of %d jobs were accepted. To resume: forgequeue submit --file %s --key %s --batch %d", to.accepted, total, f.file, key, f.batch)
 	if f.file == "-" {
 		goOn += " with the same input"
 	}

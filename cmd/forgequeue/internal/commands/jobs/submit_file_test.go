@@ -166,7 +166,7 @@ func TestSubmitAFileGoesOn(t *testing.T) {
 		file := fileOf(f, queue, 25)
 		r := f.With("FORGEQUEUE_URL", proxy.URL).Run("submit", "--file", file, "--batch", "10")
 		proxy.Close()
-		goOn := regexp.MustCompile(`To go on: forgequeue (submit --file \S+ --key \S+ --batch 10)`).FindStringSubmatch(r.Err)
+		goOn := regexp.MustCompile(`To resume: forgequeue (submit --file \S+ --key \S+ --batch 10)`).FindStringSubmatch(r.Err)
 		if r.Code == 0 || goOn == nil || !strings.Contains(r.Err, "10 of 25 jobs were accepted") || !strings.Contains(r.Err, "lines 21 to 39") {
 			t.Fatalf("%s: %+v", name, r)
 		}

@@ -53,7 +53,7 @@ func databaseURL(a *cli.App, command *cobra.Command) (secret.Text, error) {
 	}
 	text, err := a.Secret(databaseVariable)
 	if err == nil && text == "" {
-		err = cli.Environment(fmt.Errorf("%s is not set: the database with your own tables, postgres://user:password@host:5432/database; or %[1]s_FILE, a file that holds it", databaseVariable))
+		err = cli.Environment(fmt.Errorf("%s is not set: the database with your own tables, postgres://user:password@host:5432/database; or %[1]s_FILE, a file with it", databaseVariable))
 	}
 	return secret.Text(text), err
 }
@@ -122,7 +122,7 @@ func newFailed(a *cli.App) *cobra.Command {
 	var limit int
 	command := &cobra.Command{
 		Use:   "failed",
-		Short: "List the rows that the server refused for good, with the reason",
+		Short: "List the rows that the server refused permanently, with the reason",
 		Args:  cobra.NoArgs,
 		RunE: onTable(a, func(ctx context.Context, s *cli.Screen, t *outbox.Table, _ []string) error {
 			if limit < 0 {
@@ -186,7 +186,7 @@ func newRetry(a *cli.App) *cobra.Command {
 func newDiscard(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "discard ID...",
-		Short: "Delete failed rows, so that the rows after them with the same ordering key go on",
+		Short: "Delete failed rows, which unblocks later rows with the same ordering key",
 		RunE: onTable(a, func(ctx context.Context, s *cli.Screen, t *outbox.Table, args []string) error {
 			ids, err := rowIDs(args)
 			if err != nil {

@@ -67,7 +67,7 @@ func (w *watcher) register(to prometheus.Registerer) error {
 		}
 		return 0
 	})))
-	const handled, handledHelp = "forgequeue_relay_handled_rows_total", "Rows that this relay has handled: sent, failed (refused for good), postponed (refused for the time being)."
+	const handled, handledHelp = "forgequeue_relay_handled_rows_total", "Rows that this relay has handled: sent, failed (refused permanently), postponed (refused for now)."
 	counter(handled, handledHelp, prometheus.Labels{"outcome": "sent"}, func(c outbox.Counts) int64 { return c.Sent })
 	counter(handled, handledHelp, prometheus.Labels{"outcome": "failed"}, func(c outbox.Counts) int64 { return c.Failed })
 	counter(handled, handledHelp, prometheus.Labels{"outcome": "postponed"}, func(c outbox.Counts) int64 { return c.Postponed })

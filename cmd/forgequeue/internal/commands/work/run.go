@@ -39,13 +39,13 @@ output is the result (JSON where it is JSON, else a text), and its exit code is 
 
   0          completed
   75         not now: back after --snooze, no attempt is spent
-  65         failed for good: a dead letter at once
+  65         failed permanently: a dead letter at once
   any other  failed, with the end of standard error; retried while attempts are left
 
 Heartbeats are sent while it runs. When the job is cancelled, its lease is lost or its time is up, the
 command and all that it started get SIGTERM, and SIGKILL after --patience. Nothing that a command has
 started outlives it, unless it leaves the process group; a worker that is itself ended by SIGKILL takes the
-command with it (on Linux), but not what that has started. SIGTERM or Ctrl-C drains: no more jobs are taken, those that run have --grace to end; at last the
+command with it (on Linux), but not what that has started. SIGTERM or Ctrl-C drains: no more jobs are taken, those that run have --grace to end; finally the
 worker deregisters and is no longer listed. On Windows the command gets Ctrl-Break instead of SIGTERM, and a killed worker
 takes all that it has started with it.
 
@@ -70,7 +70,7 @@ TRACEPARENT, where OpenTelemetry's tools look for it. The results of the jobs be
 	flags.StringSliceVar(&f.tags, "tag", nil, "what this worker can do: it also gets the jobs that ask for these tags")
 	flags.StringVar(&f.id, "worker-id", "", "this worker's name, no two alike at a time (default host, process and random)")
 	flags.IntVar(&f.concurrency, "concurrency", 1, "commands that run at once")
-	flags.DurationVar(&f.timeout, "timeout", 0, "longest time for one execution, beside the job's own (default none)")
+	flags.DurationVar(&f.timeout, "timeout", 0, "longest time for one execution, in addition to the job's own (default none)")
 	flags.DurationVar(&f.snooze, "snooze", 30*time.Second, "for how long exit code 75 puts a job back")
 	flags.DurationVar(&f.patience, "patience", 5*time.Second, "time between SIGTERM and SIGKILL; at most 1.5s when the worker stops")
 	flags.DurationVar(&f.grace, "grace", 20*time.Second, "how long commands may still run when the worker stops")

@@ -20,7 +20,7 @@ func newWorkerSample(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "sample",
 		Short: "Run the sample worker: hash.sha256, text.stats and flaky",
-		Long: `Run the sample worker of "forgequeue up" by itself. It serves hash.sha256, text.stats and flaky. Its id is this
+		Long: `Run the sample worker of "forgequeue up" alone. It serves hash.sha256, text.stats and flaky. Its id is this
 machine's name, so that "forgequeue worker health" in the same container finds it.`,
 		Args: cobra.NoArgs,
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {

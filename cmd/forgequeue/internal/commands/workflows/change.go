@@ -35,7 +35,7 @@ func newRedrive(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "redrive ID",
 		Short: "Queue the dead letters of a workflow again",
-		Long: `Queue the dead letters of a workflow again, with a new set of attempts. Jobs that wait for them (on_failed "hold") go on once
+		Long: `Queue the dead letters of a workflow again, with a new set of attempts. Jobs that wait for them (on_failed "hold") continue once
 they have completed; jobs that their failure has cancelled stay cancelled.`,
 		Args: cli.One(),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {

@@ -19,7 +19,7 @@ func newSubmit(a *cli.App) *cobra.Command {
 		Long: `Submit a workflow. FILE has the JSON of POST /v1/workflows; - is standard input. All of its jobs are stored, or none.
 
 With --wait it is followed to its end, and drawn: exit code 0 when it completed, 1 when it failed or was cancelled, 4
-when --wait-timeout passed first (the workflow goes on).`,
+when --wait-timeout passed first (the workflow keeps running).`,
 		Example: `  forgequeue workflow submit report.json --key report-2026-11-20 --wait
   echo '{"jobs":[{"ref":"a","type":"extract"},{"ref":"b","type":"send","after":["a"]}]}' | forgequeue workflow submit -`,
 		Args: cli.One(),
