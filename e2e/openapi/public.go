@@ -155,7 +155,7 @@ func (r publicRoute) annotated(f *ast.FuncDecl, lines []string) []string {
 		add(&after, "Param page_token query string false \"`next_page_token` of the previous page.\"", "@Param", "page_token")
 	}
 	if r.keyed {
-		add(&after, `Param Idempotency-Key header string false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."`, "@Param", "Idempotency-Key")
+		add(&after, `Param Idempotency-Key header string false "1 to 255 visible ASCII characters, with or without quotes; kept for at least 24 hours."`, "@Param", "Idempotency-Key")
 	}
 	if r.access != "" {
 		add(&end, "x-access "+strconv.Quote(r.access), "@x-access")

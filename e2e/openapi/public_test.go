@@ -65,7 +65,7 @@ func TestThePublicTableIsAdded(t *testing.T) {
 		`@Param page_size query int false "Maximum number of items."`, "@Param page_token query string false \"`next_page_token` of the previous page.\"",
 		`@Success 200 {object} api.Page[api.Run] "A page."`, `@x-access "read unbound"`, "@Router /v1/queues/{name}/runs [get]",
 		"@ID tryJob", "@Tags Workers", "@Summary Try a job", `@Param id path string true "The ended job's id." Format(uuid)`,
-		`@Param Idempotency-Key header string false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."`, `@Success 200 {object} api.Job "The job."`, `@x-access "read"`, "@Router /v1/jobs/{id} [put]",
+		`@Param Idempotency-Key header string false "1 to 255 visible ASCII characters, with or without quotes; kept for at least 24 hours."`, `@Success 200 {object} api.Job "The job."`, `@x-access "read"`, "@Router /v1/jobs/{id} [put]",
 	}
 	if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
 		t.Errorf("got\n%s\nwant\n%s", g, w)
