@@ -81,7 +81,8 @@ func epochsOnRecord(v *violations, rows map[string]Row, attempts []Attempt) {
 }
 
 // leaseEnds tells when each lease was over at the latest: when it ran out, its
-// last heartbeat counted, or when an outcome that may have ended it was sent.
+// last heartbeat counted, or when an outcome that may have ended it was sent, or a heartbeat that was told that it is
+// lost: a move of its tenant gives leases back.
 func leaseEnds(h History) map[string]time.Time {
 	ends := map[string]time.Time{}
 	claims := h.claims()
@@ -95,7 +96,8 @@ func leaseEnds(h History) map[string]time.Time {
 	}
 	for i := range h.Events {
 		e := &h.Events[i]
-		if end, ok := ends[e.Token]; ok && e.Op == OpOutcome && (!e.Refused() || repeatedTooLate(claims[e.Job], e)) && e.Sent.Before(end) {
+		over := e.Op == OpOutcome && (!e.Refused() || repeatedTooLate(claims[e.Job], e)) || e.Op == OpHeartbeat && e.OK() && e.Lease == "lost"
+		if end, ok := ends[e.Token]; ok && over && e.Sent.Before(end) {
 			ends[e.Token] = e.Sent
 		}
 	}

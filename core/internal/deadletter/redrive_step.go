@@ -41,7 +41,7 @@ type DueRedrive struct {
 
 const dueRedrivesSQL = `
 SELECT id, tenant_id FROM redrives
-WHERE ` + unfinished + ` AND next_at <= statement_timestamp() AND tenant_id <> ALL(` + store.MovingSQL + `)
+WHERE ` + unfinished + ` AND next_at <= statement_timestamp() AND tenant_id <> ALL(` + store.MovingNowSQL + `)
 ORDER BY next_at
 LIMIT @most`
 
@@ -55,7 +55,7 @@ func (s *Letters) DueRedrives(ctx context.Context, most int) ([]DueRedrive, erro
 }
 
 const nextRedriveSQL = `
-SELECT (SELECT next_at FROM redrives WHERE ` + unfinished + ` AND tenant_id <> ALL(` + store.MovingSQL + `) ORDER BY next_at LIMIT 1) - statement_timestamp()`
+SELECT (SELECT next_at FROM redrives WHERE ` + unfinished + ` AND tenant_id <> ALL(` + store.MovingNowSQL + `) ORDER BY next_at LIMIT 1) - statement_timestamp()`
 
 // NextRedrive gives the time until a redrive, of any tenant, is due; nil if none is unfinished.
 func (s *Letters) NextRedrive(ctx context.Context) (*time.Duration, error) {

@@ -82,7 +82,7 @@ WITH RECURSIVE tenants AS (
     SELECT tenant_id FROM follow_ups WHERE tenant_id > tenants.tenant_id ORDER BY tenant_id LIMIT 1) AS next
 )
 SELECT tenant_id FROM tenants
-WHERE tenant_id <> ALL(` + store.MovingSQL + `)`
+WHERE tenant_id <> ALL(` + store.MovingNowSQL + `)`
 
 // WaitingTenants lists the tenants that have follow-ups.
 func (e *Edges) WaitingTenants(ctx context.Context) ([]tenant.ID, error) {

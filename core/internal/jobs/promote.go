@@ -43,7 +43,7 @@ func (s *Jobs) Promote(ctx context.Context, lookback time.Duration, batch int) (
 const nextDueSQL = `
 SELECT run_at - statement_timestamp() FROM jobs
 WHERE state = 'scheduled' AND run_at >= statement_timestamp() - @lookback::interval
-  AND tenant_id <> ALL(` + store.MovingSQL + `)
+  AND tenant_id <> ALL(` + store.MovingNowSQL + `)
 ORDER BY run_at, id
 LIMIT 1`
 

@@ -24,7 +24,7 @@ func fits(phase, source, target string) bool {
 		return source == fenceLeft && (target == fenceArriving || target == fenceHere)
 	case Switched:
 		return source == fenceLeft && target == fenceHere
-	case Removing: // which forgets both at its end
+	case Removing: // which forgets that of the target at its begin, and that of the source at its end
 		return (source == fenceLeft || source == "") && (target == fenceHere || target == "")
 	}
 	return true

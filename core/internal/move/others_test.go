@@ -72,7 +72,7 @@ func TestOthersArePromotedDuringAMove(t *testing.T) {
 	f.Submit(f.Jobs(1500, later)...)
 	f.Exec(`UPDATE jobs SET run_at = now() - interval '1 minute' WHERE state = 'scheduled'`)
 	f.killedAt(func(phase string) {
-		if wait, any, err := f.Store.Jobs.NextDue(t.Context(), jobs.AllTime); err != nil || any {
+		if wait, due, err := f.Store.Jobs.NextDue(t.Context(), jobs.AllTime); err != nil || due {
 			t.Errorf("%s: a job is due in %v: %v", phase, wait, err)
 		}
 		beside.Submit(beside.Job(later))
@@ -196,7 +196,6 @@ func TestNobodyWaitsForAMove(t *testing.T) {
 		if _, err := tx.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 	}
 	ctx, end := context.WithTimeout(f.bounded(), time.Minute)
 	defer end()

@@ -84,6 +84,9 @@ func (m *Mover) copyAudit(ctx context.Context) error {
 
 // remove removes the tenant from the source, which takes no writes of it until nothing is left, and ends the move.
 func (m *Mover) remove(ctx context.Context) error {
+	if err := m.do(ctx, m.target, forgetFenceSQL); err != nil {
+		return err
+	}
 	if err := m.copyAudit(ctx); err != nil {
 		return err
 	}
@@ -93,10 +96,8 @@ func (m *Mover) remove(ctx context.Context) error {
 	if err := m.forgetCopy(ctx, m.source, m.from); err != nil {
 		return err
 	}
-	for _, in := range []*cell.Cell{m.source, m.target} {
-		if err := m.do(ctx, in, forgetFenceSQL); err != nil {
-			return err
-		}
+	if err := m.do(ctx, m.source, forgetFenceSQL); err != nil {
+		return err
 	}
 	return m.do(ctx, m.home, endSQL)
 }

@@ -19,7 +19,7 @@ import (
 
 const nextScheduleSQL = `
 SELECT statement_timestamp() AS now,
-       (SELECT due_at FROM schedules WHERE due_at IS NOT NULL AND tenant_id <> ALL(` + store.MovingSQL + `) ORDER BY due_at LIMIT 1) - statement_timestamp() AS until`
+       (SELECT due_at FROM schedules WHERE due_at IS NOT NULL AND tenant_id <> ALL(` + store.MovingNowSQL + `) ORDER BY due_at LIMIT 1) - statement_timestamp() AS until`
 
 // NextDue says when a schedule is due.
 type NextDue struct {
@@ -63,7 +63,7 @@ const (
 
 	oldestDueSQL = `
 SELECT tenant_id, name, revision, size, due_at FROM schedules
-WHERE due_at <= statement_timestamp() AND tenant_id <> ALL(` + store.MovingSQL + `)
+WHERE due_at <= statement_timestamp() AND tenant_id <> ALL(` + store.MovingNowSQL + `)
 ORDER BY due_at
 LIMIT @window`
 
@@ -80,7 +80,7 @@ WITH RECURSIVE owners AS (
 SELECT theirs.* FROM owners CROSS JOIN LATERAL (
   SELECT tenant_id, name, revision, size, due_at FROM schedules s
   WHERE (uuid_send(s.tenant_id), s.due_at) >= (owners.owner, '-infinity') AND (uuid_send(s.tenant_id), s.due_at) <= (owners.owner, statement_timestamp())
-    AND s.due_at IS NOT NULL AND s.tenant_id <> ALL(` + store.MovingSQL + `)
+    AND s.due_at IS NOT NULL AND s.tenant_id <> ALL(` + store.MovingNowSQL + `)
   ORDER BY uuid_send(s.tenant_id), s.due_at
   LIMIT @firsts
 ) AS theirs

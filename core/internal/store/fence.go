@@ -37,7 +37,10 @@ const (
 
 	// MovingSQL are the tenants of which only the mover, and those who name them, may write. The inner sub-select has no
 	// row: it takes the lock on the table.
-	MovingSQL = `ARRAY(SELECT tenant_id FROM tenant_fences WHERE state <> 'here' AND NOT EXISTS (SELECT FROM tenant_fences WHERE false FOR SHARE))`
+	MovingSQL = movingHead + ` AND NOT EXISTS (SELECT FROM tenant_fences WHERE false FOR SHARE))`
+	// MovingNowSQL are the same for statements that only read.
+	MovingNowSQL = movingHead + `)`
+	movingHead   = `ARRAY(SELECT tenant_id FROM tenant_fences WHERE state <> 'here'`
 )
 
 const (

@@ -67,7 +67,7 @@ WITH RECURSIVE tenants AS (
 )
 SELECT tenant_id, statement_timestamp() - (SELECT finished_at FROM webhook_events AS e WHERE e.tenant_id = tenants.tenant_id ORDER BY event_id LIMIT 1) AS age
 FROM tenants
-WHERE tenant_id <> ALL(` + store.MovingSQL + `)`
+WHERE tenant_id <> ALL(` + store.MovingNowSQL + `)`
 
 // EventTenant is a tenant that has events, and how long ago the first of them happened.
 type EventTenant struct {

@@ -13,7 +13,7 @@ import (
 )
 
 const deletedWebhooksSQL = `
-SELECT tenant_id, name FROM webhooks WHERE deleted_at <= statement_timestamp() AND tenant_id <> ALL(` + store.MovingSQL + `) ORDER BY deleted_at LIMIT @most`
+SELECT tenant_id, name FROM webhooks WHERE deleted_at <= statement_timestamp() AND tenant_id <> ALL(` + store.MovingNowSQL + `) ORDER BY deleted_at LIMIT @most`
 
 // Deleted is a webhook whose deliveries are to be removed.
 type Deleted struct {
