@@ -118,7 +118,7 @@ func TestAMoveWhileCoresRun(t *testing.T) {
 	if err := app.MoveTenant(t.Context(), in.config(), app.TenantMove{Tenant: moved.Tenant, Abort: true}); err != nil {
 		t.Fatal(err)
 	}
-	for _, core := range cores { // it remembers for a moment that the tenant was refused
+	for _, core := range cores { // which leaves out for a moment who was refused
 		celltest.Eventually(t, "a submit to be accepted after the abort", func() bool { return submit(core, moved) == nil })
 	}
 	parked := make(chan hop.Result[api.ClaimResponse], 1)

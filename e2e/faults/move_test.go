@@ -52,7 +52,10 @@ func TestATenantIsMoved(t *testing.T) {
 	}
 	stopSubmits, stopBeside := m.produce(4, 1_000_000, 10*time.Millisecond), beside.produce(1, 1_000_000, 10*time.Millisecond)
 
-	at := 1
+	if long {
+		pace(t.Context(), 30*time.Second)
+	}
+	at, first := 1, time.Now()
 	m.killInEachPhase(at)
 	if long {
 		at = m.killAtRandom(at, 10)
@@ -60,6 +63,7 @@ func TestATenantIsMoved(t *testing.T) {
 		begun := time.Now()
 		m.run(at)
 		m.figure(begun)
+		besides(t, beside, first, begun)
 	}
 	complete()
 	stopSubmits()
@@ -214,6 +218,25 @@ func (m *moved) figure(begun time.Time) {
 		last[op] = e.Done
 	}
 	m.t.Logf("FIGURE a move that was not killed took %v; longest time between two answers: %v", time.Since(begun).Round(time.Second), longest)
+}
+
+// besides logs how long requests of the other tenant took, before all moves and in one that was not killed.
+func besides(t *testing.T, other *load, first, begun time.Time) {
+	t.Helper()
+	before, during := map[string][]time.Duration{}, map[string][]time.Duration{}
+	for _, e := range other.history().Events {
+		took, op := e.Done.Sub(e.Sent), fmt.Sprint(e.Op)
+		switch {
+		case e.Tenant != other.tenant.ID || !e.OK() || e.Op == invariants.OpClaim: // which waits for jobs
+		case e.Sent.After(begun):
+			during[op] = append(during[op], took)
+		case e.Done.Before(first):
+			before[op] = append(before[op], took)
+		}
+	}
+	for op := range during {
+		t.Logf("FIGURE the other tenant's %s: p99 %v of %d in the move, %v of %d before", op, percentile(during[op], 0.99), len(during[op]), percentile(before[op], 0.99), len(before[op]))
+	}
 }
 
 // hold claims jobs and extends their leases for as long as they last: a move gives them back. What it returns claims the jobs

@@ -44,28 +44,30 @@ func (m *Mover) copyEarlier(ctx context.Context) error {
 	if err != nil {
 		return store.NotApplied(err)
 	}
-	for {
-		var left int
+	var days []time.Time
+	if err := m.inBoth(ctx, func(b between) (err error) {
+		days, err = m.differing(ctx, b)
+		return err
+	}); err != nil {
+		return err
+	}
+	for _, day := range days {
+		if !day.Before(today[0]) {
+			continue
+		}
 		if err := m.inBoth(ctx, func(b between) error {
 			if err := m.stillArriving(ctx, b); err != nil {
-				return err
-			}
-			days, err := m.differing(ctx, b)
-			days = slices.DeleteFunc(days, func(day time.Time) bool { return !day.Before(today[0]) })
-			if left = len(days); err != nil || left == 0 {
 				return err
 			}
 			if err := m.mapLanes(ctx, b); err != nil {
 				return err
 			}
-			return m.copyDay(ctx, b, days[0])
+			return m.copyDay(ctx, b, day)
 		}); err != nil {
 			return err
 		}
-		if left < 2 {
-			return nil
-		}
 	}
+	return nil
 }
 
 // differing are the days of which the two cells do not have the same number of finished jobs, in order.

@@ -84,12 +84,13 @@ INSERT INTO tenant_moves (tenant_id, source, target, phase, started_at)
 SELECT id, COALESCE(cell, ''), @target, 'copying', statement_timestamp() FROM tenants
 WHERE id = @tenant_id AND deleting_at IS NULL AND COALESCE(cell, '') <> @target
 ON CONFLICT (tenant_id) DO NOTHING`
+	// Another command may have gone on, or aborted the move, if the home cell has lost this one's lock.
 	phaseSQL = `
-UPDATE tenant_moves SET phase = @phase WHERE tenant_id = @tenant_id`
+UPDATE tenant_moves SET phase = @phase, switched_at = CASE WHEN @phase = 'switched' THEN statement_timestamp() ELSE switched_at END
+WHERE tenant_id = @tenant_id AND phase = @before
+RETURNING phase`
 	switchSQL = `
 UPDATE tenants SET cell = @cell, updated_at = statement_timestamp(), version = @version WHERE id = @tenant_id`
-	switchedSQL = `
-UPDATE tenant_moves SET phase = 'switched', switched_at = statement_timestamp() WHERE tenant_id = @tenant_id`
 	settledSQL = `
 SELECT GREATEST(switched_at + @settle::interval - statement_timestamp(), interval '0') FROM tenant_moves WHERE tenant_id = @tenant_id`
 	endSQL = `
@@ -178,7 +179,7 @@ func (m *Mover) runFrom(ctx context.Context, phase string) error {
 			return fmt.Errorf("move: %s: %w", step.phase, err)
 		}
 		if i+1 < len(steps) && step.phase != Left { // switchOver has written it down
-			if err := m.setPhase(ctx, steps[i+1].phase); err != nil {
+			if err := m.home.InTx(ctx, func(tx pgx.Tx) error { return m.setPhase(ctx, tx, step.phase, steps[i+1].phase) }); err != nil {
 				return err
 			}
 		}
@@ -186,8 +187,13 @@ func (m *Mover) runFrom(ctx context.Context, phase string) error {
 	return nil
 }
 
-func (m *Mover) setPhase(ctx context.Context, phase string) error {
-	return store.Exec(ctx, m.home.Store, phaseSQL, store.Args{"tenant_id": m.tenant, "phase": phase})
+// setPhase writes down the next phase of a move that is in the one before.
+func (m *Mover) setPhase(ctx context.Context, tx pgx.Tx, before, phase string) error {
+	err := tx.QueryRow(ctx, phaseSQL, store.Args{"tenant_id": m.tenant, "before": before, "phase": phase}).Scan(new(string))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return ErrBusy
+	}
+	return err
 }
 
 // do runs one statement on the tenant's rows, as a transaction of its own.
@@ -294,7 +300,7 @@ func (m *Mover) switchOver(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, switchedSQL, store.Args{"tenant_id": m.tenant}); err != nil {
+		if err := m.setPhase(ctx, tx, Left, Switched); err != nil {
 			return err
 		}
 		return m.place(ctx, tx, m.to, version)

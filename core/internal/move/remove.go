@@ -144,7 +144,7 @@ func (m *Mover) stay(ctx context.Context, phase string) error {
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, phaseSQL, store.Args{"tenant_id": m.tenant, "phase": Aborting}); err != nil || phase != Switched {
+		if err := m.setPhase(ctx, tx, phase, Aborting); err != nil || phase != Switched {
 			return err
 		}
 		return m.place(ctx, tx, m.from, version)
