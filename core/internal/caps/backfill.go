@@ -97,11 +97,17 @@ func scanOf(key CountKey) (string, store.Args) {
 }
 
 const ensureRowsSQL = `
+WITH moving AS MATERIALIZED ( -- Citus takes no INSERT whose SELECT reads tables in a subquery
+  SELECT ` + store.MovingSQL + ` AS tenants
+), stored AS (
 INSERT INTO usage_counts (tenant_id, counter, name, opened_at)
 SELECT k.tenant_id, k.counter, k.name, statement_timestamp()
 FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[]) AS k(tenant_id, counter, name)
-WHERE k.tenant_id <> ALL(` + store.MovingSQL + `)
-ON CONFLICT DO NOTHING`
+WHERE k.tenant_id <> ALL((SELECT tenants FROM moving)::uuid[])
+ON CONFLICT DO NOTHING
+RETURNING 1
+)
+SELECT count(*) FROM stored`
 
 // EnsureRows inserts the counts that have no row yet. A sweep backfills the existing jobs; until then
 // Tally.Exact counts them.

@@ -16,12 +16,19 @@ type Stats struct{ *store.Store }
 const countColumns = `submitted, started, completed, failed_attempts, dead_letter, cancelled, waiting_ms, running_ms`
 
 const appendSQL = `
+WITH ` + movingSQL + `, stored AS (
 INSERT INTO job_stats (tenant_id, queue, grain, at, ` + countColumns + `)
 SELECT tenant_id, queue, 0, at, ` + countColumns + `
 FROM unnest(@tenants::uuid[], @queues::text[], @minutes::timestamptz[], @submitted::bigint[], @started::bigint[], @completed::bigint[],
             @failed::bigint[], @dead::bigint[], @cancelled::bigint[], @waiting::bigint[], @running::bigint[])
      AS part(tenant_id, queue, at, ` + countColumns + `)
-WHERE tenant_id <> ALL(` + store.MovingSQL + `)`
+WHERE tenant_id <> ALL((SELECT tenants FROM moving)::uuid[])
+RETURNING 1
+)
+SELECT count(*) FROM stored`
+
+// movingSQL are tenants that are being moved. Citus takes no INSERT whose SELECT reads tables in a subquery.
+const movingSQL = `moving AS MATERIALIZED (SELECT ` + store.MovingSQL + ` AS tenants)`
 
 // AppendStats appends counts, all or none, in one statement. It does nothing where there are none.
 func (s *Stats) AppendStats(ctx context.Context, pending Pending) error {

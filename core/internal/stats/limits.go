@@ -15,11 +15,15 @@ import (
 )
 
 const appendLimitsSQL = `
+WITH ` + movingSQL + `, stored AS (
 INSERT INTO limit_stats (tenant_id, limit_name, name, grain, at, used, allowed, refused)
 SELECT tenant_id, limit_name, name, 0, coalesce(at, date_trunc('minute', statement_timestamp())), used, allowed, refused
 FROM unnest(@tenants::uuid[], @limits::text[], @names::text[], @minutes::timestamptz[], @used::bigint[], @allowed::bigint[], @refused::bigint[])
      AS part(tenant_id, limit_name, name, at, used, allowed, refused)
-WHERE tenant_id <> ALL(` + store.MovingSQL + `)`
+WHERE tenant_id <> ALL((SELECT tenants FROM moving)::uuid[])
+RETURNING 1
+)
+SELECT count(*) FROM stored`
 
 // AppendLimitStats appends uses, all or none, in one statement. It does nothing where there are none.
 func (s *Stats) AppendLimitStats(ctx context.Context, pending PendingLimits) error {

@@ -89,38 +89,42 @@ type Submission struct {
 // insertJobsSQL stores jobs of any number of tenants, none of which has a dedupe_key or is one of an
 // atomic batch. A job with a deadline in the past is left out. An id that is taken is an error.
 const insertJobsSQL = `
+WITH ` + askedSQL + `, stored AS (
 INSERT INTO jobs (` + newColumns + `)
 SELECT ` + newValuesSQL + `
 FROM (` + inputSQL + ` OFFSET 0) AS input
-WHERE (deadline IS NULL OR deadline > statement_timestamp()) AND ` + store.TakesJobsSQL + `
+WHERE (deadline IS NULL OR deadline > statement_timestamp()) AND (SELECT takes FROM asked)
 ORDER BY id` + insertedSQL
 
 // insertDedupedSQL also leaves out a job whose dedupe_key a live job has, or whose id is taken. ON
 // CONFLICT makes each row's insert speculative: PostgreSQL looks into the unique indexes first,
 // takes a lock, and confirms the row with one more WAL record. A unit is what stands or falls
 // together: an atomic batch, else a single job.
-const insertDedupedSQL = unitsSQL + `
+const insertDedupedSQL = unitsSQL + `, stored AS (
 INSERT INTO jobs (` + newColumns + `)
 SELECT ` + newValuesSQL + dedupedSQL
 
 // insertLinkedSQL is insertDedupedSQL where a job comes after others, or runs another one again.
-const insertLinkedSQL = unitsSQL + `
+const insertLinkedSQL = unitsSQL + `, stored AS (
 INSERT INTO jobs (` + newColumns + `, linked, has_dependents, rerun_of)
 SELECT ` + newValuesHead + `
        CASE WHEN (@blocked::boolean[])[place] THEN 'blocked' WHEN start_at > statement_timestamp() THEN 'scheduled' ELSE 'queued' END,` + newValuesMiddle + `
        CASE WHEN (@blocked::boolean[])[place] OR start_at > statement_timestamp() THEN NULL ELSE statement_timestamp() END,` + newValuesTail + ` + (@parents_sizes::integer[])[place],
        (@linked::boolean[])[place], (@has_dependents::boolean[])[place], (@reruns::uuid[])[place]` + dedupedSQL
 
+// askedSQL fails for a tenant that is being moved. Citus takes no INSERT whose SELECT reads tables in a subquery.
+const askedSQL = `asked AS MATERIALIZED (SELECT ` + store.TakesJobsSQL + ` AS takes)`
+
 const unitsSQL = `
 WITH input AS MATERIALIZED (` + inputSQL + `), units AS MATERIALIZED (
   SELECT input.*, (@units::integer[])[place] AS unit FROM input
 ), late AS MATERIALIZED (
   SELECT unit FROM units WHERE deadline <= statement_timestamp()
-)`
+), ` + askedSQL
 
 const dedupedSQL = `
 FROM units AS input
-WHERE unit NOT IN (SELECT unit FROM late) AND ` + store.TakesJobsSQL + `
+WHERE unit NOT IN (SELECT unit FROM late) AND (SELECT takes FROM asked)
 -- the order of the unique index jobs_dedupe, for every core: two batches with the same dedupe_keys wait for
 -- each other, never in a circle
 ORDER BY tenant_id, COALESCE(user_id, '') COLLATE "C", dedupe_key COLLATE "C" NULLS FIRST, id
@@ -179,7 +183,9 @@ const inputSQL = `
             asked_at, delay_ms, deadline, expires_after_ms, counted, place)`
 
 const insertedSQL = `
-RETURNING id, state, created_at, run_at, deadline`
+RETURNING id, state, created_at, run_at, deadline
+)
+SELECT id, state, created_at, run_at, deadline FROM stored`
 
 // inserted is what PostgreSQL decided about a new job.
 type inserted struct {
