@@ -12,11 +12,11 @@ const handlers = `package httpapi
 
 func (s *Server) probes() map[string]handler { return map[string]handler{"/livez": s.livez} }
 
-func (s *Server) routes() map[string]handler {
-	return table(
+func (s *Server) routes() []route {
+	return []route{
 		each(hop.List, owned(s.listJobs)), // a remark
 		each(hop.Drop, owned(s.dropJob)),
-	)
+	}
 }
 
 // livez says that the process is alive.
