@@ -212,18 +212,3 @@ func (in *installation) count(cell int, sql string, args ...any) (n int) {
 	}
 	return n
 }
-
-// batch sends one call with items of many tenants.
-func batch[Resp, Req any](r *running, path string, items ...hop.Item[Req]) []hop.Result[Resp] {
-	r.Helper()
-	body, err := json.Marshal(hop.Envelope[Req]{Items: items})
-	if err != nil {
-		r.Fatal(err)
-	}
-	status, answer := r.fetch("POST", r.url+path, body)
-	var results hop.Results[Resp]
-	if err := json.Unmarshal(answer, &results); err != nil || len(results.Results) != len(items) {
-		r.Fatalf("%s: %d %s", path, status, answer)
-	}
-	return results.Results
-}

@@ -120,7 +120,9 @@ func (in *installation) probes(one, two *running) {
 		path string
 		says string
 	}{
-		{one, "/livez", `"ok"`}, {one, "/readyz", `"cell ` + in.names[0] + `":"ok"`}, {two, "/readyz", `"cell ` + in.names[2] + `":"ok"`},
+		{one, "/livez", `"ok"`},
+		{one, "/readyz", `"cell ` + in.names[0] + `":"ok"`},
+		{two, "/readyz", `"cell ` + in.names[2] + `":"ok"`},
 		{two, "/cells/" + in.names[1] + "/readyz", `"database":"ok"`},
 	} {
 		if status, text := probe.of.fetch("GET", probe.of.url+probe.path, nil); status != http.StatusOK || !strings.Contains(string(text), probe.says) {

@@ -61,7 +61,7 @@ type instance struct {
 }
 
 // instances are the cells that this process serves.
-func (p *process) instances() ([]*instance, error) {
+func (p *process) instances(ctx context.Context) ([]*instance, error) {
 	served, options, err := p.cfg.served()
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (p *process) instances() ([]*instance, error) {
 	for i := range served {
 		one := &instance{process: p, config: served[i], options: options[i], opened: make(chan struct{})}
 		one.options.Logger = one.logger()
-		one.options.Tracing, one.options.Attempts = p.tracing.Provider(), p.log.Enabled(context.Background(), slog.LevelInfo)
+		one.options.Tracing, one.options.Attempts = p.tracing.Provider(), p.log.Enabled(ctx, slog.LevelInfo)
 		one.waits("it has not been opened yet")
 		all[i] = one
 	}
@@ -159,13 +159,13 @@ func (i *instance) openLate(ctx context.Context) error {
 	said := time.Now()
 	for !i.isOpen() {
 		if wait.About(ctx, openPause) != nil {
-			return nil // the end
+			return nil //nolint:nilerr // the end
 		}
 		err := i.open(ctx)
 		reason := store.Away(err)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the end
 		case err == nil:
 			i.logger().InfoContext(ctx, "core has reached its database")
 			return nil

@@ -77,7 +77,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if p.cells, err = cfg.listed(); err != nil {
 		return err
 	}
-	all, err := p.instances()
+	all, err := p.instances(ctx)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
-// ErrOtherInstallation: a cell of another installation asks.
+// ErrOtherInstallation says that a cell of another installation asks.
 var ErrOtherInstallation = errors.New("directory: the cell is of another installation")
 
 // Directory reads the directory in the home cell.

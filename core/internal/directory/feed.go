@@ -36,7 +36,7 @@ func (f *Feed) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		err := f.follow(ctx, MaxWait)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the end
 		}
 		if failed := err != nil; failed != failing {
 			failing = failed

@@ -49,7 +49,7 @@ const (
 	statusStarting = "starting"
 )
 
-// Readiness: a core without its database is degraded, and still takes calls; only one
+// Readiness is what /readyz says: a core without its database is degraded, and still takes calls; only one
 // that is about to stop wants no more work.
 func (s *Server) Readiness(ctx context.Context) api.Readiness {
 	if s.Draining() {

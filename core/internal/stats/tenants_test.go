@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/forgequeue/forgequeue/core/internal/stats"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
