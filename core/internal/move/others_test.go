@@ -227,6 +227,9 @@ func (f *fixture) asked(clause string, args store.Args) pgx.Tx {
 	if err != nil {
 		f.Fatal(err)
 	}
+	if _, err := tx.Exec(f.Context(), `SET LOCAL plan_cache_mode = force_generic_plan`); err != nil { // as core's sessions
+		f.Fatal(err)
+	}
 	if _, err := tx.Exec(f.Context(), `SELECT `+clause, args); err != nil {
 		f.Fatal(err)
 	}
