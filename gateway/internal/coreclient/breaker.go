@@ -85,7 +85,7 @@ func (b *breakers) try(c hop.Class) (done func(error), _ error) {
 // included, and turn a peak of load into an outage.
 func verdict(caller context.Context, answer reply, err error) error {
 	switch {
-	case err == nil && (answer.status < http.StatusInternalServerError || isOverloaded(answer)):
+	case err == nil && (answer.status < http.StatusInternalServerError || isRefusal(answer)):
 		return nil
 	case err == nil:
 		return fmt.Errorf("status %d", answer.status)
@@ -101,8 +101,9 @@ func verdict(caller context.Context, answer reply, err error) error {
 	return err
 }
 
-func isOverloaded(answer reply) bool {
+// isRefusal says that core works, and refuses this call: it has too many, or another cell has the tenant.
+func isRefusal(answer reply) bool {
 	var refusal problem.Problem
 	return answer.status == http.StatusServiceUnavailable &&
-		json.Unmarshal(answer.body, &refusal) == nil && refusal.Code == problem.Overloaded
+		json.Unmarshal(answer.body, &refusal) == nil && (refusal.Code == problem.Overloaded || refusal.Code == problem.TenantMoving)
 }

@@ -74,6 +74,7 @@ func TestVerdict(t *testing.T) {
 		{"not ours", t.Context(), refused(401, problem.Unauthenticated), nil, false, false},
 		{"too many", t.Context(), refused(429, problem.RateLimited), nil, false, false},
 		{"sheds load", t.Context(), refused(503, problem.Overloaded), nil, false, false},
+		{"of another cell", t.Context(), refused(503, problem.TenantMoving), nil, false, false},
 		{"without its database", t.Context(), refused(503, problem.CoreUnavailable), nil, true, false},
 		{"a proxy's page", t.Context(), reply{status: 503, body: []byte("<html>")}, nil, true, false},
 		{"a bug", t.Context(), refused(500, problem.Internal), nil, true, false},
