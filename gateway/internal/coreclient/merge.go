@@ -132,7 +132,7 @@ func audit(ctx context.Context, cells []*cores, how How, item hop.Item[hop.Filte
 		raw, _ := base64.RawURLEncoding.DecodeString(text) // what is none is no list either
 		if json.Unmarshal(raw, &places) != nil || len(places) != len(cells) {
 			p := problem.New(problem.InvalidRequest, "The page_token is not valid for this list and filter.")
-			return hop.Result[api.Page[api.AuditEntry]]{Status: p.Status, Problem: p}, nil
+			return hop.Result[api.Page[api.AuditEntry]]{Status: p.Status, Problem: p}, nil //nolint:nilerr // the refusal says it
 		}
 	}
 	pages := make([]api.Page[api.AuditEntry], len(cells))
