@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"os"
 
 	"github.com/forgequeue/forgequeue/core/app"
@@ -19,5 +20,5 @@ func main() {
 		cfg.Brokers = []app.Broker{rabbitmq.Protocol(), nats.Protocol(), kafka.Protocol()}
 		cfg.Tracing.Exporter = otlp.Start
 	})
-	os.Exit(program.Program[app.Config]{Name: "core", Commands: all, Settings: app.FromEnv}.Main(os.Args[1:]))
+	os.Exit(program.Program[app.Config]{Name: "core", Commands: all, Settings: app.FromEnv}.Main(context.Background(), os.Args[1:]))
 }

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"os"
 
 	"github.com/forgequeue/forgequeue/gateway/app"
@@ -14,5 +15,5 @@ import (
 
 func main() {
 	all := commands.All(func(cfg *app.Config) { cfg.Tracing.Exporter = otlp.Start })
-	os.Exit(program.Program[app.Config]{Name: "gateway", Commands: all, Settings: app.FromEnv, Default: program.Serve}.Main(os.Args[1:]))
+	os.Exit(program.Program[app.Config]{Name: "gateway", Commands: all, Settings: app.FromEnv, Default: program.Serve}.Main(context.Background(), os.Args[1:]))
 }

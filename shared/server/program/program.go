@@ -65,8 +65,8 @@ type Program[Config any] struct {
 
 // Main runs the program, and gives its exit code: 1 for a failure, 2 for a wrong command line. It drains at the first
 // SIGTERM or SIGINT; the second ends the process at once.
-func (p Program[Config]) Main(words []string) int {
-	ctx, stop := interrupt.Context(context.Background())
+func (p Program[Config]) Main(ctx context.Context, words []string) int {
+	ctx, stop := interrupt.Context(ctx)
 	defer stop()
 	if len(words) == 0 && p.Default != "" {
 		words = []string{p.Default}

@@ -42,7 +42,7 @@ func TestAProgram(t *testing.T) {
 				},
 			},
 		}}
-		code := p.Main(strings.Fields(words))
+		code := p.Main(t.Context(), strings.Fields(words))
 		if got := fmt.Sprint(said, " ", code); got != want {
 			t.Errorf("%q: %q, want %q", words, got, want)
 		}
