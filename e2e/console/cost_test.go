@@ -159,7 +159,7 @@ func allVisited(t *testing.T, pages []page) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	routes := regexp.MustCompile(`"GET (/console[^"]*)": +c\.page\(`).FindAllStringSubmatch(string(source), -1)
+	routes := regexp.MustCompile(`"GET (/console[^"]*)": +c\.Page\(`).FindAllStringSubmatch(string(source), -1)
 	if len(routes) < 20 {
 		t.Fatalf("%d routes", len(routes))
 	}

@@ -227,11 +227,11 @@ func checkSettings(t *testing.T, pod podSpec, all map[string]object) {
 	t.Helper()
 	c := pod.Containers[0]
 	service := strings.TrimSuffix(strings.TrimPrefix(c.Image, "forgequeue/"), ":dev")
-	source, err := os.ReadFile(filepath.Join(top, service, "cmd", service, "main.go"))
+	source, err := os.ReadFile(filepath.Join(top, service, "commands", "commands.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Command) > 0 || len(c.Args) != 1 || !regexp.MustCompile(`case .*"`+regexp.QuoteMeta(c.Args[0])+`".*:`).Match(source) {
+	if len(c.Command) > 0 || len(c.Args) != 1 || !regexp.MustCompile(`Name: ("`+regexp.QuoteMeta(c.Args[0])+`"|program\.(?i:`+regexp.QuoteMeta(c.Args[0])+`)),`).Match(source) {
 		t.Errorf("%s has no command %v %v", service, c.Command, c.Args)
 	}
 	config := map[string]reflect.Type{"core": reflect.TypeFor[coreapp.Config](), "gateway": reflect.TypeFor[gatewayapp.Config]()}[service]

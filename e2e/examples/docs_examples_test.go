@@ -71,6 +71,9 @@ func TestDocumentedExamplesWork(t *testing.T) {
 		sent := 0
 		for _, path := range document.Paths.Keys() {
 			for method, op := range document.Paths.Value(path).Operations() {
+				if op.OperationID == "readDirectory" { // another cell's, and this installation has one: core/app reads it
+					continue
+				}
 				for title, body := range examplesOf(op) {
 					sent++
 					t.Run(name+" "+op.OperationID+" "+title, func(t *testing.T) { e.send(t, method, path, op, body) })
