@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
@@ -102,13 +101,16 @@ func (c *Client) do(ctx context.Context, one call) error {
 	}
 }
 
+// ErrInvalidID says that an id or name can be none, such as "..": nothing was sent.
+var ErrInvalidID = errors.New("client: this cannot be an id")
+
 // target is the URL of a call. An empty segment is refused: "/v1/jobs//complete"
 // would be another route, or none.
 func (c *Client) target(one call) (*url.URL, error) {
 	path := ""
 	for _, segment := range one.path {
 		if segment == "" || segment == "." || segment == ".." {
-			return nil, problem.New(problem.InvalidRequest, fmt.Sprintf("client: %q cannot be an id", segment))
+			return nil, fmt.Errorf("%w: %q", ErrInvalidID, segment)
 		}
 		path += "/" + url.PathEscape(segment)
 	}

@@ -41,7 +41,7 @@ func (f *Feed) Run(ctx context.Context) error {
 		if failed := err != nil; failed != failing {
 			failing = failed
 			if failed {
-				f.Log.WarnContext(ctx, "the directory of the home cell cannot be read; known tenants and keys go on as they are", "error", err)
+				f.Log.WarnContext(ctx, "the directory of the home cell cannot be read; known tenants and keys still work", "error", err)
 			} else {
 				f.Log.InfoContext(ctx, "the directory of the home cell can be read again")
 			}

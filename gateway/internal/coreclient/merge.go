@@ -117,7 +117,7 @@ func (c *Client) tenant(ctx context.Context, how How, item hop.Item[hop.ID]) (ho
 	return answer, nil
 }
 
-// placeIn is where a merged list goes on in one cell: behind some entries of a page. The page of an empty token is the first.
+// placeIn is where a merged list continues in one cell: behind some entries of a page. The page of an empty token is the first.
 type placeIn struct {
 	Token string `json:"t,omitzero"`
 	Skip  int    `json:"s,omitzero"`

@@ -34,7 +34,7 @@ func (c *cores) patience() time.Duration {
 	return mostAwaited
 }
 
-// within asks one cell, and waits for it no longer than its patience. The call itself goes on: its end says whether the
+// within asks one cell, and waits for it no longer than its patience. The call itself continues: its end says whether the
 // cell is late still. unwanted, where not nil, gets what was answered too late.
 func within[T any](ctx context.Context, cell *cores, ask func(context.Context, *cores) (T, error), unwanted func(answerOf[T])) answerOf[T] {
 	answered, left := make(chan answerOf[T]), make(chan struct{})

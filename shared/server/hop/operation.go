@@ -12,7 +12,7 @@ type Operation struct {
 	Effect Effect
 	Class  Class
 	Access Access
-	// Directory: the home cell serves it, whoever asks. Other operations are served by the cell of the principal's tenant,
+	// Directory: the home cell serves it for all principals. Other operations are served by the cell of the principal's tenant,
 	// and by the home cell where it has none.
 	Directory bool
 }

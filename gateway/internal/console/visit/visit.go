@@ -286,6 +286,9 @@ func (v *Visit) show(page Page) {
 
 // Fail answers with an error in words, or sends the browser elsewhere.
 func (v *Visit) Fail(err error) {
+	if errors.Is(err, client.ErrInvalidID) {
+		err = problem.New(problem.InvalidRequest, "The address names nothing that there can be.")
+	}
 	refused, known := problem.From(err)
 	if known && refused.Code == problem.Unauthenticated && v.Session.Key != "" {
 		session.ClearCookie(v.Response, v.Session) // the key was revoked, or has expired
