@@ -1,14 +1,11 @@
 package e2e_test
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -19,163 +16,201 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/forgequeue/forgequeue/e2e/stack"
-	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
-// A quiet tenant submits 50 jobs a second, one by one, while another one does its worst:
-// p50-ms and p99-ms are of the quiet one's submits, from when each was due. rss-MiB is
-// the gateway's peak.
+// A quiet tenant submits, claims and reads 20 jobs a second, first alone and then beside a tenant without limits that
+// does one thing as fast as it can (neighbour_ways_test.go). For each way: submit, claim and read are p99 beside ÷ p99
+// alone, with -ms the p99 beside in milliseconds; refused are the quiet one's requests without their answer; loud/s are
+// the other one's answers with 2xx a second, rss-MiB the peak of `up`.
 //
-//	go test -run '^$' -bench Neighbour -benchtime 1000x ./e2e
+//	go test -run '^$' -bench Neighbour -benchtime 200x ./e2e
+//	go test -run '^$' -bench Neighbour/parents -benchtime 200x ./e2e
 func BenchmarkNeighbour(b *testing.B) {
-	leases := make([]string, 1000)
-	outcomes := make([]string, 1000)
-	for i := range leases {
-		id := uuid.Must(uuid.NewV7())
-		leases[i] = fmt.Sprintf(`{"job_id":%q,"lease_token":"t"}`, id)
-		outcomes[i] = fmt.Sprintf(`{"job_id":%q,"lease_token":"t","kind":"complete"}`, id)
-	}
-	var n atomic.Int64
-	same := func(path, body string) func(*hostile) {
-		return func(h *hostile) { h.post(path, func() string { return body }) }
-	}
-	for _, one := range []struct {
-		name    string
-		clients int
-		do      func(*hostile)
-	}{
-		{"alone", 0, nil},
-		{"outcomes", 24, same("/v1/outcomes", `{"outcomes":[`+strings.Join(outcomes, ",")+`]}`)},
-		{"heartbeats", 24, same("/v1/workers/w/heartbeat", `{"leases":[`+strings.Join(leases, ",")+`]}`)},
-		{"submits", 24, same("/v1/jobs", `{"type":"t"}`)},
-		{"lanes", 24, func(h *hostile) {
-			h.post("/v1/jobs", func() string { return fmt.Sprintf(`{"type":"t","tags":["t%d"]}`, n.Add(1)) })
-		}},
-		{"queue cap", 24, same("/v1/jobs", `{"type":"t","queue":"capped"}`)},
-		{"headers", 1000, (*hostile).headers},
-		{"batches of 7.9 MB", 16, same("/v1/jobs/batch", `{"jobs":[`+strings.TrimSuffix(strings.Repeat(`{"type":"t","payload":"`+strings.Repeat("x", 250_000)+`"},`, 31), ",")+`]}`)},
-	} {
-		b.Run(one.name, func(b *testing.B) {
-			c := stack.NewCluster(b, stack.ClusterOptions{Settings: map[string]string{
-				"GOMEMLIMIT":               "460MiB", // of a container of 512
-				"FORGEQUEUE_REDIS_TIMEOUT": "50ms", "FORGEQUEUE_REQUEST_TIMEOUT": "10s", "FORGEQUEUE_DATABASE_WAIT": "2s",
-			}})
-			quiet, loud := c.NewTenant(b, "quiet"), c.NewTenant(b, "loud")
-			c.Override(b, loud, api.Overrides{Limits: api.Limits{JobsPerSecond: new(float64(1000)), JobBurst: new(int64(1000))}})
-			if one.name == "submits" || one.name == "batches of 7.9 MB" {
-				c.Override(b, loud, api.Overrides{})
+	for _, way := range ways() {
+		b.Run(way.name, func(b *testing.B) {
+			if b.N == 1 {
+				return // go test tries the benchmark with one first
 			}
-			c.SetQueue(b, loud, "capped", map[string]any{"max_active": 10})
+			s := stack.Up(b, b.TempDir())
+			loud := &hostile{b: b, url: s.Gateway, key: newNeighbour(b, s, "loud"), answers: map[int]int64{}}
+			quiet := &hostile{b: b, url: s.Gateway, key: newNeighbour(b, s, "quiet"), answers: map[int]int64{}}
+			loud.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1100, DisableCompression: true}}
+			quiet.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
+			do := way.prepare(loud)
+			measureQuiet(quiet, 20) // connections and caches
+			alone := measureQuiet(quiet, b.N)
 			ctx, cancel := context.WithCancel(b.Context())
-			h := &hostile{url: c.Gateways[0].URL, key: loud.Key, ctx: ctx, answers: map[int]int{}}
-			for range one.clients {
-				h.group.Go(func() {
-					_ = wait.For(ctx, rand.N(2*time.Second)) // their requests spread over time
-					h.started.Add(1)
+			for i := range way.clients {
+				loud.group.Go(func() {
 					for ctx.Err() == nil {
-						one.do(h)
+						do(ctx, i)
 					}
 				})
 			}
-			stack.Eventually(b, time.Minute, "all of the load", func() bool { return h.started.Load() == int64(one.clients) })
+			time.Sleep(2 * time.Second)
+			loud.reset()
+			begun := time.Now()
 			b.ResetTimer()
-			took := submitsAt(b, c.Gateways[0].URL, quiet.Key, b.N, 20*time.Millisecond)
+			beside := measureQuiet(quiet, b.N)
 			b.StopTimer()
+			answered := loud.done(time.Since(begun))
 			cancel()
-			h.group.Wait()
-			slices.Sort(took)
+			loud.client.CloseIdleConnections()
+			loud.group.Wait()
 			b.ReportMetric(0, "ns/op")
-			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
-			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
-			b.ReportMetric(peakRSS(b, c.Gateways[0].Pid()), "rss-MiB")
-			b.Logf("the loud one's answers: %v", h.answers)
+			for _, of := range []string{"submit", "claim", "read"} {
+				b.ReportMetric(ms(p99(beside.took[of]))/ms(p99(alone.took[of])), of)
+				b.ReportMetric(ms(p99(beside.took[of])), of+"-ms")
+			}
+			b.ReportMetric(float64(beside.refused.Load()), "refused")
+			b.ReportMetric(answered, "loud/s")
+			b.ReportMetric(peakRSS(b, s.Pid()), "rss-MiB")
+			b.Logf("alone %.1f %.1f %.1f ms; the loud one's answers: %v", ms(p99(alone.took["submit"])), ms(p99(alone.took["claim"])), ms(p99(alone.took["read"])), loud.counts())
 		})
 	}
 }
 
-// submitsAt submits n jobs at a pace and says how long each took from when it was due.
-func submitsAt(b *testing.B, base, key string, n int, pace time.Duration) []time.Duration {
-	b.Helper()
-	took := make([]time.Duration, n)
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
-	defer client.CloseIdleConnections()
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func p99(took []time.Duration) time.Duration {
+	if len(took) == 0 {
+		return 0
+	}
+	slices.Sort(took)
+	return took[len(took)*99/100]
+}
+
+// quietRun is what the quiet tenant saw.
+type quietRun struct {
+	mu      sync.Mutex
+	took    map[string][]time.Duration
+	refused atomic.Int64
+}
+
+// measureQuiet has the quiet tenant work through so many jobs, 20 a second.
+func measureQuiet(h *hostile, jobs int) *quietRun {
+	run := &quietRun{took: map[string][]time.Duration{}}
 	var group sync.WaitGroup
 	begun := time.Now()
-	for i := range n {
-		due := begun.Add(time.Duration(i) * pace)
+	for i := range jobs {
+		due := begun.Add(time.Duration(i) * 50 * time.Millisecond)
 		time.Sleep(time.Until(due))
 		group.Go(func() {
-			request, _ := http.NewRequestWithContext(b.Context(), http.MethodPost, base+"/v1/jobs", strings.NewReader(`{"type":"t"}`))
-			request.Header.Set("Authorization", "Bearer "+key)
-			request.Header.Set("Content-Type", "application/json")
-			response, err := client.Do(request)
-			if err != nil {
-				b.Error(err)
-				return
+			var made struct{ ID string }
+			run.time(h, due, "submit", http.MethodPost, "/v1/jobs", `{"type":"t"}`, &made)
+			var claimed struct {
+				Jobs []struct {
+					ID         string `json:"id"`
+					LeaseToken string `json:"lease_token"`
+				} `json:"jobs"`
 			}
-			body, _ := io.ReadAll(response.Body)
-			_ = response.Body.Close()
-			if response.StatusCode != http.StatusAccepted {
-				b.Errorf("%d %.300s", response.StatusCode, body)
+			run.time(h, time.Now(), "claim", http.MethodPost, "/v1/claims", `{"worker_id":"quiet","queues":["default"],"max":1}`, &claimed)
+			run.time(h, time.Now(), "read", http.MethodGet, "/v1/jobs/"+made.ID, "", nil)
+			for _, one := range claimed.Jobs {
+				h.send(h.b.Context(), http.MethodPost, "/v1/jobs/"+one.ID+"/complete", `{"lease_token":"`+one.LeaseToken+`"}`, nil)
 			}
-			took[i] = time.Since(due)
 		})
 	}
 	group.Wait()
-	return took
+	return run
+}
+
+func (r *quietRun) time(h *hostile, from time.Time, what, method, path, body string, into any) {
+	status := h.send(h.b.Context(), method, path, body, into)
+	took := time.Since(from)
+	if status < 200 || status > 299 {
+		r.refused.Add(1)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.took[what] = append(r.took[what], took)
+}
+
+// newNeighbour makes a tenant without limits, and gives its key.
+func newNeighbour(b *testing.B, s *stack.Stack, name string) string {
+	b.Helper()
+	admin := func(method, path, body string, into any) {
+		status, answer := stack.Call(b, method, s.Gateway+path, s.OperatorKey, []byte(body))
+		if status > 299 {
+			b.Fatalf("%s: %d %s", path, status, answer)
+		}
+		if err := json.Unmarshal(answer, into); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var made struct{ ID, Key string }
+	admin(http.MethodPut, "/v1/admin/plans/unlimited", `{"limits":{}}`, &made)
+	admin(http.MethodPost, "/v1/admin/tenants", `{"name":"`+name+`","plan":"unlimited"}`, &made)
+	admin(http.MethodPost, "/v1/admin/tenants/"+made.ID+"/keys", `{"scopes":["submit","work","read","manage"]}`, &made)
+	return made.Key
 }
 
 // hostile is a tenant that takes what it can get.
 type hostile struct {
+	b        *testing.B
 	url, key string
-	ctx      context.Context //nolint:containedctx // of one sub-benchmark
-	client   http.Client
+	client   *http.Client
 	group    sync.WaitGroup
-	started  atomic.Int64 // clients
 	mu       sync.Mutex
-	answers  map[int]int
+	answers  map[int]int64
 }
 
-func (h *hostile) post(path string, body func() string) {
-	request, err := http.NewRequestWithContext(h.ctx, http.MethodPost, h.url+path, bytes.NewReader([]byte(body())))
+// send makes a request, and gives the status of its answer: 0 where there is none.
+func (h *hostile) send(ctx context.Context, method, path, body string, into any) int {
+	request, err := http.NewRequestWithContext(ctx, method, h.url+path, strings.NewReader(body))
 	if err != nil {
 		panic(err)
 	}
 	request.Header.Set("Authorization", "Bearer "+h.key)
-	request.Header.Set("Content-Type", "application/json")
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
 	status := 0
 	if response, err := h.client.Do(request); err == nil {
+		status = response.StatusCode
+		if into != nil && status < 300 {
+			_ = json.NewDecoder(response.Body).Decode(into)
+		}
 		_, _ = io.Copy(io.Discard, response.Body)
 		_ = response.Body.Close()
-		status = response.StatusCode
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.answers[status]++
+	if ctx.Err() == nil {
+		h.mu.Lock()
+		h.answers[status]++
+		h.mu.Unlock()
+	}
+	return status
 }
 
-// headers opens a connection and announces 8 MiB that never come.
-func (h *hostile) headers() {
-	at, err := url.Parse(h.url)
-	if err != nil {
-		panic(err)
+// must is send for what has to succeed.
+func (h *hostile) must(method, path, body string, into any) {
+	h.b.Helper()
+	if status := h.send(h.b.Context(), method, path, body, into); status < 200 || status > 299 {
+		h.b.Fatalf("%s %s: %d", method, path, status)
 	}
-	conn, err := (&net.Dialer{}).DialContext(h.ctx, "tcp", at.Host)
-	if err != nil {
-		return
-	}
-	defer func() { _ = conn.Close() }()
-	stop := context.AfterFunc(h.ctx, func() { _ = conn.Close() })
-	defer stop()
-	_, _ = fmt.Fprintf(conn, "POST /v1/jobs HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{", at.Host, h.key, 8<<20)
-	_, _ = io.Copy(io.Discard, conn)
+}
+
+func (h *hostile) reset() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.answers[0]++
+	clear(h.answers)
+}
+
+func (h *hostile) counts() map[int]int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.answers
+}
+
+// done is how many answers with 2xx came a second.
+func (h *hostile) done(in time.Duration) (n float64) {
+	for status, of := range h.counts() {
+		if status >= 200 && status <= 299 {
+			n += float64(of) / in.Seconds()
+		}
+	}
+	return n
 }
 
 var peak = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)

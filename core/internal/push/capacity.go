@@ -17,6 +17,7 @@ type planned struct {
 	jobs      int
 	byTenant  map[tenant.ID]int
 	byBreaker map[*breaker]int
+	byUnknown map[tenant.QueueKey]int
 }
 
 // Of implements scheduler.Capacity.
@@ -26,7 +27,11 @@ func (p *planned) Of(key tenant.QueueKey) int {
 	defer e.mu.Unlock()
 	t, known := e.targets[key]
 	if !known { // newer than the copy of the settings: checked after the claim
-		return max(min(e.most-e.inFlight-p.jobs, part(e.most, destinationPart)), 0)
+		return max(min(
+			e.most-e.inFlight-p.jobs,
+			part(e.most, tenantPart)-e.byTenant[key.Tenant]-p.byTenant[key.Tenant],
+			part(e.most, destinationPart)-p.byUnknown[key],
+		), 0)
 	}
 	return e.capacity(t, p)
 }
@@ -37,11 +42,14 @@ func (p *planned) Take(key tenant.QueueKey, n int) {
 	t := p.executor.targets[key]
 	p.executor.mu.Unlock()
 	if p.byTenant == nil {
-		p.byTenant, p.byBreaker = map[tenant.ID]int{}, map[*breaker]int{}
+		p.byTenant, p.byBreaker, p.byUnknown = map[tenant.ID]int{}, map[*breaker]int{}, map[tenant.QueueKey]int{}
 	}
 	p.jobs += n
 	p.byTenant[key.Tenant] += n
-	if t != nil && t.breaker != nil {
+	switch {
+	case t == nil:
+		p.byUnknown[key] += n
+	case t.breaker != nil:
 		p.byBreaker[t.breaker] += n
 	}
 }

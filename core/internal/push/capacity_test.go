@@ -9,6 +9,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/push"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -44,5 +46,27 @@ func TestQueuesOfOneDestinationShareItsCapacity(t *testing.T) {
 	}
 	if extra > len(all)/10 {
 		t.Errorf("%d jobs were claimed %d times too often", len(all), extra)
+	}
+}
+
+// A queue that this core does not know yet gets the share of one destination, and its tenant's share, however often
+// one scan asks.
+func TestANewQueueHasTheShareOfADestination(t *testing.T) {
+	t.Parallel()
+	plan := push.New(push.Options{InFlight: 64}).Capacity()
+	owner, taken := uuid.New(), 0
+	take := func(queue string) {
+		key := tenant.QueueKey{Tenant: owner, Name: queue}
+		for n := plan.Of(key); n > 0; n = plan.Of(key) {
+			plan.Take(key, n)
+			taken += n
+		}
+	}
+	if take("first"); taken != 8 {
+		t.Errorf("one queue gets %d of 64 slots, want 8", taken)
+	}
+	take("second")
+	if take("third"); taken != 16 {
+		t.Errorf("a tenant's queues get %d of 64 slots, want 16", taken)
 	}
 }
