@@ -32,7 +32,7 @@ func BenchmarkNeighbour(b *testing.B) {
 			if b.N == 1 {
 				return // go test tries the benchmark with one first
 			}
-			s := stack.Up(b, b.TempDir())
+			s := stack.Up(b, stack.Folder(b))
 			loud := &hostile{b: b, url: s.Gateway, key: newNeighbour(b, s, "loud"), answers: map[int]int64{}}
 			quiet := &hostile{b: b, url: s.Gateway, key: newNeighbour(b, s, "quiet"), answers: map[int]int64{}}
 			loud.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1100, DisableCompression: true}}

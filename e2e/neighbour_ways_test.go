@@ -89,7 +89,7 @@ func ways() []way {
 		{"new types", 8, each(http.MethodPut, "/v1/types/t", func(n int64) string {
 			return fmt.Sprintf(`{"payload_schema":{"type":"object","properties":{"p%d":{"enum":[%s1]}}}}`, n, strings.Repeat("123456,", 5000))
 		})},
-		{"statistics", 16, after(backlog, http.MethodGet, "/v1/stats?step=1m&from="+from+"&to="+to, "")},
+		{"statistics", 16, after(backlog, http.MethodGet, "/v1/stats?step=minute&from="+from+"&to="+to, "")},
 		{"heartbeats", 16, same(http.MethodPost, "/v1/workers/w/heartbeat", `{"leases":`+unknownLeases("")+`}`)},
 		{"outcomes", 16, same(http.MethodPost, "/v1/outcomes", `{"outcomes":`+unknownLeases(`,"kind":"complete"`)+`}`)},
 		{"submits", 64, same(http.MethodPost, "/v1/jobs", `{"type":"t"}`)},

@@ -27,6 +27,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/httpserver"
 	"github.com/forgequeue/forgequeue/shared/server/jobtype"
 	"github.com/forgequeue/forgequeue/shared/server/memory"
+	"github.com/forgequeue/forgequeue/shared/server/seats"
 	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
 
@@ -99,14 +100,16 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, 
 		OperatorKey: cfg.OperatorKey.Reveal(),
 		Lookup:      core.LookUpKey,
 	})
+	processors := seats.Processors()
 	pages, err := cfg.console(console.Options{
-		Links: console.Links{Charge: p.limiter.ChargeLink, First: p.limiter.FirstUse},
-		Forms: console.Forms{First: p.limiter.FirstForm, Forget: p.limiter.ForgetForm}, Hold: p.auth.HoldSession,
+		Processors: processors,
+		Links:      console.Links{Charge: p.limiter.ChargeLink, First: p.limiter.FirstUse},
+		Forms:      console.Forms{First: p.limiter.FirstForm, Forget: p.limiter.ForgetForm}, Hold: p.auth.HoldSession,
 	})
 	if err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	p.types = jobtype.NewChecker(jobtype.Options{Set: core.ReadTypes, Schema: core.ReadSchema})
+	p.types = jobtype.NewChecker(jobtype.Options{Set: core.ReadTypes, Schema: core.ReadSchema, Seats: processors})
 	p.api = httpapi.New(httpapi.Options{
 		Auth:       p.auth,
 		Core:       core,
@@ -117,6 +120,7 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, 
 		IPLimit:    cfg.ipLimit(),
 		FailedKeys: cfg.failedKeys(),
 		Bodies:     request.NewBudget(cfg.bodyMemory()),
+		Processors: processors,
 		KeySecret:  []byte(cfg.KeySecret),
 		KeyEnv:     cfg.KeyEnv,
 		Admin:      cfg.OperatorKey != "",

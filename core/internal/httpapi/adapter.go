@@ -10,8 +10,10 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
+	"github.com/forgequeue/forgequeue/shared/server/seats"
 )
 
 // handler serves a request: body is the signed one. An error is answered with its problem.
@@ -21,8 +23,9 @@ type handler func(ctx context.Context, body []byte) (response, error)
 type response struct {
 	// status is a probe's; the response to a signed call is always sent with 200.
 	status int
-	// value is written as JSON.
+	// value is written as JSON, for owner; empty for several.
 	value any
+	owner string
 	// unsent, where not nil, is called if the response does not leave this process.
 	unsent func()
 }
@@ -54,7 +57,7 @@ func (s *Server) adapt(path string, serve handler) gin.HandlerFunc {
 			made.unsent()
 			return
 		}
-		if err := s.write(c, made.value); err != nil && made.unsent != nil {
+		if err := s.write(c, path, made); err != nil && made.unsent != nil {
 			made.unsent()
 		}
 	}
@@ -73,8 +76,8 @@ func (s *Server) probe(serve handler) gin.HandlerFunc {
 }
 
 // write sends a value with status 200; an error means that it did not leave this process.
-func (s *Server) write(c *gin.Context, value any) error {
-	body, err := encode(value)
+func (s *Server) write(c *gin.Context, path string, made response) error {
+	body, err := s.encode(c.Request.Context(), path, made)
 	if err != nil {
 		s.Logger.ErrorContext(c.Request.Context(), "an answer cannot be encoded", "error", err)
 		s.refuse(c, problem.New(problem.Internal, "The answer cannot be encoded."))
@@ -88,11 +91,35 @@ func (s *Server) write(c *gin.Context, value any) error {
 	return err
 }
 
+// mostWaiting is how long an answer waits for a seat to be encoded in: what was done is answered in any case.
+const mostWaiting = 5 * time.Second
+
+func (s *Server) encode(ctx context.Context, path string, made response) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, mostWaiting)
+	defer cancel()
+	if seat, err := s.processors.Take(ctx, seats.Work{Owner: made.owner, Operation: path}); err == nil {
+		defer seat.Leave()
+	}
+	return encode(made.value)
+}
+
 // refuse sends a problem as the response to the whole request.
 func (s *Server) refuse(c *gin.Context, p *problem.Problem) {
 	p.Instance = c.Request.URL.Path
 	p.Write(c.Writer)
 	c.Abort()
+}
+
+// forOwner is the context of a call that its principal's tenant pays for, or a key without one.
+func forOwner(ctx context.Context, operation string, p hop.Principal) context.Context {
+	return store.WithWork(ctx, payerOf(p), operation)
+}
+
+func payerOf(p hop.Principal) string {
+	if p.Tenant != "" {
+		return p.Tenant
+	}
+	return p.Kind + " " + p.KeyID
 }
 
 // itemHandler serves one item of a call.
@@ -104,7 +131,7 @@ func each[Req, Resp any](op hop.Op[Req, Resp], admit admitted[Req, Resp]) route 
 	return together(op, func(ctx context.Context, items []hop.Item[Req]) []hop.Result[Resp] {
 		results := make([]hop.Result[Resp], len(items))
 		for i := range items {
-			ctx, span := itemSpan(ctx, &items[i])
+			ctx, span := itemSpan(forOwner(ctx, op.Path, items[i].Principal), &items[i])
 			value, err := serve(audit.WithActor(ctx, actor(items[i].Principal)), items[i])
 			results[i] = result(ctx, &items[i], &value, err)
 			endSpan(span, &results[i])
@@ -121,7 +148,7 @@ func atOnce[Req, Resp any](op hop.Op[Req, Resp], admit admitted[Req, Resp]) rout
 		var group sync.WaitGroup
 		for i := range items {
 			group.Go(func() {
-				ctx, span := itemSpan(ctx, &items[i])
+				ctx, span := itemSpan(forOwner(ctx, op.Path, items[i].Principal), &items[i])
 				defer func() { endSpan(span, &results[i]) }()
 				defer guard(ctx, &items[i], &results[i])
 				value, err := serve(ctx, items[i])
@@ -140,6 +167,10 @@ func together[Req, Resp any](op hop.Op[Req, Resp], serve func(context.Context, [
 		if err != nil {
 			return response{}, err
 		}
-		return response{value: hop.Results[Resp]{Results: serve(ctx, items)}}, nil
+		made := response{value: hop.Results[Resp]{Results: serve(ctx, items)}}
+		if len(items) == 1 {
+			made.owner = payerOf(items[0].Principal)
+		}
+		return made, nil
 	}}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/identity"
 	"github.com/forgequeue/forgequeue/shared/server/jobtype"
 	"github.com/forgequeue/forgequeue/shared/server/memory"
+	"github.com/forgequeue/forgequeue/shared/server/seats"
 )
 
 // Server answers gateways.
@@ -55,9 +56,11 @@ type Server struct {
 	// Tracer makes spans; nil makes none.
 	Tracer trace.Tracer
 	// types checks results.
-	types     *jobtype.Checker
-	durations *prometheus.HistogramVec
-	expired   prometheus.Counter
+	types *jobtype.Checker
+	// processors are the seats in which values are checked and answers encoded.
+	processors *seats.Seats
+	durations  *prometheus.HistogramVec
+	expired    prometheus.Counter
 }
 
 // Handler makes the router and registers the metrics of its routes.
@@ -72,6 +75,7 @@ func (s *Server) Handler(registry prometheus.Registerer) http.Handler {
 		Help: "Signed calls refused because of their time: the clock of a gateway, or of this core, is wrong. The gateway then corrects the difference.",
 	})
 	registry.MustRegister(s.durations, s.expired)
+	s.processors = seats.Processors()
 	s.types = s.newTypes()
 
 	gin.SetMode(gin.ReleaseMode)

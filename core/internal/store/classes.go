@@ -1,11 +1,12 @@
 package store
 
 import (
-	"container/list"
 	"context"
-	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/forgequeue/forgequeue/shared/server/seats"
 )
 
 // Class is the priority of a call (D8): when connections are short, the higher one is first, and
@@ -44,84 +45,42 @@ func classOf(ctx context.Context) Class {
 	return classClaims
 }
 
-// places admits calls to the pool's connections.
-type places struct {
-	mu sync.Mutex
-	// most is how many connections a class and all lower ones may hold together. So lists leave
-	// half of them to others, and an eighth is always reserved for outcomes. It never rises from
-	// class to class: if a class finds a free place, so do all higher ones.
-	most    [classes]int
-	held    [classes]int
-	waiting [classes]list.List // of chan struct{}, closed when the place is given
+type workKey struct{}
+
+// WithWork says whose call the context is for, and of which operation: the owners of a class take turns by what they have
+// used of the connections' time lately, and what an operation of theirs has taken before says how many places it takes.
+// A call without an owner is for several.
+func WithWork(ctx context.Context, owner, operation string) context.Context {
+	return context.WithValue(ctx, workKey{}, seats.Work{Owner: owner, Operation: operation})
 }
 
-func newPlaces(n int) *places {
-	part := func(left int) int { return max(n-max(left, 1), 1) }
-	return &places{most: [classes]int{ClassOutcomes: n, classClaims: part(n / 8), ClassSubmits: part(n / 4), ClassLists: part(n - n/2)}}
+// longCall is what a call may take of a connection's time before it takes more than one place.
+const longCall = 10 * time.Millisecond
+
+// mostWaiting is how many calls may wait for a connection.
+const mostWaiting = 4096
+
+// newPlaces admits calls to the pool's connections: lists leave half of them to others, and an eighth is always reserved
+// for outcomes. One owner's calls
+// take a quarter while others have some to make.
+func newPlaces(n int) *seats.Seats {
+	part := func(left int) seats.Class { return seats.Class{All: max(n-max(left, 1), 1)} }
+	of := [classes]seats.Class{ClassOutcomes: {All: n}, classClaims: part(n / 8), ClassSubmits: part(n / 4), ClassLists: part(n - n/2)}
+	return seats.New(seats.Options{Seats: n, Classes: of[:], Waiting: mostWaiting, Unit: longCall, Widest: n / 4, Share: max(n/4, 1)})
 }
 
-func (p *places) free(c Class) bool {
-	held := 0
-	for k := classes - 1; k >= 0; k-- {
-		held += p.held[k]
-		if k <= c && held >= p.most[k] {
-			return false
-		}
-	}
-	return true
+// workOf is what a call takes a place for.
+func workOf(ctx context.Context) seats.Work {
+	work, _ := ctx.Value(workKey{}).(seats.Work)
+	work.Class = int(classOf(ctx))
+	return work
 }
 
-// take waits for a place, in order of arrival in its class. Each place is given back by one call of
-// give.
-func (p *places) take(ctx context.Context, c Class) error {
-	p.mu.Lock()
-	if p.waiting[c].Len() == 0 && p.free(c) {
-		p.held[c]++
-		p.mu.Unlock()
-		return nil
-	}
-	given := make(chan struct{})
-	waiter := p.waiting[c].PushBack(given)
-	p.mu.Unlock()
-	select {
-	case <-given:
-		return nil
-	case <-ctx.Done():
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	select {
-	case <-given: // at the same moment; the next waiter gets it
-		p.pass(c)
-	default:
-		p.waiting[c].Remove(waiter)
-	}
-	return ctx.Err()
-}
-
-func (p *places) give(c Class) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.pass(c)
-}
-
-// pass gives a place back and free places to waiters, the higher classes first.
-func (p *places) pass(c Class) {
-	p.held[c]--
-	for k := range classes {
-		for p.waiting[k].Len() > 0 && p.free(k) {
-			p.held[k]++
-			close(p.waiting[k].Remove(p.waiting[k].Front()).(chan struct{})) //nolint:forcetypeassert // nothing else is put in
-		}
-	}
-}
-
-// waits is how many calls wait for a place.
-func (p *places) waits() (n int32) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range p.waiting {
-		n += int32(p.waiting[c].Len()) //nolint:gosec // far below
+// waits is how many calls wait for a connection.
+func (s *Store) waits() (n int32) {
+	for class := range classes {
+		_, waiting := s.places.Counts(int(class))
+		n += int32(waiting) //nolint:gosec // far below
 	}
 	return n
 }
@@ -129,12 +88,11 @@ func (p *places) waits() (n int32) {
 // Conn is a connection of the pool, with its place.
 type Conn struct {
 	*pgxpool.Conn
-	places *places
-	class  Class
+	seat *seats.Seat
 }
 
 // Release gives both back.
 func (l *Conn) Release() {
 	l.Conn.Release()
-	l.places.give(l.class)
+	l.seat.Leave()
 }

@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/shared/server/seats"
 )
 
 // Options are the settings of a Store.
@@ -48,7 +49,7 @@ type Options struct {
 // Store is the only access to PostgreSQL. It is safe for concurrent use.
 type Store struct {
 	pool     *pgxpool.Pool
-	places   *places
+	places   *seats.Seats
 	primary  *primary
 	poolWait time.Duration
 	callTime time.Duration
@@ -179,7 +180,7 @@ func (s *Store) Connections() metrics.Connections {
 	stat := s.pool.Stat()
 	timeline, oldTimeline, otherSystem := s.primary.state()
 	return metrics.Connections{
-		Idle: stat.IdleConns(), Used: stat.AcquiredConns(), Max: stat.MaxConns(), Refused: s.refused.Load(), Waiting: s.places.waits(),
+		Idle: stat.IdleConns(), Used: stat.AcquiredConns(), Max: stat.MaxConns(), Refused: s.refused.Load(), Waiting: s.waits(),
 		Timeline: timeline, OldTimeline: oldTimeline, OtherSystem: otherSystem,
 	}
 }
@@ -278,19 +279,21 @@ func (s *Store) checkServer(ctx context.Context, allowUnsafe bool) error {
 func (s *Store) Acquire(ctx context.Context) (*Conn, error) {
 	waiting, cancel := context.WithTimeout(ctx, s.poolWait)
 	defer cancel()
-	class := classOf(ctx)
-	err := s.places.take(waiting, class)
+	seat, err := s.places.Take(waiting, workOf(ctx))
 	if err == nil {
 		var conn *pgxpool.Conn
 		if conn, err = s.pool.Acquire(waiting); err == nil {
-			return &Conn{conn, s.places, class}, nil
+			return &Conn{conn, seat}, nil
 		}
-		s.places.give(class)
+		seat.Leave()
 	}
 	// In all cases PostgreSQL was not asked: nothing took effect.
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%w: the request ended before a database connection was free: %w", ErrOverloaded, err)
+	case errors.Is(err, seats.ErrFull), errors.Is(err, seats.ErrDisplaced):
+		s.refused.Add(1)
+		return nil, fmt.Errorf("%w: too many requests wait for a database connection", ErrOverloaded)
 	case errors.Is(err, context.DeadlineExceeded):
 		s.refused.Add(1)
 		return nil, fmt.Errorf("%w: no database connection was free within %v", ErrOverloaded, s.poolWait)

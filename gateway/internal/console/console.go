@@ -9,6 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/console/pages"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/session"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
+	"github.com/forgequeue/forgequeue/shared/server/seats"
 )
 
 // Options of a Console.
@@ -21,6 +22,8 @@ type Options struct {
 	Forms Forms
 	// Hold calls end when a key's console sessions are ended once more than before, until release.
 	Hold func(ctx context.Context, keyID string, before int64, end func()) (release func())
+	// Processors are the seats in which pages are written; its own if nil.
+	Processors *seats.Seats
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
@@ -53,7 +56,10 @@ func New(o Options) (*Console, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Console{Site: visit.NewSite(sealer, o.Forms, o.Now), links: o.Links, hold: o.Hold}, nil
+	if o.Processors == nil {
+		o.Processors = seats.Processors()
+	}
+	return &Console{Site: visit.NewSite(sealer, o.Forms, o.Processors, o.Now), links: o.Links, hold: o.Hold}, nil
 }
 
 // Handler serves the console in front of an API: all that it shows or does is asked of that.

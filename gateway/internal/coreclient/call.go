@@ -191,11 +191,12 @@ func (c *cores) enter(ctx context.Context, op operation) (leave func(), err erro
 	case c.breakers.open(op.Class):
 		return nil, c.refuse(op, fmt.Errorf("%w: %w", ErrUnavailable, errOpen))
 	}
-	if err := c.gate.enter(ctx, op.Class, op.whose); err != nil {
+	seat, err := c.gate.enter(ctx, op.Class, op.whose)
+	if err != nil {
 		return nil, c.refuse(op, err)
 	}
 	c.budget.earn()
-	return func() { c.gate.leave(op.Class) }, nil
+	return func() { seat.Leave() }, nil
 }
 
 // errTaken means that core had a call with this signature before.

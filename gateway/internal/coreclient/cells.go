@@ -129,8 +129,8 @@ func (c *Client) MaxParked() int { return c.home().gate.waits.most }
 // Busy returns an error if a tenant's call of a shared operation would be turned away,
 // nil if it may be made: so a caller need not read a body that would not be sent. The
 // error wraps ErrOverloaded.
-func (c *Client) Busy(of hop.Operation, how How, tenant string) error {
-	return c.cellOf(tenant).busy(of, how, tenant)
+func (c *Client) Busy(of hop.Operation, how How, tenant string, size int64) error {
+	return c.cellOf(tenant).busy(of, how, tenant, size)
 }
 
 func (c *Client) home() *cores { return c.cells[0] }

@@ -2,10 +2,12 @@ package coreclient
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/server/hop"
+	"github.com/forgequeue/forgequeue/shared/server/seats"
 )
 
 // maxPatience is how long a call may wait for its turn. A longer wait is refused, so
@@ -31,64 +33,62 @@ const (
 // while core hangs, this bounds the gateway's memory, and reserves places for the
 // more urgent classes.
 type gate struct {
-	mu    sync.Mutex
-	queue admissionQueue
+	seats *seats.Seats
 
+	mu            sync.Mutex
 	claims, waits places
 }
 
 func newGate(inFlight, parked int) *gate {
+	classes := classesOf(inFlight)
 	return &gate{
-		queue:  newAdmissionQueue(inFlight, waitingPerCall*inFlight),
+		seats:  seats.New(seats.Options{Seats: inFlight, Classes: classes[:], Waiting: waitingPerCall * inFlight, Share: max(inFlight*3/4, 1)}),
 		claims: places{most: parked}, waits: places{most: parked},
 	}
 }
 
-// enter waits for the turn of a call. When it fails, nothing has been sent.
-// Each call that has entered must leave.
-func (g *gate) enter(ctx context.Context, c hop.Class, whose string) error {
-	g.mu.Lock()
-	if g.queue.begin(c) { // nearly always
-		g.mu.Unlock()
-		return nil
+// classesOf divides a number of calls in flight among classes. Each may have as many together with those below it in the
+// table, so that a class never waits for higher ones; at least one, and it leaves at least one to each class before it, if
+// there are as many calls as classes.
+//
+//	calls in flight  0 ─────────────────────────────────────────── 100 %
+//	lease            ▏ heartbeats, outcomes                            ▕
+//	key              ▏                                            ▕ 95
+//	claim            ▏                                       ▕ 90
+//	submit           ▏                             ▕ 80
+//	read             ▏                    ▕ 65
+//	list             ▏  ▕ 25
+func classesOf(inFlight int) [hop.OrderedClasses]seats.Class {
+	part := func(percent int, after hop.Class) int {
+		return max(min(inFlight*percent/100, inFlight-int(after)), 1)
 	}
-	w := newWaiter(c, whose)
-	_, waits, displaced := g.queue.enter(w)
-	g.mu.Unlock()
-	if displaced != nil {
-		displaced.Value <- turnedAwayError{reasonDisplaced}
+	return [hop.OrderedClasses]seats.Class{
+		hop.ClassLease:  {All: inFlight},
+		hop.ClassKey:    {All: part(95, hop.ClassKey), Own: part(25, hop.ClassKey)},
+		hop.ClassClaim:  {All: part(90, hop.ClassClaim)},
+		hop.ClassSubmit: {All: part(80, hop.ClassSubmit)},
+		hop.ClassRead:   {All: part(65, hop.ClassRead)},
+		hop.ClassList:   {All: part(25, hop.ClassList)},
 	}
-	if !waits {
-		return turnedAwayError{reasonFull}
-	}
-	return g.wait(ctx, w)
 }
 
-func (g *gate) wait(ctx context.Context, w *waiter) error {
-	patience := time.NewTimer(patience(ctx))
-	defer patience.Stop()
-	var why error
-	select {
-	case err := <-w.Value:
-		return err
-	case <-ctx.Done():
-		why = ctx.Err()
-	case <-patience.C:
-		why = turnedAwayError{reasonWaited}
+// enter waits for the turn of a call. When it fails, nothing has been sent.
+// Each call that has entered must leave its seat.
+func (g *gate) enter(ctx context.Context, c hop.Class, whose string) (*seats.Seat, error) {
+	waiting, cancel := context.WithTimeout(ctx, patience(ctx))
+	defer cancel()
+	seat, err := g.seats.Take(waiting, seats.Work{Class: int(c), Owner: whose})
+	switch {
+	case err == nil:
+		return seat, nil
+	case errors.Is(err, seats.ErrFull):
+		return nil, turnedAwayError{reasonFull}
+	case errors.Is(err, seats.ErrDisplaced):
+		return nil, turnedAwayError{reasonDisplaced}
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
 	}
-	g.mu.Lock()
-	waited := g.queue.abandon(w)
-	g.mu.Unlock()
-	if waited {
-		return why
-	}
-	// The turn came at the same time. A caller that has left does not use it.
-	err := <-w.Value
-	if err == nil && ctx.Err() != nil {
-		g.leave(hop.Class(w.Class))
-		return ctx.Err()
-	}
-	return err
+	return nil, turnedAwayError{reasonWaited}
 }
 
 // patience leaves at least half of a call's time to core: work that starts too
@@ -99,16 +99,6 @@ func patience(ctx context.Context) time.Duration {
 		return maxPatience
 	}
 	return min(time.Until(deadline)/2, maxPatience)
-}
-
-// leave ends a call and starts the next ones that wait.
-func (g *gate) leave(c hop.Class) {
-	g.mu.Lock()
-	started := g.queue.leave(c)
-	g.mu.Unlock()
-	for _, next := range started {
-		next.Value <- nil
-	}
 }
 
 // park takes a place among the parked claims, or among those that watch a job. It
@@ -137,10 +127,10 @@ func (g *gate) parked(claim bool) *places {
 
 // counts gives how many calls of a class are in flight, and how many wait.
 func (g *gate) counts(c hop.Class) (busy, waiting int) {
+	if c != hop.ClassParked {
+		return g.seats.Counts(int(c))
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if c == hop.ClassParked {
-		return g.claims.taken + g.waits.taken, 0
-	}
-	return g.queue.busy[c], g.queue.waiting.LenClass(int(c))
+	return g.claims.taken + g.waits.taken, 0
 }

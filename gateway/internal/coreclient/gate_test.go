@@ -10,18 +10,60 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/server/hop"
+	"github.com/forgequeue/forgequeue/shared/server/seats"
 )
 
-// fill takes places of a class until there is none left.
-func fill(t *testing.T, g *gate, c hop.Class) (taken int) {
+// fill takes seats of a class until there is none left.
+func fill(t *testing.T, g *gate, c hop.Class) (taken []*seats.Seat) {
 	t.Helper()
-	for g.queue.admits(c) {
-		if err := g.enter(t.Context(), c, ""); err != nil {
-			t.Fatal(err)
+	for {
+		seat := now(t, g, c)
+		if seat == nil {
+			return taken
 		}
-		taken++
+		taken = append(taken, seat)
 	}
-	return taken
+}
+
+// now takes a seat, nil where it would have to wait.
+func now(t *testing.T, g *gate, c hop.Class) *seats.Seat {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	seat, err := g.enter(ctx, c, "")
+	if err != nil && !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	return seat
+}
+
+// counts adds up all classes.
+func counts(g *gate) (taken, waiting int) {
+	for c := range hop.OrderedClasses {
+		of, wait := g.counts(c)
+		taken, waiting = taken+of, waiting+wait
+	}
+	return taken, waiting
+}
+
+func TestEveryClassLeavesRoomToThoseBefore(t *testing.T) {
+	t.Parallel()
+	for _, inFlight := range []int{int(hop.OrderedClasses), 16, 100, 1024, 65536} {
+		classes := classesOf(inFlight)
+		if classes[hop.ClassLease].All != inFlight {
+			t.Errorf("%d: leases may use %+v", inFlight, classes[hop.ClassLease])
+		}
+		for c := hop.ClassKey; c < hop.OrderedClasses; c++ {
+			if classes[c].All >= classes[c-1].All || classes[c].All < 1 {
+				t.Errorf("%d: %v may go up to %+v, %v up to %+v", inFlight, c, classes[c], c-1, classes[c-1])
+			}
+		}
+	}
+	for c, m := range classesOf(1) { // too few for all, but none is shut out
+		if m.All != 1 {
+			t.Errorf("one call in flight: %v may go up to %+v", hop.Class(c), m)
+		}
+	}
 }
 
 func reasonOf(err error) string {
@@ -35,16 +77,20 @@ func TestUrgentCallsHaveTheirOwnPlaces(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(100, 1)
-		if taken := fill(t, g, hop.ClassSubmit); taken != 80 {
-			t.Errorf("submits may use %d of 100", taken)
+		if taken := fill(t, g, hop.ClassSubmit); len(taken) != 80 {
+			t.Errorf("submits may use %d of 100", len(taken))
 		}
 		for c, want := range map[hop.Class]bool{hop.ClassLease: true, hop.ClassKey: true, hop.ClassClaim: true, hop.ClassSubmit: false, hop.ClassRead: false, hop.ClassList: false} {
-			if g.queue.admits(c) != want {
+			seat := now(t, g, c)
+			if (seat != nil) != want {
 				t.Errorf("beside submits that use all they may, %v starts: %v", c, !want)
 			}
+			if seat != nil {
+				seat.Leave()
+			}
 		}
-		if taken := fill(t, g, hop.ClassLease); taken != 20 {
-			t.Errorf("%d places are left for leases", taken)
+		if taken := fill(t, g, hop.ClassLease); len(taken) != 20 {
+			t.Errorf("%d places are left for leases", len(taken))
 		}
 	})
 }
@@ -61,27 +107,28 @@ func TestTurnsComeInOrder(t *testing.T) {
 		for i, name := range []string{"list 1", "submit 1", "claim 1", "submit 2", "lease 1", "lease 2"} {
 			c := []hop.Class{hop.ClassList, hop.ClassSubmit, hop.ClassClaim, hop.ClassSubmit, hop.ClassLease, hop.ClassLease}[i]
 			group.Go(func() {
-				if err := g.enter(t.Context(), c, ""); err != nil {
+				seat, err := g.enter(t.Context(), c, "")
+				if err != nil {
 					t.Errorf("%s: %v", name, err)
 					return
 				}
 				mu.Lock()
 				turns = append(turns, name)
 				mu.Unlock()
-				g.leave(c)
+				seat.Leave()
 			})
 			synctest.Wait() // it waits before the next one comes
 		}
-		for range taken {
-			g.leave(hop.ClassLease)
+		for _, seat := range taken {
+			seat.Leave()
 			synctest.Wait()
 		}
 		group.Wait()
 		if want := []string{"lease 1", "lease 2", "claim 1", "submit 1", "submit 2", "list 1"}; !slices.Equal(turns, want) {
 			t.Errorf("turns: %v, want %v", turns, want)
 		}
-		if g.queue.total != 0 || g.queue.waiting.Len() != 0 {
-			t.Errorf("%d in flight and %d waiting at the end", g.queue.total, g.queue.waiting.Len())
+		if busy, waiting := counts(g); busy != 0 || waiting != 0 {
+			t.Errorf("%d in flight and %d waiting at the end", busy, waiting)
 		}
 	})
 }
@@ -116,7 +163,7 @@ func TestPatience(t *testing.T) {
 					time.AfterFunc(test.leavesAfter, cancel)
 				}
 				began := time.Now()
-				err := g.enter(ctx, hop.ClassLease, "")
+				_, err := g.enter(ctx, hop.ClassLease, "")
 				if took := time.Since(began); took != test.waited {
 					t.Errorf("waited %v, want %v", took, test.waited)
 				}
@@ -126,7 +173,7 @@ func TestPatience(t *testing.T) {
 				if test.reason != "" && (reasonOf(err) != test.reason || !errors.Is(err, ErrOverloaded)) {
 					t.Errorf("%v, want %s", err, test.reason)
 				}
-				if g.queue.waiting.Len() != 0 {
+				if _, waiting := counts(g); waiting != 0 {
 					t.Error("it still stands in the line")
 				}
 			})
@@ -143,16 +190,20 @@ func TestTurnOfACallerThatHasLeft(t *testing.T) {
 			taken := fill(t, g, hop.ClassLease)
 			ctx, leave := context.WithCancel(t.Context())
 			entered := make(chan error, 1)
-			go func() { entered <- g.enter(ctx, hop.ClassLease, "") }()
+			go func() {
+				seat, err := g.enter(ctx, hop.ClassLease, "")
+				if err == nil {
+					seat.Leave()
+				}
+				entered <- err
+			}()
 			synctest.Wait()
 			leave()
-			g.leave(hop.ClassLease)
-			if <-entered == nil {
-				g.leave(hop.ClassLease)
-			}
+			taken[0].Leave()
+			<-entered
 			synctest.Wait()
-			if g.queue.total != taken-1 || g.queue.waiting.Len() != 0 {
-				t.Fatalf("%d in flight and %d waiting, want %d and 0", g.queue.total, g.queue.waiting.Len(), taken-1)
+			if busy, waiting := counts(g); busy != len(taken)-1 || waiting != 0 {
+				t.Fatalf("%d in flight and %d waiting, want %d and 0", busy, waiting, len(taken)-1)
 			}
 		}
 	})
@@ -166,7 +217,10 @@ func TestFullLine(t *testing.T) {
 		var group sync.WaitGroup
 		errs := make(chan error, 100)
 		wait := func(c hop.Class) {
-			group.Go(func() { errs <- g.enter(t.Context(), c, "") })
+			group.Go(func() {
+				_, err := g.enter(t.Context(), c, "")
+				errs <- err
+			})
 			synctest.Wait()
 		}
 		for range waitingPerCall * 10 {
@@ -249,7 +303,17 @@ func TestTenantsTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(10, 1)
-		fill(t, g, hop.ClassLease)
+		taken := fill(t, g, hop.ClassLease)
+		for range 3 { // it has used some
+			seat := taken[0]
+			seat.Leave()
+			seat, err := g.enter(t.Context(), hop.ClassLease, "many")
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+			taken[0] = seat
+		}
 		var turns []string
 		var group sync.WaitGroup
 		for i := range 12 {
@@ -258,19 +322,20 @@ func TestTenantsTakeTurns(t *testing.T) {
 				whose = "few"
 			}
 			group.Go(func() {
-				if err := g.enter(t.Context(), hop.ClassLease, whose); err != nil {
+				seat, err := g.enter(t.Context(), hop.ClassLease, whose)
+				if err != nil {
 					t.Error(err)
+					return
 				}
 				turns = append(turns, whose)
+				time.Sleep(time.Millisecond)
+				seat.Leave()
 			})
 			synctest.Wait()
 		}
-		for range 12 {
-			g.leave(hop.ClassLease)
-			synctest.Wait()
-		}
+		taken[1].Leave()
 		group.Wait()
-		if want := []string{"many", "few", "many", "few"}; !slices.Equal(turns[:4], want) {
+		if len(turns) != 12 || slices.Index(turns, "few") > 1 || slices.Index(turns[slices.Index(turns, "few")+1:], "few") > 2 {
 			t.Errorf("turns: %v", turns)
 		}
 	})

@@ -21,6 +21,8 @@ const (
 	sharedBytes = 512 << 10
 	// leastWeight keeps the items of an envelope below hop.MaxItems.
 	leastWeight = sharedBytes/hop.MaxItems + 1
+	// largeItem is the size from which an item goes in an envelope of its tenant's own.
+	largeItem = 32 << 10
 	// sharedWaiting bounds the items that wait for an envelope of one group.
 	sharedWaiting = 20_000
 	// sharedReserve is how much of its time, in percent, a call must have left when its
@@ -142,11 +144,14 @@ func (c *cores) enterGroup(op operation) (group *itemGroup, leave func()) {
 	}
 }
 
-// busy returns an error if a tenant's call of a shared operation would be turned away,
-// nil if it may be made: so a caller need not read a body that would not be sent. The
-// error wraps ErrOverloaded.
-func (c *cores) busy(of hop.Operation, how How, tenant string) error {
+// busy returns an error if a tenant's call of a shared operation, of so many bytes, would be
+// turned away, nil if it may be made: so a caller need not read a body that would not be sent.
+// The error wraps ErrOverloaded.
+func (c *cores) busy(of hop.Operation, how How, tenant string, size int64) error {
 	op := c.apart.grouped(how.of(of), tenant)
+	if op.Group == "" && size > largeItem {
+		op.Group = tenant
+	}
 	c.groups.mu.Lock()
 	use := c.groups.all[op.groupKey()]
 	c.groups.mu.Unlock()
@@ -203,28 +208,34 @@ func envelope(items []itemText) []byte {
 }
 
 // share makes a call that shares its request with others, in the common group or its
-// tenant's.
+// tenant's: a large item goes in that, because all others of its envelope wait for its answer.
 func share[Req any](ctx context.Context, c *cores, op operation, item hop.Item[Req]) (itemResponse, error) {
 	owner := item.Principal.Tenant
 	op = c.apart.grouped(op, owner)
 	item.Shared = op.Group == ""
-	response, err := shareIn(ctx, c, op, item)
+	text, err := encode(item)
+	if err != nil {
+		return itemResponse{}, fmt.Errorf("encode %s: %w", op.Path, err)
+	}
+	if item.Shared && len(text) > largeItem {
+		op.Group = op.whose
+	}
+	response, err := shareIn(ctx, c, op, text)
 	if err != nil || !item.Shared || !response.result.RetryUnbatched {
 		return response, err
 	}
 	c.apart.note(apartKey{op.Path, owner})
 	op.Group, item.Shared = owner, false
-	again, err := shareIn(ctx, c, op, item)
+	if text, err = encode(item); err != nil {
+		return itemResponse{}, fmt.Errorf("encode %s: %w", op.Path, err)
+	}
+	again, err := shareIn(ctx, c, op, text)
 	again.doubt = again.doubt || response.doubt
 	return again, err
 }
 
 // shareIn makes a call in one group.
-func shareIn[Req any](ctx context.Context, c *cores, op operation, item hop.Item[Req]) (itemResponse, error) {
-	text, err := encode(item)
-	if err != nil {
-		return itemResponse{}, fmt.Errorf("encode %s: %w", op.Path, err)
-	}
+func shareIn(ctx context.Context, c *cores, op operation, text itemText) (itemResponse, error) {
 	group, leave := c.enterGroup(op)
 	defer leave()
 	answer, err := group.Do(ctx, text)

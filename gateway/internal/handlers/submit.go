@@ -248,9 +248,9 @@ func anyAfter(jobs []api.SubmitRequest) bool {
 	return slices.ContainsFunc(jobs, func(job api.SubmitRequest) bool { return len(job.After) > 0 })
 }
 
-// SubmitBusy refuses a submit that core's queue has no place for.
-func (h *Handlers) SubmitBusy(c *call.Call) error {
-	return h.core.Busy(hop.SubmitJobs.Operation, howToSubmit(c, false), c.Principal().Tenant)
+// SubmitBusy refuses a submit with a body of so many bytes, -1 if unknown, that core's queue has no place for.
+func (h *Handlers) SubmitBusy(c *call.Call, size int64) error {
+	return h.core.Busy(hop.SubmitJobs.Operation, howToSubmit(c, false), c.Principal().Tenant, size)
 }
 
 // admitJob validates one job of a submit, nil if it is valid, and sets the user of

@@ -32,7 +32,7 @@ func errorMappings() []errorMapping {
 		{coreclient.ErrOverloaded, problem.Overloaded, "The gateway has too many requests in flight. Nothing was changed; try again later."},
 		{coreclient.ErrCutShort, problem.CoreUnavailable, "This gateway is shutting down. Nothing was changed; try again."},
 		{coreclient.ErrNoPlace, problem.Overloaded, "The gateway has too many requests in flight. Nothing was changed; try again later."},
-		{jobtype.ErrBusy, problem.Overloaded, "Checks against your job types take too long: a tenant has one at a time in each gateway. Nothing was changed. Try again later, or make the schemas simpler."},
+		{jobtype.ErrBusy, problem.Overloaded, "Checks against your job types take too long. Nothing was changed. Try again later, or make the schemas simpler."},
 		{coreclient.ErrRefusesUs, problem.CoreUnavailable, "Core cannot be reached. Nothing was changed; try again."},
 	}
 }

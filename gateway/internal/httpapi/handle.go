@@ -3,7 +3,9 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -11,7 +13,9 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
+	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
+	"github.com/forgequeue/forgequeue/shared/server/seats"
 )
 
 // handler answers the requests of a route.
@@ -38,7 +42,10 @@ func priced[Req, Ready, Resp any](
 			err = refused
 		}
 		if err == nil {
-			err = write(g, answer)
+			var text []byte
+			if text, err = s.encode(g, r, answer.Value); err == nil {
+				write(g, answer, text)
+			}
 		}
 		if err != nil {
 			refuse(g, err)
@@ -61,12 +68,14 @@ func serve[Req, Ready, Resp any](
 		}
 	}
 	var decoded Req
+	leave := func() {}
 	if r.body.Max > 0 {
-		if err := s.receive(g, c, r, &decoded); err != nil {
+		if leave, err = s.receive(g, c, r, &decoded); err != nil {
 			return nothing, err
 		}
 	}
 	ready, cost, err := price(c, decoded)
+	leave()
 	if refused := s.limiter.Charge(ctx, &c.Payer, cost); refused != nil {
 		return nothing, refused
 	}
@@ -124,35 +133,45 @@ func (s *Server) authenticate(g *gin.Context, c *call.Call, r route) (caller aut
 	return caller, err
 }
 
-// receive decodes the body, and reads its Idempotency-Key, if it has one.
-func (s *Server) receive(g *gin.Context, c *call.Call, r route, into any) error {
+// receive reads the body, waits for a seat, and decodes it there; leave gives the seat back, once the request is validated.
+// It also reads the request's Idempotency-Key, if it has one.
+func (s *Server) receive(g *gin.Context, c *call.Call, r route, into any) (leave func(), err error) {
 	var key string
 	if r.operation != "" {
-		var err error
 		if key, err = request.IdempotencyKey(g.Request.Header["Idempotency-Key"]); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	// A submit that core's queue would refuse is not read. One with an Idempotency-Key
 	// waits in its tenant's queue, which is not checked here.
 	if key == "" && r.cost == perJob {
-		if err := s.handlers.SubmitBusy(c); err != nil {
-			return err
+		if err := s.handlers.SubmitBusy(c, g.Request.ContentLength); err != nil {
+			return nil, err
 		}
 	}
 	defer c.Body.Recycle()
-	text, err := s.bodies.Read(&c.Body, g.Writer, g.Request, r.body, bodyOwner(c))
+	owner := bodyOwner(c)
+	text, err := s.bodies.Read(&c.Body, g.Writer, g.Request, r.body, owner)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	seat, err := s.seatToDecode(g, r, owner.Name, len(text))
+	if err != nil {
+		return nil, err
+	}
+	leave = func() { seat.Leave() }
+	if err := decodeInto(c, r, text, key, into); err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
+}
+
+func decodeInto(c *call.Call, r route, text []byte, key string, into any) error {
 	if len(text) == 0 {
 		text = []byte("{}") // Read has refused it if a body is required
-	} else {
-		release := s.bodies.DecodeSlot(len(text))
-		defer release()
-		if err := request.DecodeJSON(text, into); err != nil {
-			return err
-		}
+	} else if err := request.DecodeJSON(text, into); err != nil {
+		return err
 	}
 	if key == "" {
 		return nil
@@ -163,6 +182,39 @@ func (s *Server) receive(g *gin.Context, c *call.Call, r route, into any) error 
 	}
 	c.Idempotency = &hop.Idempotency{Operation: r.operation, Key: key, Fingerprint: fingerprint}
 	return nil
+}
+
+// What decoding takes until that is known, and how long a request may wait for its seat.
+const (
+	decodeUnit  = 4 << 10 // bytes
+	decodeTime  = 60 * time.Microsecond
+	mostWaiting = 5 * time.Second
+)
+
+func (s *Server) seatToDecode(g *gin.Context, r route, owner string, size int) (*seats.Seat, error) {
+	ctx, cancel := context.WithTimeout(g.Request.Context(), mostWaiting)
+	defer cancel()
+	units := max(size/decodeUnit, 1)
+	seat, err := s.processors.Take(ctx, seats.Work{Owner: owner, Operation: r.path, Size: units, Guess: time.Duration(units) * decodeTime})
+	if err != nil {
+		return nil, problem.New(problem.Overloaded, "Too many of your tenant's requests wait to be decoded. Nothing was changed; wait for their answers, or send less at once.")
+	}
+	return seat, nil
+}
+
+// encode encodes an answer, in a seat of its caller's. What was done is answered in any case: with no seat, if none comes
+// in time.
+func (s *Server) encode(g *gin.Context, r route, value any) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(g.Request.Context(), mostWaiting)
+	defer cancel()
+	if seat, err := s.processors.Take(ctx, seats.Work{Owner: bodyOwner(callOf(g)).Name, Operation: r.method + " " + r.path}); err == nil {
+		defer seat.Leave()
+	}
+	text, err := call.Encode(value)
+	if err != nil {
+		return nil, fmt.Errorf("encode the answer: %w", err)
+	}
+	return text, nil
 }
 
 // bodyOwner is the owner of a body's memory: the tenant, or a platform key itself.

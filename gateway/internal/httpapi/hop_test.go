@@ -149,7 +149,7 @@ func TestOutcomesAndHeartbeatsAreRepeated(t *testing.T) {
 func TestALineThatIsTooSlowRefusesBeforeTheBody(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
-	entered, release := make(chan struct{}, 10), make(chan struct{})
+	entered, release := make(chan struct{}, 100), make(chan struct{})
 	d.core.On(hop.SubmitJobs.Path, func(coretest.Item) coretest.Result {
 		entered <- struct{}{}
 		<-release
@@ -165,10 +165,10 @@ func TestALineThatIsTooSlowRefusesBeforeTheBody(t *testing.T) {
 		})
 	}
 	const small = `{"type":"a"}`
-	large := `{"type":"a","payload":"` + strings.Repeat("x", 200<<10) + `"}`
+	large := `{"type":"a","payload":"` + strings.Repeat("x", 30<<10) + `"}`
 	submit(small)
 	<-entered
-	for range 3 { // they fill the next envelope
+	for range 20 { // they fill the next envelope
 		submit(large)
 	}
 
@@ -190,11 +190,11 @@ func refusedUnread(t *testing.T, url, key string) bool {
 	t.Helper()
 	transport := &http.Transport{ExpectContinueTimeout: time.Minute, DisableKeepAlives: true}
 	sent := &asksBefore{}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, io.LimitReader(sent, 1<<16))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, io.LimitReader(sent, 1<<14))
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.ContentLength = 1 << 16
+	request.ContentLength = 1 << 14
 	request.Header = http.Header{"Authorization": {"Bearer " + key}, "Content-Type": {"application/json"}, "Expect": {"100-continue"}}
 	response, err := transport.RoundTrip(request)
 	if err != nil {

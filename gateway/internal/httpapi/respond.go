@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
 
@@ -19,8 +18,8 @@ func showLimits(c *call.Call, header http.Header) {
 	}
 }
 
-// write sends a handler's answer; an error means that nothing was sent.
-func write[T any](g *gin.Context, answer call.Response[T]) error {
+// write sends a handler's answer; text is its value, encoded.
+func write[T any](g *gin.Context, answer call.Response[T], text []byte) {
 	status := answer.Status
 	if status == 0 {
 		status = http.StatusOK
@@ -46,11 +45,7 @@ func write[T any](g *gin.Context, answer call.Response[T]) error {
 	if status == http.StatusNoContent || status == http.StatusNotModified {
 		g.Writer.WriteHeader(status)
 		g.Writer.WriteHeaderNow()
-		return nil
-	}
-	text, err := call.Encode(answer.Value)
-	if err != nil {
-		return fmt.Errorf("encode the answer: %w", err)
+		return
 	}
 	header.Set("Content-Type", "application/json")
 	if len(text) > ownLength {
@@ -58,7 +53,6 @@ func write[T any](g *gin.Context, answer call.Response[T]) error {
 	}
 	g.Writer.WriteHeader(status)
 	_, _ = g.Writer.Write(text) // if this fails the caller has left; the log line has the status
-	return nil
 }
 
 // ownLength bytes fit into net/http's buffer, so that it sets Content-Length itself

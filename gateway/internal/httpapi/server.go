@@ -19,6 +19,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/jobtype"
 	"github.com/forgequeue/forgequeue/shared/server/memory"
+	"github.com/forgequeue/forgequeue/shared/server/seats"
 )
 
 // routeKey is gin's key for the route's name, for the log line and the metric.
@@ -41,6 +42,8 @@ type Options struct {
 	FailedKeys *admission.IPLimit
 	// Bodies bounds the memory of requests' bodies, see request.NewBudget.
 	Bodies *memory.Budget
+	// Processors are the seats for the process's own computing; its own if nil.
+	Processors *seats.Seats
 	// KeySecret and KeyEnv are for keys that are made here.
 	KeySecret []byte
 	KeyEnv    string
@@ -69,31 +72,37 @@ type Server struct {
 	logger    *slog.Logger
 	tracing   trace.TracerProvider
 	bodies    *request.Bodies
-	streams   *streams
-	probe     *coreclient.Probe
-	console   func(api http.Handler) http.Handler
-	draining  atomic.Bool
+	// processors are the seats in which requests are decoded and answers encoded.
+	processors *seats.Seats
+	streams    *streams
+	probe      *coreclient.Probe
+	console    func(api http.Handler) http.Handler
+	draining   atomic.Bool
 }
 
 // New makes a Server; Handler is what to serve.
 func New(o Options) *Server {
+	if o.Processors == nil {
+		o.Processors = seats.Processors()
+	}
 	return &Server{
 		handlers: handlers.New(handlers.Options{
 			Auth: o.Auth, Core: o.Core, Types: o.Types, Limiter: o.Limiter, KeySecret: o.KeySecret, KeyEnv: o.KeyEnv, Timeout: o.Timeout,
 		}),
-		auth:      o.Auth,
-		redis:     o.Redis,
-		limiter:   o.Limiter,
-		proxies:   o.Proxies,
-		addresses: admission.NewAddresses(o.IPLimit, o.FailedKeys, o.Registry),
-		admin:     o.Admin,
-		durations: newDurations(o.Registry),
-		logger:    o.Logger,
-		tracing:   o.Tracing,
-		bodies:    request.NewBodies(o.Bodies, o.Registry),
-		streams:   newStreams(o.Core.MaxParked(), o.Registry),
-		probe:     coreclient.NewProbe(o.Core),
-		console:   o.Console,
+		auth:       o.Auth,
+		redis:      o.Redis,
+		limiter:    o.Limiter,
+		proxies:    o.Proxies,
+		addresses:  admission.NewAddresses(o.IPLimit, o.FailedKeys, o.Registry),
+		admin:      o.Admin,
+		durations:  newDurations(o.Registry),
+		logger:     o.Logger,
+		tracing:    o.Tracing,
+		bodies:     request.NewBodies(o.Bodies, o.Registry),
+		processors: o.Processors,
+		streams:    newStreams(o.Core.MaxParked(), o.Registry),
+		probe:      coreclient.NewProbe(o.Core),
+		console:    o.Console,
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
 
@@ -28,8 +27,7 @@ type Accept struct {
 // safe for concurrent use.
 type Bodies struct {
 	budget   *memory.Budget
-	buffers  sync.Pool     // of *[]byte
-	decoding chan struct{} // holds one for each large body that is decoded
+	buffers  sync.Pool // of *[]byte
 	refusals *prometheus.CounterVec
 }
 
@@ -38,7 +36,6 @@ func NewBodies(budget *memory.Budget, registry prometheus.Registerer) *Bodies {
 	return &Bodies{
 		budget:   budget,
 		buffers:  sync.Pool{New: func() any { return new([]byte) }},
-		decoding: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		refusals: newBodyMetrics(registry, budget),
 	}
 }
@@ -84,21 +81,6 @@ func (bs *Bodies) Read(b *Body, w http.ResponseWriter, r *http.Request, accept A
 		return nil, nil
 	}
 	return nil, problem.New(problem.InvalidJSON, "The body is empty; this request needs a JSON object.")
-}
-
-// largeBody is the size in bytes from which at most one body per processor is decoded at
-// once: more would not be faster, and a decoder may need several times the memory of the
-// text.
-const largeBody = 256 << 10
-
-// DecodeSlot waits for a slot to decode a body of so many bytes; one that is not large
-// needs none. release gives it back.
-func (bs *Bodies) DecodeSlot(size int) (release func()) {
-	if size <= largeBody {
-		return func() {}
-	}
-	bs.decoding <- struct{}{}
-	return func() { <-bs.decoding }
 }
 
 // readProblem says why a body was not read to its end.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/server/hop"
-	"github.com/forgequeue/forgequeue/shared/server/turns"
+	"github.com/forgequeue/forgequeue/shared/server/seats"
 )
 
 const (
@@ -21,16 +21,15 @@ const (
 	mostTenants = 10_000
 	// compiledBytes bounds the compiled schemas of all tenants.
 	compiledBytes = 64 << 20
-	// mostWaiting bounds the checks of a tenant that wait for its turn, maxWait how long each of them, and the
-	// checks themselves, may take.
-	mostWaiting = 256
-	maxWait     = 5 * time.Second
+	// maxWait bounds how long a check waits for a seat and takes, and usualCheck is what it takes until that is known.
+	maxWait    = 5 * time.Second
+	usualCheck = 5 * time.Millisecond
 )
 
-// ErrBusy means that a tenant's checks take too long: it has one at a time. Nothing was done.
+// ErrBusy means that a tenant's checks take too long. Nothing was done.
 var ErrBusy = errors.New("jobtype: the tenant's checks take too long")
 
-// errGone means that a version is no longer kept: the type has changed.
+// errGone means that a version is no longer kept, or no longer compiled: it must be read again.
 var errGone = errors.New("jobtype: the version is gone")
 
 // Options of a Checker.
@@ -40,6 +39,8 @@ type Options struct {
 	// Schema reads a schema of a type's version, its result's or its payload's; found is false where that version
 	// is not kept.
 	Schema func(ctx context.Context, tenant string, of hop.CheckedType, result bool) (schema json.RawMessage, found bool, err error)
+	// Seats are those of the process's processors, its own if nil: a tenant's checks take some of them.
+	Seats *seats.Seats
 	// Now is time.Now if nil.
 	Now func() time.Time
 }
@@ -47,7 +48,6 @@ type Options struct {
 // Checker checks values against tenants' types. It is safe for concurrent use.
 type Checker struct {
 	options  Options
-	turns    *turns.Turns
 	compiled *compiled
 
 	mu      sync.Mutex
@@ -61,6 +61,8 @@ type tenantTypes struct {
 	// noticed is the newest version that a hint has named.
 	noticed atomic.Int64
 	set     atomic.Pointer[Set]
+	// reading holds a value while somebody reads the set.
+	reading chan struct{}
 }
 
 // Set is the types of a tenant as they were read. It does not change.
@@ -85,8 +87,11 @@ func NewChecker(o Options) *Checker {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Seats == nil {
+		o.Seats = seats.Processors()
+	}
 	return &Checker{
-		options: o, turns: turns.New(mostWaiting), compiled: newCompiled(compiledBytes),
+		options: o, compiled: newCompiled(compiledBytes),
 		recent: list.New(), tenants: map[string]*list.Element{},
 	}
 }
@@ -112,12 +117,13 @@ func (c *Checker) Types(ctx context.Context, tenant string, version int64) (*Set
 	if set, ok := types.current(version, c.options.Now()); ok {
 		return set, nil
 	}
-	var set *Set
-	err := c.InTurn(ctx, tenant, func(ctx context.Context) (err error) {
-		set, err = c.read(ctx, types, version)
-		return err
-	})
-	return set, err
+	select {
+	case types.reading <- struct{}{}:
+		defer func() { <-types.reading }()
+		return c.read(ctx, types, version)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // current gives the set that was read; ok is false where it must be read.
@@ -129,7 +135,7 @@ func (t *tenantTypes) current(version int64, now time.Time) (*Set, bool) {
 	return set, set != nil && set.answers >= wanted && now.Before(set.until)
 }
 
-// read reads the set, in the tenant's turn, unless somebody has done so meanwhile.
+// read reads the set, unless somebody has done so meanwhile. One caller reads at a time.
 func (c *Checker) read(ctx context.Context, types *tenantTypes, version int64) (*Set, error) {
 	now := c.options.Now()
 	if set, ok := types.current(version, now); ok {
@@ -172,7 +178,7 @@ func (c *Checker) of(tenant string) *tenantTypes {
 		c.recent.MoveToFront(found)
 		return found.Value.(*tenantTypes) //nolint:forcetypeassert // the list holds nothing else
 	}
-	made := &tenantTypes{tenant: tenant}
+	made := &tenantTypes{tenant: tenant, reading: make(chan struct{}, 1)}
 	c.tenants[tenant] = c.recent.PushFront(made)
 	if c.recent.Len() > mostTenants {
 		last := c.recent.Remove(c.recent.Back()).(*tenantTypes) //nolint:forcetypeassert // the list holds nothing else
@@ -181,17 +187,17 @@ func (c *Checker) of(tenant string) *tenantTypes {
 	return made
 }
 
-// InTurn does what takes long, such as compiling a schema, in the tenant's turn. It is ErrBusy where the turn does not
-// come soon, or do does not end: do looks at its context.
+// InTurn does what takes long, such as compiling a schema, once the tenant has a seat. It is ErrBusy where none comes soon,
+// or do does not end: do looks at its context.
 func (c *Checker) InTurn(ctx context.Context, tenant string, do func(context.Context) error) error {
 	within, cancel := context.WithTimeoutCause(ctx, maxWait, ErrBusy)
 	defer cancel()
-	release, err := c.turns.Take(within, tenant)
+	seat, err := c.options.Seats.Take(within, seats.Work{Owner: tenant, Operation: "types", Guess: usualCheck})
 	if err == nil {
-		defer release()
+		defer seat.Leave()
 		err = do(within)
 	}
-	if errors.Is(err, turns.ErrFull) || err != nil && ctx.Err() == nil && errors.Is(context.Cause(within), ErrBusy) {
+	if errors.Is(err, seats.ErrFull) || errors.Is(err, seats.ErrDisplaced) || err != nil && ctx.Err() == nil && errors.Is(context.Cause(within), ErrBusy) {
 		return fmt.Errorf("%w: %w", ErrBusy, err)
 	}
 	return err
@@ -212,14 +218,24 @@ func (a *Ask) checked() bool {
 	return a.Of.ChecksPayload
 }
 
-// Check checks a tenant's values, in its turn: places has where each does not fit, none for one that fits. current
-// is false where a type has changed meanwhile so much that its version is not kept: ask again, with the types as
-// they are then.
+// Check checks a tenant's values: places has where each does not fit, none for one that fits. current is false where a
+// type has changed meanwhile so much that its version is not kept: ask again, with the types as they are then.
 func (c *Checker) Check(ctx context.Context, tenant string, asks []Ask) (places [][]Mismatch, current bool, err error) {
 	places = make([][]Mismatch, len(asks))
+	texts := map[schemaKey]json.RawMessage{} // of the schemas that are not compiled
 	some := false
 	for i := range asks {
-		some = some || asks[i].checked()
+		if !asks[i].checked() {
+			continue
+		}
+		some = true
+		if err = c.fetch(ctx, tenant, &asks[i], texts); errors.Is(err, errGone) {
+			c.forget(tenant)
+			return nil, false, nil
+		}
+		if err != nil {
+			return places, true, err
+		}
 	}
 	if !some {
 		return places, true, nil
@@ -232,7 +248,7 @@ func (c *Checker) Check(ctx context.Context, tenant string, asks []Ask) (places 
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			schema, err := c.schema(ctx, tenant, asks[i].Of, asks[i].Result)
+			schema, err := c.schema(tenant, &asks[i], texts)
 			if err != nil {
 				return err
 			}
@@ -250,22 +266,38 @@ func (c *Checker) Check(ctx context.Context, tenant string, asks []Ask) (places 
 // forget has a tenant's types read again.
 func (c *Checker) forget(tenant string) { c.of(tenant).set.Store(nil) }
 
-// schema gives a compiled schema, in the tenant's turn.
-func (c *Checker) schema(ctx context.Context, tenant string, of hop.CheckedType, result bool) (*Schema, error) {
-	key := schemaKey{tenant: tenant, jobType: of.Type, revision: of.Revision, created: of.CreatedAt.UnixMicro(), result: result}
+func (a *Ask) key(tenant string) schemaKey {
+	return schemaKey{tenant: tenant, jobType: a.Of.Type, revision: a.Of.Revision, created: a.Of.CreatedAt.UnixMicro(), result: a.Result}
+}
+
+// fetch reads the schema of an ask into texts, unless it is compiled or read already.
+func (c *Checker) fetch(ctx context.Context, tenant string, ask *Ask, texts map[schemaKey]json.RawMessage) error {
+	key := ask.key(tenant)
+	if _, known := texts[key]; known || c.compiled.get(key) != nil {
+		return nil
+	}
+	text, found, err := c.options.Schema(ctx, tenant, ask.Of, ask.Result)
+	if err == nil && !found {
+		err = errGone
+	}
+	texts[key] = text
+	return err
+}
+
+// schema gives a compiled schema: one of texts is compiled now. It is errGone for one that is neither compiled any more
+// nor in texts.
+func (c *Checker) schema(tenant string, ask *Ask, texts map[schemaKey]json.RawMessage) (*Schema, error) {
+	key := ask.key(tenant)
 	if known := c.compiled.get(key); known != nil {
 		return known, nil
 	}
-	text, found, err := c.options.Schema(ctx, tenant, of, result)
-	switch {
-	case err != nil:
-		return nil, err
-	case !found:
+	text, found := texts[key]
+	if !found {
 		return nil, errGone
 	}
 	made, err := Compile(text)
 	if err != nil {
-		return nil, fmt.Errorf("jobtype: the schema of %s, version %d, was stored and cannot be compiled: %w", of.Type, of.Version, err)
+		return nil, fmt.Errorf("jobtype: the schema of %s, version %d, was stored and cannot be compiled: %w", ask.Of.Type, ask.Of.Version, err)
 	}
 	c.compiled.put(key, made)
 	return made, nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 	"github.com/forgequeue/forgequeue/shared/server/jobtype"
+	"github.com/forgequeue/forgequeue/shared/server/seats"
 )
 
 // source has the types of tenants.
@@ -33,6 +34,7 @@ func newSource() *source {
 
 func (s *source) checker() *jobtype.Checker {
 	return jobtype.NewChecker(jobtype.Options{
+		Seats: seats.New(seats.Options{Seats: 2, Waiting: 256}),
 		Set: func(_ context.Context, tenant string) (hop.TypeSet, error) {
 			s.reads.Add(1)
 			s.mu.Lock()

@@ -18,6 +18,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/server/seats"
 )
 
 // maxForm bounds a form's body, in bytes.
@@ -31,11 +32,14 @@ type Site struct {
 	live   *liveReads
 	once   *repeats
 	API    http.Handler
+	// processors are the seats in which pages are written.
+	processors *seats.Seats
 }
 
 // NewSite makes a site; api is set by in.
-func NewSite(sealer *session.Sealer, forms Forms, now func() time.Time) *Site {
+func NewSite(sealer *session.Sealer, forms Forms, processors *seats.Seats, now func() time.Time) *Site {
 	return &Site{
+		processors: processors,
 		Sealer: sealer, cross: http.NewCrossOriginProtection(), Now: now, live: newLiveReads(now),
 		once: &repeats{everywhere: forms, kept: map[string]*repeated{}},
 	}
@@ -267,7 +271,30 @@ func (v *Visit) answer(page Page, err error) {
 	v.show(page)
 }
 
+// usualPage is what it takes to write a page until that is known.
+const usualPage = 5 * time.Millisecond
+
+// show writes a page once its tenant has a seat: a large one takes milliseconds.
 func (v *Visit) show(page Page) {
+	owner := "console"
+	if v.Who.Tenant != nil {
+		owner = *v.Who.Tenant
+	}
+	seat, err := v.Site.processors.Take(v.Request.Context(), seats.Work{Owner: owner, Operation: "page " + page.Template, Guess: usualPage})
+	if err != nil {
+		refused := problem.New(problem.Overloaded, "Too many pages of your tenant are written at the same time. Load this one again later.")
+		page = Page{Template: "problem", Title: refused.Title, Status: refused.Status, Data: problemPage{refused, v.back()}}
+		v.send(page, v.render(page))
+		return
+	}
+	text := func() []byte {
+		defer seat.Leave() // even where the template panics
+		return v.render(page)
+	}()
+	v.send(page, text)
+}
+
+func (v *Visit) render(page Page) []byte {
 	frame := pages.Frame{
 		Template: page.Template, Title: page.Title, At: v.Request.URL.Path, SignedIn: v.Key != "", Operator: v.Session.Operator, Who: v.Who,
 		Note: pages.Note(v.Request.URL.Query().Get("note")), Now: v.Site.Now(), Data: page.Data, Fragment: v.Live(),
@@ -279,6 +306,10 @@ func (v *Visit) show(page Page) {
 	if err != nil {
 		panic(err) // the template and its data do not fit: observe logs it, and answers 500
 	}
+	return text
+}
+
+func (v *Visit) send(page Page, text []byte) {
 	v.Response.Header().Set("Content-Type", "text/html; charset=utf-8")
 	v.Response.WriteHeader(max(page.Status, http.StatusOK))
 	_, _ = v.Response.Write(text) // if this fails the browser has left

@@ -1,0 +1,297 @@
+// Package seats bounds the work that is under way at once, and shares it among owners, such as tenants, by what each has
+// used lately. It is the model of Kubernetes' API Priority and Fairness: a call takes as many seats as it is expected to
+// need, by what the same operation of the same owner took before, and is corrected by what it did take.
+//
+//	seats.go    calls take seats and leave them
+//	owners.go   who has used how much lately, and who is next
+//	costs.go    what a call is expected to take
+package seats
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// Why a call gets no seat. Nothing was done.
+var (
+	// ErrFull says that as many calls wait as may, and that the call's owner has the most of them.
+	ErrFull = errors.New("seats: too many calls wait")
+	// ErrDisplaced says that another owner's call has got the place of a call that waited: its owner had the most.
+	ErrDisplaced = errors.New("seats: another owner's call waits instead")
+)
+
+// Options of Seats.
+type Options struct {
+	// Seats is how many there are.
+	Seats int
+	// Classes are the priorities of calls, the most urgent first; one without bounds of its own if nil.
+	Classes []Class
+	// Waiting is how many calls may wait.
+	Waiting int
+	// Unit is the time that one seat stands for: a call that is expected to take n times as long takes n seats, but no more than
+	// Widest. 0: each call takes one.
+	Unit   time.Duration
+	Widest int
+	// Share is how many seats of a class an owner may have while others are active, so that whoever comes next need not wait, and
+	// its own more urgent calls neither; 0: all but one.
+	Share int
+	// Free calls are those that are expected to take less: they take no seat, and do not wait. 0: none is.
+	Free time.Duration
+	// Now is time.Now if nil.
+	Now func() time.Time
+}
+
+// Class bounds the calls of one priority.
+type Class struct {
+	// All is how many seats calls of this class and of less urgent ones may take together: the others are reserved for more
+	// urgent ones. So a class waits for more urgent ones only where all seats are taken.
+	All int
+	// Own bounds the seats of this class alone; 0 does not.
+	Own int
+}
+
+// Work is what a call takes a seat for.
+type Work struct {
+	// Class is its priority, an index of Options.Classes.
+	Class int
+	// Owner is who pays for it. Work without an owner is for several: it takes one seat, and goes before any owner's.
+	Owner string
+	// Operation names what is done: with its owner it says how long it is expected to take.
+	Operation string
+	// Size is what that grows with, such as bytes; 0 where it grows with nothing.
+	Size int
+	// Guess is how long it takes where nothing is known yet.
+	Guess time.Duration
+}
+
+// Seats are the seats of one resource. They are safe for concurrent use.
+type Seats struct {
+	options Options
+
+	mu      sync.Mutex
+	taken   []int  // by class
+	waiting []line // by class
+	waits   int
+	owners  map[string]*owner
+	costs   costs
+	// forgetAt is how many owners there are when those that have used nothing lately are forgotten.
+	forgetAt int
+	// latest is the owner that has come last, and before is the last one that was another.
+	latest, before visit
+}
+
+// visit is when an owner came.
+type visit struct {
+	owner string
+	at    time.Time
+}
+
+// Seat is what a call has taken. Leave gives it back.
+type Seat struct {
+	seats    *Seats
+	work     Work
+	width    int
+	expected time.Duration
+	begun    time.Time
+}
+
+// waiter is a call that waits.
+type waiter struct {
+	*Seat
+	// turn gets nil when the seat is taken, or why it is not; it holds one.
+	turn  chan error
+	place *list.Element // in its owner's list; nil once it does not wait
+}
+
+// New makes Seats.
+func New(o Options) *Seats {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Share == 0 {
+		o.Share = max(o.Seats-1, 1)
+	}
+	if o.Classes == nil {
+		o.Classes = []Class{{All: o.Seats}}
+	}
+	return &Seats{
+		options: o, taken: make([]int, len(o.Classes)), waiting: make([]line, len(o.Classes)),
+		owners: map[string]*owner{}, costs: newCosts(), forgetAt: leastForgotten,
+	}
+}
+
+// The seats of Processors: twice as many as there are, because who has one also waits for the garbage collector and others.
+const (
+	perProcessor  = 2
+	waitingForOne = 4096
+	processorTime = 5 * time.Millisecond
+)
+
+// Processors are the seats of the process's own computing, such as decoding and encoding. Nobody waits for others while it
+// has one.
+func Processors() *Seats {
+	n := perProcessor * max(runtime.GOMAXPROCS(0), 2)
+	return New(Options{Seats: n, Waiting: waitingForOne, Unit: processorTime, Widest: n / 2, Share: n * 3 / 4})
+}
+
+// Take takes seats for a call, and waits for them until ctx ends. The error is ErrFull, ErrDisplaced or the context's. Of
+// those that wait in a class, the owner goes first that has used the least lately.
+func (s *Seats) Take(ctx context.Context, work Work) (*Seat, error) {
+	s.mu.Lock()
+	now := s.options.Now()
+	s.note(work.Owner, now)
+	seat := &Seat{seats: s, work: work, expected: s.costs.expected(work), begun: now}
+	if seat.expected < s.options.Free {
+		s.mu.Unlock()
+		return seat, nil
+	}
+	seat.width = s.width(seat)
+	if s.waiting[work.Class].calls == 0 && s.admits(seat, now) { // nearly always
+		s.start(seat, now)
+		s.mu.Unlock()
+		return seat, nil
+	}
+	one := &waiter{Seat: seat, turn: make(chan error, 1)}
+	err := s.enter(one)
+	s.startNext()
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case err = <-one.turn:
+		if err != nil {
+			return nil, err
+		}
+		return seat, nil
+	case <-ctx.Done():
+	}
+	if !s.abandon(one) && <-one.turn == nil {
+		seat.Leave() // the turn came at the same time
+	}
+	return nil, ctx.Err()
+}
+
+// Leave gives the seats back, and charges the owner what was used. took is how long the call had them.
+func (seat *Seat) Leave() (took time.Duration) {
+	s := seat.seats
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.options.Now()
+	took = now.Sub(seat.begun)
+	s.costs.correct(seat.work, took)
+	if seat.work.Owner != "" {
+		by := s.of(seat.work.Owner)
+		by.charge(took, now)
+		if seat.width > 0 {
+			by.add(-1, seat)
+		}
+	}
+	if seat.width > 0 {
+		s.taken[seat.work.Class] -= seat.width
+		s.startNext()
+	}
+	return took
+}
+
+// width is how many seats a call takes.
+func (s *Seats) width(seat *Seat) int {
+	if s.options.Unit == 0 || seat.work.Owner == "" {
+		return 1
+	}
+	return max(min(int(seat.expected/s.options.Unit), s.options.Widest, s.options.Classes[seat.work.Class].All/2), 1)
+}
+
+// admits says whether a call may take its seats now.
+func (s *Seats) admits(seat *Seat, now time.Time) bool {
+	class, held := seat.work.Class, 0
+	for k := len(s.taken) - 1; k >= 0; k-- {
+		held += s.taken[k]
+		if k <= class && held > 0 && held+seat.width > s.options.Classes[k].All {
+			return false
+		}
+	}
+	own, bound := s.taken[class], s.options.Classes[class].Own
+	return (bound == 0 || own == 0 || own+seat.width <= bound) && s.leavesSome(seat, now)
+}
+
+// leavesSome says that the call's owner leaves seats to the others, if there are any.
+func (s *Seats) leavesSome(seat *Seat, now time.Time) bool {
+	by := s.owners[seat.work.Owner]
+	if seat.work.Owner == "" || by == nil {
+		return true
+	}
+	taken := by.taken[seat.work.Class]
+	return taken == 0 || taken+seat.width <= s.options.Share || !s.othersThan(seat.work.Owner, now)
+}
+
+// othersThan says whether others than an owner have come lately.
+func (s *Seats) othersThan(owner string, now time.Time) bool {
+	other := s.latest
+	if other.owner == owner {
+		other = s.before
+	}
+	return now.Sub(other.at) < lately
+}
+
+// note notes who has come.
+func (s *Seats) note(owner string, now time.Time) {
+	if owner == "" {
+		return
+	}
+	if s.latest.owner != owner {
+		s.before = s.latest
+	}
+	s.latest = visit{owner, now}
+}
+
+// start has a call take its seats.
+func (s *Seats) start(seat *Seat, now time.Time) {
+	s.taken[seat.work.Class] += seat.width
+	seat.begun = now
+	if seat.work.Owner != "" {
+		s.of(seat.work.Owner).add(1, seat)
+	}
+}
+
+// startNext starts those whose turn it is now.
+func (s *Seats) startNext() {
+	if s.waits == 0 {
+		return
+	}
+	now := s.options.Now()
+	for class := range s.waiting {
+		for {
+			next := s.next(class, now)
+			if next == nil || !s.admits(next.Seat, now) {
+				break // it does not wait behind others that need less
+			}
+			s.remove(next)
+			s.start(next.Seat, now)
+			next.turn <- nil
+		}
+	}
+}
+
+// Counts are how many seats of a class are taken, and how many of its calls wait.
+func (s *Seats) Counts(class int) (taken, waiting int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.taken[class], s.waiting[class].calls
+}
+
+// Used is the owner's part of the time that all seats have together: 1 is all of it. It is an average of the last
+// seconds.
+func (s *Seats) Used(name string) float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	by := s.owners[name]
+	if by == nil {
+		return 0
+	}
+	return by.usedAt(s.options.Now()) / memory.Seconds() / float64(s.options.Seats)
+}
