@@ -141,39 +141,45 @@ func Processors() *Seats {
 // Take takes seats for a call, and waits for them until ctx ends. The error is ErrFull, ErrDisplaced or the context's. Of
 // those that wait in a class, the owner goes first that has used the least lately.
 func (s *Seats) Take(ctx context.Context, work Work) (*Seat, error) {
-	s.mu.Lock()
-	now := s.options.Now()
-	s.note(work.Owner, now)
-	seat := &Seat{seats: s, work: work, expected: s.costs.expected(work), begun: now}
-	if seat.expected < s.options.Free {
-		s.mu.Unlock()
-		return seat, nil
-	}
-	seat.width = s.width(seat)
-	if s.waiting[work.Class].calls == 0 && s.admits(seat, now) { // nearly always
-		s.start(seat, now)
-		s.mu.Unlock()
-		return seat, nil
-	}
-	one := &waiter{Seat: seat, turn: make(chan error, 1)}
-	err := s.enter(one)
-	s.startNext()
-	s.mu.Unlock()
-	if err != nil {
-		return nil, err
+	seat, waits, err := s.begin(work)
+	if waits == nil {
+		return seat, err
 	}
 	select {
-	case err = <-one.turn:
+	case err := <-waits.turn:
 		if err != nil {
 			return nil, err
 		}
 		return seat, nil
 	case <-ctx.Done():
 	}
-	if !s.abandon(one) && <-one.turn == nil {
+	if !s.abandon(waits) && <-waits.turn == nil {
 		seat.Leave() // the turn came at the same time
 	}
 	return nil, ctx.Err()
+}
+
+// begin takes seats for a call that need not wait; waits is nil then, and where the call is refused.
+func (s *Seats) begin(work Work) (seat *Seat, waits *waiter, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.options.Now()
+	s.note(work.Owner, now)
+	seat = &Seat{seats: s, work: work, expected: s.costs.expected(work), begun: now}
+	if seat.expected < s.options.Free {
+		return seat, nil, nil
+	}
+	seat.width = s.width(seat)
+	if s.waiting[work.Class].calls == 0 && s.admits(seat, now) { // nearly always
+		s.start(seat, now)
+		return seat, nil, nil
+	}
+	waits = &waiter{Seat: seat, turn: make(chan error, 1)}
+	if err := s.enter(waits); err != nil {
+		return nil, nil, err
+	}
+	s.startNext()
+	return seat, waits, nil
 }
 
 // Leave gives the seats back, and charges the owner what was used. took is how long the call had them.
