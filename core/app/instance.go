@@ -17,6 +17,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/httpapi"
 	"github.com/forgequeue/forgequeue/core/internal/installation"
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/redisclient"
@@ -71,6 +72,7 @@ func (p *process) instances(ctx context.Context) ([]*instance, error) {
 		one := &instance{process: p, config: served[i], options: options[i], opened: make(chan struct{})}
 		one.options.Logger = one.logger()
 		one.options.Tracing, one.options.Attempts = p.tracing.Provider(), p.log.Enabled(ctx, slog.LevelInfo)
+		one.options.Took = metrics.NewSeconds(one.metrics(), "forgequeue_database_seconds_total", "Time that calls had a connection to PostgreSQL, by operation; the operation none is of several callers' and of the duties.")
 		one.waits("it has not been opened yet")
 		all[i] = one
 	}

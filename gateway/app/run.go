@@ -100,7 +100,7 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, 
 		OperatorKey: cfg.OperatorKey.Reveal(),
 		Lookup:      core.LookUpKey,
 	})
-	processors := seats.Processors()
+	processors := seats.Processors(newSeconds(registry))
 	pages, err := cfg.console(console.Options{
 		Processors: processors,
 		Links:      console.Links{Charge: p.limiter.ChargeLink, First: p.limiter.FirstUse},
@@ -260,4 +260,14 @@ func (cfg Config) closeListeners() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// newSeconds counts the time in the processors' seats.
+func newSeconds(registry prometheus.Registerer) func(operation string, took time.Duration) {
+	seconds := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "forgequeue_gateway_processor_seconds_total",
+		Help: "Time in the seats of this gateway's processors, by what was done: requests decoded, answers encoded, console pages written, payloads checked.",
+	}, []string{"operation"})
+	registry.MustRegister(seconds)
+	return func(operation string, took time.Duration) { seconds.WithLabelValues(operation).Add(took.Seconds()) }
 }

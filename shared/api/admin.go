@@ -160,8 +160,18 @@ func either[T any](first, second *T) *T {
 // LimitsResponse answers GET /v1/limits: the rates and caps that hold for the
 // caller, with what is left of each at this moment. Asking costs nothing.
 type LimitsResponse struct {
-	Policies []PolicyUse `json:"policies"`
-	Caps     []CapUse    `json:"caps"`
+	Policies   []PolicyUse `json:"policies"`
+	Caps       []CapUse    `json:"caps"`
+	SharedTime SharedTime  `json:"shared_time"`
+}
+
+// SharedTime is what the tenant's requests have used of what all tenants share, as an average of the last seconds: 0 is
+// nothing, 1 is all. While requests wait, the tenant that has used less goes first.
+type SharedTime struct {
+	// Gateway is of the processors of the gateway that answers.
+	Gateway float64 `json:"gateway"`
+	// Database is of the connections of the core that answers.
+	Database float64 `json:"database"`
 }
 
 // PolicyUse is one token bucket. ResetMS is the time in milliseconds until it is

@@ -97,7 +97,7 @@ const mostWaiting = 5 * time.Second
 func (s *Server) encode(ctx context.Context, path string, made response) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, mostWaiting)
 	defer cancel()
-	if seat, err := s.processors.Take(ctx, seats.Work{Owner: made.owner, Operation: path}); err == nil {
+	if seat, err := s.processors.Take(ctx, seats.Work{Owner: made.owner, Operation: "encode " + path}); err == nil {
 		defer seat.Leave()
 	}
 	return encode(made.value)

@@ -7,14 +7,15 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// listCaps lists the caps of a tenant with what is used of them, and those of `user` where it is named.
+// listCaps lists the caps of a tenant with what is used of them, and those of `user` where it is named. `database` is the
+// tenant's part of the time of this core's connections.
 func (s *Server) listCaps(ctx context.Context, owner tenant.ID, item hop.Item[hop.CapsRequest]) (hop.CapsResponse, error) {
 	user := item.Request.User
 	if bound := item.Principal.User; bound != "" {
 		user = bound
 	}
 	used, err := s.Engine.Cached.CapUse(ctx, owner, user)
-	return hop.CapsResponse{Caps: used}, err
+	return hop.CapsResponse{Caps: used, Database: s.Store.Used(payerOf(item.Principal))}, err
 }
 
 // limitsChanged puts changed limits in force at once: here by reading them, in other cores

@@ -19,6 +19,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/engine"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -75,7 +76,7 @@ func (s *Server) Handler(registry prometheus.Registerer) http.Handler {
 		Help: "Signed calls refused because of their time: the clock of a gateway, or of this core, is wrong. The gateway then corrects the difference.",
 	})
 	registry.MustRegister(s.durations, s.expired)
-	s.processors = seats.Processors()
+	s.processors = seats.Processors(metrics.NewSeconds(registry, "forgequeue_core_processor_seconds_total", "Time in the seats of this core's processors, by what was done: answers encoded, types checked."))
 	s.types = s.newTypes()
 
 	gin.SetMode(gin.ReleaseMode)

@@ -63,10 +63,10 @@ const mostWaiting = 4096
 // newPlaces admits calls to the pool's connections: lists leave half of them to others, and an eighth is always reserved
 // for outcomes. One owner's calls
 // take a quarter while others have some to make.
-func newPlaces(n int) *seats.Seats {
+func newPlaces(n int, took func(operation string, took time.Duration)) *seats.Seats {
 	part := func(left int) seats.Class { return seats.Class{All: max(n-max(left, 1), 1)} }
 	of := [classes]seats.Class{ClassOutcomes: {All: n}, classClaims: part(n / 8), ClassSubmits: part(n / 4), ClassLists: part(n - n/2)}
-	return seats.New(seats.Options{Seats: n, Classes: of[:], Waiting: mostWaiting, Unit: longCall, Widest: n / 4, Share: max(n/4, 1)})
+	return seats.New(seats.Options{Seats: n, Classes: of[:], Waiting: mostWaiting, Unit: longCall, Widest: n / 4, Share: max(n/4, 1), Took: took})
 }
 
 // workOf is what a call takes a place for.
@@ -75,6 +75,9 @@ func workOf(ctx context.Context) seats.Work {
 	work.Class = int(classOf(ctx))
 	return work
 }
+
+// Used is an owner's part of the time that all connections have together, an average of the last seconds: 1 is all of it.
+func (s *Store) Used(owner string) float64 { return s.places.Used(owner) }
 
 // waits is how many calls wait for a connection.
 func (s *Store) waits() (n int32) {

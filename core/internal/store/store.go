@@ -42,6 +42,8 @@ type Options struct {
 	ReadOnly bool
 	// AllowUnsafe lets the store start on a server that can lose what it acknowledged.
 	AllowUnsafe bool
+	// Took, where not nil, is told how long each call had a connection, by its operation; "" is of several.
+	Took func(operation string, took time.Duration)
 	// Logger hears of another primary, and of servers that are refused; nil for none.
 	Logger *slog.Logger
 }
@@ -150,7 +152,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: open: %w", err)
 	}
-	s.pool, s.places, s.primary = pool, newPlaces(int(config.MaxConns)), known
+	s.pool, s.places, s.primary = pool, newPlaces(int(config.MaxConns), options.Took), known
 	for _, check := range []func(context.Context) error{
 		s.checkPooler, func(ctx context.Context) error { return s.checkServer(ctx, options.AllowUnsafe) }, s.checkDropped,
 		s.checkCitus,

@@ -53,7 +53,7 @@ func (h *Handlers) EndSessions(ctx context.Context, c *call.Call, _ call.None) (
 // gateway alone; without core there is no answer, since only core has the use of the
 // caps.
 //
-//	@Description The caller's rates and caps, each with what is left now. It is not charged to any limit. With `user`, that user's limits are included. While Redis is unavailable, the rates are those of the gateway that answers.
+//	@Description The caller's rates and caps, each with what is left now. It is not charged to any limit. With `user`, that user's limits are included. While Redis is unavailable, the rates are those of the gateway that answers. `shared_time` is what your tenant has used, in the last seconds, of the time of the gateway's processors and of core's database connections; while requests wait, the tenant that has used less goes first.
 //	@ID          getLimits
 //	@Tags        Self
 //	@Param       user query string false "Include this user's limits. A key that is bound to a user always gets its own."
@@ -81,6 +81,7 @@ func (h *Handlers) Limits(ctx context.Context, c *call.Call, _ call.None) (call.
 	}
 	return call.Response[api.LimitsResponse]{Value: api.LimitsResponse{
 		Policies: policyUses(c.Payer.Decision), Caps: append([]api.CapUse{}, used.Value.Caps...),
+		SharedTime: api.SharedTime{Gateway: h.processors.Used(who.Tenant), Database: used.Value.Database},
 	}}, nil
 }
 

@@ -32,6 +32,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/shared/server/jobtype"
+	"github.com/forgequeue/forgequeue/shared/server/seats"
 )
 
 // Options of Handlers.
@@ -40,6 +41,8 @@ type Options struct {
 	Core    *coreclient.Client
 	Types   *jobtype.Checker
 	Limiter *admission.Limiter
+	// Processors are the seats of the gateway's processors.
+	Processors *seats.Seats
 	// KeySecret and KeyEnv are for keys that are made here.
 	KeySecret []byte
 	KeyEnv    string
@@ -49,18 +52,19 @@ type Options struct {
 
 // Handlers are the operations. They are safe for concurrent use.
 type Handlers struct {
-	auth      *auth.Authenticator
-	core      *call.Core
-	types     *jobtype.Checker
-	limiter   *admission.Limiter
-	keySecret []byte
-	keyEnv    string
+	auth       *auth.Authenticator
+	core       *call.Core
+	types      *jobtype.Checker
+	limiter    *admission.Limiter
+	processors *seats.Seats
+	keySecret  []byte
+	keyEnv     string
 }
 
 // New makes Handlers.
 func New(o Options) *Handlers {
 	return &Handlers{
-		auth: o.Auth, core: &call.Core{Client: o.Core, Timeout: o.Timeout}, types: o.Types, limiter: o.Limiter,
+		auth: o.Auth, core: &call.Core{Client: o.Core, Timeout: o.Timeout}, types: o.Types, limiter: o.Limiter, processors: o.Processors,
 		keySecret: o.KeySecret, keyEnv: o.KeyEnv,
 	}
 }

@@ -195,7 +195,7 @@ func (s *Server) seatToDecode(g *gin.Context, r route, owner string, size int) (
 	ctx, cancel := context.WithTimeout(g.Request.Context(), mostWaiting)
 	defer cancel()
 	units := max(size/decodeUnit, 1)
-	seat, err := s.processors.Take(ctx, seats.Work{Owner: owner, Operation: r.path, Size: units, Guess: time.Duration(units) * decodeTime})
+	seat, err := s.processors.Take(ctx, seats.Work{Owner: owner, Operation: "decode " + r.method + " " + r.path, Size: units, Guess: time.Duration(units) * decodeTime})
 	if err != nil {
 		return nil, problem.New(problem.Overloaded, "Too many of your tenant's requests wait to be decoded. Nothing was changed; wait for their answers, or send less at once.")
 	}
@@ -207,7 +207,7 @@ func (s *Server) seatToDecode(g *gin.Context, r route, owner string, size int) (
 func (s *Server) encode(g *gin.Context, r route, value any) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(g.Request.Context(), mostWaiting)
 	defer cancel()
-	if seat, err := s.processors.Take(ctx, seats.Work{Owner: bodyOwner(callOf(g)).Name, Operation: r.method + " " + r.path}); err == nil {
+	if seat, err := s.processors.Take(ctx, seats.Work{Owner: bodyOwner(callOf(g)).Name, Operation: "encode " + r.method + " " + r.path}); err == nil {
 		defer seat.Leave()
 	}
 	text, err := call.Encode(value)

@@ -83,11 +83,11 @@ type Server struct {
 // New makes a Server; Handler is what to serve.
 func New(o Options) *Server {
 	if o.Processors == nil {
-		o.Processors = seats.Processors()
+		o.Processors = seats.Processors(nil)
 	}
 	return &Server{
 		handlers: handlers.New(handlers.Options{
-			Auth: o.Auth, Core: o.Core, Types: o.Types, Limiter: o.Limiter, KeySecret: o.KeySecret, KeyEnv: o.KeyEnv, Timeout: o.Timeout,
+			Auth: o.Auth, Core: o.Core, Types: o.Types, Limiter: o.Limiter, Processors: o.Processors, KeySecret: o.KeySecret, KeyEnv: o.KeyEnv, Timeout: o.Timeout,
 		}),
 		auth:       o.Auth,
 		redis:      o.Redis,

@@ -11,6 +11,8 @@ type CancelResponse struct {
 // CapsResponse tells the caps, with their use.
 type CapsResponse struct {
 	Caps []api.CapUse `json:"caps"`
+	// Database is as api.SharedTime has it.
+	Database float64 `json:"database"`
 }
 
 // KeyRecord is what the gateway needs to check a key and to act for it. A revoked

@@ -88,7 +88,7 @@ func NewChecker(o Options) *Checker {
 		o.Now = time.Now
 	}
 	if o.Seats == nil {
-		o.Seats = seats.Processors()
+		o.Seats = seats.Processors(nil)
 	}
 	return &Checker{
 		options: o, compiled: newCompiled(compiledBytes),

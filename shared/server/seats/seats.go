@@ -41,6 +41,8 @@ type Options struct {
 	Share int
 	// Free calls are those that are expected to take less: they take no seat, and do not wait. 0: none is.
 	Free time.Duration
+	// Took, where not nil, is told what each call took, with its lock held.
+	Took func(operation string, took time.Duration)
 	// Now is time.Now if nil.
 	Now func() time.Time
 }
@@ -132,10 +134,10 @@ const (
 )
 
 // Processors are the seats of the process's own computing, such as decoding and encoding. Nobody waits for others while it
-// has one.
-func Processors() *Seats {
+// has one. took may be nil, see Options.
+func Processors(took func(operation string, took time.Duration)) *Seats {
 	n := perProcessor * max(runtime.GOMAXPROCS(0), 2)
-	return New(Options{Seats: n, Waiting: waitingForOne, Unit: processorTime, Widest: n / 2, Share: n * 3 / 4})
+	return New(Options{Seats: n, Waiting: waitingForOne, Unit: processorTime, Widest: n / 2, Share: n * 3 / 4, Took: took})
 }
 
 // Take takes seats for a call, and waits for them until ctx ends. The error is ErrFull, ErrDisplaced or the context's. Of
@@ -190,6 +192,9 @@ func (seat *Seat) Leave() (took time.Duration) {
 	now := s.options.Now()
 	took = now.Sub(seat.begun)
 	s.costs.correct(seat.work, took)
+	if s.options.Took != nil {
+		s.options.Took(seat.work.Operation, took)
+	}
 	if seat.work.Owner != "" {
 		by := s.of(seat.work.Owner)
 		by.charge(took, now)
