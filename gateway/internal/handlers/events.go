@@ -2,14 +2,11 @@ package handlers
 
 import (
 	"context"
-	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/call"
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/problem"
-	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // CreateEventsToken makes a token for a job's events.
@@ -28,17 +25,18 @@ func (h *Handlers) CreateEventsToken(ctx context.Context, c *call.Call, _ call.N
 	return call.Response[api.EventsToken]{Value: api.EventsToken{Token: token, ExpiresAt: api.Time{Time: expires}}}, nil
 }
 
-// JobEvents follows one job for an event stream.
+// JobEvents is one event stream of a job.
 type JobEvents struct {
-	h   *Handlers
-	c   *call.Call
-	job api.Job
+	h     *Handlers
+	c     *call.Call
+	id    string
+	first Event
 }
 
 // StreamEvents begins to follow a job. A malformed, unknown or foreign id is 404.
 //
 //	@Summary     Stream a job's events
-//	@Description Server-Sent Events: the job as it is at once, and again at each change of its state, attempt or progress (`event: job`); when it has ended, `event: end` with the job, and the stream is closed. A job that has ended before has `end` alone. Changes that follow each other fast may be one event.
+//	@Description Server-Sent Events: the job as it is at once, and again at each change of its state, attempt or progress (`event: job`); when it has ended, `event: end` with the job, and the stream is closed. A job that has ended before has `end` alone. Changes that follow each other fast are one event: a stream has about four a second at most, and fewer while a gateway has more than 500 streams; the last state and `end` always arrive.
 //	@Description
 //	@Description After 15 minutes at most, or where the server shuts down, comes `event: again`: open the stream again, it begins with the job as it is. A comment every 15 s keeps the connection open. A client that does not read is disconnected after 10 s. With `token` no key is needed, see `POST /v1/jobs/{id}/events-token`; at `end` and `again` call `close()` on the `EventSource`, or it connects again by itself.
 //	@ID          streamJobEvents
@@ -55,60 +53,65 @@ func (h *Handlers) StreamEvents(ctx context.Context, c *call.Call) (*JobEvents, 
 		return nil, err
 	}
 	job, err := h.read(ctx, c, id)
-	return &JobEvents{h: h, c: c, job: job}, err
+	if err != nil {
+		return nil, err
+	}
+	first, err := newEvent(&job)
+	return &JobEvents{h: h, c: c, id: id, first: first}, err
 }
 
-// Changes gives the job as it is, and then after each change. It is closed when ctx ends, and when the stream is over:
-// the gateway or core shuts down, the job is gone, or the key is no longer valid. The receiver has to take all until then.
-func (e *JobEvents) Changes(ctx context.Context) <-chan api.Job {
-	changes := make(chan api.Job)
+// Changes gives the job as it is, and then after each change, at most once in each interval; who receives more slowly
+// gets the newest. It is closed when ctx ends, after the job's end, and when the stream is over: the gateway or core
+// shuts down, the job is gone, or the key is no longer valid. The receiver has to take all until then.
+func (e *JobEvents) Changes(ctx context.Context) <-chan Event {
+	changes := make(chan Event)
 	go func() {
 		defer close(changes)
 		ctx, release := e.h.whileKeyIsGood(ctx, e.c)
 		defer release()
-		for job, over := e.job, false; !over; job, over = e.next(ctx, job) {
-			select {
-			case changes <- job:
-			case <-ctx.Done():
-				return
-			}
-			if Ended(job.State) {
-				return
-			}
-		}
+		e.pass(ctx, changes)
 	}()
 	return changes
 }
 
-// next waits until the job is another than the one given. While core cannot be asked it tries again.
-func (e *JobEvents) next(ctx context.Context, last api.Job) (_ api.Job, over bool) {
-	version := last.Version()
+// pass passes events on. Each stream writes at its own moment within an event's spread; the first event and the end are
+// passed on at once.
+func (e *JobEvents) pass(ctx context.Context, changes chan<- Event) {
+	event := e.first
+	e.first = Event{} // its memory is needed only until it is written
+	var f *follower
+	var next <-chan struct{}
+	if !event.Ended {
+		f, next = e.h.join(ctx, e.c, e.id, event.version)
+		defer f.leave(e.c)
+	}
+	moment, written := rand.Float64(), "" //nolint:gosec // spreads load, guards nothing
+	to := changes                         // nil while there is nothing to pass on
+	var later <-chan time.Time
 	for {
-		begun := time.Now()
-		job, err := e.h.waitVersion(ctx, e.c, last.ID, version)
-		switch {
-		case err == nil && job.Version() != version:
-			return job, false
-		case err == nil && time.Since(begun) >= api.MaxWait-time.Second:
-			continue
-		case err == nil, ctx.Err() != nil, errors.Is(err, coreclient.ErrCutShort) && e.h.core.IsDraining():
-			return job, true // core drains, or nobody reads any more, or this gateway drains
-		}
-		if p, ok := problem.From(err); ok && p.Code == problem.NotFound {
-			return job, true
-		}
-		coreclient.ShortWait(ctx, api.MaxWait)
-		if job, err = e.h.read(ctx, e.c, last.ID); err == nil && job.Version() != version {
-			return job, false
+		select {
+		case <-ctx.Done():
+			return
+		case to <- event:
+			if event.Ended {
+				return
+			}
+			to, written, event = nil, event.version, Event{}
+		case <-later:
+			to, later = changes, nil
+		case <-next:
+			event = f.latest()
+			next = event.next
+			switch {
+			case event.over:
+				return
+			case event.version == written:
+				to, later = nil, nil
+			case event.Ended:
+				to, later = changes, nil
+			case to == nil && later == nil:
+				later = time.After(time.Duration(moment * float64(event.spread)))
+			}
 		}
 	}
-}
-
-// waitVersion asks core to answer when the job has another version than this one, or after api.MaxWait.
-func (h *Handlers) waitVersion(ctx context.Context, c *call.Call, id, version string) (api.Job, error) {
-	c.Wait = api.MaxWait
-	defer func() { c.Wait = 0 }()
-	answer, err := call.SendAs(ctx, h.core, c, hop.WaitForJob, coreclient.How{Parked: true},
-		hop.WaitForJobRequest{ID: id, WaitMS: api.MaxWait.Milliseconds(), Version: version})
-	return answer.Value, err
 }

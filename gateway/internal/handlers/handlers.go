@@ -7,7 +7,7 @@
 //	submit.go        jobs are submitted, one or many
 //	jobs.go          they are listed, read, waited for, cancelled
 //	rerun.go         one that has ended is submitted again
-//	events.go        a stream follows one
+//	events.go        streams follow one, through a follower.go
 //	claims.go        workers claim them,
 //	workers.go       keep their leases,
 //	outcomes.go      and report how they ended
@@ -59,6 +59,7 @@ type Handlers struct {
 	processors *seats.Seats
 	keySecret  []byte
 	keyEnv     string
+	followers  followers
 }
 
 // New makes Handlers.
@@ -66,5 +67,6 @@ func New(o Options) *Handlers {
 	return &Handlers{
 		auth: o.Auth, core: &call.Core{Client: o.Core, Timeout: o.Timeout}, types: o.Types, limiter: o.Limiter, processors: o.Processors,
 		keySecret: o.KeySecret, keyEnv: o.KeyEnv,
+		followers: followers{byJob: map[followed]*follower{}, byTenant: map[string]int{}},
 	}
 }

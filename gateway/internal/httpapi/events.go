@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -13,9 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
-	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
-	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -136,7 +133,7 @@ func jobEvents(s *Server, g *gin.Context, r route) {
 func (s *Server) stream(g *gin.Context, followed *handlers.JobEvents) {
 	times := s.streams.times
 	to := eventWriter{to: g.Writer, control: http.NewResponseController(g.Writer), writeTimeout: times.write}
-	to.write("retry: 1000\n\n") // in milliseconds, for EventSource
+	to.write([]byte("retry: 1000\n\n")) // in milliseconds, for EventSource
 	ctx, stop := context.WithCancel(g.Request.Context())
 	changes := followed.Changes(ctx)
 	defer func() {
@@ -156,17 +153,17 @@ func (s *Server) stream(g *gin.Context, followed *handlers.JobEvents) {
 			to.event("again", []byte("{}"))
 			return
 		case <-quiet.C:
-			to.write(":\n\n")
-		case job, open := <-changes:
+			to.write([]byte(":\n\n"))
+		case event, open := <-changes:
 			switch {
 			case !open:
 				to.event("again", []byte("{}"))
 				return
-			case handlers.Ended(job.State):
-				to.job("end", &job)
+			case event.Ended:
+				to.event("end", event.Job)
 				return
 			}
-			to.job("job", &job)
+			to.event("job", event.Job)
 		}
 	}
 }
@@ -179,24 +176,18 @@ type eventWriter struct {
 	failed       bool
 }
 
-func (w *eventWriter) job(name string, job *api.Job) {
-	text, err := call.Encode(job)
-	if err != nil {
-		w.failed = true
-		return
-	}
-	w.event(name, text)
-}
-
-// event writes JSON as the data of an event. Encode leaves no line break in it.
+// event writes JSON as the data of an event. Encode leaves no line break in it. The data may be large, and other streams
+// write the same: it is not copied.
 func (w *eventWriter) event(name string, data []byte) {
-	w.write("event: " + name + "\ndata: " + string(data) + "\n\n")
+	w.write([]byte("event: "+name+"\ndata: "), data, []byte("\n\n"))
 }
 
-func (w *eventWriter) write(text string) {
+func (w *eventWriter) write(parts ...[]byte) {
 	err := w.control.SetWriteDeadline(time.Now().Add(w.writeTimeout))
-	if err == nil {
-		_, err = io.WriteString(w.to, text)
+	for _, part := range parts {
+		if err == nil {
+			_, err = w.to.Write(part)
+		}
 	}
 	if err == nil {
 		err = w.control.Flush()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
+	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -40,12 +41,15 @@ func (d *door) watched(state string) *watchedJob {
 	d.core.On(hop.GetJob.Path, func(coretest.Item) coretest.Result { return answer() })
 	d.core.On(hop.WaitForJob.Path, func(item coretest.Item) coretest.Result {
 		var request hop.WaitForJobRequest
-		if err := json.Unmarshal(item.Request, &request); err != nil || request.Version == "" {
+		if err := json.Unmarshal(item.Request, &request); err != nil || (request.Version == "") != request.Ended {
 			d.t.Errorf("core got %s: %v", item.Request, err)
 		}
 		for over := time.After(time.Duration(request.WaitMS) * time.Millisecond); ; {
 			w.mu.Lock()
 			other, changed := w.gone || w.job.Version() != request.Version, w.changed
+			if request.Ended {
+				other = handlers.Ended(w.job.State)
+			}
 			w.mu.Unlock()
 			if other {
 				return answer()
@@ -100,7 +104,9 @@ func (d *door) open(request *http.Request) *events {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() { _ = response.Body.Close() })
-	return &events{response, d.t, bufio.NewScanner(response.Body)}
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(nil, 8<<20)
+	return &events{response, d.t, lines}
 }
 
 // next gives the name and the job of the next event; "" at the stream's end, ":" for a comment.

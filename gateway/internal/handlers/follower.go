@@ -1,0 +1,248 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
+	"github.com/forgequeue/forgequeue/shared/wait"
+)
+
+const (
+	// eventInterval is the shortest time between two events of a job.
+	eventInterval = 250 * time.Millisecond
+	// eventsPerSecond is about how many events all streams of a gateway write: where there are many streams, the
+	// interval is longer, see followers.pace.
+	eventsPerSecond = 2000
+	// noVersion is no job's version: core answers at once.
+	noVersion = "none"
+)
+
+// followers follow the jobs that have event streams. All streams that see a job as the same tenant and user have one
+// follower: a change is read once and encoded once for all of them.
+type followers struct {
+	mu    sync.Mutex
+	byJob map[followed]*follower
+	// byTenant counts the streams.
+	byTenant map[string]int
+	streams  int
+}
+
+// followed is a job as a tenant sees it, or a user of the tenant.
+type followed struct{ tenant, user, job string }
+
+// follower follows one job. The fields from calls on are guarded by followers.mu.
+type follower struct {
+	h *Handlers
+	followed
+
+	// calls are those that opened the streams.
+	calls  map[*call.Call]struct{}
+	newest *Event
+	// stale: a stream began with another version than newest, and only core knows which of both is newer. An answer to
+	// a call that began before that is not used.
+	stale bool
+	// hangUp ends the call that waits in core; stop ends the follower.
+	hangUp, stop context.CancelFunc
+}
+
+// Event is a version of a job.
+type Event struct {
+	// Job is encoded.
+	Job   []byte
+	Ended bool
+
+	version string
+	// over ends the streams of a job that has not ended.
+	over bool
+	// spread is the time in which the streams write the event, so that they do not write at the same moment.
+	spread time.Duration
+	// next is closed when there is a newer event.
+	next chan struct{}
+}
+
+func newEvent(job *api.Job) (Event, error) {
+	text, err := call.Encode(job)
+	return Event{Job: text, Ended: Ended(job.State), version: job.Version()}, err
+}
+
+// join adds the stream of a call that has read this version of the job. The stream's next event is the follower's
+// newest when next is closed.
+func (h *Handlers) join(ctx context.Context, c *call.Call, id, version string) (f *follower, next <-chan struct{}) {
+	all := &h.followers
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	job := followed{tenant: c.Principal().Tenant, user: c.Principal().User, job: id}
+	f = all.byJob[job]
+	switch {
+	case f == nil:
+		following, stop := context.WithCancel(context.WithoutCancel(ctx))
+		f = &follower{
+			h: h, followed: job, calls: map[*call.Call]struct{}{},
+			newest: &Event{version: version, next: make(chan struct{})}, hangUp: func() {}, stop: stop,
+		}
+		all.byJob[job] = f
+		go f.follow(following)
+	case f.newest.version != version:
+		f.stale = true
+		f.hangUp()
+	}
+	f.calls[c] = struct{}{}
+	all.byTenant[job.tenant]++
+	all.streams++
+	return f, f.newest.next
+}
+
+// leave removes the stream of a call; the last one ends the follower.
+func (f *follower) leave(c *call.Call) {
+	all := &f.h.followers
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	delete(f.calls, c)
+	all.streams--
+	if all.byTenant[f.tenant]--; all.byTenant[f.tenant] == 0 {
+		delete(all.byTenant, f.tenant)
+	}
+	if len(f.calls) == 0 {
+		f.stop()
+		f.remove()
+	}
+}
+
+// remove lets no further stream join. followers.mu is locked.
+func (f *follower) remove() {
+	if all := &f.h.followers; all.byJob[f.followed] == f {
+		delete(all.byJob, f.followed)
+	}
+}
+
+// latest is the newest event.
+func (f *follower) latest() Event {
+	f.h.followers.mu.Lock()
+	defer f.h.followers.mu.Unlock()
+	return *f.newest
+}
+
+// pace is the time that the events of as many streams as a tenant has take. Either all streams together take
+// eventsPerSecond, or this tenant's take its equal share of that, whichever is faster for it: so streams of one tenant
+// do not slow another's down, and all together write at most twice as many. followers.mu is locked.
+func (all *followers) pace(tenant string) time.Duration {
+	return time.Duration(min(all.streams, all.byTenant[tenant]*len(all.byTenant))) * time.Second / eventsPerSecond
+}
+
+// follow publishes changes until the job has ended, the streams are over, or none is left.
+func (f *follower) follow(ctx context.Context) {
+	defer f.stop()
+	for over := false; !over; over = over || f.pause(ctx) {
+		asking, version := f.begin(ctx)
+		job, ended := f.next(asking, version)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case asking.Err() != nil: // hung up: core is asked again
+		case ended:
+			over = f.publish(Event{over: true})
+		default:
+			over = f.publishJob(&job)
+		}
+	}
+}
+
+// begin gives the context of the next call, and the version that the job must not have any more.
+func (f *follower) begin(ctx context.Context) (context.Context, string) {
+	f.h.followers.mu.Lock()
+	defer f.h.followers.mu.Unlock()
+	f.hangUp() // frees the last context
+	ctx, f.hangUp = context.WithCancel(ctx)
+	if f.stale {
+		f.stale = false
+		return ctx, noVersion
+	}
+	return ctx, f.newest.version
+}
+
+// next waits until the job has another version than the one given. While core cannot be asked it tries again. The
+// streams are over if core or this gateway drains, or the job is gone.
+func (f *follower) next(ctx context.Context, version string) (_ api.Job, over bool) {
+	for {
+		begun := time.Now()
+		job, err := f.wait(ctx, hop.WaitForJobRequest{Version: version}, api.MaxWait)
+		switch {
+		case err == nil && job.Version() != version:
+			return job, false
+		case err == nil && time.Since(begun) >= api.MaxWait-time.Second:
+			continue
+		case err == nil, ctx.Err() != nil, errors.Is(err, coreclient.ErrCutShort) && f.h.core.IsDraining():
+			return job, true // core drains, or the call was hung up, or this gateway drains
+		}
+		if p, ok := problem.From(err); ok && p.Code == problem.NotFound {
+			return job, true
+		}
+		coreclient.ShortWait(ctx, api.MaxWait)
+		if job, err = f.h.read(ctx, f.caller(0), f.job); err == nil && job.Version() != version {
+			return job, false
+		}
+	}
+}
+
+// pause waits for the interval between two events. After the shortest interval an end is published at once; over says so.
+func (f *follower) pause(ctx context.Context) (over bool) {
+	f.h.followers.mu.Lock()
+	left := f.h.followers.pace(f.tenant) - eventInterval
+	f.h.followers.mu.Unlock()
+	if wait.For(ctx, eventInterval) != nil || left <= 0 {
+		return false
+	}
+	job, err := f.wait(ctx, hop.WaitForJobRequest{Ended: true}, left)
+	return err == nil && Ended(job.State) && f.publishJob(&job)
+}
+
+// wait asks core to answer when the job is as requested, or after most.
+func (f *follower) wait(ctx context.Context, request hop.WaitForJobRequest, most time.Duration) (api.Job, error) {
+	request.ID, request.WaitMS = f.job, most.Milliseconds()
+	answer, err := call.SendAs(ctx, f.h.core, f.caller(most), hop.WaitForJob, coreclient.How{Parked: true}, request)
+	return answer.Value, err
+}
+
+// caller is a call for one of the streams that there are now: the key of another one may have been revoked.
+func (f *follower) caller(most time.Duration) *call.Call {
+	f.h.followers.mu.Lock()
+	defer f.h.followers.mu.Unlock()
+	for c := range f.calls {
+		return &call.Call{RequestID: c.RequestID, CorrelationID: c.CorrelationID, Traceparent: c.Traceparent, Caller: c.Caller, Wait: most}
+	}
+	return &call.Call{} // the context has ended with the last stream
+}
+
+// publishJob gives the streams a version of the job; over says that it was the last.
+func (f *follower) publishJob(job *api.Job) (over bool) {
+	event, err := newEvent(job)
+	event.over = err != nil
+	return f.publish(event)
+}
+
+func (f *follower) publish(event Event) (over bool) {
+	all := &f.h.followers
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if f.stale && !event.over {
+		return false
+	}
+	if streams := all.byTenant[f.tenant]; streams > 0 {
+		event.spread = all.pace(f.tenant) * time.Duration(len(f.calls)) / time.Duration(streams)
+	}
+	event.next = make(chan struct{})
+	close(f.newest.next)
+	f.newest = &event
+	if event.over || event.Ended {
+		f.remove()
+		return true
+	}
+	return false
+}
