@@ -72,6 +72,7 @@ func ways() []way {
 		{"nothing", 0, same("", "", "")},
 		{"parents", 64, parents},
 		{"streams", 1001, streams},
+		{"streams of many jobs", 1001, streamsOfManyJobs},
 		{"batches of 8 MB", 8, same(http.MethodPost, "/v1/jobs/batch", `{"jobs":`+many(31, func(int) string {
 			return `{"type":"t","payload":"` + strings.Repeat("x", 250_000) + `"}`
 		})+`}`)},
@@ -185,20 +186,29 @@ func parents(h *hostile) func(context.Context, int) {
 }
 
 // streams is 1,000 streams of one job, whose progress changes 50 times a second.
-func streams(h *hostile) func(context.Context, int) {
-	var made struct{ ID string }
-	h.must(http.MethodPost, "/v1/jobs", `{"type":"t","queue":"streams"}`, &made)
-	of := claimed(h, "streams", 1)[0]
+func streams(h *hostile) func(context.Context, int) { return streamsOf(h, 1, 20*time.Millisecond) }
+
+// streamsOfManyJobs is a stream of each of 1,000 jobs, whose progress changes 4 times a second.
+func streamsOfManyJobs(h *hostile) func(context.Context, int) {
+	return streamsOf(h, 1000, 250*time.Millisecond)
+}
+
+// streamsOf has the first client report progress of so many jobs, each time after a pause, and each other one read a
+// stream of one of them.
+func streamsOf(h *hostile, jobs int, pause time.Duration) func(context.Context, int) {
+	h.must(http.MethodPost, "/v1/jobs/batch", `{"jobs":`+many(jobs, func(int) string { return `{"type":"t","queue":"streams"}` })+`}`, nil)
+	all := claimed(h, "streams", jobs)
 	return func(ctx context.Context, client int) {
 		if client == 0 {
 			for n := 0; ctx.Err() == nil; n++ {
-				h.send(ctx, http.MethodPost, "/v1/workers/w/heartbeat", fmt.Sprintf(
-					`{"leases":[{"job_id":%q,"lease_token":%q,"progress":{"percent":%d,"message":"%d"}}]}`, of.ID, of.LeaseToken, n%100, n), nil)
-				time.Sleep(20 * time.Millisecond)
+				h.send(ctx, http.MethodPost, "/v1/workers/w/heartbeat", `{"leases":`+many(jobs, func(i int) string {
+					return fmt.Sprintf(`{"job_id":%q,"lease_token":%q,"progress":{"percent":%d,"message":"%d"}}`, all[i].ID, all[i].LeaseToken, n%100, n)
+				})+`}`, nil)
+				time.Sleep(pause)
 			}
 			return
 		}
-		request, _ := http.NewRequestWithContext(ctx, http.MethodGet, h.url+"/v1/jobs/"+made.ID+"/events", http.NoBody)
+		request, _ := http.NewRequestWithContext(ctx, http.MethodGet, h.url+"/v1/jobs/"+all[client%jobs].ID+"/events", http.NoBody)
 		request.Header.Set("Authorization", "Bearer "+h.key)
 		response, err := h.client.Do(request)
 		if err != nil {

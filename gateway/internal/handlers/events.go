@@ -36,7 +36,7 @@ type JobEvents struct {
 // StreamEvents begins to follow a job. A malformed, unknown or foreign id is 404.
 //
 //	@Summary     Stream a job's events
-//	@Description Server-Sent Events: the job as it is at once, and again at each change of its state, attempt or progress (`event: job`); when it has ended, `event: end` with the job, and the stream is closed. A job that has ended before has `end` alone. Changes that follow each other fast are one event: a stream has about four a second at most, and fewer while a gateway has more than 500 streams; the last state and `end` always arrive.
+//	@Description Server-Sent Events: the job as it is at once, and again at each change of its state, attempt or progress (`event: job`); when it has ended, `event: end` with the job, and the stream is closed. A job that has ended before has `end` alone. Changes that follow each other fast are one event: a stream has about four a second at most, and fewer where very many streams have events; the last state and `end` always arrive.
 //	@Description
 //	@Description After 15 minutes at most, or where the server shuts down, comes `event: again`: open the stream again, it begins with the job as it is. A comment every 15 s keeps the connection open. A client that does not read is disconnected after 10 s. With `token` no key is needed, see `POST /v1/jobs/{id}/events-token`; at `end` and `again` call `close()` on the `EventSource`, or it connects again by itself.
 //	@ID          streamJobEvents

@@ -17,9 +17,13 @@ import (
 const (
 	// eventInterval is the shortest time between two events of a job.
 	eventInterval = 250 * time.Millisecond
-	// eventsPerSecond is about how many events all streams of a gateway write: where there are many streams, the
-	// interval is longer, see followers.pace.
+	// longestInterval bounds it where streams have more to write than eventsPerSecond.
+	longestInterval = 10 * time.Second
+	// eventsPerSecond is about how many events all streams of a gateway write; one counts again for each eventBytes.
 	eventsPerSecond = 2000
+	eventBytes      = 16 << 10
+	// changeCost is how many events a change costs that has to be read in core.
+	changeCost = 8
 	// noVersion is no job's version: core answers at once.
 	noVersion = "none"
 )
@@ -27,11 +31,17 @@ const (
 // followers follow the jobs that have event streams. All streams that see a job as the same tenant and user have one
 // follower: a change is read once and encoded once for all of them.
 type followers struct {
-	mu    sync.Mutex
-	byJob map[followed]*follower
-	// byTenant counts the streams.
-	byTenant map[string]int
-	streams  int
+	mu       sync.Mutex
+	byJob    map[followed]*follower
+	byTenant map[string]*tenantStreams
+	// busy is until when the events are written that there have been, at eventsPerSecond.
+	busy time.Time
+}
+
+// tenantStreams are a tenant's open streams. busy is that of the tenant alone, at its equal share of eventsPerSecond.
+type tenantStreams struct {
+	open int
+	busy time.Time
 }
 
 // followed is a job as a tenant sees it, or a user of the tenant.
@@ -61,8 +71,9 @@ type Event struct {
 	version string
 	// over ends the streams of a job that has not ended.
 	over bool
-	// spread is the time in which the streams write the event, so that they do not write at the same moment.
-	spread time.Duration
+	// spread is the time in which the streams write the event, so that they do not write at the same moment; interval is
+	// that until the next event.
+	spread, interval time.Duration
 	// next is closed when there is a newer event.
 	next chan struct{}
 }
@@ -94,8 +105,10 @@ func (h *Handlers) join(ctx context.Context, c *call.Call, id, version string) (
 		f.hangUp()
 	}
 	f.calls[c] = struct{}{}
-	all.byTenant[job.tenant]++
-	all.streams++
+	if all.byTenant[job.tenant] == nil {
+		all.byTenant[job.tenant] = &tenantStreams{}
+	}
+	all.byTenant[job.tenant].open++
 	return f, f.newest.next
 }
 
@@ -105,9 +118,10 @@ func (f *follower) leave(c *call.Call) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	delete(f.calls, c)
-	all.streams--
-	if all.byTenant[f.tenant]--; all.byTenant[f.tenant] == 0 {
+	if own := all.byTenant[f.tenant]; own.open == 1 {
 		delete(all.byTenant, f.tenant)
+	} else {
+		own.open--
 	}
 	if len(f.calls) == 0 {
 		f.stop()
@@ -129,11 +143,29 @@ func (f *follower) latest() Event {
 	return *f.newest
 }
 
-// pace is the time that the events of as many streams as a tenant has take. Either all streams together take
-// eventsPerSecond, or this tenant's take its equal share of that, whichever is faster for it: so streams of one tenant
-// do not slow another's down, and all together write at most twice as many. followers.mu is locked.
-func (all *followers) pace(tenant string) time.Duration {
-	return time.Duration(min(all.streams, all.byTenant[tenant]*len(all.byTenant))) * time.Second / eventsPerSecond
+// charge gives the time in which a tenant's streams write so many events after a change, and the interval until the next
+// change. That ends when eventsPerSecond leave room for this one after those of all tenants, or after those of this
+// tenant at its equal share, whichever is sooner: so no tenant slows another's streams down, and all write at most twice
+// as many. followers.mu is locked.
+func (all *followers) charge(tenant string, events int) (spread, interval time.Duration) {
+	const one = time.Second / eventsPerSecond
+	now, cost := time.Now(), time.Duration(events+changeCost)*one
+	after := func(busy time.Time, cost time.Duration) time.Time {
+		if busy.Before(now) {
+			busy = now
+		}
+		return now.Add(min(busy.Sub(now)+cost, longestInterval))
+	}
+	all.busy = after(all.busy, cost)
+	free := all.busy
+	if own := all.byTenant[tenant]; own != nil {
+		own.busy = after(own.busy, cost*time.Duration(len(all.byTenant)))
+		if own.busy.Before(free) {
+			free = own.busy
+		}
+	}
+	interval = max(eventInterval, free.Sub(now))
+	return min(interval, time.Duration(events)*one), interval
 }
 
 // follow publishes changes until the job has ended, the streams are over, or none is left.
@@ -191,11 +223,9 @@ func (f *follower) next(ctx context.Context, version string) (_ api.Job, over bo
 	}
 }
 
-// pause waits for the interval between two events. After the shortest interval an end is published at once; over says so.
+// pause waits for the interval after an event. After the shortest interval an end is published at once; over says so.
 func (f *follower) pause(ctx context.Context) (over bool) {
-	f.h.followers.mu.Lock()
-	left := f.h.followers.pace(f.tenant) - eventInterval
-	f.h.followers.mu.Unlock()
+	left := f.latest().interval - eventInterval
 	if wait.For(ctx, eventInterval) != nil || left <= 0 {
 		return false
 	}
@@ -234,9 +264,7 @@ func (f *follower) publish(event Event) (over bool) {
 	if f.stale && !event.over {
 		return false
 	}
-	if streams := all.byTenant[f.tenant]; streams > 0 {
-		event.spread = all.pace(f.tenant) * time.Duration(len(f.calls)) / time.Duration(streams)
-	}
+	event.spread, event.interval = all.charge(f.tenant, len(f.calls)*(1+len(event.Job)/eventBytes))
 	event.next = make(chan struct{})
 	close(f.newest.next)
 	f.newest = &event

@@ -67,6 +67,6 @@ func New(o Options) *Handlers {
 	return &Handlers{
 		auth: o.Auth, core: &call.Core{Client: o.Core, Timeout: o.Timeout}, types: o.Types, limiter: o.Limiter, processors: o.Processors,
 		keySecret: o.KeySecret, keyEnv: o.KeyEnv,
-		followers: followers{byJob: map[followed]*follower{}, byTenant: map[string]int{}},
+		followers: followers{byJob: map[followed]*follower{}, byTenant: map[string]*tenantStreams{}},
 	}
 }
