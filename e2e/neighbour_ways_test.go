@@ -57,7 +57,9 @@ func many(n int, of func(i int) string) string {
 	return "[" + list.String() + "]"
 }
 
-func get(path string) func(*hostile) func(context.Context, int) { return same(http.MethodGet, path, "") }
+func get(path string) func(*hostile) func(context.Context, int) {
+	return same(http.MethodGet, path, "")
+}
 
 func unknownLeases(more string) string {
 	return many(1000, func(int) string {
