@@ -19,6 +19,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/httpserver"
 	"github.com/forgequeue/forgequeue/shared/server/identity"
 	"github.com/forgequeue/forgequeue/shared/server/redisurl"
+	"github.com/forgequeue/forgequeue/shared/server/seats"
 	"github.com/forgequeue/forgequeue/shared/server/secret"
 	"github.com/forgequeue/forgequeue/shared/server/settings"
 	"github.com/forgequeue/forgequeue/shared/server/telemetry"
@@ -61,6 +62,8 @@ type Config struct {
 	MetricsListener net.Listener `env:"-"`
 	// Logger, where given, replaces the one made from LogFormat and LogLevel.
 	Logger *slog.Logger `env:"-"`
+	// Processors, where given, are the process's seats, which it shares with others in it.
+	Processors *seats.Seats `env:"-"`
 }
 
 // Broker is one kind of broker that jobs can be published to: see core/brokers.

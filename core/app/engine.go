@@ -51,7 +51,7 @@ func newEngine(ctx context.Context, i *instance, store *cell.Cell, notifier *hin
 	}
 	server := &httpapi.Server{
 		Store: store, Engine: made, Hints: notifier, Verifier: i.cfg.verifier(), Logger: log, Draining: i.draining.Load,
-		Tracer: i.tracing.Tracer(), Bodies: httpapi.NewBodies(bodyMemory()), Pages: pages, Cell: i.config.Name, Prefix: i.prefix(),
+		Tracer: i.tracing.Tracer(), Bodies: httpapi.NewBodies(bodyMemory()), Pages: pages, Cell: i.config.Name, Prefix: i.prefix(), Processors: i.processors,
 	}
 	follow, err := i.follow(ctx, server)
 	if err != nil {

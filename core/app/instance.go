@@ -21,6 +21,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/redisclient"
+	"github.com/forgequeue/forgequeue/shared/server/seats"
 	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
@@ -40,6 +41,7 @@ type process struct {
 	redis           *redisclient.Client
 	public, private net.Listener
 	registry        *prometheus.Registry
+	processors      *seats.Seats
 	draining        atomic.Bool
 	// cells are all of the installation, nil where it has one database.
 	cells []cells.Config

@@ -14,6 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/httpapi"
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -25,6 +26,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/identity"
 	"github.com/forgequeue/forgequeue/shared/server/memory"
 	"github.com/forgequeue/forgequeue/shared/server/redisclient"
+	"github.com/forgequeue/forgequeue/shared/server/seats"
 	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
 
@@ -74,6 +76,10 @@ func Run(ctx context.Context, cfg Config) error {
 		defer func() { _ = client.Close() }()
 	}
 	p := &process{cfg: cfg, log: log, tracing: tracing, redis: client, public: public, private: private, registry: telemetry.NewRegistry()}
+	if p.processors = cfg.Processors; p.processors == nil {
+		p.processors = seats.Processors()
+	}
+	p.processors.Observe(metrics.NewSeconds(p.registry, "forgequeue_core_processor_seconds_total", "Time in the seats of this process's processors, by what was done: requests decoded, answers encoded, types checked."))
 	if p.cells, err = cfg.listed(); err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/httpserver"
 	"github.com/forgequeue/forgequeue/shared/server/identity"
 	"github.com/forgequeue/forgequeue/shared/server/memory"
+	"github.com/forgequeue/forgequeue/shared/server/seats"
 	"github.com/forgequeue/forgequeue/shared/server/secret"
 	"github.com/forgequeue/forgequeue/shared/server/settings"
 	"github.com/forgequeue/forgequeue/shared/server/telemetry"
@@ -70,6 +71,8 @@ type Config struct {
 	MetricsListener net.Listener `env:"-"`
 	// Logger is used instead of one made from LogFormat and LogLevel, where given.
 	Logger *slog.Logger `env:"-"`
+	// Processors, where given, are the process's seats, which it shares with others in it.
+	Processors *seats.Seats `env:"-"`
 }
 
 const (

@@ -86,8 +86,14 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, 
 	if err := redis.Trace(tracing.Provider()); err != nil {
 		return nil, errors.Join(err, redis.Close())
 	}
+	processors := cfg.Processors
+	if processors == nil {
+		processors = seats.Processors()
+	}
+	processors.Observe(newSeconds(registry))
 	core, err := coreclient.New(coreclient.Options{
-		URL: cfg.CoreURL, Secret: []byte(cfg.HopSecret), Logger: logger, Limits: cfg.hopLimits(), Registry: registry,
+		Processors: processors,
+		URL:        cfg.CoreURL, Secret: []byte(cfg.HopSecret), Logger: logger, Limits: cfg.hopLimits(), Registry: registry,
 		Now: clock.Now,
 	})
 	if err != nil {
@@ -100,7 +106,6 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, 
 		OperatorKey: cfg.OperatorKey.Reveal(),
 		Lookup:      core.LookUpKey,
 	})
-	processors := seats.Processors(newSeconds(registry))
 	pages, err := cfg.console(console.Options{
 		Processors: processors,
 		Links:      console.Links{Charge: p.limiter.ChargeLink, First: p.limiter.FirstUse},
@@ -266,7 +271,7 @@ func (cfg Config) closeListeners() error {
 func newSeconds(registry prometheus.Registerer) func(operation string, took time.Duration) {
 	seconds := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "forgequeue_gateway_processor_seconds_total",
-		Help: "Time in the seats of this gateway's processors, by what was done: requests decoded, answers encoded, console pages written, payloads checked.",
+		Help: "Time in the seats of this process's processors, by what was done: requests decoded, answers encoded, console pages written, payloads checked.",
 	}, []string{"operation"})
 	registry.MustRegister(seconds)
 	return func(operation string, took time.Duration) { seconds.WithLabelValues(operation).Add(took.Seconds()) }

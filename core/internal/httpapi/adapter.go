@@ -91,16 +91,9 @@ func (s *Server) write(c *gin.Context, path string, made response) error {
 	return err
 }
 
-// mostWaiting is how long an answer waits for a seat to be encoded in: what was done is answered in any case.
-const mostWaiting = 5 * time.Second
-
-func (s *Server) encode(ctx context.Context, path string, made response) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, mostWaiting)
-	defer cancel()
-	if seat, err := s.processors.Take(ctx, seats.Work{Owner: made.owner, Operation: "encode " + path}); err == nil {
-		defer seat.Leave()
-	}
-	return encode(made.value)
+func (s *Server) encode(ctx context.Context, path string, made response) (body []byte, err error) {
+	s.Processors.Run(ctx, seats.Work{Owner: made.owner, Operation: "encode " + path}, func() { body, err = encode(made.value) })
+	return body, err
 }
 
 // refuse sends a problem as the response to the whole request.
@@ -163,7 +156,7 @@ func atOnce[Req, Resp any](op hop.Op[Req, Resp], admit admitted[Req, Resp]) rout
 // together serves all items of a call with one function.
 func together[Req, Resp any](op hop.Op[Req, Resp], serve func(context.Context, []hop.Item[Req]) []hop.Result[Resp]) route {
 	return route{op.Operation, func(ctx context.Context, body []byte) (response, error) {
-		items, err := decodeItems[Req](body)
+		items, err := decodeItems[Req](ctx, body)
 		if err != nil {
 			return response{}, err
 		}

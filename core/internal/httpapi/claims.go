@@ -22,7 +22,7 @@ import (
 //	@x-problems  ["rate_limited"]
 //	@x-example-one {"worker_id": "worker-1", "queues": ["default"]}
 func (s *Server) claimJobs(ctx context.Context, body []byte) (response, error) {
-	items, err := decodeItems[api.ClaimRequest](body)
+	items, err := decodeItems[api.ClaimRequest](ctx, body)
 	if err != nil {
 		return response{}, err
 	}

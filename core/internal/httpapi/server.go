@@ -19,7 +19,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/engine"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
-	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -52,16 +51,16 @@ type Server struct {
 	Cells []cells.Config
 	// Feed follows the directory of the home cell; nil in the home cell.
 	Feed *directory.Feed
+	// Processors are the seats in which requests are decoded, values checked and answers encoded; its own if nil.
+	Processors *seats.Seats
 	// Draining says that this process is about to stop.
 	Draining func() bool
 	// Tracer makes spans; nil makes none.
 	Tracer trace.Tracer
 	// types checks results.
-	types *jobtype.Checker
-	// processors are the seats in which values are checked and answers encoded.
-	processors *seats.Seats
-	durations  *prometheus.HistogramVec
-	expired    prometheus.Counter
+	types     *jobtype.Checker
+	durations *prometheus.HistogramVec
+	expired   prometheus.Counter
 }
 
 // Handler makes the router and registers the metrics of its routes.
@@ -76,7 +75,9 @@ func (s *Server) Handler(registry prometheus.Registerer) http.Handler {
 		Help: "Signed calls refused because of their time: the clock of a gateway, or of this core, is wrong. The gateway then corrects the difference.",
 	})
 	registry.MustRegister(s.durations, s.expired)
-	s.processors = seats.Processors(metrics.NewSeconds(registry, "forgequeue_core_processor_seconds_total", "Time in the seats of this core's processors, by what was done: answers encoded, types checked."))
+	if s.Processors == nil {
+		s.Processors = seats.Processors()
+	}
 	s.types = s.newTypes()
 
 	gin.SetMode(gin.ReleaseMode)

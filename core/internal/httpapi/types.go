@@ -191,7 +191,7 @@ func (s *Server) readTypes(ctx context.Context, owner tenant.ID, _ hop.Item[stru
 // newTypes checks results.
 func (s *Server) newTypes() *jobtype.Checker {
 	return jobtype.NewChecker(jobtype.Options{
-		Seats: s.processors,
+		Seats: s.Processors,
 		Set: func(ctx context.Context, owner string) (hop.TypeSet, error) {
 			id, err := uuid.Parse(owner)
 			if err != nil {

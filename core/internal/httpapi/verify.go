@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -14,6 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 	"github.com/forgequeue/forgequeue/shared/server/identity"
 	"github.com/forgequeue/forgequeue/shared/server/memory"
+	"github.com/forgequeue/forgequeue/shared/server/seats"
 )
 
 // bodyFactor is how many bytes of memory a call takes for each byte of its body: the
@@ -27,6 +29,19 @@ func NewBodies(most int64) *memory.Budget {
 }
 
 type bodyKey struct{}
+
+// sender is whose call it is, for whom it is decoded.
+type sender struct {
+	processors  *seats.Seats
+	owner, path string
+}
+
+type senderKey struct{}
+
+func senderOf(ctx context.Context) sender {
+	by, _ := ctx.Value(senderKey{}).(sender)
+	return by
+}
 
 // bodyOf gives the verified body of a call.
 func bodyOf(ctx context.Context) []byte {
@@ -61,6 +76,7 @@ func (s *Server) verify(c *gin.Context) {
 		s.refuse(c, problem.New(problem.Unauthenticated, "Only signed requests are answered."))
 	default:
 		ctx := context.WithValue(c.Request.Context(), loggerKey{}, s.Logger)
+		ctx = context.WithValue(ctx, senderKey{}, sender{s.Processors, c.GetHeader(hop.OwnerHeader), strings.TrimPrefix(c.Request.URL.Path, s.Prefix)})
 		c.Request = c.Request.WithContext(context.WithValue(ctx, bodyKey{}, body))
 		c.Next() // here, so that the memory counts until the answer is written
 	}

@@ -66,7 +66,11 @@ const mostWaiting = 4096
 func newPlaces(n int, took func(operation string, took time.Duration)) *seats.Seats {
 	part := func(left int) seats.Class { return seats.Class{All: max(n-max(left, 1), 1)} }
 	of := [classes]seats.Class{ClassOutcomes: {All: n}, classClaims: part(n / 8), ClassSubmits: part(n / 4), ClassLists: part(n - n/2)}
-	return seats.New(seats.Options{Seats: n, Classes: of[:], Waiting: mostWaiting, Unit: longCall, Widest: n / 4, Share: max(n/4, 1), Took: took})
+	places := seats.New(seats.Options{Seats: n, Classes: of[:], Waiting: mostWaiting, Unit: longCall, Widest: n / 4, Share: max(n/4, 1)})
+	if took != nil {
+		places.Observe(took)
+	}
+	return places
 }
 
 // workOf is what a call takes a place for.

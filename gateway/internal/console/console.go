@@ -57,7 +57,7 @@ func New(o Options) (*Console, error) {
 		o.Now = time.Now
 	}
 	if o.Processors == nil {
-		o.Processors = seats.Processors(nil)
+		o.Processors = seats.Processors()
 	}
 	return &Console{Site: visit.NewSite(sealer, o.Forms, o.Processors, o.Now), links: o.Links, hold: o.Hold}, nil
 }

@@ -53,12 +53,12 @@ func (c *cores) try(ctx context.Context, op operation, body []byte, first bool) 
 	if op.Class == hop.ClassParked {
 		parked, end := c.park(ctx, op.place)
 		defer end()
-		return c.attempt(parked, c.carrier(op, first), op.Path, body)
+		return c.attempt(parked, c.carrier(op, first), op, body)
 	}
 	left := time.Until(deadlineOf(ctx))
 	own, cancel := context.WithTimeout(ctx, tryTime(left, first && op.mayRepeat()))
 	defer cancel()
-	answer, sent, err := c.attempt(own, c.carrier(op, first), op.Path, body)
+	answer, sent, err := c.attempt(own, c.carrier(op, first), op, body)
 	done(verdict(ctx, answer, err))
 	return answer, sent, err
 }
@@ -85,9 +85,9 @@ func tryTime(left time.Duration, another bool) time.Duration {
 
 // attempt sends the body once. sent is whether core may have received it: false
 // only if there was no connection; an uncertain case counts as sent.
-func (c *cores) attempt(ctx context.Context, by *http.Transport, path string, body []byte) (_ reply, sent bool, _ error) {
+func (c *cores) attempt(ctx context.Context, by *http.Transport, op operation, body []byte) (_ reply, sent bool, _ error) {
 	var via link
-	request, err := c.request(ctx, c.prefix+path, body, &via)
+	request, err := c.request(ctx, c.prefix+op.Path, op.whose, body, &via)
 	if err != nil {
 		return reply{}, false, err
 	}
@@ -131,13 +131,16 @@ type link struct {
 // the clock of the core at its end; via is set to that connection. The transport
 // itself retries when an idle connection is found closed and nothing was written to
 // it (after the reader of the headers has ended); only the last of its tries counts.
-func (c *cores) request(ctx context.Context, path string, body []byte, via *link) (*http.Request, error) {
+func (c *cores) request(ctx context.Context, path, owner string, body []byte, via *link) (*http.Request, error) {
 	request, err := http.NewRequest(http.MethodPost, c.host+path, bytes.NewReader(body)) //nolint:noctx // it gets one below
 	if err != nil {
 		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "forgequeue-gateway")
+	if owner != "" {
+		request.Header.Set(hop.OwnerHeader, owner)
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		left := max(time.Until(deadline).Milliseconds(), 1)
 		request.Header.Set(hop.TimeoutHeader, strconv.FormatInt(left, 10))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,6 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 	"github.com/forgequeue/forgequeue/shared/server/identity"
+	"github.com/forgequeue/forgequeue/shared/server/seats"
 )
 
 // callIn asks a cell's core for one item's result. The deadline is ctx's, and is sent to
@@ -57,12 +59,29 @@ func ownerOf(p hop.Principal) string {
 	return p.Kind + " " + p.KeyID
 }
 
-func call[Req, Resp any](ctx context.Context, c *cores, op operation, item hop.Item[Req]) (hop.Result[Resp], error) {
+func call[Req, Resp any](ctx context.Context, c *cores, op operation, item hop.Item[Req]) (result hop.Result[Resp], err error) {
 	response, err := ask(ctx, c, op, item)
 	if err != nil {
 		return hop.Result[Resp]{}, err
 	}
-	return decode[Resp](op, response)
+	c.compute(ctx, op, "read ", len(response.value()), func() { result, err = decode[Resp](op, response) })
+	return result, err
+}
+
+// computeTime is what 4 KiB take until that is known.
+const (
+	computeUnit = 4 << 10
+	computeTime = 30 * time.Microsecond
+)
+
+// compute does something with the text of a call, of a size in bytes, in a seat of its owner's.
+func (c *cores) compute(ctx context.Context, op operation, what string, size int, do func()) {
+	if size < computeUnit {
+		do()
+		return
+	}
+	units := size / computeUnit
+	c.processors.Run(ctx, seats.Work{Owner: op.whose, Operation: what + op.Path, Size: units, Guess: time.Duration(units) * computeTime}, do)
 }
 
 // ask gets core's response to one item, alone or with others.
@@ -70,15 +89,24 @@ func ask[Req any](ctx context.Context, c *cores, op operation, item hop.Item[Req
 	if op.Shared {
 		return share(ctx, c, op, item)
 	}
-	text, err := encode(item)
+	text, err := encodeItem(ctx, c, op, item)
 	if err != nil {
-		return itemResponse{}, fmt.Errorf("encode %s: %w", op.Path, err)
+		return itemResponse{}, err
 	}
 	results, doubt, err := c.exchangeItems(ctx, op, []itemText{text})
 	if err != nil {
 		return itemResponse{}, err
 	}
 	return itemResponse{results[0], doubt}, nil
+}
+
+// encodeItem encodes an item, in a seat of its owner's.
+func encodeItem[Req any](ctx context.Context, c *cores, op operation, item hop.Item[Req]) (text itemText, err error) {
+	c.processors.Run(ctx, seats.Work{Owner: op.whose, Operation: "write " + op.Path}, func() { text, err = encode(item) })
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", op.Path, err)
+	}
+	return text, nil
 }
 
 // doubtOutcomes corrects the results of a repeat: that core could not take an

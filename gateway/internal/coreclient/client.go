@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forgequeue/forgequeue/shared/server/seats"
 )
 
 const (
@@ -63,6 +65,8 @@ type Options struct {
 	Limits Limits
 	// Registry gets the metrics of the hop; nil: none are registered.
 	Registry prometheus.Registerer
+	// Processors are the seats in which requests are encoded and answers decoded; nil: they take none.
+	Processors *seats.Seats
 	// Now is time.Now if nil; tests set it.
 	Now func() time.Time
 }
@@ -91,12 +95,13 @@ type cores struct {
 	// sharedTime bounds a request that callers share: each of them may leave before.
 	sharedTime time.Duration
 
-	gate     *gate
-	breakers *breakers
-	budget   budget
-	metrics  *metrics
-	draining chan struct{} // closed by stop
-	drain    sync.Once
+	gate       *gate
+	processors *seats.Seats
+	breakers   *breakers
+	budget     budget
+	metrics    *metrics
+	draining   chan struct{} // closed by stop
+	drain      sync.Once
 	// late says that others waited for the cell in vain.
 	late atomic.Bool
 }
@@ -113,6 +118,7 @@ func newCores(o Options, at address) *cores {
 		logger:     o.Logger,
 		now:        o.Now,
 		sharedTime: usualTime,
+		processors: o.Processors,
 		gate:       newGate(limits.InFlight, limits.Parked),
 		draining:   make(chan struct{}),
 	}

@@ -84,7 +84,7 @@ func TestCallIsSignedAndComplete(t *testing.T) {
 	}
 	allowed := map[string]bool{
 		"Content-Type": true, "Content-Length": true, "User-Agent": true,
-		"Forgequeue-Assertion": true, hop.TimeoutHeader: true,
+		"Forgequeue-Assertion": true, hop.TimeoutHeader: true, hop.OwnerHeader: true,
 	}
 	for name := range request.Header {
 		if !allowed[name] {

@@ -61,6 +61,14 @@ type itemResponse struct {
 	doubt  bool
 }
 
+// value is its text, nil where it has none.
+func (r *itemResponse) value() []byte {
+	if r.result.Value == nil {
+		return nil
+	}
+	return *r.result.Value
+}
+
 // groups are the batchers of the hop. One without users is deleted.
 type groups struct {
 	mu  sync.Mutex
@@ -123,7 +131,9 @@ func (c *cores) enterGroup(op operation) (group *itemGroup, leave func()) {
 		c.groups.all = map[groupKey]*groupUse{}
 	}
 	use := c.groups.all[key]
-	op.whose = "group " + op.Group // it sends for all callers of the group
+	if op.whose = ""; op.Group != "" { // it sends for all callers of the group
+		op.whose = op.Group
+	}
 	if use == nil {
 		use = &groupUse{group: batch.New(batch.Options[itemText, itemResponse]{
 			MaxWeight: sharedBytes, Capacity: sharedWaiting, Timeout: c.sharedTime, Reserve: sharedReserve, MaxWait: sharedWait(op),
@@ -181,7 +191,8 @@ func (c *cores) exchangeItems(ctx context.Context, op operation, items []itemTex
 		return nil, doubt, err
 	}
 	var results hop.Results[json.RawMessage]
-	if err := read(answer, &results); err != nil || len(results.Results) != len(items) {
+	c.compute(ctx, op, "open ", len(answer), func() { err = read(answer, &results) })
+	if err != nil || len(results.Results) != len(items) {
 		return nil, doubt, fmt.Errorf("%w: %s with %d results for %d items: %w",
 			op.lost(), op.Path, len(results.Results), len(items), errors.Join(ErrContract, err))
 	}
@@ -213,9 +224,9 @@ func share[Req any](ctx context.Context, c *cores, op operation, item hop.Item[R
 	owner := item.Principal.Tenant
 	op = c.apart.grouped(op, owner)
 	item.Shared = op.Group == ""
-	text, err := encode(item)
+	text, err := encodeItem(ctx, c, op, item)
 	if err != nil {
-		return itemResponse{}, fmt.Errorf("encode %s: %w", op.Path, err)
+		return itemResponse{}, err
 	}
 	if item.Shared && len(text) > largeItem {
 		op.Group = op.whose
@@ -226,8 +237,8 @@ func share[Req any](ctx context.Context, c *cores, op operation, item hop.Item[R
 	}
 	c.apart.note(apartKey{op.Path, owner})
 	op.Group, item.Shared = owner, false
-	if text, err = encode(item); err != nil {
-		return itemResponse{}, fmt.Errorf("encode %s: %w", op.Path, err)
+	if text, err = encodeItem(ctx, c, op, item); err != nil {
+		return itemResponse{}, err
 	}
 	again, err := shareIn(ctx, c, op, text)
 	again.doubt = again.doubt || response.doubt

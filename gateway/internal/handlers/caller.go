@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"math"
 	"net/http"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
@@ -81,9 +82,11 @@ func (h *Handlers) Limits(ctx context.Context, c *call.Call, _ call.None) (call.
 	}
 	return call.Response[api.LimitsResponse]{Value: api.LimitsResponse{
 		Policies: policyUses(c.Payer.Decision), Caps: append([]api.CapUse{}, used.Value.Caps...),
-		SharedTime: api.SharedTime{Gateway: h.processors.Used(who.Tenant), Database: used.Value.Database},
+		SharedTime: api.SharedTime{Gateway: thousandths(h.processors.Used(who.Tenant)), Database: thousandths(used.Value.Database)},
 	}}, nil
 }
+
+func thousandths(part float64) float64 { return math.Round(part*1000) / 1000 }
 
 func policyUses(d *admission.Decision) []api.PolicyUse {
 	uses := make([]api.PolicyUse, len(d.Policies))

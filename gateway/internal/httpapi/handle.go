@@ -202,15 +202,10 @@ func (s *Server) seatToDecode(g *gin.Context, r route, owner string, size int) (
 	return seat, nil
 }
 
-// encode encodes an answer, in a seat of its caller's. What was done is answered in any case: with no seat, if none comes
-// in time.
-func (s *Server) encode(g *gin.Context, r route, value any) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(g.Request.Context(), mostWaiting)
-	defer cancel()
-	if seat, err := s.processors.Take(ctx, seats.Work{Owner: bodyOwner(callOf(g)).Name, Operation: "encode " + r.method + " " + r.path}); err == nil {
-		defer seat.Leave()
-	}
-	text, err := call.Encode(value)
+// encode encodes an answer, in a seat of its caller's.
+func (s *Server) encode(g *gin.Context, r route, value any) (text []byte, err error) {
+	work := seats.Work{Owner: bodyOwner(callOf(g)).Name, Operation: "encode " + r.method + " " + r.path}
+	s.processors.Run(g.Request.Context(), work, func() { text, err = call.Encode(value) })
 	if err != nil {
 		return nil, fmt.Errorf("encode the answer: %w", err)
 	}

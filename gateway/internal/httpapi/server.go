@@ -83,7 +83,7 @@ type Server struct {
 // New makes a Server; Handler is what to serve.
 func New(o Options) *Server {
 	if o.Processors == nil {
-		o.Processors = seats.Processors(nil)
+		o.Processors = seats.Processors()
 	}
 	return &Server{
 		handlers: handlers.New(handlers.Options{

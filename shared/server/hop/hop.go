@@ -21,6 +21,9 @@ const (
 	// TimeoutHeader carries how long the gateway still waits, in milliseconds. It is not signed: a party that can change it
 	// could also cut the connection, and at worst a call ends early.
 	TimeoutHeader = "Forgequeue-Timeout-Ms"
+	// OwnerHeader carries whose call it is, where it is one owner's: so much of core's processors its decoding is charged to. It
+	// is not signed: it admits nobody to anything.
+	OwnerHeader = "Forgequeue-Owner"
 )
 
 // Principal is who calls, as the gateway proved it from the key.

@@ -88,7 +88,7 @@ func NewChecker(o Options) *Checker {
 		o.Now = time.Now
 	}
 	if o.Seats == nil {
-		o.Seats = seats.Processors(nil)
+		o.Seats = seats.Processors()
 	}
 	return &Checker{
 		options: o, compiled: newCompiled(compiledBytes),

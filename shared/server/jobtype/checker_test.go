@@ -185,11 +185,15 @@ func TestAVersionThatIsGone(t *testing.T) {
 	}
 }
 
-// A tenant has one check at a time, and others do not wait for it: counted, not timed.
+// Of two seats a tenant has one while another is there, which does not wait: counted, not timed.
 func TestOneCheckOfATenantAtATime(t *testing.T) {
 	t.Parallel()
 	s := newSource()
 	c := s.checker()
+	version := s.put("b", `{"type":"string"}`)
+	if got := check(t.Context(), c, "b", version, `7`); got != "misfit" {
+		t.Error(got)
+	}
 	var inside, most atomic.Int32
 	release, entered := make(chan struct{}), make(chan struct{}, 9)
 	work := func(context.Context) error {
@@ -204,7 +208,6 @@ func TestOneCheckOfATenantAtATime(t *testing.T) {
 		group.Go(func() { _ = c.InTurn(context.WithoutCancel(t.Context()), "hostile", work) })
 	}
 	<-entered
-	version := s.put("b", `{"type":"string"}`)
 	for range 10 {
 		if got := check(t.Context(), c, "b", version, `7`); got != "misfit" { // it would hang
 			t.Error(got)
@@ -224,16 +227,18 @@ func TestOneCheckOfATenantAtATime(t *testing.T) {
 func TestATenantIsBusy(t *testing.T) {
 	t.Parallel()
 	c := newSource().checker()
-	release, entered := make(chan struct{}), make(chan struct{})
+	release, entered := make(chan struct{}), make(chan struct{}, 2)
 	var group sync.WaitGroup
-	group.Go(func() {
-		_ = c.InTurn(context.WithoutCancel(t.Context()), "a", func(context.Context) error {
-			close(entered)
-			<-release
-			return nil
+	for range 2 { // both seats
+		group.Go(func() {
+			_ = c.InTurn(context.WithoutCancel(t.Context()), "a", func(context.Context) error {
+				entered <- struct{}{}
+				<-release
+				return nil
+			})
 		})
-	})
-	<-entered
+		<-entered
+	}
 	errs := make(chan error, 300)
 	for range 300 {
 		group.Go(func() {

@@ -41,8 +41,6 @@ type Options struct {
 	Share int
 	// Free calls are those that are expected to take less: they take no seat, and do not wait. 0: none is.
 	Free time.Duration
-	// Took, where not nil, is told what each call took, with its lock held.
-	Took func(operation string, took time.Duration)
 	// Now is time.Now if nil.
 	Now func() time.Time
 }
@@ -84,6 +82,7 @@ type Seats struct {
 	forgetAt int
 	// latest is the owner that has come last, and before is the last one that was another.
 	latest, before visit
+	observers      []func(operation string, took time.Duration)
 }
 
 // visit is when an owner came.
@@ -131,13 +130,14 @@ const (
 	perProcessor  = 2
 	waitingForOne = 4096
 	processorTime = 5 * time.Millisecond
+	processorFree = 100 * time.Microsecond
 )
 
 // Processors are the seats of the process's own computing, such as decoding and encoding. Nobody waits for others while it
-// has one. took may be nil, see Options.
-func Processors(took func(operation string, took time.Duration)) *Seats {
+// has one. What takes less than 100 µs takes none.
+func Processors() *Seats {
 	n := perProcessor * max(runtime.GOMAXPROCS(0), 2)
-	return New(Options{Seats: n, Waiting: waitingForOne, Unit: processorTime, Widest: n / 2, Share: n * 3 / 4, Took: took})
+	return New(Options{Seats: n, Waiting: waitingForOne, Unit: processorTime, Free: processorFree, Widest: n / 2, Share: n * 3 / 4})
 }
 
 // Take takes seats for a call, and waits for them until ctx ends. The error is ErrFull, ErrDisplaced or the context's. Of
@@ -192,8 +192,8 @@ func (seat *Seat) Leave() (took time.Duration) {
 	now := s.options.Now()
 	took = now.Sub(seat.begun)
 	s.costs.correct(seat.work, took)
-	if s.options.Took != nil {
-		s.options.Took(seat.work.Operation, took)
+	for _, observe := range s.observers {
+		observe(seat.work.Operation, took)
 	}
 	if seat.work.Owner != "" {
 		by := s.of(seat.work.Owner)
@@ -287,6 +287,31 @@ func (s *Seats) startNext() {
 		}
 	}
 }
+
+// Observe has a function told what each call took from now on; it must not take long.
+func (s *Seats) Observe(took func(operation string, took time.Duration)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.observers = append(s.observers, took)
+}
+
+// Run does something in seats of the process's processors; where none comes within a while, or ctx ends, without: it has to
+// be done, such as to answer for what was changed. s may be nil.
+func (s *Seats) Run(ctx context.Context, work Work, do func()) {
+	if s == nil {
+		do()
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, longestWait)
+	defer cancel()
+	if seat, err := s.Take(ctx, work); err == nil {
+		defer seat.Leave()
+	}
+	do()
+}
+
+// longestWait is how long Run waits.
+const longestWait = 5 * time.Second
 
 // Counts are how many seats of a class are taken, and how many of its calls wait.
 func (s *Seats) Counts(class int) (taken, waiting int) {

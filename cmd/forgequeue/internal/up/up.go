@@ -19,6 +19,7 @@ import (
 	coreapp "github.com/forgequeue/forgequeue/core/app"
 	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
 	"github.com/forgequeue/forgequeue/shared/server/memory"
+	"github.com/forgequeue/forgequeue/shared/server/seats"
 )
 
 const (
@@ -102,6 +103,8 @@ func serve(ctx context.Context, o Options, f *folder, kept *credentials, held *s
 	}
 	core, gateway, err := configs(kept, held, listeners, log)
 	core.Brokers, core.Tracing.Exporter, gateway.Tracing.Exporter = o.Brokers, o.Exporter, o.Exporter
+	core.Processors = seats.Processors()
+	gateway.Processors = core.Processors
 	if err != nil {
 		err = &SettingError{err}
 	} else {
