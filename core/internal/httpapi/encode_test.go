@@ -32,6 +32,13 @@ func TestEncodeIsAsEncodingJSON(t *testing.T) {
 		"claims": hop.Results[api.ClaimResponse]{Results: []hop.Result[api.ClaimResponse]{
 			{Status: 200, Value: &api.ClaimResponse{}}, {Status: 200, Value: &api.ClaimResponse{Jobs: []api.ClaimedJob{{Payload: payload}, {}}}},
 		}},
+		"pages": hop.Results[api.Page[api.JobSummary]]{Results: []hop.Result[api.Page[api.JobSummary]]{
+			{Status: 200, Value: &api.Page[api.JobSummary]{Items: []api.JobSummary{}}},
+			{Status: 200, Value: &api.Page[api.JobSummary]{Items: []api.JobSummary{{Metadata: map[string]string{"line": "a\u007f\u0000<"}}}, NextPageToken: new("t")}},
+		}},
+		"parents": hop.Results[api.Page[api.JobParent]]{Results: []hop.Result[api.Page[api.JobParent]]{
+			{Status: 200, Value: &api.Page[api.JobParent]{Items: []api.JobParent{{Result: json.RawMessage("{\"a\":\"\u2028 \\u2028 <\"}")}, {}}}},
+		}},
 		"outcomes": hop.Results[api.OutcomesResponse]{Results: []hop.Result[api.OutcomesResponse]{{Status: 200, Value: &api.OutcomesResponse{
 			Results: []api.OutcomeResult{{Status: 409, Problem: problem.New(problem.LeaseLost, "")}, {Status: 200, Outcome: &api.Outcome{}}},
 		}}}},

@@ -14,6 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
+	"github.com/forgequeue/forgequeue/shared/server/memory"
 )
 
 // Call is one request as its handler sees it.
@@ -38,6 +39,8 @@ type Call struct {
 	Prefer, IfNoneMatch []string
 	// Body counts the memory of the request's body.
 	Body request.Body
+	// Answer counts the memory of the answer; nil counts none.
+	Answer *memory.Hold
 	// Address is the client's; the zero address where there is none.
 	Address netip.Addr
 

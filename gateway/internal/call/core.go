@@ -30,6 +30,7 @@ func Send[Req, Resp any](ctx context.Context, core *Core, c *Call, op hop.Op[Req
 func SendAs[Req, Resp any](ctx context.Context, core *Core, c *Call, op hop.Op[Req, Resp], how coreclient.How, request Req) (Response[Resp], error) {
 	ctx, cancel := context.WithTimeout(ctx, core.Timeout+c.Wait)
 	defer cancel()
+	how.Answer = c.Answer
 	result, err := coreclient.Call(ctx, core.Client, op, how, hop.Item[Req]{
 		Principal:     c.Principal(),
 		RequestID:     c.RequestID,
@@ -70,22 +71,27 @@ func ErrMissingItems(got, want int) error {
 	return fmt.Errorf("%w: %d answers to %d items", coreclient.ErrContract, got, want)
 }
 
+// Pass asks core, and passes the answer on undecoded.
+func Pass[Req, Resp any](ctx context.Context, core *Core, c *Call, op hop.Op[Req, Resp], request Req) (Passed, error) {
+	return Send(ctx, core, c, hop.Raw(op), request)
+}
+
 // ByID asks core about what the path's {id} names.
-func ByID[Resp any](ctx context.Context, core *Core, c *Call, op hop.Op[hop.ID, Resp]) (Response[Resp], error) {
+func ByID[Resp any](ctx context.Context, core *Core, c *Call, op hop.Op[hop.ID, Resp]) (Passed, error) {
 	id, err := c.ID()
 	if err != nil {
-		return Response[Resp]{}, err
+		return Passed{}, err
 	}
-	return Send(ctx, core, c, op, hop.ID{ID: id})
+	return Pass(ctx, core, c, op, hop.ID{ID: id})
 }
 
 // ByName asks core about what the path's {name} names.
-func ByName[Resp any](ctx context.Context, core *Core, c *Call, op hop.Op[hop.Name, Resp]) (Response[Resp], error) {
+func ByName[Resp any](ctx context.Context, core *Core, c *Call, op hop.Op[hop.Name, Resp]) (Passed, error) {
 	name, err := c.Name()
 	if err != nil {
-		return Response[Resp]{}, err
+		return Passed{}, err
 	}
-	return Send(ctx, core, c, op, hop.Name{Name: name})
+	return Pass(ctx, core, c, op, hop.Name{Name: name})
 }
 
 // validated is a request's body.
@@ -95,58 +101,58 @@ type validated[T any] interface {
 }
 
 // Put sends core the body of what the path's {name} names.
-func Put[Req, Resp any, Body validated[Req]](ctx context.Context, core *Core, c *Call, op hop.Op[hop.Put[Req], Resp], r Req) (Response[Resp], error) {
+func Put[Req, Resp any, Body validated[Req]](ctx context.Context, core *Core, c *Call, op hop.Op[hop.Put[Req], Resp], r Req) (Passed, error) {
 	name, err := c.Name()
 	if err != nil {
-		return Response[Resp]{}, err
+		return Passed{}, err
 	}
 	if fields := Body(&r).Validate(); len(fields) > 0 {
-		return Response[Resp]{}, problem.Invalid(fields...)
+		return Passed{}, problem.Invalid(fields...)
 	}
-	return Send(ctx, core, c, op, hop.Put[Req]{Name: name, Value: r})
+	return Pass(ctx, core, c, op, hop.Put[Req]{Name: name, Value: r})
 }
 
 // Pause has core pause or resume what the path's {name} names.
-func Pause[Resp any](ctx context.Context, core *Core, c *Call, op hop.Op[hop.Pause, Resp], paused bool) (Response[Resp], error) {
+func Pause[Resp any](ctx context.Context, core *Core, c *Call, op hop.Op[hop.Pause, Resp], paused bool) (Passed, error) {
 	name, err := c.Name()
 	if err != nil {
-		return Response[Resp]{}, err
+		return Passed{}, err
 	}
-	return Send(ctx, core, c, op, hop.Pause{Name: name, Paused: paused})
+	return Pass(ctx, core, c, op, hop.Pause{Name: name, Paused: paused})
 }
 
 // Filtered asks core for a page of what matches the filter that read takes from the query.
 func Filtered[Filter, Resp any](
 	ctx context.Context, core *Core, c *Call, op hop.Op[hop.Filtered[Filter], Resp], read func(*request.Query) Filter,
-) (Response[Resp], error) {
+) (Passed, error) {
 	q := request.NewQuery(c.Query)
 	asked := hop.Filtered[Filter]{PageRequest: q.Page(), Filter: read(q)}
 	if err := q.Err(); err != nil {
-		return Response[Resp]{}, err
+		return Passed{}, err
 	}
-	return Send(ctx, core, c, op, asked)
+	return Pass(ctx, core, c, op, asked)
 }
 
 // Paged asks core for a page of a list.
-func Paged[Resp any](ctx context.Context, core *Core, c *Call, op hop.Op[hop.PageRequest, Resp]) (Response[Resp], error) {
+func Paged[Resp any](ctx context.Context, core *Core, c *Call, op hop.Op[hop.PageRequest, Resp]) (Passed, error) {
 	page, err := request.ReadPage(c.Query)
 	if err != nil {
-		return Response[Resp]{}, err
+		return Passed{}, err
 	}
-	return Send(ctx, core, c, op, page)
+	return Pass(ctx, core, c, op, page)
 }
 
 // PageFor asks core for a page of what belongs to the thing that the path names; name reads it.
-func PageFor[Resp any](ctx context.Context, core *Core, c *Call, op hop.Op[hop.PageFor, Resp], name func() (string, error)) (Response[Resp], error) {
+func PageFor[Resp any](ctx context.Context, core *Core, c *Call, op hop.Op[hop.PageFor, Resp], name func() (string, error)) (Passed, error) {
 	thing, err := name()
 	if err != nil {
-		return Response[Resp]{}, err
+		return Passed{}, err
 	}
 	page, err := request.ReadPage(c.Query)
 	if err != nil {
-		return Response[Resp]{}, err
+		return Passed{}, err
 	}
-	return Send(ctx, core, c, op, hop.PageFor{For: thing, PageRequest: page})
+	return Pass(ctx, core, c, op, hop.PageFor{For: thing, PageRequest: page})
 }
 
 // Accepted is an answer with status 202.
@@ -156,6 +162,6 @@ func Accepted[T any](answer Response[T], err error) (Response[T], error) {
 }
 
 // NoContent is an answer with status 204.
-func NoContent(_ Response[None], err error) (Response[None], error) {
+func NoContent(_ Passed, err error) (Response[None], error) {
 	return Response[None]{Status: http.StatusNoContent}, err
 }

@@ -21,6 +21,9 @@ type Response[T any] struct {
 	Applied string
 }
 
+// Passed is core's answer, as core wrote it: the gateway looks at nothing in it.
+type Passed = Response[json.RawMessage]
+
 // None is the request of a route that takes no body, or the value of a 204.
 type None = struct{}
 

@@ -98,26 +98,31 @@ func (c *cores) attempt(ctx context.Context, by *http.Transport, op operation, b
 		return reply{}, via.connected.Load() && !errors.Is(err, errHungUp), err
 	}
 	defer func() { _ = response.Body.Close() }() // it was read, or has failed already
-	text, err := readAnswer(response)
+	text, err := op.read(ctx, response)
 	if err != nil {
 		return reply{}, true, fmt.Errorf("read core's answer: %w", err)
 	}
 	return reply{response.StatusCode, response.Header, text, via.conn}, true, nil
 }
 
-// readAnswer reads a whole answer, into memory of its exact size if it has a
-// Content-Length.
-func readAnswer(response *http.Response) ([]byte, error) {
+// read reads a whole answer, into memory of its exact size if it has a Content-Length, as core's answers have.
+func (o operation) read(ctx context.Context, response *http.Response) ([]byte, error) {
 	if length := response.ContentLength; length >= 0 && length <= hop.MaxBody {
+		if err := o.count(ctx, length); err != nil {
+			return nil, err
+		}
 		text := make([]byte, length)
 		_, err := io.ReadFull(response.Body, text)
 		return text, err
 	}
 	text, err := io.ReadAll(io.LimitReader(response.Body, hop.MaxBody+1))
-	if err == nil && len(text) > hop.MaxBody {
-		err = fmt.Errorf("%w: more than %d bytes", ErrContract, hop.MaxBody)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(text) > hop.MaxBody:
+		return nil, fmt.Errorf("%w: more than %d bytes", ErrContract, hop.MaxBody)
 	}
-	return text, err
+	return text, o.count(ctx, int64(len(text)))
 }
 
 // link is the connection that a request got.

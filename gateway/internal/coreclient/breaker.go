@@ -89,7 +89,7 @@ func verdict(caller context.Context, answer reply, err error) error {
 		return nil
 	case err == nil:
 		return fmt.Errorf("status %d", answer.status)
-	case errors.Is(err, ErrContract):
+	case errors.Is(err, ErrContract), errors.Is(err, ErrOverloaded):
 		return nil // core answered
 	case errors.Is(err, errHungUp):
 		return nil // the gateway closed it: nothing was sent

@@ -29,6 +29,9 @@ import (
 func callIn[Req, Resp any](ctx context.Context, c *cores, of hop.Op[Req, Resp], how How, item hop.Item[Req]) (hop.Result[Resp], error) {
 	op := how.of(of.Of(item.Request))
 	op.whose = ownerOf(item.Principal)
+	if err := op.room(ctx); err != nil {
+		return hop.Result[Resp]{}, c.refuse(op, err)
+	}
 	if op.Class != hop.ClassParked {
 		return call[Req, Resp](ctx, c, op, item)
 	}
@@ -138,7 +141,7 @@ func read(text []byte, into any) error { return jsonv2.Unmarshal(text, into, unc
 // Joined once, not for each value.
 var (
 	unchecked      = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	asEncodingJSON = jsonv2.JoinOptions(unchecked,
+	asEncodingJSON = jsonv2.JoinOptions(unchecked, jsonv2.Deterministic(true),
 		jsonv2.FormatNilSliceAsNull(true), jsonv2.FormatNilMapAsNull(true), jsontext.PreserveRawStrings(true))
 )
 
@@ -164,6 +167,8 @@ func (c *cores) exchange(ctx context.Context, op operation, body []byte) (answer
 	for {
 		reply, sent, err := c.try(ctx, op, body, !repeated)
 		switch {
+		case errors.Is(err, ErrOverloaded): // a read, whose answer there was no memory for
+			return nil, doubt, c.refuse(op, err)
 		case err != nil:
 			// A try that was sent and got no answer may have taken effect, even if a
 			// later one fails or is refused.

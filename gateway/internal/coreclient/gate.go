@@ -24,6 +24,7 @@ const (
 	reasonWaited    = "waited"
 	reasonParked    = "parked_full"
 	reasonOpen      = "breaker_open"
+	reasonMemory    = "memory"
 	// why a call is sent again
 	reasonNotSent   = "not_sent"
 	reasonReplyLost = "reply_lost"

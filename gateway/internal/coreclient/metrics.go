@@ -22,7 +22,7 @@ func newMetrics(registry prometheus.Registerer, g *gate, b *breakers) *metrics {
 	m := &metrics{
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "forgequeue_hop_refusals_total",
-			Help: "Calls that were not sent to core, by class and reason: queue_full, displaced (by a more urgent call), waited (too long), parked_full, breaker_open.",
+			Help: "Calls that were not sent to core, by class and reason: queue_full, displaced (by a more urgent call), waited (too long), parked_full, breaker_open, memory (answers take it all; some were sent).",
 		}, []string{"class", "reason"}),
 		repeats: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "forgequeue_hop_retries_total",
@@ -60,11 +60,13 @@ func (m *metrics) start() {
 		}
 	}
 	for c := range hop.OrderedClasses {
-		for _, reason := range []string{reasonFull, reasonDisplaced, reasonWaited, reasonOpen} {
+		for _, reason := range []string{reasonFull, reasonDisplaced, reasonWaited, reasonOpen, reasonMemory} {
 			m.refusals.WithLabelValues(c.String(), reason)
 		}
 	}
-	m.refusals.WithLabelValues(hop.ClassParked.String(), reasonParked)
+	for _, reason := range []string{reasonParked, reasonMemory} {
+		m.refusals.WithLabelValues(hop.ClassParked.String(), reason)
+	}
 }
 
 // refused counts a call that was not sent. One whose caller has left is no refusal.

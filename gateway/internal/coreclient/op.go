@@ -1,7 +1,12 @@
 package coreclient
 
 import (
+	"context"
+	"errors"
+	"fmt"
+
 	"github.com/forgequeue/forgequeue/shared/server/hop"
+	"github.com/forgequeue/forgequeue/shared/server/memory"
 )
 
 // How is how a call is made, beyond what its operation says. The zero value is usual.
@@ -17,6 +22,10 @@ type How struct {
 	// tenant's next ones for apartFor.
 	Shared bool
 	Group  string
+	// Answer counts the memory of the answer from when it comes until its caller releases it; nil counts none. Where the
+	// owner's share is used up, a read and a claim wait before they are sent. An answer that comes all the same
+	// waits too if it is a read's, and counts in any case if it is not: it cannot be asked for again.
+	Answer *memory.Hold
 }
 
 // Submit is how a tenant's jobs are submitted. The call shares requests only with
@@ -61,4 +70,39 @@ func (o operation) lost() error {
 		return ErrUnavailable
 	}
 	return ErrOutcomeUnknown
+}
+
+const (
+	// smallAnswer is how many bytes of an answer are not counted.
+	smallAnswer = 64 << 10
+	// answerFactor is the memory that each byte of an answer takes: what core sent, and the item's result in it.
+	answerFactor = 2
+)
+
+// room waits, before a call, for those answers of its owner that wait for memory.
+func (o operation) room(ctx context.Context) error {
+	if o.Effect != hop.Reads && o.Path != hop.ClaimJobs.Path {
+		return nil
+	}
+	return o.take(ctx, 1)
+}
+
+// count counts an answer of so many bytes that has begun to come.
+func (o operation) count(ctx context.Context, bytes int64) error {
+	switch {
+	case bytes <= smallAnswer:
+		return nil
+	case o.Effect != hop.Reads:
+		o.Answer.Force(bytes * answerFactor)
+		return nil
+	}
+	return o.take(ctx, bytes*answerFactor)
+}
+
+func (o operation) take(ctx context.Context, bytes int64) error {
+	err := o.Answer.Take(ctx, bytes, patience(ctx))
+	if errors.Is(err, memory.ErrShare) || errors.Is(err, memory.ErrFull) {
+		return fmt.Errorf("%w: %w", turnedAwayError{reasonMemory}, err)
+	}
+	return err
 }

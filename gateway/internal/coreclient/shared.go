@@ -131,9 +131,8 @@ func (c *cores) enterGroup(op operation) (group *itemGroup, leave func()) {
 		c.groups.all = map[groupKey]*groupUse{}
 	}
 	use := c.groups.all[key]
-	if op.whose = ""; op.Group != "" { // it sends for all callers of the group
-		op.whose = op.Group
-	}
+	// It sends for all callers of the group.
+	op.whose, op.Answer = op.Group, nil
 	if use == nil {
 		use = &groupUse{group: batch.New(batch.Options[itemText, itemResponse]{
 			MaxWeight: sharedBytes, Capacity: sharedWaiting, Timeout: c.sharedTime, Reserve: sharedReserve, MaxWait: sharedWait(op),

@@ -18,7 +18,7 @@ import (
 //	@Param       after      query string false "Only changes after this time." Format(date-time)
 //	@Param       before     query string false "Only changes before this time." Format(date-time)
 //	@Success     200 {object} api.Page[api.AuditEntry] "A page of entries."
-func (h *Handlers) ListAudit(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.AuditEntry]], error) {
+func (h *Handlers) ListAudit(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return h.pageOfAudit(ctx, c)
 }
 
@@ -32,12 +32,12 @@ func (h *Handlers) ListAudit(ctx context.Context, c *call.Call, _ call.None) (ca
 //	@Param       after      query string false "Only changes after this time." Format(date-time)
 //	@Param       before     query string false "Only changes before this time." Format(date-time)
 //	@Success     200 {object} api.Page[api.AuditEntry] "A page of entries."
-func (h *Handlers) ListAllAudit(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.AuditEntry]], error) {
+func (h *Handlers) ListAllAudit(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return h.pageOfAudit(ctx, c)
 }
 
 // pageOfAudit asks core for a page. Core decides which tenants' entries the caller sees.
-func (h *Handlers) pageOfAudit(ctx context.Context, c *call.Call) (call.Response[api.Page[api.AuditEntry]], error) {
+func (h *Handlers) pageOfAudit(ctx context.Context, c *call.Call) (call.Passed, error) {
 	return call.Filtered(ctx, h.core, c, hop.ListAudit, func(q *request.Query) api.AuditFilter {
 		return api.AuditFilter{
 			Tenant: q.Text("tenant", "must be a tenant's id", validUUID),

@@ -25,7 +25,7 @@ import (
 //	@Param       after       query string false "Only those that died after this time." Format(date-time)
 //	@Param       before      query string false "Only those that died before this time." Format(date-time)
 //	@Success     200 {object} api.Page[api.DeadLetter] "A page of dead letters."
-func (h *Handlers) ListDeadLetters(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.DeadLetter]], error) {
+func (h *Handlers) ListDeadLetters(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.Filtered(ctx, h.core, c, hop.ListDeadLetters, readDeadLetterFilter)
 }
 
@@ -52,13 +52,13 @@ func readDeadLetterFilter(q *request.Query) api.DeadLetterFilter {
 //	@Param       before      query string false "Only those that died before this time." Format(date-time)
 //	@Param       page_size   query int    false "Maximum number of groups."
 //	@Success     200 {object} api.DeadLetterGroups "The largest groups."
-func (h *Handlers) GroupDeadLetters(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.DeadLetterGroups], error) {
+func (h *Handlers) GroupDeadLetters(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	q := request.NewQuery(c.Query)
 	page, filter := q.Page(), readDeadLetterFilter(q)
 	if err := q.Err(); err != nil {
-		return call.Response[api.DeadLetterGroups]{}, err
+		return call.Passed{}, err
 	}
-	return call.Send(ctx, h.core, c, hop.GroupDeadLetters,
+	return call.Pass(ctx, h.core, c, hop.GroupDeadLetters,
 		hop.Filtered[api.DeadLetterFilter]{Filter: filter, PageRequest: hop.PageRequest{PageSize: page.PageSize}})
 }
 
@@ -68,7 +68,7 @@ func (h *Handlers) GroupDeadLetters(ctx context.Context, c *call.Call, _ call.No
 //	@Tags        Dead letters
 //	@Success     202 {object} api.JobSummary "The job is queued again."
 //	@x-problems  ["not_dead", "dedupe_conflict", "active_cap_reached", "too_many_lanes"]
-func (h *Handlers) RedriveJob(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.JobSummary], error) {
+func (h *Handlers) RedriveJob(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.Accepted(call.ByID(ctx, h.core, c, hop.RedriveJob))
 }
 
@@ -156,7 +156,7 @@ func signResults(c *call.Call, answer json.RawMessage, want int) (json.RawMessag
 //
 //	@Description Redrives and discards by filter, newest first: those that are running, and those that ended in the last 30 days. A key that is bound to a user sees those started by that user's keys.
 //	@Success     200 {object} api.Page[api.Redrive] "A page of redrives."
-func (h *Handlers) ListRedrives(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.Redrive]], error) {
+func (h *Handlers) ListRedrives(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.Paged(ctx, h.core, c, hop.ListRedrives)
 }
 
@@ -164,7 +164,7 @@ func (h *Handlers) ListRedrives(ctx context.Context, c *call.Call, _ call.None) 
 //
 //	@Description The progress of a redrive or a discard by filter. `waiting` says why it is waiting, `error` why it failed. `canary`, of a redrive with one, is the sample and what became of it.
 //	@Success     200 {object} api.Redrive "The redrive as it is now."
-func (h *Handlers) GetRedrive(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Redrive], error) {
+func (h *Handlers) GetRedrive(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.ByID(ctx, h.core, c, hop.GetRedrive)
 }
 
@@ -172,6 +172,6 @@ func (h *Handlers) GetRedrive(ctx context.Context, c *call.Call, _ call.None) (c
 //
 //	@Description After the answer, no more jobs are processed; those already processed are not reverted. A redrive that has ended does not change, and a repeat changes nothing.
 //	@Success     200 {object} api.Redrive "The redrive in its final state."
-func (h *Handlers) CancelRedrive(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Redrive], error) {
+func (h *Handlers) CancelRedrive(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.ByID(ctx, h.core, c, hop.CancelRedrive)
 }

@@ -29,21 +29,21 @@ import (
 //	@Param       created_after  query string false "Jobs submitted after this time." Format(date-time)
 //	@Param       created_before query string false "Jobs submitted before this time." Format(date-time)
 //	@Success     200 {object} api.Page[api.JobSummary] "A page of jobs."
-func (h *Handlers) ListJobs(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.JobSummary]], error) {
+func (h *Handlers) ListJobs(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	q := request.NewQuery(c.Query)
 	page, filter := q.Page(), readJobFilter(q)
 	if err := q.Err(); err != nil {
-		return call.Response[api.Page[api.JobSummary]]{}, err
+		return call.Passed{}, err
 	}
 	if who := c.Principal(); who.User != "" {
 		if filter.User == "" {
 			filter.User = who.User
 		}
 		if filter.User != who.User {
-			return call.Response[api.Page[api.JobSummary]]{}, anotherUser("user", "The key is bound to a user, and the list asks for the jobs of another user.")
+			return call.Passed{}, anotherUser("user", "The key is bound to a user, and the list asks for the jobs of another user.")
 		}
 	}
-	return call.Send(ctx, h.core, c, hop.ListJobs,
+	return call.Pass(ctx, h.core, c, hop.ListJobs,
 		hop.Filtered[api.JobFilter]{Filter: filter, PageRequest: page})
 }
 
@@ -132,17 +132,17 @@ func represent(c *call.Call, job *api.Job) (call.Response[json.RawMessage], erro
 //	@Description All reasons that keep the job from starting now, from the state that the scheduler decides by, each with what ends it, and `until` if it is known when. A running or ended job has that as its reason. `in_line` stands alone: the job is ready, and `ahead` says how many jobs of the same queue, type and tags are claimed before it (counted up to 10,000). `estimate` says when its turn is likely to come, by how fast its line has moved lately; it is null where that is not known, as in a paused queue, or where no job has started for a while. With `details=true`, `job` and `attempts` are the job and its first 200 attempts, read at the same moment; else they are absent.
 //	@Param       details query string false "`true`: with the job and its attempts." Enums(true, false)
 //	@Success     200 {object} api.Explanation "Why the job waits."
-func (h *Handlers) ExplainJob(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Explanation], error) {
+func (h *Handlers) ExplainJob(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	id, err := c.ID()
 	if err != nil {
-		return call.Response[api.Explanation]{}, err
+		return call.Passed{}, err
 	}
 	q := request.NewQuery(c.Query)
 	asked := hop.ExplainJobRequest{ID: id, Details: q.OneOf("details", "true", "false") == "true"}
 	if err := q.Err(); err != nil {
-		return call.Response[api.Explanation]{}, err
+		return call.Passed{}, err
 	}
-	return call.Send(ctx, h.core, c, hop.ExplainJob, asked)
+	return call.Pass(ctx, h.core, c, hop.ExplainJob, asked)
 }
 
 // CancelJob cancels a job.
@@ -180,6 +180,6 @@ func (h *Handlers) DeleteJob(ctx context.Context, c *call.Call, _ call.None) (ca
 //
 //	@Description Each attempt, oldest first: the worker, the times, how it ended and why. A snooze or a release does not count as an attempt. Attempts are kept for 30 days.
 //	@Success     200 {object} api.Page[api.Attempt] "A page of attempts."
-func (h *Handlers) ListAttempts(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.Attempt]], error) {
+func (h *Handlers) ListAttempts(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.PageFor(ctx, h.core, c, hop.ListAttempts, c.ID)
 }

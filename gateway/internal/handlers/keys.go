@@ -62,7 +62,7 @@ func (h *Handlers) mint(ctx context.Context, c *call.Call, request hop.CreateKey
 //
 //	@Description Keys without their secrets, which are not stored.
 //	@Success     200 {object} api.Page[api.Key] "A page of keys."
-func (h *Handlers) ListKeys(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.Key]], error) {
+func (h *Handlers) ListKeys(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.PageFor(ctx, h.core, c, hop.ListKeys, c.ID)
 }
 

@@ -30,12 +30,12 @@ func (h *Handlers) CreateOwnKey(ctx context.Context, c *call.Call, r api.KeyRequ
 //
 //	@Description The keys that are not revoked, by `key_id`, without their secrets, which are not stored. An expired key is listed until it is revoked, or 1,000 others have ended after it.
 //	@Success     200 {object} api.Page[api.Key] "A page of keys."
-func (h *Handlers) ListOwnKeys(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.Key]], error) {
+func (h *Handlers) ListOwnKeys(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	page, err := request.ReadPage(c.Query)
 	if err != nil {
-		return call.Response[api.Page[api.Key]]{}, err
+		return call.Passed{}, err
 	}
-	return call.Send(ctx, h.core, c, hop.ListKeys, hop.PageFor{PageRequest: page})
+	return call.Pass(ctx, h.core, c, hop.ListKeys, hop.PageFor{PageRequest: page})
 }
 
 // RevokeOwnKey revokes a key of your tenant.

@@ -12,7 +12,7 @@ import (
 //
 //	@Description A named set of limits; null means no limit.
 //	@Success     200 {object} api.Plan "The plan."
-func (h *Handlers) GetPlan(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Plan], error) {
+func (h *Handlers) GetPlan(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.ByName(ctx, h.core, c, hop.GetPlan)
 }
 
@@ -20,7 +20,7 @@ func (h *Handlers) GetPlan(ctx context.Context, c *call.Call, _ call.None) (call
 //
 //	@Description All plans, ordered by name.
 //	@Success     200 {object} api.Page[api.Plan] "A page of plans."
-func (h *Handlers) ListPlans(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.Plan]], error) {
+func (h *Handlers) ListPlans(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.Paged(ctx, h.core, c, hop.ListPlans)
 }
 
@@ -30,7 +30,7 @@ func (h *Handlers) ListPlans(ctx context.Context, c *call.Call, _ call.None) (ca
 //	@Param       plan body api.PlanRequest true "The plan."
 //	@Success     200 {object} api.Plan "The plan as it is now."
 //	@x-example-small {"limits": {"requests_per_second": 50, "request_burst": 100, "jobs_per_second": 20, "job_burst": 200, "max_active": 10000, "user_max_active": 1000}, "visibility_timeout_ms_max": 3600000}
-func (h *Handlers) PutPlan(ctx context.Context, c *call.Call, r api.PlanRequest) (call.Response[api.Plan], error) {
+func (h *Handlers) PutPlan(ctx context.Context, c *call.Call, r api.PlanRequest) (call.Passed, error) {
 	whose := hop.LimitsChanged{Plan: c.Params["name"]}
 	h.auth.ForgetLimits(whose) // before as well as after: if the answer is lost, the change may still hold
 	defer h.auth.ForgetLimits(whose)

@@ -14,20 +14,20 @@ import (
 //	@Description The tenant's queues by name, with settings, depths and workers. A queue exists from its first job or its first settings on. Depths are counted up to 10,000; `depth_capped` names those that reached it. With `depth_budget`, the queues of the page share that many: each depth is counted up to an equal part of it, which makes a page of many deep queues faster.
 //	@Param       depth_budget query int false "How many jobs of each state are counted at most, in all queues of the page together, 1 to 1000000. Default: 10,000 in each queue. `wait_ms` is null where the jobs ahead are not all counted."
 //	@Success     200 {object} api.Page[api.Queue] "A page of queues."
-func (h *Handlers) ListQueues(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.Queue]], error) {
+func (h *Handlers) ListQueues(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	q := request.NewQuery(c.Query)
 	asked := hop.ListQueuesRequest{PageRequest: q.Page(), DepthBudget: q.Whole("depth_budget", api.MaxDepthBudget)}
 	if err := q.Err(); err != nil {
-		return call.Response[api.Page[api.Queue]]{}, err
+		return call.Passed{}, err
 	}
-	return call.Send(ctx, h.core, c, hop.ListQueues, asked)
+	return call.Pass(ctx, h.core, c, hop.ListQueues, asked)
 }
 
 // GetQueue reads a queue.
 //
 //	@Description Effective settings, depths, the age of the oldest ready job, the number of workers, and types and tags that jobs need and no worker has. In push mode, also the state of the destination's circuit breaker.
 //	@Success     200 {object} api.Queue "The queue."
-func (h *Handlers) GetQueue(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Queue], error) {
+func (h *Handlers) GetQueue(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.ByName(ctx, h.core, c, hop.GetQueue)
 }
 
@@ -46,7 +46,7 @@ func (h *Handlers) GetQueue(ctx context.Context, c *call.Call, _ call.None) (cal
 //	@x-example-broker   {"mode": "push", "push": {"url": "amqps://ada:secret@rabbit.example.com/shop/order.new", "settle": "worker"}, "visibility_timeout_ms": 600000}
 //	@x-example-new-push-secret {"mode": "push", "push": {"url": "https://example.com/jobs", "new_secret": true}}
 //	@x-example-reset    {}
-func (h *Handlers) PutQueue(ctx context.Context, c *call.Call, r api.QueueRequest) (call.Response[api.Queue], error) {
+func (h *Handlers) PutQueue(ctx context.Context, c *call.Call, r api.QueueRequest) (call.Passed, error) {
 	return call.Put(ctx, h.core, c, hop.PutQueue, r)
 }
 
@@ -55,7 +55,7 @@ func (h *Handlers) PutQueue(ctx context.Context, c *call.Call, r api.QueueReques
 //	@Description No more jobs are claimed from it. Running jobs continue, and jobs can still be submitted. A repeat changes nothing.
 //	@Success     200 {object} api.Queue "The queue as it is now."
 //	@x-problems  ["too_many_lanes"]
-func (h *Handlers) PauseQueue(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Queue], error) {
+func (h *Handlers) PauseQueue(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.Pause(ctx, h.core, c, hop.PauseQueue, true)
 }
 
@@ -64,7 +64,7 @@ func (h *Handlers) PauseQueue(ctx context.Context, c *call.Call, _ call.None) (c
 //	@Description Jobs are claimed from it again. A repeat changes nothing.
 //	@Success     200 {object} api.Queue "The queue as it is now."
 //	@x-problems  ["too_many_lanes"]
-func (h *Handlers) ResumeQueue(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Queue], error) {
+func (h *Handlers) ResumeQueue(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.Pause(ctx, h.core, c, hop.PauseQueue, false)
 }
 
@@ -72,7 +72,7 @@ func (h *Handlers) ResumeQueue(ctx context.Context, c *call.Call, _ call.None) (
 //
 //	@Description Makes the open breaker of a queue in push mode half-open, in every core within a second: the next jobs are sent to the destination, as many from each core as `half_open` allows. If they are accepted the breaker closes; if not it is open for its full time again, and no job loses an attempt. Where the breaker is closed nothing changes. A queue that is not in push mode is 400.
 //	@Success     200 {object} api.Queue "The queue as it is now."
-func (h *Handlers) ProbeQueue(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Queue], error) {
+func (h *Handlers) ProbeQueue(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.ByName(ctx, h.core, c, hop.ProbeQueue)
 }
 

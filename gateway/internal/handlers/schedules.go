@@ -27,23 +27,23 @@ import (
 //	@x-example-nightly  {"cron": "30 2 * * *", "timezone": "Europe/Berlin", "job": {"type": "report.daily", "queue": "reports", "payload": {"of": "yesterday"}}, "overlap": "skip", "catch_up": "latest"}
 //	@x-example-interval {"every_ms": 90000, "job": {"type": "mail.poll", "expires_after_ms": 60000}, "catch_up": "none"}
 //	@x-example-paused   {"cron": "@hourly", "job": {"type": "cache.warm"}, "catch_up": "all", "catch_up_max": 24, "starts_at": "2030-01-01T00:00:00Z", "paused": true}
-func (h *Handlers) PutSchedule(ctx context.Context, c *call.Call, r api.ScheduleRequest) (call.Response[api.Schedule], error) {
+func (h *Handlers) PutSchedule(ctx context.Context, c *call.Call, r api.ScheduleRequest) (call.Passed, error) {
 	name, err := c.Name()
 	if err != nil {
-		return call.Response[api.Schedule]{}, err
+		return call.Passed{}, err
 	}
 	if len(r.Job.Payload) > api.MaxPayload {
-		return call.Response[api.Schedule]{}, fieldTooLarge("job.payload", api.MaxPayload)
+		return call.Passed{}, fieldTooLarge("job.payload", api.MaxPayload)
 	}
 	if fields := r.Validate(time.Now()); len(fields) > 0 {
-		return call.Response[api.Schedule]{}, problem.Invalid(fields...)
+		return call.Passed{}, problem.Invalid(fields...)
 	}
 	if bound := c.Principal().User; bound != "" {
 		if r.Job.User == nil {
 			r.Job.User = &bound
 		}
 		if *r.Job.User != bound {
-			return call.Response[api.Schedule]{}, anotherUser("job.user", "The key is bound to a user, and the schedule's job names another user.")
+			return call.Passed{}, anotherUser("job.user", "The key is bound to a user, and the schedule's job names another user.")
 		}
 	}
 	template := r.Job.Submit()
@@ -52,10 +52,10 @@ func (h *Handlers) PutSchedule(ctx context.Context, c *call.Call, r api.Schedule
 		err = firstOf(problems)
 	}
 	if err != nil {
-		return call.Response[api.Schedule]{}, err
+		return call.Passed{}, err
 	}
 	r.Job.Queue, r.Job.Priority, r.Job.MaxAttempts, r.Job.TimeoutMS, r.Job.Retry = template.Queue, template.Priority, template.MaxAttempts, template.TimeoutMS, template.Retry
-	return call.Send(ctx, h.core, c, hop.PutSchedule,
+	return call.Pass(ctx, h.core, c, hop.PutSchedule,
 		hop.Put[api.ScheduleRequest]{Name: name, Value: r})
 }
 
@@ -63,7 +63,7 @@ func (h *Handlers) PutSchedule(ctx context.Context, c *call.Call, r api.Schedule
 //
 //	@Description Schedules by name. A key that is bound to a user sees the schedules whose jobs belong to that user.
 //	@Success     200 {object} api.Page[api.Schedule] "A page of schedules."
-func (h *Handlers) ListSchedules(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.Schedule]], error) {
+func (h *Handlers) ListSchedules(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.Paged(ctx, h.core, c, hop.ListSchedules)
 }
 
@@ -71,7 +71,7 @@ func (h *Handlers) ListSchedules(ctx context.Context, c *call.Call, _ call.None)
 //
 //	@Description The schedule's settings, its next five ticks, and its last run.
 //	@Success     200 {object} api.Schedule "The schedule."
-func (h *Handlers) GetSchedule(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Schedule], error) {
+func (h *Handlers) GetSchedule(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.ByName(ctx, h.core, c, hop.GetSchedule)
 }
 
@@ -87,7 +87,7 @@ func (h *Handlers) DeleteSchedule(ctx context.Context, c *call.Call, _ call.None
 //
 //	@Description Ticks are skipped while it is paused, and are not caught up later. A repeat changes nothing.
 //	@Success     200 {object} api.Schedule "The schedule as it is now."
-func (h *Handlers) PauseSchedule(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Schedule], error) {
+func (h *Handlers) PauseSchedule(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.Pause(ctx, h.core, c, hop.PauseSchedule, true)
 }
 
@@ -95,7 +95,7 @@ func (h *Handlers) PauseSchedule(ctx context.Context, c *call.Call, _ call.None)
 //
 //	@Description The next tick submits a job again. A repeat changes nothing.
 //	@Success     200 {object} api.Schedule "The schedule as it is now."
-func (h *Handlers) ResumeSchedule(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Schedule], error) {
+func (h *Handlers) ResumeSchedule(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.Pause(ctx, h.core, c, hop.PauseSchedule, false)
 }
 
@@ -143,6 +143,6 @@ func userOf(c *call.Call) *string {
 //
 //	@Description Each processed tick and each triggered job, newest first: the job, or why there is none (`overlap`, `paused`, `cap`). Runs are kept as long as finished jobs.
 //	@Success     200 {object} api.Page[api.ScheduleRun] "A page of runs."
-func (h *Handlers) ListScheduleRuns(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.ScheduleRun]], error) {
+func (h *Handlers) ListScheduleRuns(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.PageFor(ctx, h.core, c, hop.ListScheduleRuns, c.Name)
 }

@@ -20,18 +20,18 @@ import (
 //	@Param       to    query string false "Only steps that begin before this time; absent: now." Format(date-time)
 //	@Param       step  query string false "The length of a step; absent: minute for a range of at most 24 hours, else hour. An answer has at most 2880 steps." Enums(minute, hour, day)
 //	@Success     200 {object} api.Stats "The steps."
-func (h *Handlers) Stats(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Stats], error) {
+func (h *Handlers) Stats(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return stats(ctx, h, c, hop.GetStats)
 }
 
 // stats asks core for what the query's range has.
-func stats[Resp any](ctx context.Context, h *Handlers, c *call.Call, op hop.Op[hop.StatsRequest, Resp]) (call.Response[Resp], error) {
+func stats[Resp any](ctx context.Context, h *Handlers, c *call.Call, op hop.Op[hop.StatsRequest, Resp]) (call.Passed, error) {
 	q := request.NewQuery(c.Query)
 	asked := hop.StatsRequest{Queue: q.Queue("queue"), From: q.Time("from"), To: q.Time("to"), Step: q.OneOf("step", api.StepMinute, api.StepHour, api.StepDay)}
 	if err := q.Err(); err != nil {
-		return call.Response[Resp]{}, err
+		return call.Passed{}, err
 	}
-	return call.Send(ctx, h.core, c, op, asked)
+	return call.Pass(ctx, h.core, c, op, asked)
 }
 
 // TenantStats reads the attempts of tenants.
@@ -44,7 +44,7 @@ func stats[Resp any](ctx context.Context, h *Handlers, c *call.Call, op hop.Op[h
 //	@Param       to   query string false "Only steps that begin before this time; absent: now." Format(date-time)
 //	@Param       step query string false "The length of a step; absent: minute." Enums(minute, hour, day)
 //	@Success     200 {object} api.TenantStats "The tenants."
-func (h *Handlers) TenantStats(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.TenantStats], error) {
+func (h *Handlers) TenantStats(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return stats(ctx, h, c, hop.GetTenantStats)
 }
 
@@ -59,7 +59,7 @@ func (h *Handlers) TenantStats(ctx context.Context, c *call.Call, _ call.None) (
 //	@Param       to    query string false "Only steps that begin before this time; absent: now." Format(date-time)
 //	@Param       step  query string false "The length of a step; absent: minute for a range of at most 24 hours, else hour. An answer has at most 2880 steps." Enums(minute, hour, day)
 //	@Success     200 {object} api.LimitStats "The limits."
-func (h *Handlers) LimitStats(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.LimitStats], error) {
+func (h *Handlers) LimitStats(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return stats(ctx, h, c, hop.GetLimitStats)
 }
 
@@ -74,13 +74,13 @@ func (h *Handlers) LimitStats(ctx context.Context, c *call.Call, _ call.None) (c
 //	@Param       by         query string false "What to sum by; absent: day." Enums(day, type, user)
 //	@Param       page_size  query int    false "Maximum number of types or users; days are all in one answer."
 //	@Success     200 {object} api.Usage "The counts."
-func (h *Handlers) Usage(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Usage], error) {
+func (h *Handlers) Usage(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	q := request.NewQuery(c.Query)
 	asked := hop.UsageRequest{From: q.Date("from"), To: q.Date("to"), By: q.OneOf("by", api.ByDay, api.ByType, api.ByUser), PageRequest: q.Page()}
 	if err := q.Err(); err != nil {
-		return call.Response[api.Usage]{}, err
+		return call.Passed{}, err
 	}
-	return call.Send(ctx, h.core, c, hop.GetUsage, asked)
+	return call.Pass(ctx, h.core, c, hop.GetUsage, asked)
 }
 
 // Installation asks core how the stores are. The checks are those of who answers.

@@ -34,7 +34,7 @@ func (h *Handlers) CreateTenant(ctx context.Context, c *call.Call, r api.TenantR
 //
 //	@Description All tenants, newest first.
 //	@Success     200 {object} api.Page[api.Tenant] "A page of tenants."
-func (h *Handlers) ListTenants(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.Tenant]], error) {
+func (h *Handlers) ListTenants(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.Paged(ctx, h.core, c, hop.ListTenants)
 }
 
@@ -65,7 +65,7 @@ func (h *Handlers) PatchTenant(ctx context.Context, c *call.Call, r api.TenantPa
 //
 //	@Description `deletion` is null, or the progress of the tenant's deletion: `done` when all of its data is deleted. A deleted tenant can still be read here, but is not listed.
 //	@Success     200 {object} api.Tenant "The tenant."
-func (h *Handlers) GetTenant(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Tenant], error) {
+func (h *Handlers) GetTenant(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.ByID(ctx, h.core, c, hop.GetTenant)
 }
 

@@ -75,7 +75,7 @@ func (h *Handlers) GetType(ctx context.Context, c *call.Call, _ call.None) (call
 //
 //	@Description The types by name, each in its newest version, without schemas and examples.
 //	@Success     200 {object} api.Page[api.JobTypeSummary] "A page of types."
-func (h *Handlers) ListTypes(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.JobTypeSummary]], error) {
+func (h *Handlers) ListTypes(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.Paged(ctx, h.core, c, hop.ListTypes)
 }
 
@@ -83,7 +83,7 @@ func (h *Handlers) ListTypes(ctx context.Context, c *call.Call, _ call.None) (ca
 //
 //	@Description The versions that are kept, newest first, at most 20, without schemas and examples.
 //	@Success     200 {object} api.Page[api.JobTypeSummary] "A page of versions."
-func (h *Handlers) ListTypeVersions(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.JobTypeSummary]], error) {
+func (h *Handlers) ListTypeVersions(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.PageFor(ctx, h.core, c, hop.ListTypeVersions, c.TypeName)
 }
 

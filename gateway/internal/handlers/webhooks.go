@@ -13,7 +13,7 @@ import (
 //
 //	@Description The tenant's webhooks by name, with the number of their deliveries and the result of the last call.
 //	@Success     200 {object} api.Page[api.Webhook] "A page of webhooks."
-func (h *Handlers) ListWebhooks(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.Webhook]], error) {
+func (h *Handlers) ListWebhooks(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.Paged(ctx, h.core, c, hop.ListWebhooks)
 }
 
@@ -21,7 +21,7 @@ func (h *Handlers) ListWebhooks(ctx context.Context, c *call.Call, _ call.None) 
 //
 //	@Description Its settings, how many deliveries wait, are being called and could not be delivered, the result of the last call, and the circuit breaker of its destination. The deliveries are jobs of `queue`: `GET /v1/jobs?queue=_webhook.NAME` lists them, `GET /v1/dead-letters?queue=_webhook.NAME` those that failed.
 //	@Success     200 {object} api.Webhook "The webhook."
-func (h *Handlers) GetWebhook(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Webhook], error) {
+func (h *Handlers) GetWebhook(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.ByName(ctx, h.core, c, hop.GetWebhook)
 }
 
@@ -36,7 +36,7 @@ func (h *Handlers) GetWebhook(ctx context.Context, c *call.Call, _ call.None) (c
 //	@x-example-failures {"url": "https://example.com/hooks", "events": ["job.dead_letter"]}
 //	@x-example-queue    {"url": "https://example.com/hooks", "events": ["job.completed", "job.dead_letter", "job.cancelled"], "filter": {"queue": "invoices"}}
 //	@x-example-workflows {"url": "https://example.com/hooks", "events": ["workflow.ended"]}
-func (h *Handlers) PutWebhook(ctx context.Context, c *call.Call, r api.WebhookRequest) (call.Response[api.Webhook], error) {
+func (h *Handlers) PutWebhook(ctx context.Context, c *call.Call, r api.WebhookRequest) (call.Passed, error) {
 	return call.Put(ctx, h.core, c, hop.PutWebhook, r)
 }
 
@@ -52,19 +52,19 @@ func (h *Handlers) DeleteWebhook(ctx context.Context, c *call.Call, _ call.None)
 //
 //	@Description Gives the webhook a new secret, which only this answer shows. For 24 hours calls carry two signatures, with the new secret and with the one before, so that your endpoint can change over at any time. A second rotation within that time replaces the new secret, and keeps the one from before the first. With an `Idempotency-Key`, a repeat gets the same secret again.
 //	@Success     200 {object} api.Webhook "The webhook, with its new secret."
-func (h *Handlers) RotateWebhookSecret(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Webhook], error) {
+func (h *Handlers) RotateWebhookSecret(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	name, err := c.Name()
 	if err != nil {
-		return call.Response[api.Webhook]{}, err
+		return call.Passed{}, err
 	}
-	return call.Send(ctx, h.core, c, hop.RotateWebhookSecret, hop.OnceRequest{Name: name, Idempotency: c.KeyFor(name)})
+	return call.Pass(ctx, h.core, c, hop.RotateWebhookSecret, hop.OnceRequest{Name: name, Idempotency: c.KeyFor(name)})
 }
 
 // ProbeWebhook tries a webhook's URL now.
 //
 //	@Description Makes the open breaker of the webhook's destination half-open, in every core within a second: the next deliveries are sent. Where it is closed nothing changes.
 //	@Success     200 {object} api.Webhook "The webhook as it is now."
-func (h *Handlers) ProbeWebhook(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Webhook], error) {
+func (h *Handlers) ProbeWebhook(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.ByName(ctx, h.core, c, hop.ProbeWebhook)
 }
 

@@ -18,11 +18,11 @@ import (
 //	@Param       worker body api.WorkerRequest true "The worker."
 //	@Success     200 {object} api.Worker "The worker as it is now."
 //	@x-example-worker {"worker_id": "worker-1", "queues": ["default"], "tags": ["smtp"], "concurrency": 10, "metadata": {"host": "a1"}}
-func (h *Handlers) RegisterWorker(ctx context.Context, c *call.Call, r api.WorkerRequest) (call.Response[api.Worker], error) {
+func (h *Handlers) RegisterWorker(ctx context.Context, c *call.Call, r api.WorkerRequest) (call.Passed, error) {
 	if fields := r.Validate(); len(fields) > 0 {
-		return call.Response[api.Worker]{}, problem.Invalid(fields...)
+		return call.Passed{}, problem.Invalid(fields...)
 	}
-	return call.Send(ctx, h.core, c, hop.RegisterWorker, r)
+	return call.Pass(ctx, h.core, c, hop.RegisterWorker, r)
 }
 
 // Heartbeat sends a heartbeat.
@@ -95,6 +95,6 @@ func (h *Handlers) RemoveWorker(ctx context.Context, c *call.Call, _ call.None) 
 //
 //	@Description The tenant's workers by name; with a platform key, the platform's workers. STALE: no recent heartbeat. DEAD: its leases were taken back.
 //	@Success     200 {object} api.Page[api.Worker] "A page of workers."
-func (h *Handlers) ListWorkers(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.Worker]], error) {
+func (h *Handlers) ListWorkers(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.Paged(ctx, h.core, c, hop.ListWorkers)
 }

@@ -86,7 +86,7 @@ func workflowJobs(c *call.Call, jobs []api.WorkflowJobRequest, workflow hop.Subm
 //	@Param       state      query string false "Only workflows in this state." Enums(running, completed, failed, cancelled)
 //	@Param       name       query string false "Only workflows of this name."
 //	@Success     200 {object} api.Page[api.Workflow] "A page of workflows."
-func (h *Handlers) ListWorkflows(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.Workflow]], error) {
+func (h *Handlers) ListWorkflows(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.Filtered(ctx, h.core, c, hop.ListWorkflows, func(q *request.Query) api.WorkflowFilter {
 		return api.WorkflowFilter{State: q.OneOf("state", api.WorkflowStates()...), Name: q.Name("name")}
 	})
@@ -96,7 +96,7 @@ func (h *Handlers) ListWorkflows(ctx context.Context, c *call.Call, _ call.None)
 //
 //	@Description The workflow with those of its jobs that are still kept, and what each depends on. Its state follows from them: `running` while one is live, `completed` when all have completed, `cancelled` when one was cancelled by a caller and none is a dead letter, otherwise `failed`.
 //	@Success     200 {object} api.WorkflowDetail "The workflow as it is now."
-func (h *Handlers) GetWorkflow(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.WorkflowDetail], error) {
+func (h *Handlers) GetWorkflow(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.ByID(ctx, h.core, c, hop.GetWorkflow)
 }
 
@@ -104,7 +104,7 @@ func (h *Handlers) GetWorkflow(ctx context.Context, c *call.Call, _ call.None) (
 //
 //	@Description Waiting jobs are cancelled; for running jobs, cancellation is requested with the worker's next heartbeat. A repeat changes nothing, or continues where the first one failed.
 //	@Success     202 {object} api.Workflow "The workflow as it is now."
-func (h *Handlers) CancelWorkflow(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Workflow], error) {
+func (h *Handlers) CancelWorkflow(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.Accepted(call.ByID(ctx, h.core, c, hop.CancelWorkflow))
 }
 
@@ -113,7 +113,7 @@ func (h *Handlers) CancelWorkflow(ctx context.Context, c *call.Call, _ call.None
 //	@Description Queues the workflow's dead letters again; `results` has a status for each. Jobs that they hold continue when they have completed; jobs that were cancelled because of them stay cancelled.
 //	@Success     202 {object} api.DeadLetterResponse "A result for each dead letter."
 //	@x-problems  ["active_cap_reached"]
-func (h *Handlers) RedriveWorkflow(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.DeadLetterResponse], error) {
+func (h *Handlers) RedriveWorkflow(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.Accepted(call.ByID(ctx, h.core, c, hop.RedriveWorkflow))
 }
 
@@ -122,6 +122,6 @@ func (h *Handlers) RedriveWorkflow(ctx context.Context, c *call.Call, _ call.Non
 //	@Description Those jobs of `after` that are still kept, by id, with their states and results. A page ends after `page_size` jobs, or when its results reach 8 MiB; it can be empty while `next_page_token` is set. A key without the scope `read` may call this while one of its workers holds the job.
 //	@Tags        Workflows
 //	@Success     200 {object} api.Page[api.JobParent] "A page of parents."
-func (h *Handlers) ListParents(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.Page[api.JobParent]], error) {
+func (h *Handlers) ListParents(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
 	return call.PageFor(ctx, h.core, c, hop.ListParents, c.ID)
 }

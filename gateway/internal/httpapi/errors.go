@@ -11,6 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/jobtype"
+	"github.com/forgequeue/forgequeue/shared/server/memory"
 )
 
 // errorMapping is what an error of another package is to the caller.
@@ -27,6 +28,8 @@ func errorMappings() []errorMapping {
 		{errEventsToken, problem.Unauthenticated, "The events token is not valid for this job, or has expired; make a new one with POST /v1/jobs/{id}/events-token."},
 		{auth.ErrUnauthenticated, problem.Unauthenticated, "Send a valid API key as Authorization: Bearer <key>."},
 		{request.ErrIdempotencyKey, problem.IdempotencyKeyInvalid, "Idempotency-Key must be one quoted or bare string of 1 to 255 visible ASCII characters."},
+		{memory.ErrShare, problem.Overloaded, "Your tenant's requests in flight use all the memory that is allowed for their bodies and answers. Nothing was changed; read the answers, or ask for less at once."},
+		{memory.ErrFull, problem.Overloaded, "The memory for bodies and answers is used up. Nothing was changed; try again later."},
 		{coreclient.ErrOutcomeUnknown, problem.OutcomeUnknown, "The request was sent to core, but no answer came back: it may or may not have taken effect. Repeat it with the same Idempotency-Key, or read the resource before you try again."},
 		{coreclient.ErrUnavailable, problem.CoreUnavailable, "Core cannot be reached. Nothing was changed; try again."},
 		{coreclient.ErrOverloaded, problem.Overloaded, "The gateway has too many requests in flight. Nothing was changed; try again later."},

@@ -11,6 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/server/memory"
 )
 
 // Every sentinel of the packages below has its errorMapping, wrapped or not.
@@ -19,6 +20,8 @@ func TestEverySentinelHasItsProblem(t *testing.T) {
 	for err, want := range map[error]problem.Code{
 		auth.ErrUnauthenticated:      problem.Unauthenticated,
 		request.ErrIdempotencyKey:    problem.IdempotencyKeyInvalid,
+		memory.ErrShare:              problem.Overloaded,
+		memory.ErrFull:               problem.Overloaded,
 		coreclient.ErrUnavailable:    problem.CoreUnavailable,
 		coreclient.ErrOutcomeUnknown: problem.OutcomeUnknown,
 		coreclient.ErrOverloaded:     problem.Overloaded,

@@ -37,6 +37,7 @@ func priced[Req, Ready, Resp any](
 	return func(s *Server, g *gin.Context, r route) {
 		c := callOf(g)
 		defer c.Body.Release()
+		defer func() { c.Answer.Release() }()
 		answer, err := serve(s, g, r, price, run)
 		if refused := s.limiter.Charge(g.Request.Context(), &c.Payer, admission.Cost{}); refused != nil { // it was refused before it was charged
 			err = refused
@@ -62,6 +63,7 @@ func serve[Req, Ready, Resp any](
 	if err := s.open(g, c, r); err != nil {
 		return nothing, err
 	}
+	c.Answer = s.bodies.Answer(bodyOwner(c))
 	if r.cost.KnownEarly() {
 		if err := s.limiter.Charge(ctx, &c.Payer, admission.Cost{}); err != nil {
 			return nothing, err

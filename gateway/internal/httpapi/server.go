@@ -40,7 +40,7 @@ type Options struct {
 	IPLimit *admission.IPLimit
 	// FailedKeys limits how often an address may fail to authenticate; nil is no limit.
 	FailedKeys *admission.IPLimit
-	// Bodies bounds the memory of requests' bodies, see request.NewBudget.
+	// Bodies bounds the memory of requests' bodies and answers, see request.NewBudget.
 	Bodies *memory.Budget
 	// Processors are the seats for the process's own computing; its own if nil.
 	Processors *seats.Seats

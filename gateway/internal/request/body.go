@@ -49,7 +49,7 @@ type Body struct {
 	held *memory.Hold
 }
 
-// Owner is the caller whose share the memory of a body is counted in.
+// Owner is the caller whose share the memory of a body, or of an answer, is counted in.
 type Owner struct {
 	// Name is a tenant's, or that of a key without one.
 	Name string
@@ -91,10 +91,10 @@ func (bs *Bodies) readProblem(err error, accept Accept) error {
 		return bodyTooLarge(accept.Max)
 	case errors.Is(err, memory.ErrShare):
 		bs.refusals.WithLabelValues(reasonShare).Inc()
-		return problem.New(problem.Overloaded, "Your tenant's requests in flight use all the memory that is allowed for their bodies. Nothing was changed; wait for their answers, or send less at once.")
+		return problem.New(problem.Overloaded, "Your tenant's requests in flight use all the memory that is allowed for their bodies and answers. Nothing was changed; read the answers, or send less at once.")
 	case errors.Is(err, memory.ErrFull):
 		bs.refusals.WithLabelValues(reasonFull).Inc()
-		return problem.New(problem.Overloaded, "The memory for request bodies is used up. Nothing was changed; try again later.")
+		return problem.New(problem.Overloaded, "The memory for bodies and answers is used up. Nothing was changed; try again later.")
 	default:
 		return problem.New(problem.InvalidJSON, "The body is incomplete.")
 	}

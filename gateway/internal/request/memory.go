@@ -8,12 +8,15 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/memory"
 )
 
+// Answer begins to count the memory of an answer.
+func (bs *Bodies) Answer(owner Owner) *memory.Hold { return bs.budget.Hold(owner.Name, owner.Urgent) }
+
 // bodyFactor is the memory, in bytes, that each byte of a body takes until its request is
 // answered: the buffer it is read into, the decoded values, those encoded for core, and
 // the envelope that is sent.
 const bodyFactor = 4
 
-// NewBudget makes the budget for the memory of requests' bodies: most bytes for
+// NewBudget makes the budget for the memory of requests' bodies and of their answers: most bytes for
 // all, a quarter of them for one tenant.
 func NewBudget(most int64) *memory.Budget {
 	return memory.NewBudget(memory.Options{Most: most, Share: most / 4, Factor: bodyFactor})
@@ -70,7 +73,7 @@ func newBodyMetrics(registry prometheus.Registerer, bodies *memory.Budget) *prom
 	}
 	held := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "forgequeue_body_memory_bytes",
-		Help: "Memory counted for the bodies of requests in flight; FORGEQUEUE_BODY_MEMORY_MIB limits it.",
+		Help: "Memory counted for the bodies of requests in flight and for their answers; FORGEQUEUE_BODY_MEMORY_MIB limits it.",
 	}, func() float64 { return float64(bodies.Used()) })
 	registry.MustRegister(refusals, held)
 	return refusals

@@ -1,9 +1,12 @@
 package memory
 
 import (
+	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
+	"time"
 )
 
 // Why a budget gives nothing more.
@@ -28,10 +31,11 @@ type Options struct {
 // reserved of Most, in percent, is kept for urgent requests.
 const reserved = 20
 
-// Budget bounds the memory of requests' bodies, over all and by owner. One request of
-// each owner, and one of all, is let have what it needs beyond that: each has a bound
-// of its own. Without it a budget that is smaller than one request would refuse it
-// for ever, and many that come at once would each have a part and none the whole.
+// Budget bounds the memory of requests' bodies and of their answers, over all and by
+// owner. One request of each owner, and one of all, is let have what it needs beyond
+// that: each has a bound of its own. Without it a budget that is smaller than one request
+// would refuse it for ever, and many that come at once would each have a part and none the
+// whole.
 // Safe for concurrent use.
 type Budget struct {
 	options Options
@@ -48,6 +52,16 @@ type Budget struct {
 type share struct {
 	used  int64
 	first *Hold
+	// waiting is who waits for room in it, in the order of arrival.
+	waiting []*waiter
+}
+
+// waiter is a Take that waits. The channel is closed when it has its bytes, or err.
+type waiter struct {
+	hold  *Hold
+	bytes int64
+	ended chan struct{}
+	err   error
 }
 
 // NewBudget makes a Budget.
@@ -76,30 +90,91 @@ func (b *Budget) Hold(owner string, urgent bool) *Hold {
 	return &Hold{budget: b, owner: owner, most: most}
 }
 
-// Hold is what one request has taken. It is not safe for concurrent use. Nil holds
-// nothing.
+// Hold is what one request has taken. Nil holds nothing. Read is for one goroutine at a
+// time; all else is safe for concurrent use.
 type Hold struct {
 	budget *Budget
 	owner  string
 	most   int64 // of the budget, for a request of this kind
-	taken  int64
+
+	// under the budget's lock:
+
+	taken    int64
+	released bool
 }
 
 // cover brings what is held up to a body of so many bytes.
 func (h *Hold) cover(body int64) error {
-	b := h.budget
-	more := body*b.options.Factor - h.taken
-	if more <= 0 {
+	h.budget.mu.Lock()
+	defer h.budget.mu.Unlock()
+	return h.reach(body*h.budget.options.Factor, false)
+}
+
+// Take brings what is held up to so many bytes. Where the owner's share is used up it waits,
+// behind the owner's others that wait, for at most patience: then the error is ErrShare. It is
+// ErrFull, at once, where all owners hold too much, and ctx's where that has ended. What is
+// taken after Release is not counted.
+func (h *Hold) Take(ctx context.Context, bytes int64, patience time.Duration) error {
+	if h == nil {
 		return nil
+	}
+	b := h.budget
+	b.mu.Lock()
+	own := b.by[h.owner]
+	err := ErrShare
+	if own == nil || len(own.waiting) == 0 {
+		err = h.reach(bytes, false)
+	}
+	if !errors.Is(err, ErrShare) {
+		b.mu.Unlock()
+		return err
+	}
+	w := &waiter{hold: h, bytes: bytes, ended: make(chan struct{})}
+	own.waiting = append(own.waiting, w)
+	b.mu.Unlock()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-w.ended:
+		return w.err
+	case <-timer.C:
+	case <-ctx.Done():
+		err = ctx.Err()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	at := slices.Index(own.waiting, w)
+	if at < 0 {
+		return w.err
+	}
+	own.waiting = slices.Delete(own.waiting, at, at+1)
+	own.next()
+	return err
+}
+
+// Force is Take for what cannot be refused any more: it counts, in any case.
+func (h *Hold) Force(bytes int64) {
+	if h == nil {
+		return
+	}
+	h.budget.mu.Lock()
+	defer h.budget.mu.Unlock()
+	_ = h.reach(bytes, true) // it refuses nothing
+}
+
+// reach brings what is held up to so many bytes, under the budget's lock; force does so beyond any bound.
+func (h *Hold) reach(bytes int64, force bool) error {
+	b, more := h.budget, bytes-h.taken
+	if more <= 0 || h.released {
+		return nil
+	}
 	own := b.by[h.owner]
 	if own == nil {
 		own = &share{}
 	}
 	firstOwn, firstAll := own.first == nil || own.first == h, b.first == nil || b.first == h
 	switch {
+	case force:
 	case !firstOwn && own.used+more > b.options.Share:
 		return ErrShare
 	case !firstAll && b.used+more > h.most:
@@ -116,14 +191,30 @@ func (h *Hold) cover(body int64) error {
 	return nil
 }
 
+// next ends the waiting of those for whom there is room now, in their order.
+func (s *share) next() {
+	for len(s.waiting) > 0 {
+		w := s.waiting[0]
+		if w.err = w.hold.reach(w.bytes, false); errors.Is(w.err, ErrShare) {
+			return
+		}
+		s.waiting = s.waiting[1:]
+		close(w.ended)
+	}
+}
+
 // Release gives back what is held. It may be called more than once.
 func (h *Hold) Release() {
-	if h == nil || h.taken == 0 {
+	if h == nil {
 		return
 	}
 	b := h.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	h.released = true
+	if h.taken == 0 {
+		return
+	}
 	own := b.by[h.owner]
 	b.used, own.used, h.taken = b.used-h.taken, own.used-h.taken, 0
 	if b.first == h {
@@ -132,6 +223,7 @@ func (h *Hold) Release() {
 	if own.first == h {
 		own.first = nil
 	}
+	own.next()
 	if own.used == 0 {
 		delete(b.by, h.owner)
 	}
