@@ -18,8 +18,8 @@ const (
 	MaxClaim     = 1000
 	// MaxClaimBytes bounds a claim's answer, but for one job, which it always may have.
 	MaxClaimBytes = 8 << 20
-	// MaxParentBytes is the total of results at which a page of a job's parents ends.
-	MaxParentBytes   = 8 << 20
+	// MaxPageBytes is the total of items at which a page of a list ends.
+	MaxPageBytes     = 1 << 20
 	MaxLeases        = 1000
 	MaxOutcomes      = 1000
 	MaxQueuesPerCall = 100

@@ -96,7 +96,7 @@ func (c *Client) RedriveWorkflow(ctx context.Context, id string) (api.DeadLetter
 
 // Parents gives one page of the jobs that one came after, those that are still kept,
 // with the results of those that have completed, by id. A page ends where its results
-// reach 8 MiB, so that it may be short. For keys with the scope read; and with the
+// reach 1 MiB, so that it may be short. For keys with the scope read; and with the
 // scope work while the job runs under a lease of the key's worker.
 func (c *Client) Parents(ctx context.Context, jobID string, page PageRequest) (api.Page[api.JobParent], error) {
 	return list[api.JobParent](ctx, c, page.query(), "jobs", jobID, "parents")

@@ -248,7 +248,7 @@ func TestParentsComeWithTheirResults(t *testing.T) {
 		ref := "a"
 		s := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
 			page := api.Page[api.JobParent]{}
-			for range api.MaxParentBytes/api.MaxResult + 1 {
+			for range api.MaxClaimBytes/api.MaxResult + 1 {
 				page.Items = append(page.Items, api.JobParent{Ref: &ref, JobID: "j", State: api.StateCompleted, Result: large})
 			}
 			if r.URL.Query().Get("page_token") == "" {

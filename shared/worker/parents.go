@@ -42,7 +42,7 @@ func (i *Info) Parents(ctx context.Context) (Parents, error) {
 }
 
 // EachParent is Parents one by one, for many large results: it holds a page of them, about
-// 8 MiB. An error ends it.
+// 1 MiB. An error ends it.
 func (i *Info) EachParent(ctx context.Context) iter.Seq2[api.JobParent, error] {
 	return func(yield func(api.JobParent, error) bool) {
 		if len(i.After) == 0 {

@@ -22,7 +22,7 @@ func (s *Server) listAudit(ctx context.Context, owner *tenant.ID, item hop.Item[
 		return api.Page[api.AuditEntry]{}, err
 	}
 	of := listingOf(hop.ListAudit.Path, item.Principal, filter, item.Request.PageSize, item.Request.PageToken)
-	return paged(s, of, func(cursor string, size int) (api.Page[api.AuditEntry], error) {
+	return paged(s, of, func(entry api.AuditEntry) string { return entry.ID }, func(cursor string, size int) (api.Page[api.AuditEntry], error) {
 		return s.Store.Audit.Audit(ctx, owner, filter, size, cursor)
 	})
 }

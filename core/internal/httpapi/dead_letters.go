@@ -23,7 +23,7 @@ import (
 //	@x-example-exhausted {"filter": {"reason": "exhausted"}, "page_size": 50}
 func (s *Server) listDeadLetters(ctx context.Context, owner tenant.ID, item hop.Item[hop.Filtered[api.DeadLetterFilter]]) (api.Page[api.DeadLetter], error) {
 	of := listingOf(hop.ListDeadLetters.Path, item.Principal, item.Request.Filter, item.Request.PageSize, item.Request.PageToken)
-	return paged(s, of, func(cursor string, size int) (api.Page[api.DeadLetter], error) {
+	return paged(s, of, func(dead api.DeadLetter) string { return dead.Job.ID }, func(cursor string, size int) (api.Page[api.DeadLetter], error) {
 		return s.Store.DeadLetters.DeadLetters(ctx, owner, item.Principal.User, item.Request.Filter, size, cursor)
 	})
 }

@@ -42,7 +42,7 @@ func (s *Server) listJobs(ctx context.Context, owner tenant.ID, item hop.Item[ho
 		filter.User = bound
 	}
 	of := listingOf(hop.ListJobs.Path, item.Principal, filter, item.Request.PageSize, item.Request.PageToken)
-	return paged(s, of, func(cursor string, size int) (api.Page[api.JobSummary], error) {
+	return paged(s, of, func(job api.JobSummary) string { return job.ID }, func(cursor string, size int) (api.Page[api.JobSummary], error) {
 		return s.Store.JobReads.List(ctx, owner, filter, size, cursor)
 	})
 }

@@ -42,11 +42,12 @@ func pageSize(asked int) int {
 	return min(asked, api.MaxPageSize)
 }
 
-// paged reads a page of a list. read takes a cursor, empty for the first page, and returns the next
+// paged reads a page of a list, and ends it where its items reach api.MaxPageBytes. key is the cursor of an item; it is nil
+// for a list whose pages end there already, or whose items are small. read takes a cursor, empty for the first page, and returns the next
 // page's as its token. The page token is the cursor, sealed: encrypted, because it may be the id of a
 // job that the caller may not see, and authenticated. A token that was changed, or is another
 // listing's, is refused.
-func paged[T any](s *Server, of listing, read func(cursor string, size int) (api.Page[T], error)) (api.Page[T], error) {
+func paged[T any](s *Server, of listing, key func(T) string, read func(cursor string, size int) (api.Page[T], error)) (api.Page[T], error) {
 	where, err := json.Marshal(of)
 	if err != nil {
 		return api.Page[T]{}, fmt.Errorf("page token: %w", err)
@@ -64,6 +65,9 @@ func paged[T any](s *Server, of listing, read func(cursor string, size int) (api
 		cursor = string(opened)
 	}
 	page, err := read(cursor, of.size)
+	if err == nil && key != nil {
+		err = fit(&page, key)
+	}
 	if err == nil && page.NextPageToken != nil {
 		next := base64.RawURLEncoding.EncodeToString(s.Pages.Seal([]byte(*page.NextPageToken), "page "+string(where)))
 		page.NextPageToken = &next
@@ -93,7 +97,7 @@ var (
 // listed reads a page of a list that is read by a limit: one item more than the page says that there is
 // a next page. key is the cursor of an item.
 func listed[T, P any](s *Server, of listing, by order[P], key func(T) string, read func(after P, limit int) ([]T, error)) (api.Page[T], error) {
-	return paged(s, of, func(cursor string, size int) (api.Page[T], error) {
+	return paged(s, of, key, func(cursor string, size int) (api.Page[T], error) {
 		after := by.start
 		if cursor != "" {
 			var err error
@@ -118,4 +122,20 @@ func page[T any](found []T, size int, key func(T) string) api.Page[T] {
 		made.NextPageToken = &next
 	}
 	return made
+}
+
+// fit ends a page with the item with which it reaches api.MaxPageBytes.
+func fit[T any](page *api.Page[T], key func(T) string) error {
+	bytes := 0
+	for i := range page.Items {
+		text, err := marshal(&page.Items[i])
+		if err != nil {
+			return err
+		}
+		if bytes += len(text); bytes >= api.MaxPageBytes && i+1 < len(page.Items) {
+			page.Items, page.NextPageToken = page.Items[:i+1], new(key(page.Items[i]))
+			return nil
+		}
+	}
+	return nil
 }

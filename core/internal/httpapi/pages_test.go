@@ -1,6 +1,8 @@
 package httpapi_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -125,5 +127,72 @@ func TestAUserBoundKeySeesNoTenant(t *testing.T) {
 		if got != http.StatusForbidden {
 			t.Errorf("%s: %d", path, got)
 		}
+	}
+}
+
+// whole reads a list to its end, in the largest pages there are, and checks the size of each.
+func whole[T any](f *fixture, ask func(hop.PageRequest) api.Page[T]) (all []T, pages int) {
+	f.Helper()
+	page := hop.PageRequest{PageSize: api.MaxPageSize}
+	for {
+		got := ask(page)
+		all, pages = append(all, got.Items...), pages+1
+		text, err := json.Marshal(got)
+		if err != nil {
+			f.Fatal(err)
+		}
+		if most := api.MaxPageBytes + api.MaxPayload + 64<<10; len(text) > most {
+			f.Errorf("page %d has %d items in %d bytes", pages, len(got.Items), len(text))
+		}
+		if got.NextPageToken == nil {
+			return all, pages
+		}
+		page.PageToken = *got.NextPageToken
+	}
+}
+
+// A page of large items ends early, and the pages together have all.
+func TestPagesAreBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const schedules, jobs, attempts = 9, 60, 100
+	payload := json.RawMessage(`"` + strings.Repeat("x", api.MaxPayload-2) + `"`)
+	for i := range schedules {
+		one[api.Schedule](f, hop.PutSchedule.Path, f.tenant, hop.Put[api.ScheduleRequest]{
+			Name: fmt.Sprint("s", i), Value: api.ScheduleRequest{EveryMS: new(int64(3_600_000)), Job: api.ScheduleJob{Type: "test", Payload: payload}},
+		})
+	}
+	listed, pages := whole(f, func(page hop.PageRequest) api.Page[api.Schedule] {
+		return one[api.Page[api.Schedule]](f, hop.ListSchedules.Path, f.tenant, page)
+	})
+	if len(listed) != schedules || pages != 3 || listed[0].Name != "s0" || listed[schedules-1].Name != "s8" {
+		t.Errorf("%d schedules on %d pages", len(listed), pages)
+	}
+
+	large := map[string]string{}
+	for i := range api.MaxMetadata {
+		large[fmt.Sprint("k", i)] = strings.Repeat("x", 900)
+	}
+	var ids []string
+	for range jobs {
+		request := job(func(r *api.SubmitRequest) { r.Metadata = large })
+		one[any](f, hop.SubmitJobs.Path, f.tenant, request)
+		ids = append(ids, request.IDs[0])
+	}
+	found, pages := whole(f, func(page hop.PageRequest) api.Page[api.JobSummary] {
+		return one[api.Page[api.JobSummary]](f, hop.ListJobs.Path, f.tenant, hop.Filtered[api.JobFilter]{PageRequest: page})
+	})
+	if len(found) != jobs || pages != 2 || found[0].ID != ids[jobs-1] || found[jobs-1].ID != ids[0] {
+		t.Errorf("%d jobs on %d pages", len(found), pages)
+	}
+
+	f.exec(`INSERT INTO attempts (job_id, tenant_id, epoch, attempt, kind, worker_id, started_at, ended_at, error_type, error_message, error_stack)
+		SELECT $1, $2, n, n, 'failed', 'w', now(), now(), 'T', 'm', repeat('s', $3) FROM generate_series(1, $4) AS n`,
+		ids[0], f.tenant.Tenant, api.MaxErrorStack, attempts)
+	tried, pages := whole(f, func(page hop.PageRequest) api.Page[api.Attempt] {
+		return one[api.Page[api.Attempt]](f, hop.ListAttempts.Path, f.tenant, hop.PageFor{For: ids[0], PageRequest: page})
+	})
+	if len(tried) != attempts || pages != 2 || tried[attempts-1].Epoch != attempts {
+		t.Errorf("%d attempts on %d pages", len(tried), pages)
 	}
 }

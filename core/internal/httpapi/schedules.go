@@ -51,8 +51,8 @@ func (s *Server) getSchedule(ctx context.Context, owner tenant.ID, item hop.Item
 // listSchedules lists schedules, by name. A principal that is bound to a user sees that user's only.
 func (s *Server) listSchedules(ctx context.Context, owner tenant.ID, item hop.Item[hop.PageRequest]) (api.Page[api.Schedule], error) {
 	of := listingOf(hop.ListSchedules.Path, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
-	return listed(s, of, byText, func(one api.Schedule) string { return one.Name }, func(after string, limit int) ([]api.Schedule, error) {
-		return s.Store.Schedules.ListSchedules(ctx, owner, item.Principal.User, after, limit)
+	return paged(s, of, nil, func(after string, size int) (api.Page[api.Schedule], error) {
+		return s.Store.Schedules.ListSchedules(ctx, owner, item.Principal.User, after, size)
 	})
 }
 

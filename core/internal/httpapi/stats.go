@@ -48,7 +48,7 @@ func (s *Server) readUsage(ctx context.Context, owner tenant.ID, item hop.Item[h
 	filter := hop.UsageRequest{From: request.From, To: request.To, By: request.By}
 	var made api.Usage
 	of := listingOf(hop.GetUsage.Path, item.Principal, filter, request.PageSize, request.PageToken)
-	items, err := paged(s, of, func(cursor string, size int) (api.Page[api.UsageItem], error) {
+	items, err := paged(s, of, nil, func(cursor string, size int) (api.Page[api.UsageItem], error) {
 		var err error
 		if made, err = s.Store.Ledger.Usage(ctx, owner, request, cursor, size+1); err != nil || made.By == api.ByDay {
 			return api.Page[api.UsageItem]{Items: made.Items}, err

@@ -64,7 +64,7 @@ func (s *Server) getWorkflow(ctx context.Context, owner tenant.ID, item hop.Item
 //	@x-example-running {"filter": {"state": "running"}, "page_size": 50}
 func (s *Server) listWorkflows(ctx context.Context, owner tenant.ID, item hop.Item[hop.Filtered[api.WorkflowFilter]]) (api.Page[api.Workflow], error) {
 	of := listingOf(hop.ListWorkflows.Path, item.Principal, item.Request.Filter, item.Request.PageSize, item.Request.PageToken)
-	return paged(s, of, func(cursor string, size int) (api.Page[api.Workflow], error) {
+	return paged(s, of, func(w api.Workflow) string { return w.ID }, func(cursor string, size int) (api.Page[api.Workflow], error) {
 		return s.Store.Workflows.ListWorkflows(ctx, owner, item.Principal.User, item.Request.Filter, size, cursor)
 	})
 }
@@ -99,7 +99,7 @@ func (s *Server) redriveWorkflow(ctx context.Context, owner tenant.ID, item hop.
 }
 
 // listParents lists the jobs that a job came after and that are still kept, with their results, by id. The
-// key may read the tenant's jobs, or its worker holds the job. A page ends where the results reach 8 MiB.
+// key may read the tenant's jobs, or its worker holds the job. A page ends where the results reach 1 MiB.
 //
 //	@x-problems  ["not_found"]
 //	@x-example-one {"for": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "page_size": 50}
@@ -109,7 +109,7 @@ func (s *Server) listParents(ctx context.Context, owner tenant.ID, item hop.Item
 		return api.Page[api.JobParent]{}, err
 	}
 	of := listingOf(hop.ListParents.Path, item.Principal, id, item.Request.PageSize, item.Request.PageToken)
-	return paged(s, of, func(cursor string, size int) (api.Page[api.JobParent], error) {
+	return paged(s, of, nil, func(cursor string, size int) (api.Page[api.JobParent], error) {
 		page := read.ParentsPage{Size: size}
 		if cursor != "" {
 			if page.After, err = uuid.Parse(cursor); err != nil {

@@ -271,8 +271,8 @@ func TestWhoseSchedules(t *testing.T) {
 		}
 	}
 	for user, want := range map[string]int{"": 2, "ada": 1, "bob": 0} {
-		if listed, err := f.Store.Schedules.ListSchedules(ctx, f.Tenant, user, "", 10); err != nil || len(listed) != want {
-			t.Errorf("user %q sees %d schedules, %v", user, len(listed), err)
+		if listed, err := f.Store.Schedules.ListSchedules(ctx, f.Tenant, user, "", 10); err != nil || len(listed.Items) != want {
+			t.Errorf("user %q sees %d schedules, %v", user, len(listed.Items), err)
 		}
 	}
 }

@@ -40,14 +40,20 @@ func (s *Schedules) getRow(ctx context.Context, owner tenant.ID, user, name stri
 }
 
 // listSchedulesSQL gives each schedule with how its newest runs ended: a job that is in none of the three tables is no
-// longer kept. The bound of finished_at is that of retention.Since.
+// longer kept. The bound of finished_at is that of retention.Since. A page ends with the schedule whose job fills it: 200 of
+// 256 KiB each would be an answer of 50 MiB.
 const listSchedulesSQL = `
 SELECT listed.*, recent.ats, recent.jobs, recent.skips, recent.states
 FROM (
-  SELECT ` + scheduleColumns + ` FROM schedules
-  WHERE tenant_id = @tenant_id AND name > @after AND (@user::text = '' OR user_id = @user)
-  ORDER BY name
-  LIMIT @size
+  SELECT ` + scheduleColumns + `, COALESCE(sum(size) OVER before, 0) AS bytes_before,
+         row_number() OVER (ORDER BY name) AS place, count(*) OVER () AS found
+  FROM (
+    SELECT ` + scheduleColumns + `, size FROM schedules
+    WHERE tenant_id = @tenant_id AND name > @after AND (@user::text = '' OR user_id = @user)
+    ORDER BY name
+    LIMIT @size + 1
+  ) AS next
+  WINDOW before AS (ORDER BY name ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ) AS listed
 CROSS JOIN LATERAL (
   SELECT array_agg(run.at ORDER BY run.at DESC) AS ats, array_agg(run.job_id ORDER BY run.at DESC) AS jobs,
@@ -67,15 +73,20 @@ CROSS JOIN LATERAL (
     SELECT 'dead_letter' FROM dead_letters WHERE id = run.job_id
   ) AS ended ON true
 ) AS recent
+WHERE place <= @size AND bytes_before < @bytes
 ORDER BY listed.name`
 
 // listedRow is a schedule with its newest runs; nil where it has none.
 type listedRow struct {
 	scheduleRow
-	Ats    []time.Time
-	Jobs   []*uuid.UUID
-	Skips  []*string
-	States []*string
+	// BytesBefore are those of the jobs before it on the page.
+	BytesBefore int64
+	// Place is its place on the page, from 1, and Found how many there are, up to one more than the page may have.
+	Place, Found int64
+	Ats          []time.Time
+	Jobs         []*uuid.UUID
+	Skips        []*string
+	States       []*string
 }
 
 func (r *listedRow) wire() api.Schedule {
@@ -88,19 +99,23 @@ func (r *listedRow) wire() api.Schedule {
 	return shown
 }
 
-// ListSchedules gives a tenant's schedules by name, after one of them, each with its newest runs.
-func (s *Schedules) ListSchedules(ctx context.Context, owner tenant.ID, user, after string, size int) ([]api.Schedule, error) {
+// ListSchedules gives a page of a tenant's schedules by name, after one of them, each with its newest runs. The page's token
+// is its last name.
+func (s *Schedules) ListSchedules(ctx context.Context, owner tenant.ID, user, after string, size int) (api.Page[api.Schedule], error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[listedRow], listSchedulesSQL,
-		store.Args{"tenant_id": owner, "after": after, "user": user, "size": size, "runs": api.RecentRunsShown})
+		store.Args{"tenant_id": owner, "after": after, "user": user, "size": size, "bytes": api.MaxPageBytes, "runs": api.RecentRunsShown})
+	page := api.Page[api.Schedule]{Items: make([]api.Schedule, len(rows))}
 	if err != nil {
-		return nil, fmt.Errorf("schedule: list: %w", store.NotApplied(err))
+		return page, fmt.Errorf("schedule: list: %w", store.NotApplied(err))
 	}
-	shown := make([]api.Schedule, len(rows))
 	for i, row := range rows {
-		shown[i] = row.wire()
+		page.Items[i] = row.wire()
 	}
-	return shown, nil
+	if n := len(rows); n > 0 && rows[n-1].Found > rows[n-1].Place {
+		page.NextPageToken = &rows[n-1].Name
+	}
+	return page, nil
 }
 
 const runsSQL = `

@@ -434,7 +434,8 @@ func TestAListSaysHowTheNewestRunsEnded(t *testing.T) {
 			f.MustEnd(jobs.Ending{Lease: job.Lease(), Kind: api.KindFail, Permanent: true})
 		}
 	}
-	listed, err := f.Store.Schedules.ListSchedules(t.Context(), f.Tenant, "", "", 10)
+	page, err := f.Store.Schedules.ListSchedules(t.Context(), f.Tenant, "", "", 10)
+	listed := page.Items
 	if err != nil || len(listed) != 3 || listed[0].RecentRuns == nil || len(*listed[0].RecentRuns) != 0 || len(*listed[2].RecentRuns) != 2 {
 		t.Fatalf("%+v %v", listed, err)
 	}

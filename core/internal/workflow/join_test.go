@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,7 +112,7 @@ func TestAPageOfParentsIsBoundedInBytes(t *testing.T) {
 	all, sizes := pages(t, 200, func(at read.ParentsPage) (api.Page[api.JobParent], error) {
 		return f.Store.JobReads.Parents(t.Context(), f.Tenant, "", id, at)
 	})
-	if want := []int{api.MaxParentBytes / api.MaxResult, n - api.MaxParentBytes/api.MaxResult}; fmt.Sprint(sizes) != fmt.Sprint(want) {
+	if want := slices.Repeat([]int{api.MaxPageBytes / api.MaxResult}, n*api.MaxResult/api.MaxPageBytes); fmt.Sprint(sizes) != fmt.Sprint(want) {
 		t.Errorf("pages of %d, want %d", sizes, want)
 	}
 	for i, one := range all {

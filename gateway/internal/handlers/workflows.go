@@ -119,7 +119,7 @@ func (h *Handlers) RedriveWorkflow(ctx context.Context, c *call.Call, _ call.Non
 
 // ListParents reads the results of a job's parents.
 //
-//	@Description Those jobs of `after` that are still kept, by id, with their states and results. A page ends after `page_size` jobs, or when its results reach 8 MiB; it can be empty while `next_page_token` is set. A key without the scope `read` may call this while one of its workers holds the job.
+//	@Description Those jobs of `after` that are still kept, by id, with their states and results. A page ends after `page_size` jobs, or when its results reach 1 MiB; it can be empty while `next_page_token` is set. A key without the scope `read` may call this while one of its workers holds the job.
 //	@Tags        Workflows
 //	@Success     200 {object} api.Page[api.JobParent] "A page of parents."
 func (h *Handlers) ListParents(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {

@@ -174,7 +174,7 @@ type parentRow struct {
 }
 
 // ParentsPage is a part of a job's parents: at most Size of those after one, by id, and none after
-// that whose result fills api.MaxParentBytes.
+// that whose result fills api.MaxPageBytes.
 type ParentsPage struct {
 	After uuid.UUID
 	Size  int
@@ -211,7 +211,7 @@ func (s *Reader) ParentsForHolder(ctx context.Context, owner tenant.ID, id uuid.
 func (s *Reader) parentResults(ctx context.Context, user string, id uuid.UUID, page ParentsPage) (api.Page[api.JobParent], error) {
 	shown := api.Page[api.JobParent]{Items: []api.JobParent{}}
 	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[parentRow], parentResultsSQL, store.Args{
-		"id": id, "user": user, "after": page.After, "size": page.Size, "bytes": api.MaxParentBytes,
+		"id": id, "user": user, "after": page.After, "size": page.Size, "bytes": api.MaxPageBytes,
 	})
 	if err != nil {
 		return shown, fmt.Errorf("jobs: parents: %w", store.NotApplied(err))
