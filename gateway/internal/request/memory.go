@@ -17,7 +17,7 @@ func (bs *Bodies) Answer(owner Owner) *memory.Hold { return bs.budget.Hold(owner
 const bodyFactor = 4
 
 // NewBudget makes the budget for the memory of requests' bodies and of their answers: most bytes for
-// all, a quarter of them for one tenant.
+// all, a quarter of them for one tenant, less while others hold much.
 func NewBudget(most int64) *memory.Budget {
 	return memory.NewBudget(memory.Options{Most: most, Share: most / 4, Factor: bodyFactor})
 }

@@ -21,7 +21,8 @@ var (
 type Options struct {
 	// Most is what all requests may hold at once.
 	Most int64
-	// Share is what the requests of one owner may hold at once; 0 is as much as all.
+	// Share is what the requests of one owner may hold at once, while no other's hold any: else as large a part of what is
+	// free, so that some always is, however many owners take all they can. 0 is as much as all.
 	Share int64
 	// Factor is what a body takes for each of its bytes until its request has ended, with
 	// its decoded and its encoded form; 1 if 0.
@@ -175,7 +176,7 @@ func (h *Hold) reach(bytes int64, force bool) error {
 	firstOwn, firstAll := own.first == nil || own.first == h, b.first == nil || b.first == h
 	switch {
 	case force:
-	case !firstOwn && own.used+more > b.options.Share:
+	case !firstOwn && own.used+more > h.share(more):
 		return ErrShare
 	case !firstAll && b.used+more > h.most:
 		return ErrFull
@@ -189,6 +190,16 @@ func (h *Hold) reach(bytes int64, force bool) error {
 	b.by[h.owner] = own
 	b.used, own.used, h.taken = b.used+more, own.used+more, h.taken+more
 	return nil
+}
+
+// share is what the owner may hold, by what is free once so many more bytes are held. It is the dynamic threshold of
+// Choudhury and Hahne (1998); an owner alone meets it at Options.Share.
+func (h *Hold) share(more int64) int64 {
+	share := h.budget.options.Share
+	if share >= h.most {
+		return share
+	}
+	return int64(float64(share) / float64(h.most-share) * float64(h.most-h.budget.used-more))
 }
 
 // next ends the waiting of those for whom there is room now, in their order.

@@ -108,13 +108,16 @@ func TestShares(t *testing.T) {
 	large := take("a", false, 60*kilo, nil) // more than its share, but the first of it
 	take("a", false, 8*kilo, ErrShare)
 	take("b", false, 30*kilo, ErrFull) // only a fifth is left
-	take("b", true, 30*kilo, nil)
+	urgent := take("b", true, 30*kilo, nil)
 	large.Release()
+	take("a", false, 20*kilo, nil).Release()
+	urgent.Release()
 	first := take("a", false, 30*kilo, nil)
 	take("a", false, 8*kilo, nil)
 	take("a", false, 8*kilo, ErrShare)
 	take("c", true, 20*kilo, nil)
-	take("c", false, 8*kilo, ErrFull)
+	take("c", false, 8*kilo, ErrShare) // its share is less while others have theirs
+	take("d", false, 30*kilo, ErrFull)
 	first.Release()
 	take("a", false, 20*kilo, nil)
 }

@@ -97,3 +97,28 @@ func TestTakeEnds(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Owners who all take what they can leave room for one who comes later.
+func TestManyOwnersLeaveRoom(t *testing.T) {
+	t.Parallel()
+	b := NewBudget(Options{Most: 1000, Share: 250})
+	take := func(owner string) (held int) {
+		for ; ; held++ {
+			if err := b.Hold(owner, false).Take(t.Context(), 10, 0); err != nil {
+				if !errors.Is(err, ErrShare) {
+					t.Errorf("%s: %v", owner, err)
+				}
+				return held
+			}
+		}
+	}
+	if alone := take("a"); alone != 25 {
+		t.Errorf("an owner alone has %d", alone)
+	}
+	for _, owner := range []string{"b", "c", "d", "e"} {
+		take(owner)
+	}
+	if late := take("late"); late < 3 || b.Used() > 800 {
+		t.Errorf("who comes last has %d; %d are held", late, b.Used())
+	}
+}
