@@ -20,7 +20,7 @@ var (
 	ExplainJob   = read[ExplainJobRequest, api.Explanation]("explain-job", ForTenant)
 
 	// Workflows
-	ListParents     = read[PageFor, api.Page[api.JobParent]]("list-parents", ForReaderOrWorker)
+	ListParents     = list[PageFor, api.Page[api.JobParent]]("list-parents", ForReaderOrWorker)
 	GetWorkflow     = list[ID, api.WorkflowDetail]("get-workflow", ForTenant)
 	ListWorkflows   = list[Filtered[api.WorkflowFilter], api.Page[api.Workflow]]("list-workflows", ForTenant)
 	CancelWorkflow  = write[ID, api.Workflow]("cancel-workflow", ForTenant)

@@ -187,7 +187,7 @@ SELECT EXISTS (SELECT FROM jobs WHERE id = @id AND state = 'running' AND worker_
 // Parents gives a page of the jobs that one of a tenant's jobs came after and that are still kept, with
 // their results; of one user only where user is not empty. The page's token is the id of its last job.
 func (s *Reader) Parents(ctx context.Context, owner tenant.ID, user string, id uuid.UUID, page ParentsPage) (api.Page[api.JobParent], error) {
-	ctx = store.WithClass(ctx, store.ClassSubmits)
+	ctx = store.WithClass(ctx, store.ClassLists)
 	if _, _, err := s.Find(ctx, owner, user, id); err != nil {
 		return api.Page[api.JobParent]{}, err
 	}
@@ -197,7 +197,7 @@ func (s *Reader) Parents(ctx context.Context, owner tenant.ID, user string, id u
 // ParentsForHolder is Parents for a worker: of the tenant, or of the platform. ErrNotFound where none of
 // the owner's workers holds the job.
 func (s *Reader) ParentsForHolder(ctx context.Context, owner tenant.ID, id uuid.UUID, page ParentsPage) (api.Page[api.JobParent], error) {
-	ctx = store.WithClass(ctx, store.ClassSubmits)
+	ctx = store.WithClass(ctx, store.ClassLists)
 	holds, err := store.Query(ctx, s.Store, pgx.RowTo[bool], holdsSQL, store.Args{"id": id, "owner": owner})
 	if err != nil {
 		return api.Page[api.JobParent]{}, fmt.Errorf("jobs: holder: %w", store.NotApplied(err))
