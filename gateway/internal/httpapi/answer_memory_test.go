@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
+	"github.com/forgequeue/forgequeue/shared/server/memory"
 )
 
 const parentsPath = "/v1/jobs/" + jobID + "/parents"
@@ -117,5 +119,38 @@ func TestAClaimsAnswerIsNotRefused(t *testing.T) {
 	reach(t, bodies, "an unread page counts", func(used int64) bool { return used > 2<<20 })
 	if got := d.do("POST", "/v1/claims", key, `{"worker_id":"w","queues":["q"]}`); got.status != http.StatusOK || len(got.body) < 2<<20 {
 		t.Errorf("a claim: %d, %.200s", got.status, got.body)
+	}
+}
+
+// Where answers of the tenant wait for memory, core is not asked for more.
+func TestAReadWaitsBeforeCoreIsAsked(t *testing.T) {
+	t.Parallel()
+	bodies := request.NewBudget(4 << 20)
+	d := newDoor(t, func(o *httpapi.Options) { o.Bodies = bodies })
+	d.core.On(hop.ListParents.Path, func(coretest.Item) coretest.Result {
+		return coretest.Value(http.StatusOK, map[string]any{"items": []string{}})
+	})
+	key := d.key("read")
+	large, waiting, came := bodies.Hold(tenantID, false), bodies.Hold(tenantID, false), make(chan error, 1)
+	if err := large.Take(t.Context(), 2<<20, 0); err != nil {
+		t.Fatal(err)
+	}
+	go func() { came <- waiting.Take(t.Context(), 1<<20, hang) }()
+	for tried := error(nil); !errors.Is(tried, memory.ErrShare); { // who comes now waits behind it
+		probe := bodies.Hold(tenantID, false)
+		tried = probe.Take(t.Context(), 1, 0)
+		probe.Release()
+	}
+	d.do("GET", parentsPath, key, "").refused(t, 503, problem.Overloaded)
+	if sent := len(d.core.Requests(hop.ListParents.Path)); sent != 0 {
+		t.Errorf("core was asked %d times", sent)
+	}
+	large.Release()
+	if err := <-came; err != nil {
+		t.Error(err)
+	}
+	waiting.Release()
+	if got := d.do("GET", parentsPath, key, ""); got.status != http.StatusOK {
+		t.Errorf("afterwards: %d %s", got.status, got.body)
 	}
 }
