@@ -154,3 +154,24 @@ func TestAReadWaitsBeforeCoreIsAsked(t *testing.T) {
 		t.Errorf("afterwards: %d %s", got.status, got.body)
 	}
 }
+
+// What other tenants hold, all of it, refuses a tenant's large answers, not its small ones.
+func TestSmallAnswersNeedNoMemory(t *testing.T) {
+	t.Parallel()
+	bodies := request.NewBudget(4 << 20)
+	d := newDoor(t, func(o *httpapi.Options) { o.Bodies = bodies })
+	size := 10
+	d.core.On(hop.ListParents.Path, func(coretest.Item) coretest.Result {
+		return coretest.Value(http.StatusOK, map[string]any{"items": []string{strings.Repeat("x", size)}})
+	})
+	key := d.key("read")
+	bodies.Hold("others", false).Force(4 << 20)
+	if got := d.do("GET", parentsPath, key, ""); got.status != http.StatusOK {
+		t.Errorf("a small answer: %d %s", got.status, got.body)
+	}
+	size = 1 << 20
+	p := d.do("GET", parentsPath, key, "").refused(t, 503, problem.Overloaded)
+	if !strings.HasPrefix(p.Detail, "The memory") {
+		t.Errorf("%+v", p)
+	}
+}
