@@ -1,18 +1,19 @@
 package e2e_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,13 +34,12 @@ func BenchmarkNeighbour(b *testing.B) {
 				return // go test tries the benchmark with one first
 			}
 			s := stack.Up(b, stack.Folder(b))
-			loud := &hostile{b: b, url: s.Gateway, key: newNeighbour(b, s, "loud"), answers: map[int]int64{}}
-			quiet := &hostile{b: b, url: s.Gateway, key: newNeighbour(b, s, "quiet"), answers: map[int]int64{}}
+			loud := &hostile{b: b, ctx: b.Context(), url: s.Gateway, key: newNeighbour(b, s, "loud"), answers: map[int]int64{}}
 			loud.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1100, DisableCompression: true}}
-			quiet.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
+			quiet := startQuiet(b, s.Gateway, newNeighbour(b, s, "quiet"))
 			do := way.prepare(loud)
-			measureQuiet(quiet, 20) // connections and caches
-			alone := measureQuiet(quiet, b.N)
+			quiet.measure(20) // connections and caches
+			alone := quiet.measure(b.N)
 			ctx, cancel := context.WithCancel(b.Context())
 			for i := range way.clients {
 				loud.group.Go(func() {
@@ -52,7 +52,7 @@ func BenchmarkNeighbour(b *testing.B) {
 			loud.reset()
 			begun := time.Now()
 			b.ResetTimer()
-			beside := measureQuiet(quiet, b.N)
+			beside := quiet.measure(b.N)
 			b.StopTimer()
 			answered := loud.done(time.Since(begun))
 			cancel()
@@ -60,37 +60,98 @@ func BenchmarkNeighbour(b *testing.B) {
 			loud.group.Wait()
 			b.ReportMetric(0, "ns/op")
 			for _, of := range []string{"submit", "claim", "read"} {
-				b.ReportMetric(ms(p99(beside.took[of]))/ms(p99(alone.took[of])), of)
-				b.ReportMetric(ms(p99(beside.took[of])), of+"-ms")
+				b.ReportMetric(beside.P99[of]/alone.P99[of], of)
+				b.ReportMetric(beside.P99[of], of+"-ms")
 			}
-			b.ReportMetric(float64(beside.refused.Load()), "refused")
+			b.ReportMetric(float64(beside.Refused), "refused")
 			b.ReportMetric(answered, "loud/s")
 			b.ReportMetric(peakRSS(b, s.Pid()), "rss-MiB")
-			b.Logf("alone %.1f %.1f %.1f ms; the loud one's answers: %v", ms(p99(alone.took["submit"])), ms(p99(alone.took["claim"])), ms(p99(alone.took["read"])), loud.counts())
+			b.Logf("alone %.1f %.1f %.1f ms; the loud one's answers: %v", alone.P99["submit"], alone.P99["claim"], alone.P99["read"], loud.counts())
 		})
 	}
 }
 
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+// quiet is the quiet tenant, in a process of its own: what the loud one's client does with its many answers must not
+// delay it.
+type quiet struct {
+	*testing.B
 
-func p99(took []time.Duration) time.Duration {
-	if len(took) == 0 {
-		return 0
-	}
-	slices.Sort(took)
-	return took[len(took)*99/100]
+	jobs    io.Writer
+	results *json.Decoder
 }
 
-// quietRun is what the quiet tenant saw.
+// quietRun is what the quiet tenant saw: the p99 of each kind of request in milliseconds.
 type quietRun struct {
+	P99     map[string]float64
+	Refused int
+}
+
+const quietEnv = "FORGEQUEUE_NEIGHBOUR"
+
+func startQuiet(b *testing.B, url, key string) *quiet {
+	b.Helper()
+	command := exec.CommandContext(b.Context(), os.Args[0], "-test.run=^TestQuietNeighbour$")
+	command.Env = append(os.Environ(), quietEnv+"="+url+" "+key)
+	command.Stderr = os.Stderr
+	jobs, err := command.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	results, err := command.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = jobs.Close()
+		_ = command.Wait()
+	})
+	return &quiet{b, jobs, json.NewDecoder(results)}
+}
+
+// measure has the quiet tenant work through so many jobs.
+func (q *quiet) measure(jobs int) (run quietRun) {
+	q.Helper()
+	if _, err := fmt.Fprintln(q.jobs, jobs); err != nil {
+		q.Fatal(err)
+	}
+	if err := q.results.Decode(&run); err != nil {
+		q.Fatal(err)
+	}
+	return run
+}
+
+// It is the process of a benchmark's quiet tenant, and no test.
+func TestQuietNeighbour(t *testing.T) {
+	url, key, ok := strings.Cut(os.Getenv(quietEnv), " ")
+	if !ok {
+		t.SkipNow()
+	}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
+	h := &hostile{ctx: t.Context(), url: url, key: key, client: client, answers: map[int]int64{}}
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		jobs, err := strconv.Atoi(lines.Text())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.NewEncoder(os.Stdout).Encode(measureQuiet(h, jobs)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// measured are the times of a run.
+type measured struct {
 	mu      sync.Mutex
 	took    map[string][]time.Duration
-	refused atomic.Int64
+	refused int
 }
 
-// measureQuiet has the quiet tenant work through so many jobs, 20 a second.
-func measureQuiet(h *hostile, jobs int) *quietRun {
-	run := &quietRun{took: map[string][]time.Duration{}}
+// measureQuiet works through so many jobs, 20 a second.
+func measureQuiet(h *hostile, jobs int) quietRun {
+	run := &measured{took: map[string][]time.Duration{}}
 	var group sync.WaitGroup
 	begun := time.Now()
 	for i := range jobs {
@@ -99,31 +160,31 @@ func measureQuiet(h *hostile, jobs int) *quietRun {
 		group.Go(func() {
 			var made struct{ ID string }
 			run.time(h, due, "submit", http.MethodPost, "/v1/jobs", `{"type":"t"}`, &made)
-			var claimed struct {
-				Jobs []struct {
-					ID         string `json:"id"`
-					LeaseToken string `json:"lease_token"`
-				} `json:"jobs"`
-			}
+			var claimed struct{ Jobs []lease }
 			run.time(h, time.Now(), "claim", http.MethodPost, "/v1/claims", `{"worker_id":"quiet","queues":["default"],"max":1}`, &claimed)
 			run.time(h, time.Now(), "read", http.MethodGet, "/v1/jobs/"+made.ID, "", nil)
 			for _, one := range claimed.Jobs {
-				h.send(h.b.Context(), http.MethodPost, "/v1/jobs/"+one.ID+"/complete", `{"lease_token":"`+one.LeaseToken+`"}`, nil)
+				h.send(h.ctx, http.MethodPost, "/v1/jobs/"+one.ID+"/complete", `{"lease_token":"`+one.LeaseToken+`"}`, nil)
 			}
 		})
 	}
 	group.Wait()
-	return run
+	result := quietRun{P99: map[string]float64{}, Refused: run.refused}
+	for of, took := range run.took {
+		slices.Sort(took)
+		result.P99[of] = float64(took[len(took)*99/100].Microseconds()) / 1000
+	}
+	return result
 }
 
-func (r *quietRun) time(h *hostile, from time.Time, what, method, path, body string, into any) {
-	status := h.send(h.b.Context(), method, path, body, into)
+func (r *measured) time(h *hostile, from time.Time, what, method, path, body string, into any) {
+	status := h.send(h.ctx, method, path, body, into)
 	took := time.Since(from)
-	if status < 200 || status > 299 {
-		r.refused.Add(1)
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if status < 200 || status > 299 {
+		r.refused++
+	}
 	r.took[what] = append(r.took[what], took)
 }
 
@@ -149,6 +210,7 @@ func newNeighbour(b *testing.B, s *stack.Stack, name string) string {
 // hostile is a tenant that takes what it can get.
 type hostile struct {
 	b        *testing.B
+	ctx      context.Context //nolint:containedctx // of one benchmark
 	url, key string
 	client   *http.Client
 	group    sync.WaitGroup
@@ -186,7 +248,7 @@ func (h *hostile) send(ctx context.Context, method, path, body string, into any)
 // must is send for what has to succeed.
 func (h *hostile) must(method, path, body string, into any) {
 	h.b.Helper()
-	if status := h.send(h.b.Context(), method, path, body, into); status < 200 || status > 299 {
+	if status := h.send(h.ctx, method, path, body, into); status < 200 || status > 299 {
 		h.b.Fatalf("%s %s: %d", method, path, status)
 	}
 }
