@@ -64,9 +64,11 @@ const mostWaiting = 4096
 // for outcomes. One owner's calls
 // take a quarter while others have some to make.
 func newPlaces(n int, took func(operation string, took time.Duration)) *seats.Seats {
-	part := func(left int) seats.Class { return seats.Class{All: max(n-max(left, 1), 1)} }
-	of := [classes]seats.Class{ClassOutcomes: {All: n}, classClaims: part(n / 8), ClassSubmits: part(n / 4), ClassLists: part(n - n/2)}
-	places := seats.New(seats.Options{Seats: n, Classes: of[:], Waiting: mostWaiting, Unit: longCall, Widest: n / 4, Share: max(n/4, 1)})
+	part := func(left int) seats.Class {
+		return seats.Class{All: max(n-left, 1), Share: max(n/4, 1), Unit: longCall, Widest: n / 4}
+	}
+	of := [classes]seats.Class{ClassOutcomes: part(0), classClaims: part(max(n/8, 1)), ClassSubmits: part(max(n/4, 1)), ClassLists: part(max(n-n/2, 1))}
+	places := seats.New(seats.Options{Seats: n, Classes: of[:], Waiting: mostWaiting})
 	if took != nil {
 		places.Observe(took)
 	}

@@ -224,7 +224,7 @@ func (c *cores) enter(ctx context.Context, op operation) (leave func(), err erro
 	case c.breakers.open(op.Class):
 		return nil, c.refuse(op, fmt.Errorf("%w: %w", ErrUnavailable, errOpen))
 	}
-	seat, err := c.gate.enter(ctx, op.Class, op.whose)
+	seat, err := c.gate.enter(ctx, op.Class, op.whose, op.Path)
 	if err != nil {
 		return nil, c.refuse(op, err)
 	}

@@ -3,6 +3,7 @@ package coreclient
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 
@@ -16,6 +17,13 @@ const maxPatience = 2 * time.Second
 
 // waitingPerCall is how many calls may wait per call that may be in flight.
 const waitingPerCall = 2
+
+// A tenant's reads in flight, while others make calls too: so many, each of which takes less than shortRead, or fewer that
+// take longer. Writes wait for their commit most of the time; reads cost time all along.
+const (
+	readsPerProcessor = 4
+	shortRead         = time.Millisecond
+)
 
 // Why a call was turned away: labels of metrics.
 const (
@@ -43,7 +51,7 @@ type gate struct {
 func newGate(inFlight, parked int) *gate {
 	classes := classesOf(inFlight)
 	return &gate{
-		seats:  seats.New(seats.Options{Seats: inFlight, Classes: classes[:], Waiting: waitingPerCall * inFlight, Share: max(inFlight*3/4, 1)}),
+		seats:  seats.New(seats.Options{Seats: inFlight, Classes: classes[:], Waiting: waitingPerCall * inFlight}),
 		claims: places{most: parked}, waits: places{most: parked},
 	}
 }
@@ -63,22 +71,23 @@ func classesOf(inFlight int) [hop.OrderedClasses]seats.Class {
 	part := func(percent int, after hop.Class) int {
 		return max(min(inFlight*percent/100, inFlight-int(after)), 1)
 	}
+	most, reads := max(inFlight*3/4, 1), readsPerProcessor*max(runtime.GOMAXPROCS(0), 2)
 	return [hop.OrderedClasses]seats.Class{
-		hop.ClassLease:  {All: inFlight},
+		hop.ClassLease:  {All: inFlight, Share: most},
 		hop.ClassKey:    {All: part(95, hop.ClassKey), Own: part(25, hop.ClassKey)},
-		hop.ClassClaim:  {All: part(90, hop.ClassClaim)},
-		hop.ClassSubmit: {All: part(80, hop.ClassSubmit)},
-		hop.ClassRead:   {All: part(65, hop.ClassRead)},
-		hop.ClassList:   {All: part(25, hop.ClassList)},
+		hop.ClassClaim:  {All: part(90, hop.ClassClaim), Share: most},
+		hop.ClassSubmit: {All: part(80, hop.ClassSubmit), Share: most},
+		hop.ClassRead:   {All: part(65, hop.ClassRead), Share: reads, Unit: shortRead, Widest: reads / 2},
+		hop.ClassList:   {All: part(25, hop.ClassList), Share: reads, Unit: shortRead, Widest: reads / 2},
 	}
 }
 
 // enter waits for the turn of a call. When it fails, nothing has been sent.
 // Each call that has entered must leave its seat.
-func (g *gate) enter(ctx context.Context, c hop.Class, whose string) (*seats.Seat, error) {
+func (g *gate) enter(ctx context.Context, c hop.Class, whose, path string) (*seats.Seat, error) {
 	waiting, cancel := context.WithTimeout(ctx, patience(ctx))
 	defer cancel()
-	seat, err := g.seats.Take(waiting, seats.Work{Class: int(c), Owner: whose})
+	seat, err := g.seats.Take(waiting, seats.Work{Class: int(c), Owner: whose, Operation: path})
 	switch {
 	case err == nil:
 		return seat, nil

@@ -30,7 +30,7 @@ func now(t *testing.T, g *gate, c hop.Class) *seats.Seat {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	seat, err := g.enter(ctx, c, "")
+	seat, err := g.enter(ctx, c, "", "")
 	if err != nil && !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestTurnsComeInOrder(t *testing.T) {
 		for i, name := range []string{"list 1", "submit 1", "claim 1", "submit 2", "lease 1", "lease 2"} {
 			c := []hop.Class{hop.ClassList, hop.ClassSubmit, hop.ClassClaim, hop.ClassSubmit, hop.ClassLease, hop.ClassLease}[i]
 			group.Go(func() {
-				seat, err := g.enter(t.Context(), c, "")
+				seat, err := g.enter(t.Context(), c, "", "")
 				if err != nil {
 					t.Errorf("%s: %v", name, err)
 					return
@@ -163,7 +163,7 @@ func TestPatience(t *testing.T) {
 					time.AfterFunc(test.leavesAfter, cancel)
 				}
 				began := time.Now()
-				_, err := g.enter(ctx, hop.ClassLease, "")
+				_, err := g.enter(ctx, hop.ClassLease, "", "")
 				if took := time.Since(began); took != test.waited {
 					t.Errorf("waited %v, want %v", took, test.waited)
 				}
@@ -191,7 +191,7 @@ func TestTurnOfACallerThatHasLeft(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			entered := make(chan error, 1)
 			go func() {
-				seat, err := g.enter(ctx, hop.ClassLease, "")
+				seat, err := g.enter(ctx, hop.ClassLease, "", "")
 				if err == nil {
 					seat.Leave()
 				}
@@ -218,7 +218,7 @@ func TestFullLine(t *testing.T) {
 		errs := make(chan error, 100)
 		wait := func(c hop.Class) {
 			group.Go(func() {
-				_, err := g.enter(t.Context(), c, "")
+				_, err := g.enter(t.Context(), c, "", "")
 				errs <- err
 			})
 			synctest.Wait()
@@ -307,7 +307,7 @@ func TestTenantsTakeTurns(t *testing.T) {
 		for range 3 { // it has used some
 			seat := taken[0]
 			seat.Leave()
-			seat, err := g.enter(t.Context(), hop.ClassLease, "many")
+			seat, err := g.enter(t.Context(), hop.ClassLease, "many", "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -322,7 +322,7 @@ func TestTenantsTakeTurns(t *testing.T) {
 				whose = "few"
 			}
 			group.Go(func() {
-				seat, err := g.enter(t.Context(), hop.ClassLease, whose)
+				seat, err := g.enter(t.Context(), hop.ClassLease, whose, "")
 				if err != nil {
 					t.Error(err)
 					return

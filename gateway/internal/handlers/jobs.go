@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/call"
@@ -83,28 +82,34 @@ func (h *Handlers) GetJob(ctx context.Context, c *call.Call, _ call.None) (call.
 	left, applied := c.PreferredWait()
 	request := hop.WaitForJobRequest{ID: id}
 	if left == 0 || len(c.IfNoneMatch) > 0 {
-		found, err := h.read(ctx, c, id)
+		found, err := h.readText(ctx, c, id)
 		if err != nil {
 			return nothing, err
 		}
-		answer, err := represent(c, &found)
+		answer := represent(c, found)
 		answer.Applied = applied
-		if left, _ = c.PreferredWait(); err != nil || left == 0 || answer.Status != http.StatusNotModified {
-			return answer, err
+		if left, _ = c.PreferredWait(); left == 0 || answer.Status != http.StatusNotModified {
+			return answer, nil
 		}
-		request.Seen = found.State
+		request.Seen = member(found, "state")
 	}
 	job, err := h.waitForChange(ctx, c, left, request)
 	if errors.Is(err, coreclient.ErrCutShort) { // the wait was cut short: answer the job as it is
 		applied, c.Wait = "", 0
-		job, err = h.read(ctx, c, id)
+		job, err = h.readText(ctx, c, id)
 	}
 	if err != nil {
 		return nothing, err
 	}
-	answer, err := represent(c, &job)
+	answer := represent(c, job)
 	answer.Applied = applied
-	return answer, err
+	return answer, nil
+}
+
+// readText asks core for a job as it is, which is passed on.
+func (h *Handlers) readText(ctx context.Context, c *call.Call, id string) (json.RawMessage, error) {
+	found, err := call.Send(ctx, h.core, c, hop.Raw(hop.GetJob), hop.ID{ID: id})
+	return found.Value, err
 }
 
 // read asks core for a job as it is.
@@ -115,16 +120,12 @@ func (h *Handlers) read(ctx context.Context, c *call.Call, id string) (api.Job, 
 
 // represent makes the answer that shows a job, with its ETag: 304 where the
 // caller has named it in If-None-Match.
-func represent(c *call.Call, job *api.Job) (call.Response[json.RawMessage], error) {
-	text, err := call.Encode(job)
-	if err != nil {
-		return call.Response[json.RawMessage]{}, fmt.Errorf("encode a job: %w", err)
-	}
+func represent(c *call.Call, text json.RawMessage) call.Response[json.RawMessage] {
 	answer := call.Response[json.RawMessage]{Status: http.StatusOK, Value: text, ETag: request.ETag(text)}
 	if request.NoneMatch(c.IfNoneMatch, answer.ETag) {
 		answer.Status = http.StatusNotModified
 	}
-	return answer, nil
+	return answer
 }
 
 // ExplainJob explains why a job waits.

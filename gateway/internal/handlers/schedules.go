@@ -127,7 +127,7 @@ func (h *Handlers) Trigger(ctx context.Context, c *call.Call, r hop.OnceRequest)
 	if err != nil || answer.Status != http.StatusAccepted {
 		return answer, err
 	}
-	answer.Location = "/v1/jobs/" + idOf(answer.Value)
+	answer.Location = "/v1/jobs/" + member(answer.Value, "id")
 	return answer, nil
 }
 

@@ -96,7 +96,7 @@ func (h *Handlers) Submit(ctx context.Context, c *call.Call, r hop.SubmitJobsReq
 		return answer, err
 	case r.Workflow != nil:
 		// A replay names the first workflow: the id is the answer's, not the one generated here.
-		if id := idOf(answer.Value); id != "" {
+		if id := member(answer.Value, "id"); id != "" {
 			answer.Location = "/v1/workflows/" + id
 		}
 		return answer, nil
@@ -110,7 +110,7 @@ func (h *Handlers) Submit(ctx context.Context, c *call.Call, r hop.SubmitJobsReq
 // Location, and after the wait that the caller prefers.
 func (h *Handlers) submitted(ctx context.Context, c *call.Call, answer call.Response[hop.SubmitResponse]) (call.Response[hop.SubmitResponse], error) {
 	// A replay names the first job: the id is the answer's, not the one generated here.
-	id := idOf(answer.Value)
+	id := member(answer.Value, "id")
 	if id == "" {
 		return call.Response[hop.SubmitResponse]{}, fmt.Errorf("%w: a submitted job without an id", coreclient.ErrContract)
 	}
@@ -134,17 +134,17 @@ func (h *Handlers) awaitEnd(ctx context.Context, c *call.Call, id string, accept
 		if err != nil {
 			return accepted
 		}
-		if text, err := call.Encode(job); err == nil && Ended(job.State) {
-			accepted.Status, accepted.Value = http.StatusOK, text
+		if Ended(member(job, "state")) {
+			accepted.Status, accepted.Value = http.StatusOK, job
 		}
 	}
 	accepted.Applied = applied
 	return accepted
 }
 
-// idOf finds the id in core's answer to a submit; "" where it has none. It reads no
-// further than that, and core writes it first.
-func idOf(answer json.RawMessage) string {
+// member finds a member of core's answer that is text, such as a job's id or state; "" where it has none. It reads no
+// further than that, and core writes these before what may be large.
+func member(answer json.RawMessage, wanted string) string {
 	from := jsontext.NewDecoder(bytes.NewBuffer(answer))
 	if token, err := from.ReadToken(); err != nil || token.Kind() != jsontext.KindBeginObject {
 		return ""
@@ -154,7 +154,7 @@ func idOf(answer json.RawMessage) string {
 		if err != nil {
 			return ""
 		}
-		if name.String() == "id" && from.PeekKind() == jsontext.KindString {
+		if name.String() == wanted && from.PeekKind() == jsontext.KindString {
 			id, err := from.ReadToken()
 			if err != nil {
 				return ""

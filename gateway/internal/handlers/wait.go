@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -27,19 +28,19 @@ func (h *Handlers) whileKeyIsGood(ctx context.Context, c *call.Call) (_ context.
 // with the job as it is. It fails with coreclient.ErrCutShort if the wait was ended
 // early, and with auth.ErrUnauthenticated if the key is no longer valid.
 // If there is no place to wait it waits a little here, and reads the job.
-func (h *Handlers) waitForChange(ctx context.Context, c *call.Call, wait time.Duration, request hop.WaitForJobRequest) (api.Job, error) {
+func (h *Handlers) waitForChange(ctx context.Context, c *call.Call, wait time.Duration, request hop.WaitForJobRequest) (json.RawMessage, error) {
 	c.Wait, request.WaitMS = wait, wait.Milliseconds()
 	ctx, release := h.whileKeyIsGood(ctx, c)
 	defer release()
-	answer, err := call.SendAs(ctx, h.core, c, hop.WaitForJob, coreclient.How{Parked: true}, request)
+	answer, err := call.SendAs(ctx, h.core, c, hop.Raw(hop.WaitForJob), coreclient.How{Parked: true}, request)
 	job := answer.Value
 	if errors.Is(err, coreclient.ErrNoPlace) {
 		c.Wait = 0
 		coreclient.ShortWait(ctx, wait)
-		job, err = h.read(ctx, c, request.ID)
+		job, err = h.readText(ctx, c, request.ID)
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, auth.ErrUnauthenticated) {
-		return api.Job{}, cause
+		return nil, cause
 	}
 	return job, err
 }

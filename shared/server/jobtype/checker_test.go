@@ -34,7 +34,7 @@ func newSource() *source {
 
 func (s *source) checker() *jobtype.Checker {
 	return jobtype.NewChecker(jobtype.Options{
-		Seats: seats.New(seats.Options{Seats: 2, Waiting: 256}),
+		Seats: seats.New(seats.Options{Seats: 2, Waiting: 256, Classes: []seats.Class{{All: 2, Share: 1}}}),
 		Set: func(_ context.Context, tenant string) (hop.TypeSet, error) {
 			s.reads.Add(1)
 			s.mu.Lock()

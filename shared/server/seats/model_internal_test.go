@@ -26,10 +26,15 @@ func TestSeatsKeepTheirRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{now: time.Now()}
 		n := rapid.IntRange(1, 12).Draw(t, "seats")
+		class := func(all int) Class {
+			return Class{
+				All: all, Own: rapid.IntRange(0, n).Draw(t, "own"), Share: rapid.IntRange(0, n).Draw(t, "share"),
+				Unit: 10 * time.Millisecond, Widest: max(n/2, 1),
+			}
+		}
 		m.Seats = New(Options{
-			Seats: n, Waiting: rapid.IntRange(0, 8).Draw(t, "waiting"), Unit: 10 * time.Millisecond, Widest: max(n/2, 1),
-			Share:   rapid.IntRange(1, n).Draw(t, "share"),
-			Classes: []Class{{All: n}, {All: max(n*3/4, 1), Own: rapid.IntRange(0, n).Draw(t, "own")}, {All: max(n/2, 1)}},
+			Seats: n, Waiting: rapid.IntRange(0, 8).Draw(t, "waiting"),
+			Classes: []Class{class(n), class(max(n*3/4, 1)), class(max(n/2, 1))},
 			Now:     func() time.Time { return m.now },
 		})
 		t.Repeat(map[string]func(*rapid.T){"enter": m.enters, "leave": m.leaves, "abandon": m.abandons, "": m.check})

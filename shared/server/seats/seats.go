@@ -32,13 +32,6 @@ type Options struct {
 	Classes []Class
 	// Waiting is how many calls may wait.
 	Waiting int
-	// Unit is the time that one seat stands for: a call that is expected to take n times as long takes n seats, but no more than
-	// Widest. 0: each call takes one.
-	Unit   time.Duration
-	Widest int
-	// Share is how many seats of a class an owner may have while others are active, so that whoever comes next need not wait, and
-	// its own more urgent calls neither; 0: all but one.
-	Share int
 	// Free calls are those that are expected to take less: they take no seat, and do not wait. 0: none is.
 	Free time.Duration
 	// Now is time.Now if nil.
@@ -52,6 +45,12 @@ type Class struct {
 	All int
 	// Own bounds the seats of this class alone; 0 does not.
 	Own int
+	// Share is how many of them an owner may have while others are active, so that whoever comes next need not wait; 0: all.
+	Share int
+	// Unit is the time that one seat stands for: a call that is expected to take n times as long takes n seats, but no more than
+	// Widest. 0: each call takes one.
+	Unit   time.Duration
+	Widest int
 }
 
 // Work is what a call takes a seat for.
@@ -113,9 +112,6 @@ func New(o Options) *Seats {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Share == 0 {
-		o.Share = max(o.Seats-1, 1)
-	}
 	if o.Classes == nil {
 		o.Classes = []Class{{All: o.Seats}}
 	}
@@ -137,7 +133,7 @@ const (
 // has one. What takes less than 100 µs takes none.
 func Processors() *Seats {
 	n := perProcessor * max(runtime.GOMAXPROCS(0), 2)
-	return New(Options{Seats: n, Waiting: waitingForOne, Unit: processorTime, Free: processorFree, Widest: n / 2, Share: n * 3 / 4})
+	return New(Options{Seats: n, Waiting: waitingForOne, Free: processorFree, Classes: []Class{{All: n, Share: n * 3 / 4, Unit: processorTime, Widest: n / 2}}})
 }
 
 // Take takes seats for a call, and waits for them until ctx ends. The error is ErrFull, ErrDisplaced or the context's. Of
@@ -211,10 +207,11 @@ func (seat *Seat) Leave() (took time.Duration) {
 
 // width is how many seats a call takes.
 func (s *Seats) width(seat *Seat) int {
-	if s.options.Unit == 0 || seat.work.Owner == "" {
+	of := s.options.Classes[seat.work.Class]
+	if of.Unit == 0 || seat.work.Owner == "" {
 		return 1
 	}
-	return max(min(int(seat.expected/s.options.Unit), s.options.Widest, s.options.Classes[seat.work.Class].All/2), 1)
+	return max(min(int(seat.expected/of.Unit), of.Widest, of.All/2), 1)
 }
 
 // admits says whether a call may take its seats now.
@@ -233,11 +230,12 @@ func (s *Seats) admits(seat *Seat, now time.Time) bool {
 // leavesSome says that the call's owner leaves seats to the others, if there are any.
 func (s *Seats) leavesSome(seat *Seat, now time.Time) bool {
 	by := s.owners[seat.work.Owner]
-	if seat.work.Owner == "" || by == nil {
+	share := s.options.Classes[seat.work.Class].Share
+	if seat.work.Owner == "" || by == nil || share == 0 {
 		return true
 	}
 	taken := by.taken[seat.work.Class]
-	return taken == 0 || taken+seat.width <= s.options.Share || !s.othersThan(seat.work.Owner, now)
+	return taken == 0 || taken+seat.width <= share || !s.othersThan(seat.work.Owner, now)
 }
 
 // othersThan says whether others than an owner have come lately.

@@ -95,7 +95,7 @@ func TestUrgentCallsGoFirst(t *testing.T) {
 func TestWhoHasUsedLittleGoesFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(t, seats.Options{Seats: 4, Waiting: 100, Share: 3})
+		q := newQueue(t, seats.Options{Seats: 4, Waiting: 100, Classes: []seats.Class{{All: 4, Share: 3}}})
 		q.enter("nobody", seats.Work{Owner: "loud", Operation: "p"}, 0)
 		for i := range 4 {
 			q.enter("", seats.Work{Owner: "loud", Operation: "p"}, time.Second)
@@ -136,7 +136,7 @@ func TestWhoHasUsedLittleGoesFirst(t *testing.T) {
 func TestCallsTakeSeatsByWhatTheyTook(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := seats.New(seats.Options{Seats: 16, Waiting: 10, Unit: 10 * time.Millisecond, Widest: 4, Free: 2 * time.Millisecond})
+		s := seats.New(seats.Options{Seats: 16, Waiting: 10, Free: 2 * time.Millisecond, Classes: []seats.Class{{All: 16, Unit: 10 * time.Millisecond, Widest: 4}}})
 		taken := func(work seats.Work, lasts time.Duration) int {
 			seat := take(t, s, work)
 			n, _ := s.Counts(0)

@@ -40,7 +40,7 @@ type Site struct {
 func NewSite(sealer *session.Sealer, forms Forms, processors *seats.Seats, now func() time.Time) *Site {
 	return &Site{
 		processors: processors,
-		Sealer: sealer, cross: http.NewCrossOriginProtection(), Now: now, live: newLiveReads(now),
+		Sealer:     sealer, cross: http.NewCrossOriginProtection(), Now: now, live: newLiveReads(now),
 		once: &repeats{everywhere: forms, kept: map[string]*repeated{}},
 	}
 }
