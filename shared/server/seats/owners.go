@@ -3,6 +3,7 @@ package seats
 import (
 	"container/list"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -142,8 +143,8 @@ func (s *Seats) enter(one *waiter) error {
 
 // last is an owner's newest call of its least urgent class.
 func (s *Seats) last(name string) *waiter {
-	for class := len(s.waiting) - 1; class >= 0; class-- {
-		if calls := s.waiting[class].by[name]; calls != nil {
+	for _, line := range slices.Backward(s.waiting) {
+		if calls := line.by[name]; calls != nil {
 			return calls.Back().Value.(*waiter) //nolint:forcetypeassert // nothing else is in it
 		}
 	}

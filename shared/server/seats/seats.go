@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -217,8 +218,8 @@ func (s *Seats) width(seat *Seat) int {
 // admits says whether a call may take its seats now.
 func (s *Seats) admits(seat *Seat, now time.Time) bool {
 	class, held := seat.work.Class, 0
-	for k := len(s.taken) - 1; k >= 0; k-- {
-		held += s.taken[k]
+	for k, taken := range slices.Backward(s.taken) {
+		held += taken
 		if k <= class && held > 0 && held+seat.width > s.options.Classes[k].All {
 			return false
 		}

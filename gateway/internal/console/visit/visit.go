@@ -312,7 +312,7 @@ func (v *Visit) render(page Page) []byte {
 func (v *Visit) send(page Page, text []byte) {
 	v.Response.Header().Set("Content-Type", "text/html; charset=utf-8")
 	v.Response.WriteHeader(max(page.Status, http.StatusOK))
-	_, _ = v.Response.Write(text) // if this fails the browser has left
+	_, _ = v.Response.Write(text) //nolint:gosec // the templates have escaped it; if this fails the browser has left
 }
 
 // Fail answers with an error in words, or sends the browser elsewhere.
