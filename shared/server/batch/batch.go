@@ -38,10 +38,7 @@ type Options[Req, Resp any] struct {
 	MaxRequests int
 	// Weight of a request; 1 each if nil.
 	Weight func(Req) int
-	// Class, where set, is the priority of a request, from 0: an earlier class is flushed
-	// before a later one. Not with MaxWait.
-	Class func(Req) int
-	// Owner, where set, is whose request it is: the owners of a class take turns by weight.
+	// Owner, where set, is whose request it is: owners take turns by weight.
 	// Nil is the order of arrival. Not with MaxWait.
 	Owner func(Req) any
 	// Capacity bounds the requests that wait for a flush. See Queue for which one is
@@ -172,9 +169,6 @@ func (b *Batcher[Req, Resp]) item(request Req, came, latest time.Time) *item[Req
 	one := &item[Req, Resp]{Value: call[Req, Resp]{
 		request: request, weight: b.options.Weight(request), result: make(chan Result[Resp], 1), came: came, latest: latest,
 	}}
-	if b.options.Class != nil {
-		one.Class = b.options.Class(request)
-	}
 	if b.options.Owner != nil {
 		one.Owner, one.Weight = b.options.Owner(request), max(one.Value.weight, 1)
 	}

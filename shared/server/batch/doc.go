@@ -1,12 +1,9 @@
-// Package batch has a bounded queue with priority classes and fair turns, and a batcher
-// on top of it.
+// Package batch has a bounded queue with fair turns, and a batcher on top of it.
 //
 // Queue decides the order in which items are served, and which of them are refused. It
 // has no clock, no lock and no goroutine.
 //
-//	Push ─▶ class 0:  a1 b1 a2 a3     served first; the owners of a class
-//	        class 1:  c1 c2           take turns by weight
-//	        class 2:  b2 d1           Push to a full queue displaces d1
+//	Push ─▶ a1 b1 a2 c1 a3 d1     owners take turns by weight; Push to a full queue displaces d1
 //
 // Batcher makes one flush of many requests: those that arrive while a flush is under way
 // form the next one.

@@ -31,7 +31,7 @@ func (b *Batcher[Req, Resp]) next(items []*item[Req, Resp]) []*item[Req, Resp] {
 	items = items[:0]
 	weight := 0
 	for first := b.waiting.First(); first != nil && b.fits(first, len(items), weight); first = b.waiting.First() {
-		b.waiting.PopClass(first.Class)
+		b.waiting.Pop()
 		first.Value.flushed = true
 		weight += first.Value.weight
 		items = append(items, first)

@@ -66,32 +66,6 @@ func TestOwnersTakeTurns(t *testing.T) {
 	}
 }
 
-// Requests of an earlier class are flushed first, and displace later ones from a full queue.
-func TestClasses(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := &flusher{t: t, takes: time.Second}
-		b := batch.New(batch.Options[int, int]{
-			Flush: f.flush, MaxWeight: 2, Capacity: 5,
-			Class: func(r int) int { return r / 100 },
-		})
-		var group sync.WaitGroup
-		for _, r := range []int{0, 200, 100, 201, 1, 101, 202, 102, 2} {
-			group.Go(func() {
-				_, err := b.Do(t.Context(), r)
-				if refused := r == 201 || r == 202 || r == 200; refused != errors.Is(err, batch.ErrFull) || !refused && err != nil {
-					t.Errorf("%d: %v", r, err)
-				}
-			})
-			synctest.Wait()
-		}
-		group.Wait()
-		if got := fmt.Sprint(f.flushes); got != "[[0] [1 2] [100 101] [102]]" {
-			t.Errorf("flushes %s", got)
-		}
-	})
-}
-
 // A flush is bounded by weight and by number, whichever is reached first.
 func TestMaxRequests(t *testing.T) {
 	t.Parallel()

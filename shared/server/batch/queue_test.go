@@ -122,15 +122,12 @@ func TestWithoutWeightsTheOrderIsThatOfArrival(t *testing.T) {
 			t.Errorf("%d: %s, want %s", i, got.Owner, owner)
 		}
 	}
-	if q.Pop() != nil || q.First() != nil || q.PopClass(7) != nil || q.Len() != 0 {
+	if q.Pop() != nil || q.First() != nil || q.Len() != 0 {
 		t.Error("something is left")
 	}
 }
 
-const (
-	modelClasses = 3
-	modelWeight  = 5 // the largest
-)
+const modelWeight = 5 // the largest
 
 // model checks a Queue from outside: it knows the items that wait, in order of arrival,
 // and for each how much weight of each owner was served since.
@@ -142,8 +139,7 @@ type model struct {
 
 // Whatever is pushed, served and removed:
 //   - the queue never has more items than its capacity;
-//   - an earlier class is served before a later one;
-//   - within a class, each owner's items are served in order of arrival, and while an item
+//   - each owner's items are served in order of arrival, and while an item
 //     waits no other owner gets more than the item's own, but for one item of each;
 //   - only the last item is displaced, by one that would be served before it, and an item is
 //     refused only if it would be the last.
@@ -153,30 +149,27 @@ func TestQueueKeepsItsRules(t *testing.T) {
 		m := &model{queue: queue{Capacity: rapid.IntRange(0, 30).Draw(t, "capacity")}, served: map[*item]map[string]int{}}
 		t.Repeat(map[string]func(*rapid.T){
 			"push": func(t *rapid.T) {
-				class, owner := anyClass(t), rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "owner")
+				owner := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "owner")
 				for range atOnce(t) {
-					m.push(t, class, owner)
+					m.push(t, owner)
 				}
 			},
 			"pop": func(t *rapid.T) {
 				for range min(atOnce(t), m.queue.Len()) {
-					m.serve(t, m.queue.Pop(), true)
+					m.serve(t, m.queue.Pop())
 				}
 			},
-			"pop class": func(t *rapid.T) { m.serve(t, m.queue.PopClass(anyClass(t)), false) },
-			"remove":    m.remove,
-			"forget":    func(*rapid.T) { m.queue.Forget() },
-			"":          m.check,
+			"remove": m.remove,
+			"forget": func(*rapid.T) { m.queue.Forget() },
+			"":       m.check,
 		})
 	})
 }
 
-func anyClass(t *rapid.T) int { return rapid.IntRange(0, modelClasses-1).Draw(t, "class") }
-
 func atOnce(t *rapid.T) int { return rapid.IntRange(1, 10).Draw(t, "at once") }
 
-func (m *model) push(t *rapid.T, class int, owner string) {
-	pushed := item{Class: class, Owner: owner, Weight: rapid.IntRange(1, modelWeight).Draw(t, "weight")}
+func (m *model) push(t *rapid.T, owner string) {
+	pushed := item{Owner: owner, Weight: rapid.IntRange(1, modelWeight).Draw(t, "weight")}
 	before := slices.Collect(m.queue.All())
 	last := m.wouldBeLast(t, pushed)
 	one := &pushed
@@ -218,10 +211,10 @@ func (m *model) wouldBeLast(t *rapid.T, probe item) bool {
 	return with[len(with)-1] == &probe
 }
 
-// serve checks the item that was popped, of any class or of a given one.
-func (m *model) serve(t *rapid.T, next *item, ofAny bool) {
+// serve checks the item that was popped.
+func (m *model) serve(t *rapid.T, next *item) {
 	if next == nil {
-		if ofAny && len(m.waiting) > 0 {
+		if len(m.waiting) > 0 {
 			t.Fatal("items wait, and none is served")
 		}
 		t.Skip("nothing waits")
@@ -230,18 +223,12 @@ func (m *model) serve(t *rapid.T, next *item, ofAny bool) {
 		if other == next {
 			break
 		}
-		if other.Class == next.Class && other.Owner == next.Owner {
+		if other.Owner == next.Owner {
 			t.Fatal("a later item of an owner is served before an earlier one")
 		}
 	}
 	m.forget(next)
 	for _, other := range m.waiting {
-		if ofAny && other.Class < next.Class {
-			t.Fatalf("class %d is served while %d waits", next.Class, other.Class)
-		}
-		if other.Class != next.Class {
-			continue
-		}
 		served := m.served[other]
 		served[next.Owner] += next.Weight
 		if next.Owner != other.Owner && served[next.Owner] > served[other.Owner]+2*modelWeight {
@@ -274,17 +261,5 @@ func (m *model) check(t *rapid.T) {
 	}
 	if first := m.queue.First(); len(all) > 0 && first != all[0] || len(all) == 0 && first != nil {
 		t.Fatal("First is not the first of All")
-	}
-	byClass := [modelClasses]int{}
-	for i, one := range all {
-		if i > 0 && one.Class < all[i-1].Class {
-			t.Fatal("a later class is before an earlier one")
-		}
-		byClass[one.Class]++
-	}
-	for class, n := range byClass {
-		if m.queue.LenClass(class) != n {
-			t.Fatalf("class %d has %d, the queue says %d", class, n, m.queue.LenClass(class))
-		}
 	}
 }
