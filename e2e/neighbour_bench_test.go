@@ -34,7 +34,7 @@ func BenchmarkNeighbour(b *testing.B) {
 				return // go test tries the benchmark with one first
 			}
 			s := stack.Up(b, stack.Folder(b))
-			loud := &hostile{b: b, ctx: b.Context(), url: s.Gateway, key: newNeighbour(b, s, "loud"), answers: map[int]int64{}}
+			loud := &hostile{b: b, stack: s, ctx: b.Context(), url: s.Gateway, key: newNeighbour(b, s, "loud"), answers: map[int]int64{}}
 			loud.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1100, DisableCompression: true}}
 			quiet := startQuiet(b, s.Gateway, newNeighbour(b, s, "quiet"))
 			do := way.prepare(loud)
@@ -210,6 +210,7 @@ func newNeighbour(b *testing.B, s *stack.Stack, name string) string {
 // hostile is a tenant that takes what it can get.
 type hostile struct {
 	b        *testing.B
+	stack    *stack.Stack
 	ctx      context.Context //nolint:containedctx // of one benchmark
 	url, key string
 	client   *http.Client

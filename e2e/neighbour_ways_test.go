@@ -132,6 +132,7 @@ func ways() []way {
 				}
 			}
 		}},
+		{"five at once", 80, fiveAtOnce},
 		{"unknown keys", 64, func(h *hostile) func(context.Context, int) {
 			return func(ctx context.Context, client int) {
 				mine := &hostile{b: h.b, url: h.url, key: fmt.Sprintf("fq_none_%d", client), client: h.client, answers: map[int]int64{}}
@@ -225,6 +226,21 @@ func streamsOf(h *hostile, jobs int, pause time.Duration) func(context.Context, 
 			}
 		}
 	}
+}
+
+// fiveAtOnce is five tenants, each with a way of its own and a fifth of the clients.
+func fiveAtOnce(h *hostile) func(context.Context, int) {
+	var all []func(context.Context, int)
+	for i, prepare := range []func(*hostile) func(context.Context, int){
+		parents, console, same(http.MethodPost, "/v1/workers/w/heartbeat", `{"leases":`+unknownLeases("")+`}`),
+		same(http.MethodPost, "/v1/jobs/batch", `{"jobs":`+many(1000, func(int) string { return `{"type":"t"}` })+`}`),
+		after(backlog, http.MethodGet, "/v1/jobs?metadata.none=x", ""),
+	} {
+		client := &http.Client{Transport: h.client.Transport}
+		one := &hostile{b: h.b, stack: h.stack, ctx: h.ctx, url: h.url, key: newNeighbour(h.b, h.stack, fmt.Sprint("loud-", i)), client: client, answers: map[int]int64{}}
+		all = append(all, prepare(one))
+	}
+	return func(ctx context.Context, client int) { all[client%len(all)](ctx, client) }
 }
 
 // workflows is workflows of 1,000 jobs with 9,900 dependencies.

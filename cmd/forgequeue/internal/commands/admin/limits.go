@@ -32,6 +32,9 @@ func newLimits(a *cli.App) *cobra.Command {
 				for _, c := range limits.Caps {
 					t.Row(c.Kind, c.Scope, c.Limit, c.Used)
 				}
+				t.Head("SHARED TIME", "USED")
+				t.Row("the gateway's processors", fmt.Sprintf("%.1f %%", 100*limits.SharedTime.Gateway))
+				t.Row("database connections", fmt.Sprintf("%.1f %%", 100*limits.SharedTime.Database))
 			})
 		}),
 	}
