@@ -74,7 +74,7 @@ func (p *process) instances(ctx context.Context) ([]*instance, error) {
 		one := &instance{process: p, config: served[i], options: options[i], opened: make(chan struct{})}
 		one.options.Logger = one.logger()
 		one.options.Tracing, one.options.Attempts = p.tracing.Provider(), p.log.Enabled(ctx, slog.LevelInfo)
-		one.options.Took = metrics.NewSeconds(one.metrics(), "forgequeue_database_seconds_total", "Time that calls had a connection to PostgreSQL, by operation; the operation none is of several callers' and of the duties.")
+		one.options.Took = metrics.NewDatabaseSeconds(one.metrics(), httpapi.Operations())
 		one.waits("it has not been opened yet")
 		all[i] = one
 	}

@@ -27,6 +27,8 @@ func newMeters(registry prometheus.Registerer, connections func() metrics.Connec
 func Metrics() ([]telemetry.Metric, error) {
 	return telemetry.Describe(func(registry prometheus.Registerer) error {
 		newMeters(registry, func() metrics.Connections { return metrics.Connections{} }, func() metrics.Flushes { return metrics.Flushes{} })
+		metrics.NewProcessorSeconds(registry)
+		metrics.NewDatabaseSeconds(registry, httpapi.Operations())
 		(&httpapi.Server{Logger: slog.New(slog.DiscardHandler)}).Handler(registry)
 		return nil
 	})

@@ -79,7 +79,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if p.processors = cfg.Processors; p.processors == nil {
 		p.processors = seats.Processors()
 	}
-	p.processors.Observe(metrics.NewSeconds(p.registry, "forgequeue_core_processor_seconds_total", "Time in the seats of this process's processors, by what was done: requests decoded, answers encoded, types checked."))
+	p.processors.Observe(metrics.NewProcessorSeconds(p.registry))
 	if p.cells, err = cfg.listed(); err != nil {
 		return err
 	}

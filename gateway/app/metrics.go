@@ -2,6 +2,7 @@ package app
 
 import (
 	"log/slog"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -21,4 +22,12 @@ func Metrics() ([]telemetry.Metric, error) {
 		}
 		return parts.close()
 	})
+}
+
+// newProcessorSeconds registers the time in the seats of the processors, and gives what adds to it.
+func newProcessorSeconds(registry prometheus.Registerer) func(operation string, took time.Duration) {
+	return telemetry.WorkSeconds(registry, prometheus.CounterOpts{
+		Name: "forgequeue_gateway_processor_seconds_total",
+		Help: "Time in the seats of this process's processors, by work: decode (bodies), write (calls to core), open and read (core's answers), encode (answers), page (of the console), types (values checked).",
+	}, "decode", "write", "open", "read", "encode", "page", "types")
 }

@@ -90,7 +90,7 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, 
 	if processors == nil {
 		processors = seats.Processors()
 	}
-	processors.Observe(newSeconds(registry))
+	processors.Observe(newProcessorSeconds(registry))
 	core, err := coreclient.New(coreclient.Options{
 		Processors: processors,
 		URL:        cfg.CoreURL, Secret: []byte(cfg.HopSecret), Logger: logger, Limits: cfg.hopLimits(), Registry: registry,
@@ -265,14 +265,4 @@ func (cfg Config) closeListeners() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// newSeconds counts the time in the processors' seats.
-func newSeconds(registry prometheus.Registerer) func(operation string, took time.Duration) {
-	seconds := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "forgequeue_gateway_processor_seconds_total",
-		Help: "Time in the seats of this process's processors, by what was done: requests decoded, answers encoded, console pages written, payloads checked.",
-	}, []string{"operation"})
-	registry.MustRegister(seconds)
-	return func(operation string, took time.Duration) { seconds.WithLabelValues(operation).Add(took.Seconds()) }
 }

@@ -30,6 +30,14 @@ type route struct {
 	serve handler
 }
 
+// Operations are the paths of all operations.
+func Operations() (paths []string) {
+	for _, r := range (&Server{}).routes() {
+		paths = append(paths, r.op.Path)
+	}
+	return paths
+}
+
 // routes are the operations, each a POST. A handler serves one item of a call: each takes them one
 // after the other, atOnce side by side, together in one commit. owned, overseen and plain (principals.go) admit whom the
 // operation's access names; of the others the handlers judge the principal.
