@@ -48,6 +48,7 @@ const lastStats = 5 * time.Second
 // duties stop last. It waits for a database that is away at the start. It gives nil after a clean drain.
 func Run(ctx context.Context, cfg Config) error {
 	telemetry.TuneGC()
+	telemetry.TuneProcessors()
 	memory.Tune()
 	// In all cases, given listeners are closed; closing them twice is harmless.
 	defer closeAll(cfg.Listener, cfg.MetricsListener)

@@ -38,6 +38,7 @@ const metricsConnections = 32
 // Core and Redis may be down at its start and at any time.
 func Run(ctx context.Context, cfg Config) error {
 	telemetry.TuneGC()
+	telemetry.TuneProcessors()
 	memory.Tune()
 	logger, err := cfg.logger()
 	if err == nil {

@@ -92,7 +92,7 @@ func (s *Server) write(c *gin.Context, path string, made response) error {
 }
 
 func (s *Server) encode(ctx context.Context, path string, made response) (body []byte, err error) {
-	s.Processors.Run(ctx, seats.Work{Owner: made.owner, Operation: "encode " + path}, func() { body, err = encode(made.value) })
+	s.Processors.Run(ctx, seats.Work{Owner: made.owner, Operation: "encode", On: path}, func() { body, err = encode(made.value) })
 	return body, err
 }
 

@@ -25,7 +25,7 @@ func decodeItems[Req any](ctx context.Context, body []byte) ([]hop.Item[Req], er
 	var envelope hop.Envelope[Req]
 	var err error
 	by, units := senderOf(ctx), max(len(body)/decodeUnit, 1)
-	by.processors.Run(ctx, seats.Work{Owner: by.owner, Operation: "decode " + by.path, Size: units, Guess: time.Duration(units) * decodeTime}, func() {
+	by.processors.Run(ctx, seats.Work{Owner: by.owner, Operation: "decode", On: by.path, Size: units, Guess: time.Duration(units) * decodeTime}, func() {
 		// The gateway has refused doubtful JSON of its callers, such as members of the same name.
 		err = json.Unmarshal(body, &envelope, jsontext.AllowDuplicateNames(true))
 	})

@@ -67,7 +67,7 @@ func call[Req, Resp any](ctx context.Context, c *cores, op operation, item hop.I
 	if err != nil {
 		return hop.Result[Resp]{}, err
 	}
-	c.compute(ctx, op, "read ", len(response.value()), func() { result, err = decode[Resp](op, response) })
+	c.compute(ctx, op, "read", len(response.value()), func() { result, err = decode[Resp](op, response) })
 	return result, err
 }
 
@@ -84,7 +84,7 @@ func (c *cores) compute(ctx context.Context, op operation, what string, size int
 		return
 	}
 	units := size / computeUnit
-	c.processors.Run(ctx, seats.Work{Owner: op.whose, Operation: what + op.Path, Size: units, Guess: time.Duration(units) * computeTime}, do)
+	c.processors.Run(ctx, seats.Work{Owner: op.whose, Operation: what, On: op.Path, Size: units, Guess: time.Duration(units) * computeTime}, do)
 }
 
 // ask gets core's response to one item, alone or with others.
@@ -105,7 +105,7 @@ func ask[Req any](ctx context.Context, c *cores, op operation, item hop.Item[Req
 
 // encodeItem encodes an item, in a seat of its owner's.
 func encodeItem[Req any](ctx context.Context, c *cores, op operation, item hop.Item[Req]) (text itemText, err error) {
-	c.processors.Run(ctx, seats.Work{Owner: op.whose, Operation: "write " + op.Path}, func() { text, err = encode(item) })
+	c.processors.Run(ctx, seats.Work{Owner: op.whose, Operation: "write", On: op.Path}, func() { text, err = encode(item) })
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", op.Path, err)
 	}

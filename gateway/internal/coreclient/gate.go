@@ -21,7 +21,7 @@ const waitingPerCall = 2
 // A tenant's reads in flight, while others make calls too: so many, each of which takes less than shortRead, or fewer that
 // take longer. Writes wait for their commit most of the time; reads cost time all along.
 const (
-	readsPerProcessor = 4
+	readsPerProcessor = 2
 	shortRead         = time.Millisecond
 )
 
@@ -85,9 +85,7 @@ func classesOf(inFlight int) [hop.OrderedClasses]seats.Class {
 // enter waits for the turn of a call. When it fails, nothing has been sent.
 // Each call that has entered must leave its seat.
 func (g *gate) enter(ctx context.Context, c hop.Class, whose, path string) (*seats.Seat, error) {
-	waiting, cancel := context.WithTimeout(ctx, patience(ctx))
-	defer cancel()
-	seat, err := g.seats.Take(waiting, seats.Work{Class: int(c), Owner: whose, Operation: path})
+	seat, err := g.seats.TakeWithin(ctx, seats.Work{Class: int(c), Owner: whose, Operation: path}, patience(ctx))
 	switch {
 	case err == nil:
 		return seat, nil

@@ -190,7 +190,7 @@ func (c *cores) exchangeItems(ctx context.Context, op operation, items []itemTex
 		return nil, doubt, err
 	}
 	var results hop.Results[json.RawMessage]
-	c.compute(ctx, op, "open ", len(answer), func() { err = read(answer, &results) })
+	c.compute(ctx, op, "open", len(answer), func() { err = read(answer, &results) })
 	if err != nil || len(results.Results) != len(items) {
 		return nil, doubt, fmt.Errorf("%w: %s with %d results for %d items: %w",
 			op.lost(), op.Path, len(results.Results), len(items), errors.Join(ErrContract, err))

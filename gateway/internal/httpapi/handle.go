@@ -195,10 +195,9 @@ const (
 )
 
 func (s *Server) seatToDecode(g *gin.Context, r route, owner string, size int) (*seats.Seat, error) {
-	ctx, cancel := context.WithTimeout(g.Request.Context(), mostWaiting)
-	defer cancel()
 	units := max(size/decodeUnit, 1)
-	seat, err := s.processors.Take(ctx, seats.Work{Owner: owner, Operation: "decode " + r.method + " " + r.path, Size: units, Guess: time.Duration(units) * decodeTime})
+	work := seats.Work{Owner: owner, Operation: "decode", On: r.path, Size: units, Guess: time.Duration(units) * decodeTime}
+	seat, err := s.processors.TakeWithin(g.Request.Context(), work, mostWaiting)
 	if err != nil {
 		return nil, problem.New(problem.Overloaded, "Too many of your tenant's requests wait to be decoded. Nothing was changed; wait for their answers, or send less at once.")
 	}
@@ -210,7 +209,7 @@ func (s *Server) encode(g *gin.Context, r route, value any) (text []byte, err er
 	if raw, is := value.(json.RawMessage); is {
 		return raw, nil
 	}
-	work := seats.Work{Owner: bodyOwner(callOf(g)).Name, Operation: "encode " + r.method + " " + r.path}
+	work := seats.Work{Owner: bodyOwner(callOf(g)).Name, Operation: "encode", On: r.path}
 	s.processors.Run(g.Request.Context(), work, func() { text, err = call.Encode(value) })
 	if err != nil {
 		return nil, fmt.Errorf("encode the answer: %w", err)

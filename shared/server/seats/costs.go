@@ -17,15 +17,15 @@ type costs struct {
 }
 
 // cost is what an estimate is of. With no owner it is of all.
-type cost struct{ operation, owner string }
+type cost struct{ operation, on, owner string }
 
 func newCosts() costs { return costs{by: map[cost]float64{}} }
 
 // expected is how long the work will take: as its owner's last, else as anybody's, else as guessed.
 func (c *costs) expected(work Work) time.Duration {
-	per, known := c.by[cost{work.Operation, work.Owner}]
+	per, known := c.by[cost{work.Operation, work.On, work.Owner}]
 	if !known {
-		per, known = c.by[cost{operation: work.Operation}]
+		per, known = c.by[cost{work.Operation, work.On, ""}]
 	}
 	if !known {
 		return work.Guess
@@ -36,9 +36,9 @@ func (c *costs) expected(work Work) time.Duration {
 // correct learns how long the work took.
 func (c *costs) correct(work Work, took time.Duration) {
 	per := took.Seconds() / float64(max(work.Size, 1))
-	c.learn(cost{operation: work.Operation}, per)
+	c.learn(cost{work.Operation, work.On, ""}, per)
 	if work.Owner != "" {
-		c.learn(cost{work.Operation, work.Owner}, per)
+		c.learn(cost{work.Operation, work.On, work.Owner}, per)
 	}
 }
 

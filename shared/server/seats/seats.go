@@ -11,6 +11,7 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -60,8 +61,8 @@ type Work struct {
 	Class int
 	// Owner is who pays for it. Work without an owner is for several: it takes one seat, and goes before any owner's.
 	Owner string
-	// Operation names what is done: with its owner it says how long it is expected to take.
-	Operation string
+	// Operation names what is done, and On what with: with the owner they say how long it is expected to take.
+	Operation, On string
 	// Size is what that grows with, such as bytes; 0 where it grows with nothing.
 	Size int
 	// Guess is how long it takes where nothing is known yet.
@@ -122,28 +123,35 @@ func New(o Options) *Seats {
 	}
 }
 
-// The seats of Processors: twice as many as there are, because who has one also waits for the garbage collector and others.
 const (
-	perProcessor  = 2
 	waitingForOne = 4096
 	processorTime = 5 * time.Millisecond
 	processorFree = 100 * time.Microsecond
 )
 
-// Processors are the seats of the process's own computing, such as decoding and encoding. Nobody waits for others while it
-// has one. What takes less than 100 µs takes none.
+// Processors are the seats of the process's own computing, such as decoding and encoding: as many as it has processors.
+// Nobody waits for others while it has one. What takes less than 100 µs takes none.
 func Processors() *Seats {
-	n := perProcessor * max(runtime.GOMAXPROCS(0), 2)
+	n := max(runtime.GOMAXPROCS(0), 2)
 	return New(Options{Seats: n, Waiting: waitingForOne, Free: processorFree, Classes: []Class{{All: n, Share: n * 3 / 4, Unit: processorTime, Widest: n / 2}}})
 }
 
 // Take takes seats for a call, and waits for them until ctx ends. The error is ErrFull, ErrDisplaced or the context's. Of
 // those that wait in a class, the owner goes first that has used the least lately.
 func (s *Seats) Take(ctx context.Context, work Work) (*Seat, error) {
+	return s.TakeWithin(ctx, work, forEver)
+}
+
+const forEver = time.Duration(math.MaxInt64)
+
+// TakeWithin is Take for a call that waits for so long at most: then the error is context.DeadlineExceeded.
+func (s *Seats) TakeWithin(ctx context.Context, work Work, most time.Duration) (*Seat, error) {
 	seat, waits, err := s.begin(work)
 	if waits == nil {
 		return seat, err
 	}
+	late := time.NewTimer(most)
+	defer late.Stop()
 	select {
 	case err := <-waits.turn:
 		if err != nil {
@@ -151,11 +159,20 @@ func (s *Seats) Take(ctx context.Context, work Work) (*Seat, error) {
 		}
 		return seat, nil
 	case <-ctx.Done():
+		err = ctx.Err()
+	case <-late.C:
+		err = context.DeadlineExceeded
 	}
-	if !s.abandon(waits) && <-waits.turn == nil {
-		seat.Leave() // the turn came at the same time
+	if s.abandon(waits) {
+		return nil, err
 	}
-	return nil, ctx.Err()
+	if refused := <-waits.turn; refused != nil || ctx.Err() != nil {
+		if refused == nil {
+			seat.Leave() // the turn came at the same time, and its caller has left
+		}
+		return nil, err
+	}
+	return seat, nil
 }
 
 // begin takes seats for a call that need not wait; waits is nil then, and where the call is refused.
@@ -301,9 +318,7 @@ func (s *Seats) Run(ctx context.Context, work Work, do func()) {
 		do()
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, longestWait)
-	defer cancel()
-	if seat, err := s.Take(ctx, work); err == nil {
+	if seat, err := s.TakeWithin(ctx, work, longestWait); err == nil {
 		defer seat.Leave()
 	}
 	do()

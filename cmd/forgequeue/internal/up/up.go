@@ -20,6 +20,7 @@ import (
 	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
 	"github.com/forgequeue/forgequeue/shared/server/memory"
 	"github.com/forgequeue/forgequeue/shared/server/seats"
+	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
 
 const (
@@ -103,6 +104,7 @@ func serve(ctx context.Context, o Options, f *folder, kept *credentials, held *s
 	}
 	core, gateway, err := configs(kept, held, listeners, log)
 	core.Brokers, core.Tracing.Exporter, gateway.Tracing.Exporter = o.Brokers, o.Exporter, o.Exporter
+	telemetry.TuneProcessors()
 	core.Processors = seats.Processors()
 	gateway.Processors = core.Processors
 	if err != nil {

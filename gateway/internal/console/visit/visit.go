@@ -280,7 +280,7 @@ func (v *Visit) show(page Page) {
 	if v.Who.Tenant != nil {
 		owner = *v.Who.Tenant
 	}
-	seat, err := v.Site.processors.Take(v.Request.Context(), seats.Work{Owner: owner, Operation: "page " + page.Template, Guess: usualPage})
+	seat, err := v.Site.processors.Take(v.Request.Context(), seats.Work{Owner: owner, Operation: "page", On: page.Template, Guess: usualPage})
 	if err != nil {
 		refused := problem.New(problem.Overloaded, "Too many pages of your tenant are written at the same time. Load this one again later.")
 		page = Page{Template: "problem", Title: refused.Title, Status: refused.Status, Data: problemPage{refused, v.back()}}
