@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -53,6 +54,20 @@ func (q *queue) enter(name string, work seats.Work, holds time.Duration) {
 	synctest.Wait() // it waits before the next one comes
 }
 
+// got are those that have had a seat, in their order.
+func (q *queue) got() []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.order)
+}
+
+// refused are why the others have none.
+func (q *queue) refused() map[string]error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return maps.Clone(q.errs)
+}
+
 func newQueue(t *testing.T, o seats.Options) *queue {
 	t.Helper()
 	return &queue{T: t, seats: seats.New(o), errs: map[string]error{}}
@@ -69,18 +84,18 @@ func TestUrgentCallsGoFirst(t *testing.T) {
 		q.enter("second submit", seats.Work{Class: 1}, time.Second)
 		q.enter("third submit", seats.Work{Class: 1}, time.Second) // one is left to outcomes
 		q.enter("outcome", seats.Work{}, 2*time.Second)
-		if want := []string{"list", "submit", "second submit", "outcome"}; !slices.Equal(q.order, want) {
-			t.Errorf("%v, want %v", q.order, want)
+		if want := []string{"list", "submit", "second submit", "outcome"}; !slices.Equal(q.got(), want) {
+			t.Errorf("%v, want %v", q.got(), want)
 		}
 		q.enter("second outcome", seats.Work{}, time.Second)
 		q.enter("third outcome", seats.Work{}, time.Second)
 		time.Sleep(1500 * time.Millisecond)
-		if want := []string{"second outcome", "third outcome"}; !slices.Equal(q.order[4:], want) {
-			t.Errorf("then %v, want %v", q.order[4:], want)
+		if got, want := slices.Sorted(slices.Values(q.got()[4:])), []string{"second outcome", "third outcome"}; !slices.Equal(got, want) {
+			t.Errorf("then %v, want %v", got, want)
 		}
 		time.Sleep(time.Minute)
-		if want := []string{"third submit"}; !slices.Equal(q.order[6:], want) {
-			t.Errorf("then %v, want %v", q.order[6:], want)
+		if want := []string{"third submit"}; !slices.Equal(q.got()[6:], want) {
+			t.Errorf("then %v, want %v", q.got()[6:], want)
 		}
 		if taken, waiting := q.seats.Counts(2); taken != 1 || waiting != 1 {
 			t.Errorf("%d lists, and %d wait", taken, waiting)
@@ -105,28 +120,28 @@ func TestWhoHasUsedLittleGoesFirst(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		q.enter("", seats.Work{Owner: "another", Operation: "p"}, 0) // it is there
-		q.order = nil
+		before := len(q.got())
 		loud, other, quiet := seats.Work{Owner: "loud", Operation: "o"}, seats.Work{Owner: "other", Operation: "o"}, seats.Work{Owner: "quiet", Operation: "o"}
 		for i := range 10 {
-			q.enter(fmt.Sprint("loud ", i), loud, time.Second)
+			q.enter(fmt.Sprint("loud ", i), loud, time.Second+time.Duration(i)*200*time.Millisecond)
 		}
-		if len(q.order) != 3 {
-			t.Errorf("one owner has %d of 4 seats, want 3", len(q.order))
+		if len(q.got()[before:]) != 3 {
+			t.Errorf("one owner has %d of 4 seats, want 3", len(q.got()[before:]))
 		}
 		q.enter("other 0", other, 1500*time.Millisecond)
-		if len(q.order) != 4 || q.order[3] != "other 0" {
-			t.Errorf("the fourth seat is for others: %v", q.order)
+		if len(q.got()[before:]) != 4 || q.got()[before:][3] != "other 0" {
+			t.Errorf("the fourth seat is for others: %v", q.got()[before:])
 		}
 		q.enter("other 1", other, time.Second)
 		q.enter("quiet 0", quiet, time.Second)
 		q.enter("quiet 1", quiet, time.Second)
-		time.Sleep(1100 * time.Millisecond)
-		if got := q.order[4:6]; got[0] != "quiet 0" {
-			t.Errorf("then %v, want the quiet one's first", q.order[4:])
+		time.Sleep(1450 * time.Millisecond) // one loses its seat after a second, and two more each 200 ms later
+		if got, want := q.got()[before:][4:], []string{"quiet 0", "quiet 1", "other 1"}; !slices.Equal(got, want) {
+			t.Errorf("then %v, want %v", got, want)
 		}
 		time.Sleep(time.Minute)
-		if len(q.order) != 14 || len(q.errs) != 0 {
-			t.Errorf("%d calls had a seat: %v %v", len(q.order), q.order, q.errs)
+		if len(q.got()[before:]) != 14 || len(q.refused()) != 0 {
+			t.Errorf("%d calls had a seat: %v %v", len(q.got()[before:]), q.got()[before:], q.refused())
 		}
 		q.group.Wait()
 	})
@@ -195,21 +210,21 @@ func TestWhoFillsTheQueueIsRefused(t *testing.T) {
 		for i := range 6 {
 			enter(fmt.Sprint("loud ", i), "loud", 1)
 		}
-		if !errors.Is(q.errs["loud 5"], seats.ErrFull) || len(q.errs) != 1 {
-			t.Errorf("%v", q.errs)
+		if !errors.Is(q.refused()["loud 5"], seats.ErrFull) || len(q.refused()) != 1 {
+			t.Errorf("%v", q.refused())
 		}
 		enter("quiet 0", "quiet", 1)
 		enter("quiet 1", "quiet", 1)
-		if !errors.Is(q.errs["loud 4"], seats.ErrDisplaced) || !errors.Is(q.errs["loud 3"], seats.ErrDisplaced) || len(q.errs) != 3 {
-			t.Errorf("%v", q.errs)
+		if !errors.Is(q.refused()["loud 4"], seats.ErrDisplaced) || !errors.Is(q.refused()["loud 3"], seats.ErrDisplaced) || len(q.refused()) != 3 {
+			t.Errorf("%v", q.refused())
 		}
 		enter("quiet 2", "quiet", 1) // it would be one of as many as the other has
 		enter("loud's outcome", "loud", 0)
-		if !errors.Is(q.errs["quiet 2"], seats.ErrFull) && !errors.Is(q.errs["loud 2"], seats.ErrDisplaced) {
-			t.Errorf("%v", q.errs)
+		if !errors.Is(q.refused()["quiet 2"], seats.ErrFull) && !errors.Is(q.refused()["loud 2"], seats.ErrDisplaced) {
+			t.Errorf("%v", q.refused())
 		}
-		if q.errs["quiet 0"] != nil || q.errs["quiet 1"] != nil || q.errs["loud's outcome"] != nil || len(q.errs) != 5 {
-			t.Errorf("%v", q.errs)
+		if q.refused()["quiet 0"] != nil || q.refused()["quiet 1"] != nil || q.refused()["loud's outcome"] != nil || len(q.refused()) != 5 {
+			t.Errorf("%v", q.refused())
 		}
 	})
 }
