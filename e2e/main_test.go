@@ -11,5 +11,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(workerEnv) != "" {
 		os.Exit(workerProcess())
 	}
+	if os.Getenv(quietEnv) != "" {
+		os.Exit(quietProcess())
+	}
 	os.Exit(stack.Main(m))
 }

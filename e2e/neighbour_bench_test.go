@@ -90,7 +90,7 @@ const quietEnv = "FORGEQUEUE_NEIGHBOUR"
 
 func startQuiet(b *testing.B, url, key string) *quiet {
 	b.Helper()
-	command := exec.CommandContext(b.Context(), os.Args[0], "-test.run=^TestQuietNeighbour$")
+	command := exec.CommandContext(b.Context(), os.Args[0])
 	command.Env = append(os.Environ(), quietEnv+"="+url+" "+key)
 	command.Stderr = os.Stderr
 	jobs, err := command.StdinPipe()
@@ -123,23 +123,22 @@ func (q *quiet) measure(jobs int) (run quietRun) {
 	return run
 }
 
-// It is the process of a benchmark's quiet tenant, and no test.
-func TestQuietNeighbour(t *testing.T) {
-	url, key, ok := strings.Cut(os.Getenv(quietEnv), " ")
-	if !ok {
-		t.SkipNow()
-	}
+// quietProcess is the process of a quiet tenant, until its standard input ends.
+func quietProcess() (code int) {
+	url, key, _ := strings.Cut(os.Getenv(quietEnv), " ")
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
-	h := &hostile{ctx: t.Context(), url: url, key: key, client: client, answers: map[int]int64{}}
+	h := &hostile{ctx: context.Background(), url: url, key: key, client: client, answers: map[int]int64{}}
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		jobs, err := strconv.Atoi(lines.Text())
-		if err != nil {
-			t.Fatal(err)
+		if err == nil {
+			err = json.NewEncoder(os.Stdout).Encode(measureQuiet(h, jobs))
 		}
-		if err := json.NewEncoder(os.Stdout).Encode(measureQuiet(h, jobs)); err != nil {
-			t.Fatal(err)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
 		}
 	}
+	return 0
 }
 
 // measured are the times of a run.

@@ -37,7 +37,7 @@ func after(prepare func(*hostile), method, path, body string) func(*hostile) fun
 	}
 }
 
-// each is a request that is made anew each time.
+// each is a request with another body each time.
 func each(method, path string, body func(n int64) string) func(*hostile) func(context.Context, int) {
 	return func(h *hostile) func(context.Context, int) {
 		var n atomic.Int64

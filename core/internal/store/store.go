@@ -42,7 +42,7 @@ type Options struct {
 	ReadOnly bool
 	// AllowUnsafe lets the store start on a server that can lose what it acknowledged.
 	AllowUnsafe bool
-	// Took, where not nil, is told how long each call had a connection, by its operation; "" is of several.
+	// Took, where not nil, is called with how long each call had a connection, and its operation; "" is of several callers.
 	Took func(operation string, took time.Duration)
 	// Logger hears of another primary, and of servers that are refused; nil for none.
 	Logger *slog.Logger

@@ -180,7 +180,7 @@ func TestARevokedKeyEndsItsOwnStreams(t *testing.T) {
 	}
 }
 
-// A stream that begins with a newer version than the others have has core asked anew: the others get it too.
+// A stream that begins with a newer version than the others have has core asked again: the others get it too.
 func TestAStreamThatKnowsMore(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
@@ -202,7 +202,7 @@ func TestAStreamThatKnowsMore(t *testing.T) {
 	}
 }
 
-// A reader that is slow delays no other one, and goes on with the newest version.
+// A reader that is slow delays no other one, and continues with the newest version.
 func TestASlowReaderDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)

@@ -61,7 +61,7 @@ type tenantTypes struct {
 	// noticed is the newest version that a hint has named.
 	noticed atomic.Int64
 	set     atomic.Pointer[Set]
-	// reading holds a value while somebody reads the set.
+	// reading holds a value while a caller reads the set.
 	reading chan struct{}
 }
 
@@ -135,7 +135,7 @@ func (t *tenantTypes) current(version int64, now time.Time) (*Set, bool) {
 	return set, set != nil && set.answers >= wanted && now.Before(set.until)
 }
 
-// read reads the set, unless somebody has done so meanwhile. One caller reads at a time.
+// read reads the set, unless another caller has done so meanwhile. One caller reads at a time.
 func (c *Checker) read(ctx context.Context, types *tenantTypes, version int64) (*Set, error) {
 	now := c.options.Now()
 	if set, ok := types.current(version, now); ok {

@@ -47,7 +47,7 @@ type Class struct {
 	All int
 	// Own bounds the seats of this class alone; 0 does not.
 	Own int
-	// Share is how many of them an owner may have while others are active, so that whoever comes next need not wait; 0: all.
+	// Share is how many of them an owner may have while others are active, so that another owner's next call need not wait; 0: all.
 	Share int
 	// Unit is the time that one seat stands for: a call that is expected to take n times as long takes n seats, but no more than
 	// Widest. 0: each call takes one.
@@ -304,7 +304,7 @@ func (s *Seats) startNext() {
 	}
 }
 
-// Observe has a function told what each call took from now on; it must not take long.
+// Observe has a function called with what each call took, from now on; it must not take long.
 func (s *Seats) Observe(took func(operation string, took time.Duration)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

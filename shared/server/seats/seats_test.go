@@ -105,7 +105,7 @@ func TestUrgentCallsGoFirst(t *testing.T) {
 	})
 }
 
-// An owner who has used little goes before one that has used much, whoever came first; and one that takes all it can
+// An owner who has used little goes before one that has used much, whichever came first; and one that takes all it can
 // leaves a quarter to others.
 func TestWhoHasUsedLittleGoesFirst(t *testing.T) {
 	t.Parallel()
