@@ -91,7 +91,7 @@ func (s *settings) execute(command *cobra.Command, one scenario, options Options
 		return options.Environment(err)
 	}
 	defer stop()
-	r := &run{settings: *s, id: newID(), begun: time.Now(), rec: newRecorder(), progress: shown, environment: options.Environment}
+	r := &run{settings: *s, id: newID(), begun: time.Now(), url: t.url, rec: newRecorder(), progress: shown, environment: options.Environment}
 	if r.endpoint, err = s.open(ctx, t, lookUp); err != nil {
 		return options.Environment(err)
 	}

@@ -20,6 +20,7 @@ type run struct {
 	settings
 	id       string
 	begun    time.Time
+	url      string
 	endpoint wire.Endpoint
 	rec      *recorder
 	// callers submit and consumer claims; with many tenants that is the platform.

@@ -44,6 +44,13 @@ figure is the throughput.`,
 			run: runDrain,
 		},
 		{
+			name: "worker", short: "Queue jobs, then run them with a worker of the Go SDK",
+			long: `Queue --jobs jobs beforehand, then run them with a worker of the Go SDK that runs --concurrency at once and does
+nothing in each, or waits for --work. Divide by drain to see what a worker costs.`,
+			flags: []string{"concurrency", "limits", "work"}, defaults: func(s *settings) { s.concurrency, s.jobs, s.duration = 10, 50_000, time.Minute },
+			run: runWorker,
+		},
+		{
 			name: "e2e", short: "Submit, claim and complete side by side",
 			long: `Submit, claim and complete side by side.
 latency start  from the intended start of the submit to a worker having the job

@@ -27,18 +27,20 @@ type bar struct {
 // and are not here.
 func bars() []bar {
 	return []bar{
-		{"single submits to core ÷ River's best single insert", submitCore, riverInsert, 3, 4.5, false},
-		{"single submits through gateway + core, limits on ÷ the same", submitGateway, riverInsert, 1.8, 2.5, false},
-		{"end to end (batches of 500) ÷ river bench", e2eBatch, riverBench, 1.5, 2.2, false},
+		{"single submits to core ÷ River's best single insert", submitCore, riverInsert, 4, 4.5, false},
+		{"single submits through gateway + core, limits on ÷ the same", submitGateway, riverInsert, 2.5, 3, false},
+		{"end to end (batches of 500) ÷ river bench", e2eBatch, riverBench, 1.6, 2.2, false},
 		{"end to end, single submits ÷ river bench", e2eSingle, riverBench, 0.5, 0.8, false},
 		{"drain by 100 ÷ River worked at 2 ms cooldown", drain, riverWorked, 1.3, 2, false},
+		{"Go SDK worker, 10 at once ÷ drain by 100", workerTen, drain, 0.4, 0.6, false},
+		{"Go SDK worker, 100 at once ÷ drain by 100", workerHundred, drain, 0.8, 0.95, false},
 		{"claim p50 at the deepest backlog ÷ at 10k", backlogRatio, "", 1.5, 1.2, true},
 		{"old snapshot: last ÷ first slice, ÷ without", snapshotRatio, "", 0.8, 0.95, false},
-		{"the same with many tenants and caps", snapshotMany, "", 0.8, 0.95, false},
-		{"idle submit → worker has it, p50 ms", idleP50, "", 5, 3, true},
-		{"core's memory at the deepest backlog, MiB", coreMemory, "", 256, 128, true},
+		{"the same with many tenants and caps", snapshotMany, "", 0.9, 0.97, false},
+		{"idle submit → worker has it, p50 ms", idleP50, "", 3.5, 2.5, true},
+		{"core's memory at the deepest backlog, MiB", coreMemory, "", 200, 128, true},
 		{"gateway's memory at the deepest backlog, MiB", gatewayMemory, "", 256, 128, true},
-		{"idle statements a second", idleStatements, "", 20, 5, true},
+		{"idle statements a second", idleStatements, "", 5, 2, true},
 	}
 }
 

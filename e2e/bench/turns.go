@@ -17,6 +17,8 @@ const (
 	e2eBatch      = "end to end, batches of 500"
 	e2eSingle     = "end to end, single submits"
 	drain         = "drain by 100"
+	workerTen     = "Go SDK worker, 10 at once"
+	workerHundred = "Go SDK worker, 100 at once"
 	idleP50       = "idle submit to worker, p50 ms"
 )
 
@@ -46,6 +48,8 @@ func turns(ctx context.Context, m *machine, o *options, round int, into *results
 		{e2eSingle, s.rate(ctx, into, e2eSingle, "e2e", "--closed", "--batch", "1", "--claim-batch", "100", "--concurrency", "64", "--consumers", "4", "--duration", timed)},
 		{riverWorked, func() (float64, error) { return p.worked(ctx, o.workJobs) }},
 		{drain, s.rate(ctx, into, drain, "drain", "--claim-batch", "100", "--consumers", "8", "--jobs", jobs)},
+		{workerTen, s.rate(ctx, into, workerTen, "worker", "--concurrency", "10", "--jobs", jobs)},
+		{workerHundred, s.rate(ctx, into, workerHundred, "worker", "--concurrency", "100", "--jobs", jobs)},
 		{idleP50, s.figure(ctx, into, idleP50, func(r report) float64 { return r.Latencies["start"].P50 }, "idle-latency", "--jobs", "200")},
 	} {
 		before := s.cpu()

@@ -44,43 +44,53 @@ func (w *Worker) AttemptReports(ctx context.Context, job api.ClaimedJob) (api.Ou
 	return d.request(job.ID, job.LeaseToken), reported, d.err
 }
 
-// begin starts an attempt for each job. More jobs than slots, which no server
-// should send, are released.
-func (r *run) begin(jobs []api.ClaimedJob, slots int) {
-	fit := min(slots, len(jobs))
+// begin starts an attempt for each job, now or when it has a slot. More jobs than were asked for,
+// which no server should send, are released.
+func (r *run) begin(jobs []api.ClaimedJob, asked int) {
+	fit := min(asked, len(jobs))
 	came := time.Now()
 	for _, job := range jobs[:fit] {
 		ctx, cancel := context.WithCancelCause(r.base)
 		l := newLease(job, came, cancel)
 		r.leases.add(l)
+		r.room.enter(l)
 		r.attempts.Go(func() {
-			defer r.returnSlots(1)
 			defer cancel(nil)
-			r.settle(l, came, r.worker.execute(ctx, handlerFor(r.handlers, job.Type), job, came, l.reports, r.abandon))
+			r.attempt(ctx, l, came)
 		})
 	}
-	r.giveBack(jobs[fit:], 0)
+	r.giveBack(jobs[fit:])
 }
 
-// giveBack releases jobs that were claimed while the worker stops or beyond its
-// slots; the first slots of them hold a slot.
-func (r *run) giveBack(jobs []api.ClaimedJob, slots int) {
+// attempt runs a job once it has a slot, or releases it if it gets none in time.
+func (r *run) attempt(ctx context.Context, l *lease, came time.Time) {
+	defer r.room.answered()
+	d := decision{kind: api.KindRelease}
+	switch {
+	case r.room.starts(ctx, l):
+		began := time.Now()
+		d = r.worker.execute(ctx, handlerFor(r.handlers, l.job.Type), l.job, came, l.reports, r.abandon)
+		r.room.leave(l)
+		came = began
+	case errors.Is(context.Cause(ctx), ErrLeaseLost):
+		d = decision{err: ErrLeaseLost}
+	}
+	r.settle(l, came, d)
+}
+
+// giveBack releases jobs that were claimed while the worker stops, or beyond what it asked for.
+func (r *run) giveBack(jobs []api.ClaimedJob) {
 	came := time.Now()
-	for i, job := range jobs {
+	for _, job := range jobs {
 		l := newLease(job, came, func(error) {})
 		r.leases.add(l)
-		r.attempts.Go(func() {
-			if i < slots {
-				defer r.returnSlots(1)
-			}
-			r.settle(l, came, decision{kind: api.KindRelease})
-		})
+		r.attempts.Go(func() { r.settle(l, came, decision{kind: api.KindRelease}) })
 	}
 }
 
 // settle sends the decision, drops the lease and writes the attempt's line.
-func (r *run) settle(l *lease, came time.Time, d decision) {
-	took := time.Since(came) // without the sending, which may wait for the server
+func (r *run) settle(l *lease, began time.Time, d decision) {
+	took := time.Since(began) // without the sending, which may wait for the server
 	r.reportLast(l, d)
 	e := r.send(l, d)
 	r.leases.drop(l)

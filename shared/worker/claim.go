@@ -18,23 +18,23 @@ const (
 	emptyTooSoon = 100 * time.Millisecond
 )
 
-// claimLoop claims for the slots that are free until ctx ends. Its error is a
+// claimLoop claims as many jobs as there is room for until ctx ends. Its error is a
 // refused key.
 func (r *run) claimLoop(ctx context.Context) error {
 	failures, hasty := 0, 0
 	for {
-		slots := r.takeSlots(ctx)
-		if slots == 0 {
+		most := r.room.wait(ctx)
+		if most == 0 {
 			return nil
 		}
 		asked := time.Now()
-		jobs, err := r.claim(ctx, slots)
-		r.returnSlots(slots - min(slots, len(jobs)))
+		jobs, err := r.claim(ctx, most)
 		if ctx.Err() != nil {
-			r.giveBack(jobs, min(slots, len(jobs)))
+			r.giveBack(jobs)
 			return nil //nolint:nilerr // ctx has ended, and the claim with it
 		}
-		r.begin(jobs, slots)
+		r.room.claimed(most, len(jobs))
+		r.begin(jobs, most)
 		pause := time.Duration(0)
 		switch {
 		case err != nil && refused(err):
@@ -64,33 +64,4 @@ func (r *run) claim(ctx context.Context, most int) ([]api.ClaimedJob, error) {
 		WorkerID: r.worker.id, Queues: r.worker.queues, Types: typesOf(r.handlers), Tags: &r.worker.tags, Max: &most, WaitMS: &waitMS,
 	})
 	return answer.Jobs, err
-}
-
-// takeSlots waits for a free slot, then takes all that are free, as far as one
-// claim can fill them. 0 says that ctx ended.
-func (r *run) takeSlots(ctx context.Context) int {
-	if ctx.Err() != nil {
-		return 0
-	}
-	select {
-	case <-ctx.Done():
-		return 0
-	case <-r.slots:
-	}
-	taken := 1
-	for taken < api.MaxClaim {
-		select {
-		case <-r.slots:
-			taken++
-		default:
-			return taken
-		}
-	}
-	return taken
-}
-
-func (r *run) returnSlots(count int) {
-	for range count {
-		r.slots <- struct{}{}
-	}
 }

@@ -16,16 +16,23 @@
 // # How it works
 //
 //	      claim loop (Run's own goroutine)                  heartbeats (one goroutine)
-//	      take the free slots ─▶ POST /v1/claims             every ≤ 10 s, all leases in one call
+//	      free slots, and ahead ▶ POST /v1/claims            every ≤ 10 s, all leases in one call
 //	             │ jobs                                          │ ok: longer   │ cancel, lost
 //	             ▼                                               ▼              ▼
 //	┌─ attempt (a goroutine each) ──────────────┐        ┌─ leases held ─────────────┐
 //	│ lease ─────────────────────────────────── │ ─────▶ │ token → length, cancel    │
 //	│ handler, in a goroutine of its own        │ ◀───── │ cancels the handler's ctx │
-//	│ decide: complete, fail, snooze, release   │ cause  └───────────────────────────┘
-//	│ wait until it is answered ─────────────── │ ─────▶ ┌─ outbox (one goroutine) ──┐
-//	│ one log line; the slot is free            │ ◀───── │ one request under way     │
+//	│ the slot is free                          │ cause  └───────────────────────────┘
+//	│ decide: complete, fail, snooze, release ─ │ ─────▶ ┌─ outbox (one goroutine) ──┐
+//	│ wait until it is answered; one log line   │ ◀───── │ one request under way     │
 //	└───────────────────────────────────────────┘ answer └───────────────────────────┘
+//
+// # Jobs claimed ahead
+//
+// While there is a backlog and handlers take less than 100 ms on average, the worker claims what its slots will do in the
+// next 50 ms, ten jobs a slot at most, so that they do not wait for claims. Such a job has a lease. One that gets no slot
+// within 80 ms is released, which spends no attempt: no job waits behind a slow handler for longer. Where handlers take
+// longer, or the last claim got less than it asked for, jobs are claimed for free slots alone.
 //
 // # How it stops
 //

@@ -25,6 +25,8 @@ type lease struct {
 	reports *reports
 	// sending is held while reports are sent: they arrive in order.
 	sending turn
+	// turn is closed when the job has a slot.
+	turn chan struct{}
 
 	// Guarded by leases.mu. The lease is assumed to last for length after renewed.
 	renewed time.Time
@@ -37,7 +39,7 @@ func leaseLength(ms int64) time.Duration {
 }
 
 func newLease(job api.ClaimedJob, came time.Time, cancel context.CancelCauseFunc) *lease {
-	return &lease{job: job, cancel: cancel, reports: &reports{}, sending: make(turn, 1), renewed: came, length: leaseLength(job.LeaseMS)}
+	return &lease{job: job, cancel: cancel, reports: &reports{}, sending: make(turn, 1), turn: make(chan struct{}), renewed: came, length: leaseLength(job.LeaseMS)}
 }
 
 // leases are all that the worker holds, by lease token: after a lost lease the

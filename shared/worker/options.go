@@ -34,7 +34,8 @@ type Options struct {
 	Queues []string
 	// Tags are what this worker can do: it is given jobs whose tags are all among them.
 	Tags []string
-	// Concurrency is how many handlers run at once; 10 if 0.
+	// Concurrency is how many handlers run at once; 10 if 0. Behind quick handlers up to ten times as many jobs may be
+	// leased for a moment: see the package's text on jobs claimed ahead.
 	Concurrency int
 	// Metadata is shown in the list of workers.
 	Metadata map[string]string

@@ -29,8 +29,7 @@ type run struct {
 	handlers map[string]HandlerFunc
 	leases   *leases
 	outbox   *outbox
-	// slots holds a token for each handler that may start.
-	slots chan struct{}
+	room     *room
 	// attempts are the goroutines of claimed jobs, outcome and log line included.
 	attempts sync.WaitGroup
 	// base carries Run's values but not its end: attempts outlive it by the grace.
@@ -56,10 +55,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer cancelOutcomes()
 	r := &run{
 		worker: w, handlers: handlers, leases: newLeases(), outbox: newOutbox(w.client, w.logger),
-		slots: make(chan struct{}, w.concurrency), base: base, abandon: make(chan struct{}),
-	}
-	for range w.concurrency {
-		r.slots <- struct{}{}
+		room: newRoom(w.concurrency), base: base, abandon: make(chan struct{}),
 	}
 	if err := r.register(ctx); err != nil {
 		return err
@@ -75,6 +71,7 @@ func (w *Worker) Run(ctx context.Context) error {
 
 	w.logger.Info("worker started", "queues", w.queues, "tags", w.tags, "concurrency", w.concurrency)
 	err = r.claimLoop(ctx)
+	r.room.stop()
 	w.logger.Info("worker stopping", "cause", stopCause(ctx, err), "leases", len(r.leases.all()), "grace_ms", max(w.grace, 0).Milliseconds())
 	r.drain(cancelOutcomes)
 	stopServing()

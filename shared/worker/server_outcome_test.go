@@ -62,7 +62,7 @@ func (s *server) accept(body api.OutcomeRequest) (*api.Outcome, *problem.Problem
 		j.last = same
 		s.running--
 		s.settle(j, kind, body)
-		s.outcomes = append(s.outcomes, outcome{kind, id, body})
+		s.outcomes = append(s.outcomes, outcome{kind, id, body, s.now().Sub(j.expires.Add(-s.visibility))})
 	}
 	return &api.Outcome{JobID: id, State: j.state, Attempt: j.Attempt, Epoch: j.Epoch, RunAt: j.runAt, DeadReason: j.deadReason}, nil
 }

@@ -71,6 +71,8 @@ type beat struct {
 type outcome struct {
 	kind, jobID string
 	body        api.OutcomeRequest
+	// held is how long the lease was held since it was last extended.
+	held time.Duration
 }
 
 func serve(t *testing.T) *server {

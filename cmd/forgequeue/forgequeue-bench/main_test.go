@@ -191,6 +191,7 @@ func TestBenchRunsEveryScenario(t *testing.T) {
 		{"submit --closed --batch 10 --jobs 100 --concurrency 4 --keyed", []string{"submit"}, nil, 100, 100},
 		{"submit --closed --jobs 40 --concurrency 4 --limits", []string{"submit"}, nil, 40, 40},
 		{"drain --jobs 300 --claim-batch 50 --consumers 2", []string{"claim", "complete", "end"}, nil, 300, 0},
+		{"worker --jobs 300 --concurrency 4", nil, nil, 300, 0},
 		{"e2e --rate 100 --jobs 50", []string{"submit", "start", "end"}, nil, 50, 0},
 		{"e2e --closed --batch 20 --claim-batch 20 --jobs 200 --concurrency 2 --tenants 3", []string{"start", "end"}, nil, 200, 0},
 		{"idle-latency --jobs 20", []string{"start"}, nil, 20, 0},
@@ -202,6 +203,9 @@ func TestBenchRunsEveryScenario(t *testing.T) {
 		words := strings.Fields(strings.ReplaceAll(test.args, "DATABASE", f.DatabaseURL))
 		tried[words[0]] = true
 		for _, through := range []string{"gateway", "core"} {
+			if through == "core" && words[0] == "worker" { // it calls the public API
+				continue
+			}
 			t.Run(test.args+" through "+through, func(t *testing.T) {
 				t.Parallel()
 				env := map[string]string{"FORGEQUEUE_URL": f.Gateway, "FORGEQUEUE_API_KEY": f.APIKey, "FORGEQUEUE_OPERATOR_KEY": f.OperatorKey}

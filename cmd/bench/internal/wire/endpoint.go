@@ -16,6 +16,9 @@ type Caller struct {
 	principal []byte
 }
 
+// APIKey is the caller's key for the gateway; empty past it.
+func (c *Caller) APIKey() string { return c.bearer }
+
 // Submit is one request to submit jobs.
 type Submit struct {
 	Jobs int
