@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/internal/backoff"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
@@ -42,10 +43,10 @@ func (r *run) claimLoop(ctx context.Context) error {
 		case err != nil:
 			failures++
 			r.worker.logger.Warn("claim failed", "error", err.Error(), "failures", failures)
-			pause = retryWait(failures-1, claimRetryLast, err)
+			pause = backoff.Asked(failures-1, claimRetryLast, err)
 		case len(jobs) == 0 && time.Since(asked) < min(emptyTooSoon, r.worker.wait/2):
 			failures = 0
-			pause = backoff(hasty, retryFirst, claimRetryLast)
+			pause = backoff.After(hasty, backoff.First, claimRetryLast)
 			hasty++
 		default:
 			failures, hasty = 0, 0

@@ -9,6 +9,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/internal/backoff"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -58,7 +59,7 @@ func (r *run) heartbeats(ctx context.Context) {
 		r.worker.logger.Warn("heartbeat failed", "error", err.Error(), "failures", failures+1)
 		r.loseOverdue()
 		// Several tries must fit into the rest of the shortest lease.
-		retry = time.Now().Add(min(backoff(failures, beatRetryFirst, beatRetryLast), r.leases.shortest()/6))
+		retry = time.Now().Add(min(backoff.After(failures, beatRetryFirst, beatRetryLast), r.leases.shortest()/6))
 		failures++
 	}
 }

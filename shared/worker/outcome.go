@@ -10,6 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/worker/internal/outcomes"
 )
 
 // Words for the outcome in the log line.
@@ -111,14 +112,14 @@ func (r *run) send(l *lease, d decision) ending {
 	if d.kind == "" {
 		return ending{word: outcomeLost, decision: d, err: d.err}
 	}
-	response := r.outbox.send(r.base, r.leases, l, d.request(l.job.ID, l.job.LeaseToken))
-	if d.kind == api.KindComplete && rejectsContent(client.Status(response.err)) {
+	response := r.sendOutcome(l, &d)
+	if d.kind == api.KindComplete && rejectsContent(client.Status(response.Err)) {
 		// Only the result was refused: the attempt still has to end.
-		d = decision{kind: api.KindFail, permanent: true, err: resultError(fmt.Errorf("the result was refused: %w", response.err))}
-		response = r.outbox.send(r.base, r.leases, l, d.request(l.job.ID, l.job.LeaseToken))
+		d = decision{kind: api.KindFail, permanent: true, err: resultError(fmt.Errorf("the result was refused: %w", response.Err))}
+		response = r.sendOutcome(l, &d)
 	}
-	e := ending{decision: d, answer: response.outcome}
-	switch err := response.err; {
+	e := ending{decision: d, answer: response.Outcome}
+	switch err := response.Err; {
 	case err == nil:
 		e.word, e.err = outcomeWord(d.kind), d.err
 	case hasCode(err, problem.LeaseLost):
@@ -129,19 +130,19 @@ func (r *run) send(l *lease, d decision) ending {
 	return e
 }
 
+func (r *run) sendOutcome(l *lease, d *decision) outcomes.Answer {
+	end := func() time.Time { return r.leases.reapedBy(l) }
+	return r.outbox.Send(r.base, d.request(l.job.ID, l.job.LeaseToken), end, traceOf(l)...)
+}
+
+// traceOf gives the trace context and the correlation id of a lease's job.
+func traceOf(l *lease) []client.CallOption {
+	return []client.CallOption{client.WithCorrelationID(orEmpty(l.job.CorrelationID)), client.WithTraceparent(orEmpty(l.job.Traceparent))}
+}
+
 // rejectsContent says that the server did not accept the request's content.
 func rejectsContent(status int) bool {
 	return status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge || status == http.StatusUnprocessableEntity
-}
-
-// final says that a repeat would get the same answer.
-func final(status int) bool {
-	switch status {
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		return false
-	default:
-		return status >= 400 && status <= 499
-	}
 }
 
 func hasCode(err error, code problem.Code) bool {

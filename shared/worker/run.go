@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/internal/backoff"
 	"github.com/forgequeue/forgequeue/shared/wait"
+	"github.com/forgequeue/forgequeue/shared/worker/internal/outcomes"
 )
 
 const (
@@ -28,7 +30,7 @@ type run struct {
 	worker   *Worker
 	handlers map[string]HandlerFunc
 	leases   *leases
-	outbox   *outbox
+	outbox   *outcomes.Outbox
 	room     *room
 	// attempts are the goroutines of claimed jobs, outcome and log line included.
 	attempts sync.WaitGroup
@@ -54,7 +56,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	base, cancelOutcomes := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancelOutcomes()
 	r := &run{
-		worker: w, handlers: handlers, leases: newLeases(), outbox: newOutbox(w.client, w.logger),
+		worker: w, handlers: handlers, leases: newLeases(), outbox: outcomes.NewOutbox(w.client, w.logger),
 		room: newRoom(w.concurrency), base: base, abandon: make(chan struct{}),
 	}
 	if err := r.register(ctx); err != nil {
@@ -67,7 +69,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	serving, stopServing := context.WithCancel(base)
 	var loops sync.WaitGroup
 	loops.Go(func() { r.heartbeats(serving) })
-	loops.Go(func() { r.outbox.run(serving) })
+	loops.Go(func() { r.outbox.Run(serving) })
 
 	w.logger.Info("worker started", "queues", w.queues, "tags", w.tags, "concurrency", w.concurrency)
 	err = r.claimLoop(ctx)
@@ -123,7 +125,7 @@ func (r *run) register(ctx context.Context) error {
 			return fmt.Errorf("worker: register: %w", err)
 		}
 		r.worker.logger.Warn("register failed", "error", err.Error(), "failures", failures+1)
-		if wait.For(ctx, retryWait(failures, claimRetryLast, err)) != nil {
+		if wait.For(ctx, backoff.Asked(failures, claimRetryLast, err)) != nil {
 			return nil //nolint:nilerr // ctx has ended
 		}
 	}

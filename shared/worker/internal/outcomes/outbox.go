@@ -1,4 +1,5 @@
-package worker
+// Package outcomes sends outcomes to the server by group commit, until each is answered.
+package outcomes
 
 import (
 	"context"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/internal/backoff"
 )
 
 const (
@@ -27,16 +29,15 @@ const (
 
 var errNoResult = errors.New("the answer does not tell of this outcome")
 
-// pendingOutcome is one outcome that the server has not answered.
-type pendingOutcome struct {
+// pending is one outcome that the server has not answered.
+type pending struct {
 	outcome api.OutcomeRequest
-	// options name the job's trace, for an outcome that is sent alone: a request of
-	// several has no trace.
+	// options are of a call that sends it alone.
 	options []client.CallOption
 	// end is until when it can be accepted; a heartbeat extends it.
 	end func() time.Time
 	// answered gets the server's answer, or why there is none.
-	answered chan answer
+	answered chan Answer
 
 	// The outbox's own: the failures so far, and when to try again.
 	failures  int
@@ -44,24 +45,24 @@ type pendingOutcome struct {
 	err       error
 }
 
-// answer is the server's answer to one outcome. If err is nil the outcome was
-// accepted, and outcome is the job's new state, as far as the server sent it.
-type answer struct {
-	outcome api.Outcome
-	err     error
+// Answer is the server's answer to one outcome. If Err is nil the outcome was
+// accepted, and Outcome is the job's new state, as far as the server sent it.
+type Answer struct {
+	Outcome api.Outcome
+	Err     error
 }
 
-// outbox sends outcomes by group commit: one flush is under way at a time, and
+// Outbox sends outcomes by group commit: one flush is under way at a time, and
 // the outcomes that come during it form the next one. So an idle worker's outcome
 // is sent at once and alone, and the busier a worker is the more of them share a
-// request. run's goroutine owns the fields below in.
-type outbox struct {
+// request. Run's goroutine owns the fields below in.
+type Outbox struct {
 	client *client.Client
 	logger *slog.Logger
-	in     chan *pendingOutcome
+	in     chan *pending
 
 	// waiting have no answer yet, in order of arrival.
-	waiting []*pendingOutcome
+	waiting []*pending
 	// resume is when a server that could not be reached is tried again.
 	resume   time.Time
 	failures int
@@ -69,19 +70,20 @@ type outbox struct {
 	halvings int
 }
 
-func newOutbox(c *client.Client, logger *slog.Logger) *outbox {
-	return &outbox{client: c, logger: logger, in: make(chan *pendingOutcome)}
+// NewOutbox makes one; Run sends.
+func NewOutbox(c *client.Client, logger *slog.Logger) *Outbox {
+	return &Outbox{client: c, logger: logger, in: make(chan *pending)}
 }
 
-// send waits until the server has answered the outcome.
-// It gives up if a repeat would get the same answer, once the lease has
-// certainly expired, and with ctx.
-func (o *outbox) send(ctx context.Context, leases *leases, l *lease, outcome api.OutcomeRequest) answer {
-	p := &pendingOutcome{outcome: outcome, options: traceOf(l), end: func() time.Time { return leases.reapedBy(l) }, answered: make(chan answer, 1)}
+// Send waits until the server has answered the outcome.
+// It gives up if a repeat would get the same answer, once end, until when the outcome can be accepted, has passed,
+// and with ctx. The options, such as the job's trace, are of a call that sends it alone: a request of several has none.
+func (o *Outbox) Send(ctx context.Context, outcome api.OutcomeRequest, end func() time.Time, options ...client.CallOption) Answer {
+	p := &pending{outcome: outcome, options: options, end: end, answered: make(chan Answer, 1)}
 	select {
 	case o.in <- p:
 	case <-ctx.Done():
-		return answer{err: ctx.Err()}
+		return Answer{Err: ctx.Err()}
 	}
 	select {
 	case response := <-p.answered:
@@ -92,17 +94,12 @@ func (o *outbox) send(ctx context.Context, leases *leases, l *lease, outcome api
 	case response := <-p.answered:
 		return response
 	default:
-		return answer{err: ctx.Err()}
+		return Answer{Err: ctx.Err()}
 	}
 }
 
-// traceOf gives the trace context and the correlation id of a lease's job.
-func traceOf(l *lease) []client.CallOption {
-	return []client.CallOption{client.WithCorrelationID(orEmpty(l.job.CorrelationID)), client.WithTraceparent(orEmpty(l.job.Traceparent))}
-}
-
-// run sends until ctx ends. Callers of send leave with a context of their own.
-func (o *outbox) run(ctx context.Context) {
+// Run sends until ctx ends. Callers of Send leave with a context of their own.
+func (o *Outbox) Run(ctx context.Context) {
 	for {
 		batch := o.next(ctx)
 		if batch == nil {
@@ -114,7 +111,7 @@ func (o *outbox) run(ctx context.Context) {
 
 // next waits for outcomes that may be sent now, and gives as many as fit into one
 // request; none means that ctx has ended.
-func (o *outbox) next(ctx context.Context) []*pendingOutcome {
+func (o *Outbox) next(ctx context.Context) []*pending {
 	for ctx.Err() == nil {
 		o.collect()
 		batch, wake := o.due(time.Now())
@@ -136,7 +133,7 @@ func (o *outbox) next(ctx context.Context) []*pendingOutcome {
 }
 
 // collect takes in all that has come.
-func (o *outbox) collect() {
+func (o *Outbox) collect() {
 	for {
 		select {
 		case p := <-o.in:
@@ -149,12 +146,12 @@ func (o *outbox) collect() {
 
 // due gives up outcomes that are too late, then picks those that may be sent, oldest
 // first; if there are none, wake is when to call it again, zero if none waits.
-func (o *outbox) due(now time.Time) (batch []*pendingOutcome, wake time.Time) {
+func (o *Outbox) due(now time.Time) (batch []*pending, wake time.Time) {
 	size := 0
-	o.waiting = slices.DeleteFunc(o.waiting, func(p *pendingOutcome) bool {
+	o.waiting = slices.DeleteFunc(o.waiting, func(p *pending) bool {
 		end := p.end()
 		if p.failures > 0 && now.After(end) {
-			p.answered <- answer{err: p.err}
+			p.answered <- Answer{Err: p.err}
 			return true
 		}
 		at := p.notBefore
@@ -195,12 +192,12 @@ func weigh(outcome *api.OutcomeRequest) int {
 const mostHalvings = 32
 
 // flush sends the outcomes in one request. Each is then answered, or waits again.
-func (o *outbox) flush(ctx context.Context, batch []*pendingOutcome) {
+func (o *Outbox) flush(ctx context.Context, batch []*pending) {
 	o.halvings = 0
 	o.try(ctx, batch)
 }
 
-func (o *outbox) try(ctx context.Context, batch []*pendingOutcome) {
+func (o *Outbox) try(ctx context.Context, batch []*pending) {
 	if o.resume.After(time.Now()) { // the half before this one could not reach the server
 		o.waiting = slices.Concat(batch, o.waiting)
 		return
@@ -221,9 +218,9 @@ func (o *outbox) try(ctx context.Context, batch []*pendingOutcome) {
 		o.try(ctx, batch[half:])
 	case len(batch) > 1 && mayBeContent(status):
 		o.away(batch, err)
-	case final(status):
+	case Final(status):
 		for _, p := range batch {
-			p.answered <- answer{err: err}
+			p.answered <- Answer{Err: err}
 		}
 	case mayBeContent(status):
 		o.again(batch[0], err)
@@ -233,17 +230,17 @@ func (o *outbox) try(ctx context.Context, batch []*pendingOutcome) {
 }
 
 // settle answers one outcome, or schedules another try.
-func (o *outbox) settle(p *pendingOutcome, response answer) {
-	if response.err == nil || final(client.Status(response.err)) {
+func (o *Outbox) settle(p *pending, response Answer) {
+	if response.Err == nil || Final(client.Status(response.Err)) {
 		p.answered <- response
 		return
 	}
-	o.again(p, response.err)
+	o.again(p, response.Err)
 }
 
 // again schedules the next try of one outcome, with its own backoff.
-func (o *outbox) again(p *pendingOutcome, err error) {
-	wait := retryWait(p.failures, outcomeRetryLast, err)
+func (o *Outbox) again(p *pending, err error) {
+	wait := backoff.Asked(p.failures, outcomeRetryLast, err)
 	p.failures++
 	p.err, p.notBefore = err, time.Now().Add(wait)
 	o.logger.Warn("an outcome was not taken", "job_id", p.outcome.JobID, "error", err.Error(), "failures", p.failures, "retry_ms", wait.Milliseconds())
@@ -252,8 +249,8 @@ func (o *outbox) again(p *pendingOutcome, err error) {
 
 // away delays all outcomes, also later ones: the server cannot be reached, or is
 // overloaded.
-func (o *outbox) away(batch []*pendingOutcome, err error) {
-	wait := retryWait(o.failures, outcomeRetryLast, err)
+func (o *Outbox) away(batch []*pending, err error) {
+	wait := backoff.Asked(o.failures, outcomeRetryLast, err)
 	o.failures++
 	o.resume = time.Now().Add(wait)
 	o.logger.Warn("outcomes were not taken", "error", err.Error(), "outcomes", len(batch), "failures", o.failures, "retry_ms", wait.Milliseconds())
@@ -273,19 +270,19 @@ func mayBeContent(status int) bool {
 	case http.StatusInternalServerError:
 		return true
 	default:
-		return final(status)
+		return Final(status)
 	}
 }
 
 // post makes one request and gives the answer to each outcome.
 // A single outcome is sent to its own route, which allows a result the full nesting of
 // the contract; in a batch it is two levels lower.
-func (o *outbox) post(ctx context.Context, batch []*pendingOutcome) ([]answer, error) {
+func (o *Outbox) post(ctx context.Context, batch []*pending) ([]Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, flushTry)
 	defer cancel()
 	if len(batch) == 1 {
 		outcome, err := o.postOne(ctx, &batch[0].outcome, batch[0].options)
-		return []answer{{outcome: outcome}}, err
+		return []Answer{{Outcome: outcome}}, err
 	}
 	outcomes := make([]api.OutcomeRequest, len(batch))
 	for i, p := range batch {
@@ -295,7 +292,7 @@ func (o *outbox) post(ctx context.Context, batch []*pendingOutcome) ([]answer, e
 	if err != nil {
 		return nil, err
 	}
-	answers := slices.Repeat([]answer{{err: errNoResult}}, len(batch))
+	answers := slices.Repeat([]Answer{{Err: errNoResult}}, len(batch))
 	for _, result := range response.Results {
 		if result.Index >= 0 && result.Index < len(answers) {
 			answers[result.Index] = resultOf(&result)
@@ -305,24 +302,24 @@ func (o *outbox) post(ctx context.Context, batch []*pendingOutcome) ([]answer, e
 }
 
 // resultOf is one outcome's part of the answer.
-func resultOf(result *api.OutcomeResult) answer {
+func resultOf(result *api.OutcomeResult) Answer {
 	switch {
 	case result.Problem != nil:
 		p := *result.Problem
 		if p.Status == 0 {
 			p.Status = result.Status
 		}
-		return answer{err: &p}
+		return Answer{Err: &p}
 	case result.Status < 200 || result.Status > 299:
-		return answer{err: fmt.Errorf("%w: status %d without a problem", errNoResult, result.Status)}
+		return Answer{Err: fmt.Errorf("%w: status %d without a problem", errNoResult, result.Status)}
 	case result.Outcome == nil:
-		return answer{}
+		return Answer{}
 	default:
-		return answer{outcome: *result.Outcome}
+		return Answer{Outcome: *result.Outcome}
 	}
 }
 
-func (o *outbox) postOne(ctx context.Context, outcome *api.OutcomeRequest, options []client.CallOption) (api.Outcome, error) {
+func (o *Outbox) postOne(ctx context.Context, outcome *api.OutcomeRequest, options []client.CallOption) (api.Outcome, error) {
 	switch token := outcome.LeaseToken; outcome.Kind {
 	case api.KindComplete:
 		return o.client.Complete(ctx, outcome.JobID, api.CompleteRequest{LeaseToken: token, Result: outcome.Result}, options...)
@@ -334,5 +331,15 @@ func (o *outbox) postOne(ctx context.Context, outcome *api.OutcomeRequest, optio
 		return o.client.Fail(ctx, outcome.JobID, api.FailRequest{
 			LeaseToken: token, Error: outcome.Error, RetryAfterMS: outcome.RetryAfterMS, Permanent: outcome.Permanent,
 		}, options...)
+	}
+}
+
+// Final says that a repeat would get the same answer.
+func Final(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	default:
+		return status >= 400 && status <= 499
 	}
 }

@@ -1,0 +1,36 @@
+package backoff_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/internal/backoff"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+func TestAfter(t *testing.T) {
+	t.Parallel()
+	for n, most := range []time.Duration{100, 200, 400, 800, 1000, 1000} {
+		for range 100 {
+			if got := backoff.After(n, 100*time.Millisecond, time.Second); got < most*time.Millisecond/2 || got > most*time.Millisecond {
+				t.Fatalf("after failure %d: %v", n, got)
+			}
+		}
+	}
+	if got := backoff.After(1000, time.Second, time.Minute); got > time.Minute || got < time.Minute/2 {
+		t.Errorf("after many: %v", got)
+	}
+}
+
+func TestAskedIsAtLeastWhatTheServerAsksFor(t *testing.T) {
+	t.Parallel()
+	asks := problem.New(problem.Overloaded, "").WithRetryAfter(3 * time.Second)
+	for range 100 {
+		if got := backoff.Asked(0, time.Second, asks); got < 3*time.Second || got > 3100*time.Millisecond {
+			t.Fatalf("%v", got)
+		}
+	}
+	if got := backoff.Asked(0, time.Second, problem.New(problem.Overloaded, "").WithRetryAfter(time.Hour)); got > 2*time.Minute {
+		t.Errorf("asked for an hour: %v", got)
+	}
+}
