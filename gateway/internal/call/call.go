@@ -3,9 +3,11 @@
 package call
 
 import (
+	"fmt"
 	"net/netip"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
@@ -48,8 +50,25 @@ type Call struct {
 	Code problem.Code
 	Err  error
 
+	// Spent is what the request has cost, for operators.
+	Spent Spent
+
 	// wait is how long the caller is ready to wait beyond the usual timeout.
 	Wait time.Duration
+}
+
+// Spent is the time that a request has taken: of this process to decode it and to encode its answer, and until core
+// answered.
+type Spent struct {
+	Decode, Encode time.Duration
+	// Core counts nanoseconds: a request may ask core several things at once.
+	Core atomic.Int64
+}
+
+// ServerTiming is the header of that name, in milliseconds.
+func (s *Spent) ServerTiming() string {
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	return fmt.Sprintf("decode;dur=%g, core;dur=%g, encode;dur=%g", ms(s.Decode), ms(time.Duration(s.Core.Load())), ms(s.Encode))
 }
 
 // Principal is on whose behalf core is asked.

@@ -31,6 +31,7 @@ func SendAs[Req, Resp any](ctx context.Context, core *Core, c *Call, op hop.Op[R
 	ctx, cancel := context.WithTimeout(ctx, core.Timeout+c.Wait)
 	defer cancel()
 	how.Answer = c.Answer
+	asked := time.Now()
 	result, err := coreclient.Call(ctx, core.Client, op, how, hop.Item[Req]{
 		Principal:     c.Principal(),
 		RequestID:     c.RequestID,
@@ -38,6 +39,7 @@ func SendAs[Req, Resp any](ctx context.Context, core *Core, c *Call, op hop.Op[R
 		Traceparent:   c.Traceparent,
 		Request:       request,
 	})
+	c.Spent.Core.Add(int64(time.Since(asked)))
 	if err != nil {
 		return Response[Resp]{}, err
 	}

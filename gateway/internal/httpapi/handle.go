@@ -162,7 +162,7 @@ func (s *Server) receive(g *gin.Context, c *call.Call, r route, into any) (leave
 	if err != nil {
 		return nil, err
 	}
-	leave = func() { seat.Leave() }
+	leave = func() { c.Spent.Decode = seat.Leave() }
 	if err := decodeInto(c, r, text, key, into); err != nil {
 		leave()
 		return nil, err
@@ -210,7 +210,9 @@ func (s *Server) encode(g *gin.Context, r route, value any) (text []byte, err er
 		return raw, nil
 	}
 	work := seats.Work{Owner: bodyOwner(callOf(g)).Name, Operation: "encode", On: r.path}
+	begun := time.Now()
 	s.processors.Run(g.Request.Context(), work, func() { text, err = call.Encode(value) })
+	callOf(g).Spent.Encode = time.Since(begun)
 	if err != nil {
 		return nil, fmt.Errorf("encode the answer: %w", err)
 	}

@@ -7,12 +7,14 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -193,5 +195,24 @@ func TestNoSuchRouteOrMethod(t *testing.T) {
 		if allow := got.header.Get("Allow"); allow != test.allow {
 			t.Errorf("%s %s: Allow %q, want %q", test.method, test.path, allow, test.allow)
 		}
+	}
+}
+
+func TestOperatorsSeeWhatARequestHasCost(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	d.core.On(hop.CreateTenant.Path, func(coretest.Item) coretest.Result {
+		return coretest.Value(200, api.Tenant{ID: tenantID, Name: "acme"})
+	})
+	form := regexp.MustCompile(`^decode;dur=[0-9.]+, core;dur=[0-9.]+, encode;dur=[0-9.]+$`)
+	got := d.do("POST", "/v1/admin/tenants", operatorKey, `{"name":"acme"}`).header.Get("Server-Timing")
+	if !form.MatchString(got) || strings.Contains(got, "core;dur=0,") {
+		t.Errorf("Server-Timing: %s", got)
+	}
+	d.core.On(hop.ListQueues.Path, func(coretest.Item) coretest.Result {
+		return coretest.Value(200, api.Page[api.Queue]{Items: []api.Queue{}})
+	})
+	if got := d.do("GET", "/v1/queues", d.key("manage", "read"), "").header.Get("Server-Timing"); got != "" {
+		t.Errorf("a tenant gets Server-Timing: %s", got)
 	}
 }

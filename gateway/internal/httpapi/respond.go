@@ -9,6 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // showLimits sets the rate limit headers of a decision, if there was one.
@@ -26,7 +27,11 @@ func write[T any](g *gin.Context, answer call.Response[T], text []byte) {
 	}
 	header := g.Writer.Header()
 	header.Set("Cache-Control", "no-store")
-	showLimits(callOf(g), header)
+	c := callOf(g)
+	showLimits(c, header)
+	if c.Principal().Kind == hop.PrincipalOperator {
+		header.Set("Server-Timing", c.Spent.ServerTiming())
+	}
 	if status == http.StatusServiceUnavailable {
 		header.Set("Retry-After", "1")
 	}
