@@ -201,12 +201,12 @@ func (p *process) ready(all []*instance) func(context.Context) api.Readiness {
 }
 
 // bodyMemory is how many bytes the bodies of concurrent calls may take: a quarter of the process's
-// memory limit, 1 GiB without a limit.
+// memory limit, 512 MiB without a limit.
 func bodyMemory() int64 {
 	if limit := memory.Limit(); limit > 0 {
 		return limit / 4
 	}
-	return 1 << 30
+	return 512 << 20
 }
 
 func (cfg Config) storeOptions() cell.Options {

@@ -53,7 +53,7 @@ type Config struct {
 	BreakerWindow  time.Duration `env:"FORGEQUEUE_BREAKER_WINDOW"  envDefault:"30s"                   doc:"Rolling window of the circuit breakers towards core: only calls within it count, a duration such as 30s. 1s to 10m, but at least twice FORGEQUEUE_REQUEST_TIMEOUT is used. Default 30s."`
 	BreakerOpen    time.Duration `env:"FORGEQUEUE_BREAKER_OPEN"    envDefault:"500ms"                 doc:"How long a circuit breaker stays open before it lets test calls to core pass, a duration such as 2s. 100ms to 1m. Default 500ms."`
 	Replicas       int           `env:"FORGEQUEUE_REPLICAS"        envDefault:"1"                     doc:"Number of gateways that share the rates while Redis is down. Used until the gateway has once read their number from Redis, 1 to 10000. Default 1."`
-	BodyMemoryMiB  int64         `env:"FORGEQUEUE_BODY_MEMORY_MIB" envDefault:"0"                     doc:"Memory in MiB for the bodies of all requests in flight, each counted with four times its length, and for their answers above 64 KiB, counted with twice theirs until the client has read them, 8 to 1048576; one tenant may use a quarter of it, less while others use much. Above it requests return 503 overloaded. 0 means two fifths of GOMEMLIMIT or of the cgroup's limit, or 1024. Default 0."`
+	BodyMemoryMiB  int64         `env:"FORGEQUEUE_BODY_MEMORY_MIB" envDefault:"0"                     doc:"Memory in MiB for the bodies of all requests in flight, each counted with four times its length, and for their answers above 64 KiB, counted with twice theirs until the client has read them, 8 to 1048576; one tenant may use a quarter of it, less while others use much. Above it requests return 503 overloaded. 0 means two fifths of GOMEMLIMIT or of the cgroup's limit, or 512. Default 0."`
 	MaxConns       int           `env:"FORGEQUEUE_MAX_CONNECTIONS" envDefault:"0"                     doc:"Maximum number of open client connections, at most 1000000; above it an idle one is closed, or the new one. 0 means a third of ulimit -n less 128. Default 0."`
 	AddressConns   int           `env:"FORGEQUEUE_MAX_CONNECTIONS_PER_ADDRESS" envDefault:"0"         doc:"How many of these connections one client address may have, at most 1000000; loopback and trusted proxies may have all. 0 means a quarter of FORGEQUEUE_MAX_CONNECTIONS. Default 0."`
 	TrustedProxies []string      `env:"FORGEQUEUE_TRUSTED_PROXIES"                                    doc:"Networks of trusted proxies in CIDR notation, comma-separated, such as 10.0.0.0/8. FORGEQUEUE_PROXY_HEADER is read in requests from these networks only. Default none."`
@@ -207,7 +207,7 @@ func (cfg Config) bodyMemory() int64 {
 	if limit := memory.Limit(); limit > 0 {
 		return max(limit/5*2, minBodyMemory<<20)
 	}
-	return 1 << 30
+	return 512 << 20
 }
 
 func (cfg Config) connLimits(proxies request.Proxies) httpserver.Connections {
