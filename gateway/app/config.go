@@ -15,6 +15,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/console"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/session"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
@@ -242,8 +243,8 @@ func (cfg Config) failedKeys() *admission.IPLimit {
 
 // hopLimits: a breaker counts a call at its start, so that the window must be longer
 // than calls can take; otherwise a core that hangs would never be detected.
-func (cfg Config) hopLimits() coreclient.Limits {
-	return coreclient.Limits{
+func (cfg Config) hopLimits() cellclient.Limits {
+	return cellclient.Limits{
 		InFlight:      cfg.HopInFlight,
 		Parked:        cfg.HopParked,
 		BreakerWindow: max(cfg.BreakerWindow, 2*cfg.RequestTimeout),

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -23,11 +24,11 @@ type Core struct {
 // Send asks core on behalf of the call's principal. Core has the usual timeout
 // and what the caller is ready to wait; when the caller leaves, the call ends.
 func Send[Req, Resp any](ctx context.Context, core *Core, c *Call, op hop.Op[Req, Resp], request Req) (Response[Resp], error) {
-	return SendAs(ctx, core, c, op, coreclient.How{}, request)
+	return SendAs(ctx, core, c, op, cellclient.How{}, request)
 }
 
 // SendAs is send for a call that is parked, or shares its request.
-func SendAs[Req, Resp any](ctx context.Context, core *Core, c *Call, op hop.Op[Req, Resp], how coreclient.How, request Req) (Response[Resp], error) {
+func SendAs[Req, Resp any](ctx context.Context, core *Core, c *Call, op hop.Op[Req, Resp], how cellclient.How, request Req) (Response[Resp], error) {
 	ctx, cancel := context.WithTimeout(ctx, core.Timeout+c.Wait)
 	defer cancel()
 	how.Answer = c.Answer
@@ -50,7 +51,7 @@ func SendAs[Req, Resp any](ctx context.Context, core *Core, c *Call, op hop.Op[R
 	if result.Value != nil {
 		answer.Value = *result.Value
 	} else if _, nothing := any(answer.Value).(None); !nothing {
-		return Response[Resp]{}, fmt.Errorf("%w: status %d without a value", coreclient.ErrContract, result.Status)
+		return Response[Resp]{}, fmt.Errorf("%w: status %d without a value", cellclient.ErrContract, result.Status)
 	}
 	return answer, nil
 }
@@ -70,7 +71,7 @@ func UniformNotFound(p *problem.Problem) *problem.Problem {
 
 // ErrMissingItems is for an answer of core's without a result for each item.
 func ErrMissingItems(got, want int) error {
-	return fmt.Errorf("%w: %d answers to %d items", coreclient.ErrContract, got, want)
+	return fmt.Errorf("%w: %d answers to %d items", cellclient.ErrContract, got, want)
 }
 
 // Pass asks core, and passes the answer on undecoded.

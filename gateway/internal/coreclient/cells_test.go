@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -121,7 +122,7 @@ func ownerOf(key hop.KeyRecord) hop.Principal {
 	return hop.Principal{Kind: hop.PrincipalTenant, Tenant: key.Tenant, KeyID: key.KeyID}
 }
 
-func ask[Resp, Req any](in *installation, op hop.Op[Req, Resp], how coreclient.How, p hop.Principal, request Req) hop.Result[Resp] {
+func ask[Resp, Req any](in *installation, op hop.Op[Req, Resp], how cellclient.How, p hop.Principal, request Req) hop.Result[Resp] {
 	in.Helper()
 	ctx, cancel := context.WithTimeout(in.Context(), 20*time.Second)
 	defer cancel()
@@ -135,7 +136,7 @@ func ask[Resp, Req any](in *installation, op hop.Op[Req, Resp], how coreclient.H
 // whereIs is the cell that a tenant's call gets to.
 func (in *installation) whereIs(key hop.KeyRecord) string {
 	in.Helper()
-	answer := ask(in, hop.Op[hop.ID, api.Whoami]{Operation: hop.GetJob.Operation}, coreclient.How{}, ownerOf(key), hop.ID{ID: "j"})
+	answer := ask(in, hop.Op[hop.ID, api.Whoami]{Operation: hop.GetJob.Operation}, cellclient.How{}, ownerOf(key), hop.ID{ID: "j"})
 	if answer.Problem != nil {
 		return string(answer.Problem.Code)
 	}
@@ -173,11 +174,11 @@ func TestCallsGoToTheTenantsCell(t *testing.T) {
 		t.Errorf("in %s and %s", got, other)
 	}
 	// what belongs to no tenant, and the directory, are the home's
-	if got := ask(in, hop.Op[hop.ID, api.Whoami]{Operation: hop.GetJob.Operation}, coreclient.How{}, hop.Principal{Kind: hop.PrincipalOperator}, hop.ID{}); got.Value.KeyID != "home" {
+	if got := ask(in, hop.Op[hop.ID, api.Whoami]{Operation: hop.GetJob.Operation}, cellclient.How{}, hop.Principal{Kind: hop.PrincipalOperator}, hop.ID{}); got.Value.KeyID != "home" {
 		t.Errorf("the operator's: %+v", got)
 	}
 	in.cores[0].On(hop.RevokeKey.Path, func(coretest.Item) coretest.Result { return coretest.Value(http.StatusOK, struct{}{}) })
-	if got := ask(in, hop.RevokeKey, coreclient.How{}, ownerOf(away), hop.ID{}); got.Problem != nil {
+	if got := ask(in, hop.RevokeKey, cellclient.How{}, ownerOf(away), hop.ID{}); got.Problem != nil {
 		t.Errorf("the directory's: %+v", got)
 	}
 	// while it is moved it is refused, and then found
@@ -199,7 +200,7 @@ func TestCallsGoToTheTenantsCell(t *testing.T) {
 	}
 	unlisted := hop.KeyRecord{KeyID: "c", Tenant: "t3", Cell: "fourth"}
 	in.knows(0, unlisted)
-	if _, _, err := in.client.LookUpKey(t.Context(), "c"); !errors.Is(err, coreclient.ErrUnavailable) || !strings.Contains(err.Error(), "FORGEQUEUE_CORE_URL") {
+	if _, _, err := in.client.LookUpKey(t.Context(), "c"); !errors.Is(err, cellclient.ErrUnavailable) || !strings.Contains(err.Error(), "FORGEQUEUE_CORE_URL") {
 		t.Errorf("a cell that the gateway does not know: %v", err)
 	}
 }
@@ -237,7 +238,7 @@ func TestAPlatformWorker(t *testing.T) {
 	in := newInstallation(t)
 	claim := func(wait int64) []api.ClaimedJob {
 		t.Helper()
-		how, request := coreclient.How{}, api.ClaimRequest{WorkerID: "w"}
+		how, request := cellclient.How{}, api.ClaimRequest{WorkerID: "w"}
 		if wait > 0 {
 			how.Parked, request.WaitMS = true, &wait
 		}
@@ -267,7 +268,7 @@ func TestAPlatformWorker(t *testing.T) {
 		beat.Leases = append(beat.Leases, api.Lease{JobID: j.ID, LeaseToken: j.LeaseToken})
 		outcomes.Outcomes = append(outcomes.Outcomes, api.OutcomeRequest{JobID: j.ID, LeaseToken: j.LeaseToken, Kind: api.KindComplete})
 	}
-	for i, lease := range ask(in, hop.Heartbeat, coreclient.How{}, platformWorker, beat).Value.Leases {
+	for i, lease := range ask(in, hop.Heartbeat, cellclient.How{}, platformWorker, beat).Value.Leases {
 		if lease.JobID != held[i].ID || lease.Status != api.LeaseOK || lease.LeaseExpiresAt == nil {
 			t.Errorf("lease %d: %+v", i, lease)
 		}
@@ -277,12 +278,12 @@ func TestAPlatformWorker(t *testing.T) {
 			t.Errorf("cell %d had %d heartbeats", cell, n)
 		}
 	}
-	for i, done := range ask(in, hop.ReportOutcomes, coreclient.How{Shared: true}, platformWorker, outcomes).Value.Results {
+	for i, done := range ask(in, hop.ReportOutcomes, cellclient.How{Shared: true}, platformWorker, outcomes).Value.Results {
 		if done.Index != i || done.Status != http.StatusOK || done.Outcome.JobID != held[i].ID {
 			t.Errorf("outcome %d: %+v", i, done)
 		}
 	}
-	ask(in, hop.RegisterWorker, coreclient.How{}, platformWorker, api.WorkerRequest{WorkerID: "w"})
+	ask(in, hop.RegisterWorker, cellclient.How{}, platformWorker, api.WorkerRequest{WorkerID: "w"})
 	for cell := range in.cores {
 		if n := len(in.cores[cell].Requests(hop.RegisterWorker.Path)); n != 1 {
 			t.Errorf("cell %d had %d registrations", cell, n)
@@ -314,7 +315,7 @@ func TestAClaimThatWaitsInAllCells(t *testing.T) {
 	in.cores[2].On(hop.ClaimJobs.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(http.StatusOK, api.ClaimResponse{Jobs: []api.ClaimedJob{}})
 	})
-	claimed := ask(in, hop.ClaimJobs, coreclient.How{Parked: true}, platformWorker, api.ClaimRequest{WorkerID: "w", WaitMS: &wait}).Value.Jobs
+	claimed := ask(in, hop.ClaimJobs, cellclient.How{Parked: true}, platformWorker, api.ClaimRequest{WorkerID: "w", WaitMS: &wait}).Value.Jobs
 	if len(claimed) != 1 {
 		t.Fatalf("%+v", claimed)
 	}
@@ -349,22 +350,22 @@ func TestAFrozenCellAndAPlatformWorker(t *testing.T) {
 	}
 	for i := range 4 {
 		begun := time.Now()
-		leases := ask(in, hop.Heartbeat, coreclient.How{}, platformWorker, beat).Value.Leases
+		leases := ask(in, hop.Heartbeat, cellclient.How{}, platformWorker, beat).Value.Leases
 		for place, lease := range leases { // the frozen cell's lease is neither extended nor told to be lost
 			if lease.Status != api.LeaseOK || (lease.LeaseExpiresAt == nil) != (place == 1) {
 				t.Errorf("lease %d: %+v", place, lease)
 			}
 		}
-		for place, done := range ask(in, hop.ReportOutcomes, coreclient.How{}, platformWorker, outcomes).Value.Results {
+		for place, done := range ask(in, hop.ReportOutcomes, cellclient.How{}, platformWorker, outcomes).Value.Results {
 			if (done.Status != http.StatusOK) != (place == 1) || place == 1 && done.Problem.Code != problem.OutcomeUnknown {
 				t.Errorf("outcome %d: %+v", place, done)
 			}
 		}
 		in.cores[2].On(hop.ClaimJobs.Path, func(coretest.Item) coretest.Result { return jobsOf("third") })
-		if jobs := ask(in, hop.ClaimJobs, coreclient.How{}, platformWorker, api.ClaimRequest{WorkerID: "w"}).Value.Jobs; len(jobs) != 1 {
+		if jobs := ask(in, hop.ClaimJobs, cellclient.How{}, platformWorker, api.ClaimRequest{WorkerID: "w"}).Value.Jobs; len(jobs) != 1 {
 			t.Errorf("%+v", jobs)
 		}
-		ask(in, hop.RegisterWorker, coreclient.How{}, platformWorker, api.WorkerRequest{WorkerID: "w"})
+		ask(in, hop.RegisterWorker, cellclient.How{}, platformWorker, api.WorkerRequest{WorkerID: "w"})
 		t.Logf("round %d took %v", i, time.Since(begun))
 	}
 	thaw()
@@ -383,7 +384,7 @@ func TestALateClaimIsGivenBack(t *testing.T) {
 			return jobsOf(name)
 		})
 	}
-	if jobs := ask(in, hop.ClaimJobs, coreclient.How{}, platformWorker, api.ClaimRequest{WorkerID: "w"}).Value.Jobs; len(jobs) != 1 || jobs[0].ID != "job of second" {
+	if jobs := ask(in, hop.ClaimJobs, cellclient.How{}, platformWorker, api.ClaimRequest{WorkerID: "w"}).Value.Jobs; len(jobs) != 1 || jobs[0].ID != "job of second" {
 		t.Fatalf("%+v", jobs)
 	}
 	close(late)
@@ -401,7 +402,7 @@ func TestTheInstallationOfSeveralCells(t *testing.T) {
 	}
 	operator := hop.Principal{Kind: hop.PrincipalOperator}
 	thaw := in.freeze(2)
-	got := ask(in, hop.GetInstallation, coreclient.How{}, operator, struct{}{}).Value
+	got := ask(in, hop.GetInstallation, cellclient.How{}, operator, struct{}{}).Value
 	if got.Postgres.Version != "home" || len(got.Cells) != 1 || got.Cells[0].Name != "second" || got.Cells[0].Postgres.Version != "second" || len(got.Processes) != 2 ||
 		got.Checks["cell home"] != "ok" || got.Checks["cell third"] != coreclient.Down {
 		t.Errorf("%+v", got)
@@ -449,7 +450,7 @@ func TestTheAuditLogOfATenantElsewhere(t *testing.T) {
 		var got []string
 		token := ""
 		for range 200 {
-			page := ask(in, hop.ListAudit, coreclient.How{}, ownerOf(key), hop.Filtered[api.AuditFilter]{PageRequest: hop.PageRequest{PageSize: size, PageToken: token}}).Value
+			page := ask(in, hop.ListAudit, cellclient.How{}, ownerOf(key), hop.Filtered[api.AuditFilter]{PageRequest: hop.PageRequest{PageSize: size, PageToken: token}}).Value
 			for _, entry := range page.Items {
 				got = append(got, entry.ID)
 			}
@@ -465,7 +466,7 @@ func TestTheAuditLogOfATenantElsewhere(t *testing.T) {
 			t.Errorf("pages of %d: %v", size, got)
 		}
 	}
-	if bad := ask(in, hop.ListAudit, coreclient.How{}, ownerOf(key), hop.Filtered[api.AuditFilter]{PageRequest: hop.PageRequest{PageSize: 5, PageToken: "x"}}); bad.Problem == nil {
+	if bad := ask(in, hop.ListAudit, cellclient.How{}, ownerOf(key), hop.Filtered[api.AuditFilter]{PageRequest: hop.PageRequest{PageSize: 5, PageToken: "x"}}); bad.Problem == nil {
 		t.Errorf("%+v", bad)
 	}
 }

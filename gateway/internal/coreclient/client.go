@@ -1,58 +1,19 @@
 package coreclient
 
 import (
-	"cmp"
+	"errors"
+	"fmt"
 	"log/slog"
-	"net/http"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 	"github.com/forgequeue/forgequeue/shared/server/seats"
 )
-
-const (
-	dialTimeout = 2 * time.Second
-	keepAlive   = 15 * time.Second // how often a silent connection is probed
-	// idleTimeout is less than core's, so that the gateway closes idle connections, not
-	// core: core could close one on which a call has just been sent.
-	idleTimeout = 90 * time.Second
-	// recentTimeout is for connections of calls that are not repeated. It is less than
-	// the notice of a core that stops (250 ms), in which each answer closes its
-	// connection: so core never closes a connection on which such a call was just sent.
-	recentTimeout = 150 * time.Millisecond
-)
-
-// Limits of the hop. A zero field has its default.
-type Limits struct {
-	// InFlight is how many calls may be under way at once, parked ones aside.
-	InFlight int
-	// Parked is how many calls may wait in core for jobs, and as many for a job's end.
-	Parked int
-	// BreakerWindow is the rolling window of a breaker. It must be longer than a call
-	// can take.
-	BreakerWindow time.Duration
-	// BreakerOpen is how long a breaker stays open before it is half-open.
-	BreakerOpen time.Duration
-}
-
-// DefaultLimits are for one gateway on one machine.
-func DefaultLimits() Limits {
-	return Limits{InFlight: 1024, Parked: 4096, BreakerWindow: 30 * time.Second, BreakerOpen: 500 * time.Millisecond}
-}
-
-// orDefault fills in what is zero.
-func (l Limits) orDefault() Limits {
-	usual := DefaultLimits()
-	return Limits{
-		InFlight:      cmp.Or(l.InFlight, usual.InFlight),
-		Parked:        cmp.Or(l.Parked, usual.Parked),
-		BreakerWindow: cmp.Or(l.BreakerWindow, usual.BreakerWindow),
-		BreakerOpen:   cmp.Or(l.BreakerOpen, usual.BreakerOpen),
-	}
-}
 
 // Options of a Client.
 type Options struct {
@@ -61,8 +22,10 @@ type Options struct {
 	URL string
 	// Secret signs every call, at least identity.MinSecretBytes.
 	Secret []byte
+	// Logger is slog.Default if nil.
 	Logger *slog.Logger
-	Limits Limits
+	// Limits are each cell's.
+	Limits cellclient.Limits
 	// Registry gets the metrics of the hop; nil: none are registered.
 	Registry prometheus.Registerer
 	// Processors are the seats in which requests are encoded and answers decoded; nil: they take none.
@@ -71,92 +34,104 @@ type Options struct {
 	Now func() time.Time
 }
 
-// cores calls the cores of one cell. It is safe for concurrent use.
-type cores struct {
-	// name is the cell's, "" for the only one.
-	name string
-	// host is the scheme and host, prefix what the paths of the cell begin with.
-	host, prefix string
-	secret       []byte
-	transport    *http.Transport
-	// recent keeps idle connections for recentTimeout only.
-	recent *http.Transport
-	// unpooled dials for each try. Repeats use it: if one idle connection was
-	// closed during a call, the others may be closed too.
-	unpooled *http.Transport
-	logger   *slog.Logger
-	now      func() time.Time
-	// offset is core's clock minus ours, in nanoseconds, by the last refusal that
-	// reported it: for connections that have no offset of their own.
-	offset atomic.Int64
+// Client calls the cores of all cells. A call goes to the cell of its principal's tenant; see also platform.go for a
+// platform's workers, whose jobs are in all cells, and merge.go for what is read in several. It is safe for concurrent use.
+type Client struct {
+	// cells are all cells, the home cell first. There is nearly always one.
+	cells []*oneCell
 
-	groups groups
-	apart  apart
-	// sharedTime bounds a request that callers share: each of them may leave before.
-	sharedTime time.Duration
-
-	gate       *gate
-	processors *seats.Seats
-	breakers   *breakers
-	budget     budget
-	metrics    *metrics
-	draining   chan struct{} // closed by stop
-	drain      sync.Once
-	// late says that others waited for the cell in vain.
-	late atomic.Bool
+	mu sync.RWMutex
+	// places has the tenants that are in another cell than the home, by the keys that were looked up.
+	places map[string]*oneCell
+	turns  turns
 }
 
-// newCores makes a client of one cell; it does not dial yet.
-func newCores(o Options, at address) *cores {
-	limits := o.Limits.orDefault()
-	c := &cores{
-		name: at.name, host: at.host, prefix: at.prefix,
-		secret:     o.Secret,
-		transport:  newTransport(limits.InFlight, idleTimeout),
-		recent:     newTransport(limits.InFlight, recentTimeout),
-		unpooled:   unpooledTransport(),
-		logger:     o.Logger,
-		now:        o.Now,
-		sharedTime: usualTime,
-		processors: o.Processors,
-		gate:       newGate(limits.InFlight, limits.Parked),
-		draining:   make(chan struct{}),
+// address is where the cores of a cell are.
+type address struct{ name, url string }
+
+var errURL = errors.New("must look like http://127.0.0.1:8081, or, where there are several cells, like home=http://core:8081/cells/home,second=http://core-2:8081/cells/second")
+
+// parseURLs reads the URL of the only cell, or those of several by their names.
+func parseURLs(text string) ([]address, error) {
+	if !strings.Contains(text, "=") {
+		if _, prefix, err := cellclient.ParseURL(text); err != nil || prefix != "" {
+			return nil, errURL
+		}
+		return []address{{url: text}}, nil
 	}
-	if at.name != "" {
-		c.logger = o.Logger.With("cell", at.name)
+	var all []address
+	names := map[string]bool{}
+	for entry := range strings.SplitSeq(text, ",") {
+		name, where, _ := strings.Cut(strings.TrimSpace(entry), "=")
+		if _, _, err := cellclient.ParseURL(where); err != nil || name == "" {
+			return nil, errURL
+		}
+		if names[name] {
+			return nil, fmt.Errorf("names the cell %q twice", name)
+		}
+		names[name] = true
+		all = append(all, address{name, where})
 	}
-	c.breakers = newBreakers(limits.BreakerWindow, limits.BreakerOpen, c.logger)
-	c.metrics = newMetrics(o.Registry, c.gate, c.breakers)
-	return c
+	return all, nil
 }
 
-// newTransport keeps enough idle connections for every call at a peak; the calls in
-// flight are bounded before they get here, and in the right order. There is no
-// proxy from the environment: it would see every payload and every principal.
-func newTransport(inFlight int, idle time.Duration) *http.Transport {
-	return &http.Transport{
-		DialContext:         dial,
-		TLSHandshakeTimeout: dialTimeout,
-		MaxIdleConns:        inFlight,
-		MaxIdleConnsPerHost: inFlight,
-		IdleConnTimeout:     idle,
-		DisableCompression:  true, // on loopback it costs more than it saves
-		ReadBufferSize:      16 << 10,
-		WriteBufferSize:     16 << 10,
+// CheckURL says what is wrong with Options.URL.
+func CheckURL(text string) error {
+	_, err := parseURLs(text)
+	return err
+}
+
+// New makes a Client; it does not dial yet.
+func New(o Options) (*Client, error) {
+	all, err := parseURLs(o.URL)
+	if err != nil {
+		return nil, fmt.Errorf("core's url %w", err)
+	}
+	c := &Client{places: map[string]*oneCell{}}
+	for _, at := range all {
+		registry := o.Registry
+		if at.name != "" && registry != nil {
+			registry = prometheus.WrapRegistererWith(prometheus.Labels{"cell": at.name}, registry)
+		}
+		made, err := cellclient.New(cellclient.Options{
+			Name: at.name, URL: at.url, Secret: o.Secret, Logger: o.Logger, Limits: o.Limits,
+			Registry: registry, Processors: o.Processors, Now: o.Now,
+		})
+		if err != nil {
+			return nil, err
+		}
+		c.cells = append(c.cells, &oneCell{Cell: made})
+	}
+	return c, nil
+}
+
+// Close closes the idle connections.
+func (c *Client) Close() {
+	for _, cell := range c.cells {
+		cell.Close()
 	}
 }
 
-func unpooledTransport() *http.Transport {
-	t := newTransport(1, idleTimeout)
-	t.DisableKeepAlives = true
-	return t
+// Now is the home cell's time as far as it is known.
+func (c *Client) Now() time.Time { return c.home().Now() }
+
+// Drain ends the parked calls, now and from now on; others go on. What core had
+// already answered still arrives.
+func (c *Client) Drain() {
+	for _, cell := range c.cells {
+		cell.Drain()
+	}
 }
 
-func (c *cores) close() {
-	c.transport.CloseIdleConnections()
-	c.recent.CloseIdleConnections()
-}
+// IsDraining says whether Drain was called.
+func (c *Client) IsDraining() bool { return c.home().IsDraining() }
 
-// Now is the cell's time as far as it is known: this process's clock plus the offset
-// that its core last reported.
-func (c *cores) Now() time.Time { return c.now().Add(time.Duration(c.offset.Load())) }
+// MaxParked is how many calls may wait for a job's change at once, in each cell.
+func (c *Client) MaxParked() int { return c.home().MaxParked() }
+
+// Busy returns an error if a tenant's call of a shared operation would be turned away,
+// nil if it may be made: so a caller need not read a body that would not be sent. The
+// error wraps ErrOverloaded.
+func (c *Client) Busy(of hop.Operation, how cellclient.How, tenant string, size int64) error {
+	return c.cellOf(tenant).Busy(of, how, tenant, size)
+}

@@ -1,21 +1,10 @@
-// Package coreclient is the hop: signed calls from the gateway to core.
+// Package coreclient calls core, in the cells that have what is asked for. Package cellclient makes the call in one cell.
 //
-//	Call ── Envelope of one item
-//	  │
-//	  │ enter   breaker of the class open? ──▶ ErrUnavailable, at once
-//	  │         a turn among the calls in flight (queue.go) ──▶ or ErrOverloaded
-//	  │         parked calls: a place of their own, no breaker
+//	Call
+//	  │ there is one cell, or the operation is the directory's ──▶ the home cell
+//	  │ a platform's worker (platform.go) ──▶ several cells; a lease token names its cell
+//	  │ what several cells have (merge.go) ──▶ these cells, one answer
+//	  │ any other ──▶ the cell of the principal's tenant, as its key says (LookUpKey)
 //	  ▼
-//	 try ── signed, with its own deadline ──▶ core
-//	  │                                        │
-//	  │  401 assertion_expired + core's clock ◀┤ learn the offset, repeat
-//	  │  any other refusal of the call        ◀┤ a problem
-//	  │  no answer ────────────────────────────┤ repeat once where that is safe and the
-//	  ▼                                        │ budget has it, on a new connection, else
-//	Result ◀──────── Results of one ───────────┘ say what is not known
-//
-// A call that was not sent has certainly changed nothing. One that was sent and not
-// answered is in doubt, and stays so if its repeat fails.
-//
-// Calls of many callers that come close together share an envelope, see shared.go.
+//	cellclient.Call, within the patience for a cell where others are asked as well (several.go)
 package coreclient

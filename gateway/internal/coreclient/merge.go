@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/clock"
@@ -13,7 +14,7 @@ import (
 )
 
 // merged makes the calls whose answer is put together from several cells; is is false for all others.
-func merged[Req, Resp any](ctx context.Context, c *Client, of hop.Op[Req, Resp], how How, item hop.Item[Req]) (answer hop.Result[Resp], is bool, err error) {
+func merged[Req, Resp any](ctx context.Context, c *Client, of hop.Op[Req, Resp], how cellclient.How, item hop.Item[Req]) (answer hop.Result[Resp], is bool, err error) {
 	switch of.Path {
 	case hop.GetInstallation.Path:
 		answer, err = as[Resp](c.installation(ctx, how, any(item).(hop.Item[struct{}]))) //nolint:forcetypeassert // the operation's
@@ -26,7 +27,7 @@ func merged[Req, Resp any](ctx context.Context, c *Client, of hop.Op[Req, Resp],
 		if tenant := item.Principal.Tenant; tenant != "" && c.cellOf(tenant) == c.home() {
 			return answer, false, nil
 		} else if tenant != "" { // what it did to its keys is recorded in the home cell
-			cells = []*cores{c.home(), c.cellOf(tenant)}
+			cells = []*oneCell{c.home(), c.cellOf(tenant)}
 		}
 		answer, err = as[Resp](audit(ctx, cells, how, any(item).(hop.Item[hop.Filtered[api.AuditFilter]]))) //nolint:forcetypeassert // the operation's
 	default:
@@ -36,15 +37,15 @@ func merged[Req, Resp any](ctx context.Context, c *Client, of hop.Op[Req, Resp],
 }
 
 // askAll asks all cells the same.
-func askAll[Req, Resp any](ctx context.Context, c *Client, of hop.Op[Req, Resp], how How, item hop.Item[Req]) []answerOf[hop.Result[Resp]] {
-	return inCells(ctx, c.cells, nil, func(ctx context.Context, cell *cores) (hop.Result[Resp], error) {
-		return callIn(ctx, cell, of, how, item)
+func askAll[Req, Resp any](ctx context.Context, c *Client, of hop.Op[Req, Resp], how cellclient.How, item hop.Item[Req]) []answerOf[hop.Result[Resp]] {
+	return inCells(ctx, c.cells, nil, func(ctx context.Context, cell *oneCell) (hop.Result[Resp], error) {
+		return cellclient.Call(ctx, cell.Cell, of, how, item)
 	})
 }
 
 // installation is the home cell's, with the PostgreSQL, the processes, statements and redrives of all cells that answer. checks
 // has the state of each cell.
-func (c *Client) installation(ctx context.Context, how How, item hop.Item[struct{}]) (hop.Result[api.Installation], error) {
+func (c *Client) installation(ctx context.Context, how cellclient.How, item hop.Item[struct{}]) (hop.Result[api.Installation], error) {
 	answers := askAll(ctx, c, hop.GetInstallation, how, item)
 	home := answers[0].value
 	if answers[0].err != nil || home.Value == nil {
@@ -55,14 +56,14 @@ func (c *Client) installation(ctx context.Context, how How, item hop.Item[struct
 	for i, answer := range answers {
 		found := answer.value.Value
 		if answer.err != nil || found == nil {
-			made.Checks["cell "+answer.cell.name] = Down
+			made.Checks["cell "+answer.cell.Name()] = Down
 			continue
 		}
-		made.Checks["cell "+answer.cell.name] = "ok"
+		made.Checks["cell "+answer.cell.Name()] = "ok"
 		if i == 0 {
 			continue
 		}
-		made.Cells = append(made.Cells, api.CellState{Name: answer.cell.name, Postgres: found.Postgres})
+		made.Cells = append(made.Cells, api.CellState{Name: answer.cell.Name(), Postgres: found.Postgres})
 		made.Processes = append(made.Processes, found.Processes...)
 		made.Statements = append(made.Statements, found.Statements...)
 		made.Redrives = append(made.Redrives, found.Redrives...)
@@ -72,7 +73,7 @@ func (c *Client) installation(ctx context.Context, how How, item hop.Item[struct
 }
 
 // tenantStats are what the cells that answer have counted.
-func (c *Client) tenantStats(ctx context.Context, how How, item hop.Item[hop.StatsRequest]) (hop.Result[api.TenantStats], error) {
+func (c *Client) tenantStats(ctx context.Context, how cellclient.How, item hop.Item[hop.StatsRequest]) (hop.Result[api.TenantStats], error) {
 	if item.Request.To == nil { // the same steps in all cells
 		item.Request.To = new(api.At(clock.Now()))
 	}
@@ -92,8 +93,8 @@ func (c *Client) tenantStats(ctx context.Context, how How, item hop.Item[hop.Sta
 }
 
 // tenant reads a tenant. A deletion has ended when it has in the home cell and in the tenant's.
-func (c *Client) tenant(ctx context.Context, how How, item hop.Item[hop.ID]) (hop.Result[api.Tenant], error) {
-	answer, err := callIn(ctx, c.home(), hop.GetTenant, how, item)
+func (c *Client) tenant(ctx context.Context, how cellclient.How, item hop.Item[hop.ID]) (hop.Result[api.Tenant], error) {
+	answer, err := cellclient.Call(ctx, c.home().Cell, hop.GetTenant, how, item)
 	found := answer.Value
 	if err != nil || found == nil || found.Deletion == nil {
 		return answer, err
@@ -102,7 +103,7 @@ func (c *Client) tenant(ctx context.Context, how How, item hop.Item[hop.ID]) (ho
 	if cell == nil || cell == c.home() {
 		return answer, nil
 	}
-	there, err := callIn(ctx, cell, hop.GetTenant, how, item)
+	there, err := cellclient.Call(ctx, cell.Cell, hop.GetTenant, how, item)
 	switch {
 	case err != nil || there.Problem != nil && there.Problem.Status >= 500:
 		return there, err
@@ -126,7 +127,7 @@ type placeIn struct {
 }
 
 // audit merges the audit logs of some cells.
-func audit(ctx context.Context, cells []*cores, how How, item hop.Item[hop.Filtered[api.AuditFilter]]) (hop.Result[api.Page[api.AuditEntry]], error) {
+func audit(ctx context.Context, cells []*oneCell, how cellclient.How, item hop.Item[hop.Filtered[api.AuditFilter]]) (hop.Result[api.Page[api.AuditEntry]], error) {
 	places := make([]placeIn, len(cells))
 	if text := item.Request.PageToken; text != "" {
 		raw, _ := base64.RawURLEncoding.DecodeString(text) // what is none is no list either
@@ -142,7 +143,7 @@ func audit(ctx context.Context, cells []*cores, how How, item hop.Item[hop.Filte
 		}
 		part := item
 		part.Request.PageToken = places[i].Token
-		answer, err := callIn(ctx, cell, hop.ListAudit, how, part)
+		answer, err := cellclient.Call(ctx, cell.Cell, hop.ListAudit, how, part)
 		if err != nil || answer.Value == nil {
 			return answer, err
 		}

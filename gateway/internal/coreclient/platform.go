@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -19,7 +20,7 @@ import (
 const tokenMark = "~"
 
 // inSeveral makes the calls that are not of the cell of one tenant; is is false for all others.
-func inSeveral[Req, Resp any](ctx context.Context, c *Client, of hop.Op[Req, Resp], how How, item hop.Item[Req]) (answer hop.Result[Resp], is bool, err error) {
+func inSeveral[Req, Resp any](ctx context.Context, c *Client, of hop.Op[Req, Resp], how cellclient.How, item hop.Item[Req]) (answer hop.Result[Resp], is bool, err error) {
 	if item.Principal.Kind == hop.PrincipalPlatform {
 		switch item := any(item).(type) {
 		case hop.Item[api.ClaimRequest]:
@@ -34,8 +35,8 @@ func inSeveral[Req, Resp any](ctx context.Context, c *Client, of hop.Op[Req, Res
 		}
 		switch of.Path {
 		case hop.RegisterWorker.Path, hop.Leave.Path, hop.ListParents.Path:
-			answer, err = bestOf(inCells(ctx, c.cells, nil, func(ctx context.Context, cell *cores) (hop.Result[Resp], error) {
-				return callIn(ctx, cell, of, how, item)
+			answer, err = bestOf(inCells(ctx, c.cells, nil, func(ctx context.Context, cell *oneCell) (hop.Result[Resp], error) {
+				return cellclient.Call(ctx, cell.Cell, of, how, item)
 			}), of.Path == hop.Leave.Path)
 			return answer, true, err
 		}
@@ -52,12 +53,12 @@ func as[Resp, T any](result hop.Result[T], err error) (hop.Result[Resp], error) 
 	if result.Value == nil {
 		return made, nil
 	}
-	text, err := encode(result.Value)
+	text, err := cellclient.Encode(result.Value)
 	if err != nil {
 		return made, err
 	}
 	made.Value = new(Resp)
-	return made, read(text, made.Value)
+	return made, cellclient.Read(text, made.Value)
 }
 
 // bestOf gives an answer with a value, or, where all must have one, the first without. A cell that does not answer is worse than one that
@@ -88,7 +89,7 @@ func bestOf[Resp any](answers []answerOf[hop.Result[Resp]], all bool) (best hop.
 
 // claimed is what a claim in one cell has brought.
 type claimed struct {
-	cell   *cores
+	cell   *oneCell
 	result hop.Result[api.ClaimResponse]
 	err    error
 }
@@ -101,7 +102,7 @@ func (c claimed) jobs() []api.ClaimedJob {
 }
 
 // claimAnywhere asks one cell after the other, and then waits in all of them.
-func (c *Client) claimAnywhere(ctx context.Context, how How, item hop.Item[api.ClaimRequest]) (hop.Result[api.ClaimResponse], error) {
+func (c *Client) claimAnywhere(ctx context.Context, how cellclient.How, item hop.Item[api.ClaimRequest]) (hop.Result[api.ClaimResponse], error) {
 	found := c.claimInTurn(ctx, item)
 	refused := found.err == nil && found.result.Problem != nil && found.result.Problem.Status < http.StatusInternalServerError
 	if how.Parked && len(found.jobs()) == 0 && !refused && ctx.Err() == nil {
@@ -131,9 +132,9 @@ func (c *Client) claimInTurn(ctx context.Context, item hop.Item[api.ClaimRequest
 }
 
 // claimSoon asks one cell, within its patience. What it leases later is given back.
-func (c *Client) claimSoon(ctx context.Context, cell *cores, item hop.Item[api.ClaimRequest]) claimed {
-	answer := within(ctx, cell, func(ctx context.Context, cell *cores) (hop.Result[api.ClaimResponse], error) {
-		return callIn(ctx, cell, hop.ClaimJobs, How{}, item)
+func (c *Client) claimSoon(ctx context.Context, cell *oneCell, item hop.Item[api.ClaimRequest]) claimed {
+	answer := within(ctx, cell, func(ctx context.Context, cell *oneCell) (hop.Result[api.ClaimResponse], error) {
+		return cellclient.Call(ctx, cell.Cell, hop.ClaimJobs, cellclient.How{}, item)
 	}, func(late answerOf[hop.Result[api.ClaimResponse]]) {
 		c.giveBack(ctx, claimed{cell, late.value, late.err}, item)
 	})
@@ -147,7 +148,7 @@ func (c *Client) claimInAll(ctx context.Context, item hop.Item[api.ClaimRequest]
 	answers := make(chan claimed, len(c.cells))
 	for _, cell := range c.cells {
 		go func() {
-			result, err := callIn(waiting, cell, hop.ClaimJobs, How{Parked: true}, item)
+			result, err := cellclient.Call(waiting, cell.Cell, hop.ClaimJobs, cellclient.How{Parked: true}, item)
 			answers <- claimed{cell, result, err}
 		}()
 	}
@@ -186,20 +187,20 @@ func (c *Client) giveBack(ctx context.Context, unwanted claimed, item hop.Item[a
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 	defer cancel()
-	_, _ = callIn(ctx, unwanted.cell, hop.ReportOutcomes, How{}, release) // see above
+	_, _ = cellclient.Call(ctx, unwanted.cell.Cell, hop.ReportOutcomes, cellclient.How{}, release) // see above
 }
 
 // named is a lease token with the name of its cell.
-func (c *cores) named(token string, of *Client) string {
+func (c *oneCell) named(token string, of *Client) string {
 	if c == of.home() {
 		return token
 	}
-	return c.name + tokenMark + token
+	return c.Name() + tokenMark + token
 }
 
 // ofToken gives the cell that a lease token names, and the token as that cell knows it. One that names none is the home cell's to
 // refuse.
-func (c *Client) ofToken(token string) (*cores, string) {
+func (c *Client) ofToken(token string) (*oneCell, string) {
 	name, rest, marked := strings.Cut(token, tokenMark)
 	if cell := c.named(name); marked && name != "" && cell != nil {
 		return cell, rest
@@ -208,19 +209,19 @@ func (c *Client) ofToken(token string) (*cores, string) {
 }
 
 // reportAnywhere sends each outcome to the cell that its lease token names.
-func (c *Client) reportAnywhere(ctx context.Context, how How, item hop.Item[api.OutcomesRequest]) hop.Result[api.OutcomesResponse] {
+func (c *Client) reportAnywhere(ctx context.Context, how cellclient.How, item hop.Item[api.OutcomesRequest]) hop.Result[api.OutcomesResponse] {
 	sent := item.Request.Outcomes
-	parts, places := map[*cores][]api.OutcomeRequest{}, map[*cores][]int{}
+	parts, places := map[*oneCell][]api.OutcomeRequest{}, map[*oneCell][]int{}
 	for i, outcome := range sent {
-		var cell *cores
+		var cell *oneCell
 		cell, outcome.LeaseToken = c.ofToken(outcome.LeaseToken)
 		parts[cell], places[cell] = append(parts[cell], outcome), append(places[cell], i)
 	}
-	answers := inCells(ctx, c.cells, func(cell *cores) bool { return len(parts[cell]) > 0 },
-		func(ctx context.Context, cell *cores) (hop.Result[api.OutcomesResponse], error) {
+	answers := inCells(ctx, c.cells, func(cell *oneCell) bool { return len(parts[cell]) > 0 },
+		func(ctx context.Context, cell *oneCell) (hop.Result[api.OutcomesResponse], error) {
 			part := item
 			part.Request.Outcomes = parts[cell]
-			return callIn(ctx, cell, hop.ReportOutcomes, how, part)
+			return cellclient.Call(ctx, cell.Cell, hop.ReportOutcomes, how, part)
 		})
 	made := api.OutcomesResponse{Results: make([]api.OutcomeResult, len(sent))}
 	for _, answer := range answers {
@@ -248,9 +249,9 @@ func asProblem(err error) *problem.Problem {
 		return refused
 	}
 	switch {
-	case errors.Is(err, ErrOutcomeUnknown), errors.Is(err, errLate):
+	case errors.Is(err, cellclient.ErrOutcomeUnknown), errors.Is(err, errLate):
 		return problem.New(problem.OutcomeUnknown, "The outcome may or may not have taken effect. Repeat it unchanged.").WithRetryAfter(time.Second)
-	case errors.Is(err, ErrOverloaded):
+	case errors.Is(err, cellclient.ErrOverloaded):
 		return problem.New(problem.Overloaded, "The gateway has more calls under way than it may. Nothing was changed; try again later.").WithRetryAfter(time.Second)
 	}
 	return problem.New(problem.CoreUnavailable, "The cell of the job cannot be reached. Nothing was changed; try again later.").WithRetryAfter(2 * time.Second)
@@ -262,17 +263,17 @@ func asProblem(err error) *problem.Problem {
 func (c *Client) beatEverywhere(ctx context.Context, item hop.Item[hop.WorkerHeartbeat]) (hop.Result[api.HeartbeatResponse], error) {
 	leases := item.Request.Leases
 	made := api.HeartbeatResponse{Leases: make([]api.LeaseStatus, len(leases))}
-	parts, places := map[*cores][]api.Lease{}, map[*cores][]int{}
+	parts, places := map[*oneCell][]api.Lease{}, map[*oneCell][]int{}
 	for i, lease := range leases {
 		made.Leases[i] = api.LeaseStatus{JobID: lease.JobID, Status: api.LeaseOK}
-		var cell *cores
+		var cell *oneCell
 		cell, lease.LeaseToken = c.ofToken(lease.LeaseToken)
 		parts[cell], places[cell] = append(parts[cell], lease), append(places[cell], i)
 	}
-	answers := inCells(ctx, c.cells, nil, func(ctx context.Context, cell *cores) (hop.Result[api.HeartbeatResponse], error) {
+	answers := inCells(ctx, c.cells, nil, func(ctx context.Context, cell *oneCell) (hop.Result[api.HeartbeatResponse], error) {
 		part := item
 		part.Request.Leases = append([]api.Lease{}, parts[cell]...)
-		return callIn(ctx, cell, hop.Heartbeat, How{}, part)
+		return cellclient.Call(ctx, cell.Cell, hop.Heartbeat, cellclient.How{}, part)
 	})
 	best, err := bestOf(answers, false)
 	for _, answer := range answers {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 )
 
 const (
@@ -21,13 +23,13 @@ var errLate = errors.New("it has not answered in time")
 
 // answerOf is what one cell answered.
 type answerOf[T any] struct {
-	cell  *cores
+	cell  *oneCell
 	value T
 	err   error
 }
 
 // patience is how long a cell is waited for: a frozen one must not hold up what the others have answered.
-func (c *cores) patience() time.Duration {
+func (c *oneCell) patience() time.Duration {
 	if c.late.Load() {
 		return lateAwaited
 	}
@@ -36,11 +38,11 @@ func (c *cores) patience() time.Duration {
 
 // within asks one cell, and waits for it no longer than its patience. The call itself continues: its end says whether the
 // cell is late still. unwanted, where not nil, gets what was answered too late.
-func within[T any](ctx context.Context, cell *cores, ask func(context.Context, *cores) (T, error), unwanted func(answerOf[T])) answerOf[T] {
+func within[T any](ctx context.Context, cell *oneCell, ask func(context.Context, *oneCell) (T, error), unwanted func(answerOf[T])) answerOf[T] {
 	answered, left := make(chan answerOf[T]), make(chan struct{})
 	defer close(left)
 	go func() {
-		bounded, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadlineOf(ctx))
+		bounded, cancel := context.WithDeadline(context.WithoutCancel(ctx), cellclient.DeadlineOf(ctx))
 		defer cancel()
 		value, err := ask(bounded, cell)
 		if err == nil {
@@ -66,12 +68,12 @@ func within[T any](ctx context.Context, cell *cores, ask func(context.Context, *
 	case <-timer.C:
 		cell.late.Store(true)
 	}
-	return answerOf[T]{cell: cell, err: fmt.Errorf("%w: cell %s: %w", ErrUnavailable, cell.name, cmp.Or(err, errLate))}
+	return answerOf[T]{cell: cell, err: fmt.Errorf("%w: cell %s: %w", cellclient.ErrUnavailable, cell.Name(), cmp.Or(err, errLate))}
 }
 
 // inCells asks some cells at once, each within its patience. of leaves cells out; nil leaves out none.
-func inCells[T any](ctx context.Context, cells []*cores, of func(*cores) bool, ask func(context.Context, *cores) (T, error)) []answerOf[T] {
-	var asked []*cores
+func inCells[T any](ctx context.Context, cells []*oneCell, of func(*oneCell) bool, ask func(context.Context, *oneCell) (T, error)) []answerOf[T] {
+	var asked []*oneCell
 	for _, cell := range cells {
 		if of == nil || of(cell) {
 			asked = append(asked, cell)
@@ -93,10 +95,10 @@ type turns struct {
 }
 
 // order gives the cells, the one whose turn it is first.
-func (t *turns) order(cells []*cores) []*cores {
+func (t *turns) order(cells []*oneCell) []*oneCell {
 	t.mu.Lock()
 	first := t.next % len(cells)
 	t.next = first + 1
 	t.mu.Unlock()
-	return append(append(make([]*cores, 0, len(cells)), cells[first:]...), cells[:first]...)
+	return append(append(make([]*oneCell, 0, len(cells)), cells[first:]...), cells[:first]...)
 }

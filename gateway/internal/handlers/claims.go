@@ -9,7 +9,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/call"
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -41,17 +41,17 @@ func (h *Handlers) Claim(ctx context.Context, c *call.Call, r api.ClaimRequest) 
 		ctx, release = h.whileKeyIsGood(ctx, c)
 		defer release()
 	}
-	answer, err := call.SendAs(ctx, h.core, c, hop.Raw(hop.ClaimJobs), coreclient.How{Parked: waits}, r)
-	if waits && errors.Is(err, coreclient.ErrNoPlace) {
+	answer, err := call.SendAs(ctx, h.core, c, hop.Raw(hop.ClaimJobs), cellclient.How{Parked: waits}, r)
+	if waits && errors.Is(err, cellclient.ErrNoPlace) {
 		answer, err = h.claimShortly(ctx, c, r)
 	}
-	if errors.Is(err, coreclient.ErrCutShort) { // there was nothing yet, and the wait has ended
+	if errors.Is(err, cellclient.ErrCutShort) { // there was nothing yet, and the wait has ended
 		return call.Response[json.RawMessage]{Value: json.RawMessage(`{"jobs":[]}`)}, nil
 	}
 	if err == nil && ctx.Err() != nil {
 		h.giveBack(ctx, c, answer.Value)
 		// The caller does not read this; but the log must not show an internal error.
-		err = fmt.Errorf("%w: the caller has left: %w", coreclient.ErrUnavailable, ctx.Err())
+		err = fmt.Errorf("%w: the caller has left: %w", cellclient.ErrUnavailable, ctx.Err())
 	}
 	if errors.Is(context.Cause(ctx), auth.ErrUnauthenticated) {
 		return call.Response[json.RawMessage]{}, context.Cause(ctx)
@@ -73,7 +73,7 @@ func (h *Handlers) claimShortly(ctx context.Context, c *call.Call, r api.ClaimRe
 		Jobs []json.RawMessage `json:"jobs"`
 	}
 	if err == nil && json.Unmarshal(answer.Value, &claimed) == nil && len(claimed.Jobs) == 0 {
-		coreclient.ShortWait(ctx, wait)
+		cellclient.ShortWait(ctx, wait)
 	}
 	return answer, err
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/call"
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -139,7 +139,7 @@ func (h *Handlers) redriveOrDiscard(ctx context.Context, c *call.Call, op hop.Op
 func signResults(c *call.Call, answer json.RawMessage, want int) (json.RawMessage, error) {
 	var response api.DeadLetterResponse
 	if err := json.Unmarshal(answer, &response); err != nil {
-		return nil, fmt.Errorf("%w: %w: results of dead letters: %w", coreclient.ErrOutcomeUnknown, coreclient.ErrContract, err)
+		return nil, fmt.Errorf("%w: %w: results of dead letters: %w", cellclient.ErrOutcomeUnknown, cellclient.ErrContract, err)
 	}
 	if got := len(response.Results); got != want {
 		return nil, call.ErrMissingItems(got, want)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/call"
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -210,13 +210,13 @@ func (f *follower) next(ctx context.Context, version string) (_ api.Job, over bo
 			return job, false
 		case err == nil && time.Since(begun) >= api.MaxWait-time.Second:
 			continue
-		case err == nil, ctx.Err() != nil, errors.Is(err, coreclient.ErrCutShort) && f.h.core.IsDraining():
+		case err == nil, ctx.Err() != nil, errors.Is(err, cellclient.ErrCutShort) && f.h.core.IsDraining():
 			return job, true // core drains, or the call was hung up, or this gateway drains
 		}
 		if p, ok := problem.From(err); ok && p.Code == problem.NotFound {
 			return job, true
 		}
-		coreclient.ShortWait(ctx, api.MaxWait)
+		cellclient.ShortWait(ctx, api.MaxWait)
 		if job, err = f.h.read(ctx, f.caller(0), f.job); err == nil && job.Version() != version {
 			return job, false
 		}
@@ -236,7 +236,7 @@ func (f *follower) pause(ctx context.Context) (over bool) {
 // wait asks core to answer when the job is as requested, or after most.
 func (f *follower) wait(ctx context.Context, request hop.WaitForJobRequest, most time.Duration) (api.Job, error) {
 	request.ID, request.WaitMS = f.job, most.Milliseconds()
-	answer, err := call.SendAs(ctx, f.h.core, f.caller(most), hop.WaitForJob, coreclient.How{Parked: true}, request)
+	answer, err := call.SendAs(ctx, f.h.core, f.caller(most), hop.WaitForJob, cellclient.How{Parked: true}, request)
 	return answer.Value, err
 }
 

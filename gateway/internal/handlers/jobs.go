@@ -7,7 +7,7 @@ import (
 	"net/http"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/call"
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -94,7 +94,7 @@ func (h *Handlers) GetJob(ctx context.Context, c *call.Call, _ call.None) (call.
 		request.Seen = member(found, "state")
 	}
 	job, err := h.waitForChange(ctx, c, left, request)
-	if errors.Is(err, coreclient.ErrCutShort) { // the wait was cut short: answer the job as it is
+	if errors.Is(err, cellclient.ErrCutShort) { // the wait was cut short: answer the job as it is
 		applied, c.Wait = "", 0
 		job, err = h.readText(ctx, c, id)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/call"
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -85,7 +85,7 @@ func (h *Handlers) Report(ctx context.Context, c *call.Call, outcome api.Outcome
 	case results[0].Problem != nil:
 		return nothing, call.UniformNotFound(results[0].Problem)
 	case results[0].Outcome == nil:
-		return nothing, fmt.Errorf("%w: an outcome without a value", coreclient.ErrContract)
+		return nothing, fmt.Errorf("%w: an outcome without a value", cellclient.ErrContract)
 	}
 	return call.Response[api.Outcome]{Status: results[0].Status, Value: *results[0].Outcome}, nil
 }
@@ -136,7 +136,7 @@ func (h *Handlers) ReportAll(ctx context.Context, c *call.Call, r api.OutcomesRe
 // requests to core with each other, not with other tenants': core answers a request
 // when its last outcome is done.
 func (h *Handlers) passOutcomes(ctx context.Context, c *call.Call, outcomes []api.OutcomeRequest) ([]api.OutcomeResult, error) {
-	answer, err := call.SendAs(ctx, h.core, c, hop.ReportOutcomes, coreclient.How{Shared: true, Group: c.Principal().Tenant}, api.OutcomesRequest{Outcomes: outcomes})
+	answer, err := call.SendAs(ctx, h.core, c, hop.ReportOutcomes, cellclient.How{Shared: true, Group: c.Principal().Tenant}, api.OutcomesRequest{Outcomes: outcomes})
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/call"
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -112,7 +112,7 @@ func (h *Handlers) submitted(ctx context.Context, c *call.Call, answer call.Resp
 	// A replay names the first job: the id is the answer's, not the one generated here.
 	id := member(answer.Value, "id")
 	if id == "" {
-		return call.Response[hop.SubmitResponse]{}, fmt.Errorf("%w: a submitted job without an id", coreclient.ErrContract)
+		return call.Response[hop.SubmitResponse]{}, fmt.Errorf("%w: a submitted job without an id", cellclient.ErrContract)
 	}
 	if answer.Status != http.StatusAccepted {
 		return answer, nil
@@ -240,8 +240,8 @@ func allRefused(problems []*problem.Problem) (call.Response[hop.SubmitResponse],
 
 // howToSubmit is how a submit goes to core. linked says that a job comes after others: core
 // stores it under the tenant's lock.
-func howToSubmit(c *call.Call, linked bool) coreclient.How {
-	return coreclient.Submit(c.Principal().Tenant, c.Idempotency != nil, c.Payer.Capped() || linked)
+func howToSubmit(c *call.Call, linked bool) cellclient.How {
+	return cellclient.Submit(c.Principal().Tenant, c.Idempotency != nil, c.Payer.Capped() || linked)
 }
 
 func anyAfter(jobs []api.SubmitRequest) bool {

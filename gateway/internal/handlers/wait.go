@@ -8,7 +8,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/call"
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
@@ -25,18 +25,18 @@ func (h *Handlers) whileKeyIsGood(ctx context.Context, c *call.Call) (_ context.
 }
 
 // waitForChange asks core to answer when a job has changed, or when wait is over: then
-// with the job as it is. It fails with coreclient.ErrCutShort if the wait was ended
+// with the job as it is. It fails with cellclient.ErrCutShort if the wait was ended
 // early, and with auth.ErrUnauthenticated if the key is no longer valid.
 // If there is no place to wait it waits a little here, and reads the job.
 func (h *Handlers) waitForChange(ctx context.Context, c *call.Call, wait time.Duration, request hop.WaitForJobRequest) (json.RawMessage, error) {
 	c.Wait, request.WaitMS = wait, wait.Milliseconds()
 	ctx, release := h.whileKeyIsGood(ctx, c)
 	defer release()
-	answer, err := call.SendAs(ctx, h.core, c, hop.Raw(hop.WaitForJob), coreclient.How{Parked: true}, request)
+	answer, err := call.SendAs(ctx, h.core, c, hop.Raw(hop.WaitForJob), cellclient.How{Parked: true}, request)
 	job := answer.Value
-	if errors.Is(err, coreclient.ErrNoPlace) {
+	if errors.Is(err, cellclient.ErrNoPlace) {
 		c.Wait = 0
-		coreclient.ShortWait(ctx, wait)
+		cellclient.ShortWait(ctx, wait)
 		job, err = h.readText(ctx, c, request.ID)
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, auth.ErrUnauthenticated) {

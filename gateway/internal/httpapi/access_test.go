@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -311,7 +311,7 @@ func TestRevokedKeyStopsAtOnce(t *testing.T) {
 
 // away is a core that cannot be reached.
 func away(context.Context, string) (hop.KeyRecord, bool, error) {
-	return hop.KeyRecord{}, false, fmt.Errorf("%w: connection refused", coreclient.ErrUnavailable)
+	return hop.KeyRecord{}, false, fmt.Errorf("%w: connection refused", cellclient.ErrUnavailable)
 }
 
 // revoking makes core take revocations.

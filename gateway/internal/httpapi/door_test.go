@@ -16,6 +16,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
@@ -52,11 +53,11 @@ type door struct {
 // newDoor opens one; change may change its options.
 func newDoor(t *testing.T, change ...func(*httpapi.Options)) *door {
 	t.Helper()
-	return newDoorWith(t, coreclient.Limits{}, change...)
+	return newDoorWith(t, cellclient.Limits{}, change...)
 }
 
 // newDoorWith has limits of the hop.
-func newDoorWith(t *testing.T, limits coreclient.Limits, change ...func(*httpapi.Options)) *door {
+func newDoorWith(t *testing.T, limits cellclient.Limits, change ...func(*httpapi.Options)) *door {
 	t.Helper()
 	core := coretest.New(t)
 	log := &lines{}

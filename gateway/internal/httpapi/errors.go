@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/jobtype"
@@ -30,13 +30,13 @@ func errorMappings() []errorMapping {
 		{request.ErrIdempotencyKey, problem.IdempotencyKeyInvalid, "Idempotency-Key must be one quoted or bare string of 1 to 255 visible ASCII characters."},
 		{memory.ErrShare, problem.Overloaded, "Your tenant's requests in flight use all the memory that is allowed for their bodies and answers. Nothing was changed; read the answers, or ask for less at once."},
 		{memory.ErrFull, problem.Overloaded, "The memory for bodies and answers is used up. Nothing was changed; try again later."},
-		{coreclient.ErrOutcomeUnknown, problem.OutcomeUnknown, "The request was sent to core, but no answer came back: it may or may not have taken effect. Repeat it with the same Idempotency-Key, or read the resource before you try again."},
-		{coreclient.ErrUnavailable, problem.CoreUnavailable, "Core cannot be reached. Nothing was changed; try again."},
-		{coreclient.ErrOverloaded, problem.Overloaded, "The gateway has too many requests in flight. Nothing was changed; try again later."},
-		{coreclient.ErrCutShort, problem.CoreUnavailable, "This gateway is shutting down. Nothing was changed; try again."},
-		{coreclient.ErrNoPlace, problem.Overloaded, "The gateway has too many requests in flight. Nothing was changed; try again later."},
+		{cellclient.ErrOutcomeUnknown, problem.OutcomeUnknown, "The request was sent to core, but no answer came back: it may or may not have taken effect. Repeat it with the same Idempotency-Key, or read the resource before you try again."},
+		{cellclient.ErrUnavailable, problem.CoreUnavailable, "Core cannot be reached. Nothing was changed; try again."},
+		{cellclient.ErrOverloaded, problem.Overloaded, "The gateway has too many requests in flight. Nothing was changed; try again later."},
+		{cellclient.ErrCutShort, problem.CoreUnavailable, "This gateway is shutting down. Nothing was changed; try again."},
+		{cellclient.ErrNoPlace, problem.Overloaded, "The gateway has too many requests in flight. Nothing was changed; try again later."},
 		{jobtype.ErrBusy, problem.Overloaded, "Checks against your job types take too long. Nothing was changed. Try again later, or make the schemas simpler."},
-		{coreclient.ErrRefusesUs, problem.CoreUnavailable, "Core cannot be reached. Nothing was changed; try again."},
+		{cellclient.ErrRefusesUs, problem.CoreUnavailable, "Core cannot be reached. Nothing was changed; try again."},
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/admission/bucket"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/memory"
@@ -22,15 +22,15 @@ func TestEverySentinelHasItsProblem(t *testing.T) {
 		request.ErrIdempotencyKey:    problem.IdempotencyKeyInvalid,
 		memory.ErrShare:              problem.Overloaded,
 		memory.ErrFull:               problem.Overloaded,
-		coreclient.ErrUnavailable:    problem.CoreUnavailable,
-		coreclient.ErrOutcomeUnknown: problem.OutcomeUnknown,
-		coreclient.ErrOverloaded:     problem.Overloaded,
-		coreclient.ErrCutShort:       problem.CoreUnavailable,
-		coreclient.ErrNoPlace:        problem.Overloaded,
-		coreclient.ErrRefusesUs:      problem.CoreUnavailable,
-		coreclient.ErrContract:       problem.Internal,
+		cellclient.ErrUnavailable:    problem.CoreUnavailable,
+		cellclient.ErrOutcomeUnknown: problem.OutcomeUnknown,
+		cellclient.ErrOverloaded:     problem.Overloaded,
+		cellclient.ErrCutShort:       problem.CoreUnavailable,
+		cellclient.ErrNoPlace:        problem.Overloaded,
+		cellclient.ErrRefusesUs:      problem.CoreUnavailable,
+		cellclient.ErrContract:       problem.Internal,
 		errors.New("anything else"):  problem.Internal,
-		fmt.Errorf("%w: %w", coreclient.ErrOutcomeUnknown, coreclient.ErrContract):                                        problem.OutcomeUnknown,
+		fmt.Errorf("%w: %w", cellclient.ErrOutcomeUnknown, cellclient.ErrContract):                                        problem.OutcomeUnknown,
 		&admission.RefusedError{Decision: &admission.Decision{Decision: bucket.Decision{Verdict: bucket.RateLimited}}}:    problem.RateLimited,
 		&admission.RefusedError{Decision: &admission.Decision{Decision: bucket.Decision{Verdict: bucket.CostAboveBurst}}}: problem.CostAboveBurst,
 		&admission.RefusedError{Decision: &admission.Decision{Decision: bucket.Decision{Verdict: bucket.CapReached}}}:     problem.ActiveCapReached,

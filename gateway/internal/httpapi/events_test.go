@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -263,7 +263,7 @@ func TestEventsAgain(t *testing.T) {
 // to wait.
 func TestEventsWithoutCore(t *testing.T) {
 	t.Parallel()
-	d := newDoorWith(t, coreclient.Limits{Parked: 1}) // for both streams
+	d := newDoorWith(t, cellclient.Limits{Parked: 1}) // for both streams
 	d.server.SetStreamTimes(time.Hour, 20*time.Millisecond, time.Minute)
 	job := d.watched(api.StateQueued)
 	streams := []*events{d.events(eventsPath, d.key("read")), d.events(eventsPath, d.anotherTenantsKey())}
@@ -300,7 +300,7 @@ func TestEventsWithoutCore(t *testing.T) {
 // A key has a quarter of the places, a tenant half of them; a stream that ends makes room.
 func TestEventsCaps(t *testing.T) {
 	t.Parallel()
-	d := newDoorWith(t, coreclient.Limits{Parked: 8})
+	d := newDoorWith(t, cellclient.Limits{Parked: 8})
 	job := d.watched(api.StateQueued)
 	keys := []string{d.key("read"), d.key("read"), d.key("read")}
 	for i, key := range []string{keys[0], keys[0], keys[1], keys[1]} {

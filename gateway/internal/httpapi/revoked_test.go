@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -125,7 +125,7 @@ func TestRevocationGivesJobsBack(t *testing.T) {
 func TestOneTenantsWaitsAreNoOneElses(t *testing.T) {
 	t.Parallel()
 	const places = 20
-	d := newDoorWith(t, coreclient.Limits{Parked: places})
+	d := newDoorWith(t, cellclient.Limits{Parked: places})
 	d.core.On(hop.GetJob.Path, func(coretest.Item) coretest.Result { return coretest.Value(200, inState("queued")) })
 	claim := make(chan struct{})
 	var greedy, other, claims atomic.Int64

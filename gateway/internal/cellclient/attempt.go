@@ -1,4 +1,4 @@
-package coreclient
+package cellclient
 
 import (
 	"bytes"
@@ -35,7 +35,8 @@ const (
 	minTry = time.Second
 )
 
-func deadlineOf(ctx context.Context) time.Time {
+// DeadlineOf is when a call with this context ends.
+func DeadlineOf(ctx context.Context) time.Time {
 	if deadline, ok := ctx.Deadline(); ok {
 		return deadline
 	}
@@ -44,7 +45,7 @@ func deadlineOf(ctx context.Context) time.Time {
 
 // try makes one try of a call, with its own timeout, and reports its result to
 // the breaker.
-func (c *cores) try(ctx context.Context, op operation, body []byte, first bool) (_ reply, sent bool, _ error) {
+func (c *Cell) try(ctx context.Context, op operation, body []byte, first bool) (_ reply, sent bool, _ error) {
 	done, err := c.breakers.try(op.Class)
 	if err != nil {
 		c.metrics.refused(op.Class, err)
@@ -55,7 +56,7 @@ func (c *cores) try(ctx context.Context, op operation, body []byte, first bool) 
 		defer end()
 		return c.attempt(parked, c.carrier(op, first), op, body)
 	}
-	left := time.Until(deadlineOf(ctx))
+	left := time.Until(DeadlineOf(ctx))
 	own, cancel := context.WithTimeout(ctx, tryTime(left, first && op.mayRepeat()))
 	defer cancel()
 	answer, sent, err := c.attempt(own, c.carrier(op, first), op, body)
@@ -64,7 +65,7 @@ func (c *cores) try(ctx context.Context, op operation, body []byte, first bool) 
 }
 
 // carrier gives the connections that a try may use.
-func (c *cores) carrier(op operation, first bool) *http.Transport {
+func (c *Cell) carrier(op operation, first bool) *http.Transport {
 	switch {
 	case !first && op.Class != hop.ClassParked:
 		return c.unpooled
@@ -85,7 +86,7 @@ func tryTime(left time.Duration, another bool) time.Duration {
 
 // attempt sends the body once. sent is whether core may have received it: false
 // only if there was no connection; an uncertain case counts as sent.
-func (c *cores) attempt(ctx context.Context, by *http.Transport, op operation, body []byte) (_ reply, sent bool, _ error) {
+func (c *Cell) attempt(ctx context.Context, by *http.Transport, op operation, body []byte) (_ reply, sent bool, _ error) {
 	var via link
 	request, err := c.request(ctx, c.prefix+op.Path, op.whose, body, &via)
 	if err != nil {
@@ -136,7 +137,7 @@ type link struct {
 // the clock of the core at its end; via is set to that connection. The transport
 // itself retries when an idle connection is found closed and nothing was written to
 // it (after the reader of the headers has ended); only the last of its tries counts.
-func (c *cores) request(ctx context.Context, path, owner string, body []byte, via *link) (*http.Request, error) {
+func (c *Cell) request(ctx context.Context, path, owner string, body []byte, via *link) (*http.Request, error) {
 	request, err := http.NewRequest(http.MethodPost, c.host+path, bytes.NewReader(body)) //nolint:noctx // it gets one below
 	if err != nil {
 		return nil, err
@@ -161,7 +162,7 @@ func (c *cores) request(ctx context.Context, path, owner string, body []byte, vi
 }
 
 // timeAt is the time at the core that a connection leads to.
-func (c *cores) timeAt(by *conn) time.Time {
+func (c *Cell) timeAt(by *conn) time.Time {
 	if by != nil {
 		if offset := by.offset.Load(); offset != nil {
 			return c.now().Add(*offset)
@@ -174,7 +175,7 @@ func (c *cores) timeAt(by *conn) time.Time {
 // the reply was one. Core checks the signature first, so only a core with the same
 // secret sends it. Cores whose clocks differ may be behind one address: each
 // connection stores its own core's offset.
-func (c *cores) learnClock(from reply) bool {
+func (c *Cell) learnClock(from reply) bool {
 	if !refusedWith(from.body, problem.AssertionExpired) {
 		return false
 	}
@@ -212,7 +213,7 @@ func (r *redial) wait(ctx context.Context) bool {
 	}
 	pause := r.step/2 + rand.N(r.step) //nolint:gosec // jitter needs no secrecy
 	r.step = min(2*r.step, 10*redialStep)
-	if at := time.Now().Add(pause); at.After(r.until) || at.After(deadlineOf(ctx)) {
+	if at := time.Now().Add(pause); at.After(r.until) || at.After(DeadlineOf(ctx)) {
 		return false
 	}
 	return wait.For(ctx, pause) == nil

@@ -1,4 +1,4 @@
-package coreclient_test
+package cellclient_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -24,7 +24,7 @@ type ended struct {
 func parkOne(ctx context.Context, h fixture) <-chan ended {
 	end := make(chan ended, 1)
 	go func() {
-		result, err := get(ctx, h.Client, as(hop.ClaimJobs.Operation, hop.Writes).Parked())
+		result, err := get(ctx, h.Cell, as(hop.ClaimJobs.Operation, hop.Writes).Parked())
 		end <- ended{result, err}
 	}()
 	return end
@@ -35,7 +35,7 @@ func TestDrainEndsParkedCalls(t *testing.T) {
 	core := coretest.New(t)
 	claims := hang(core, hop.ClaimJobs.Path)
 	works(core, hop.ReportOutcomes.Path)
-	h := newHop(t, core.URL, coreclient.Limits{})
+	h := newHop(t, core.URL, cellclient.Limits{})
 	var ends []<-chan ended
 	for range 50 {
 		ends = append(ends, parkOne(t.Context(), h))
@@ -45,20 +45,20 @@ func TestDrainEndsParkedCalls(t *testing.T) {
 	h.Drain()
 	h.Drain() // twice is once
 	for _, end := range ends {
-		if got := <-end; !errors.Is(got.err, coreclient.ErrCutShort) {
+		if got := <-end; !errors.Is(got.err, cellclient.ErrCutShort) {
 			t.Fatalf("%+v", got)
 		}
 	}
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("it took %v", took)
 	}
-	if got := <-parkOne(t.Context(), h); !errors.Is(got.err, coreclient.ErrCutShort) {
+	if got := <-parkOne(t.Context(), h); !errors.Is(got.err, cellclient.ErrCutShort) {
 		t.Errorf("a claim after that: %+v", got)
 	}
 	if claims.Load() != 50 {
 		t.Error("it was sent")
 	}
-	if _, err := get(t.Context(), h.Client, as(hop.ReportOutcomes.Operation, hop.Repeatable)); err != nil {
+	if _, err := get(t.Context(), h.Cell, as(hop.ReportOutcomes.Operation, hop.Repeatable)); err != nil {
 		t.Errorf("an outcome: %v", err)
 	}
 }
@@ -84,7 +84,7 @@ func TestAnAnswerUnderWayOutlivesTheHangUp(t *testing.T) {
 				close(told)
 				_, _ = io.WriteString(w, `{"results":[{"status":200,"value":{"key_id":"leased"}}]}`)
 			})
-			h := newHop(t, core.URL, coreclient.Limits{})
+			h := newHop(t, core.URL, cellclient.Limits{})
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
 			end := parkOne(ctx, h)
@@ -108,12 +108,12 @@ func TestHangUpIsNotForEver(t *testing.T) {
 		<-release
 	})
 	defer close(release)
-	h := newHop(t, core.URL, coreclient.Limits{})
+	h := newHop(t, core.URL, cellclient.Limits{})
 	ctx, leave := context.WithCancel(t.Context())
 	end := parkOne(ctx, h)
 	<-parked
 	leave()
-	if got := <-end; !errors.Is(got.err, coreclient.ErrOutcomeUnknown) || !errors.Is(got.err, context.Canceled) {
+	if got := <-end; !errors.Is(got.err, cellclient.ErrOutcomeUnknown) || !errors.Is(got.err, context.Canceled) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -123,12 +123,12 @@ func TestHangUpTouchesNoOtherCall(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
 	works(core, hop.ClaimJobs.Path, hop.SubmitJobs.Path)
-	h := newHop(t, core.URL, coreclient.Limits{})
+	h := newHop(t, core.URL, cellclient.Limits{})
 	for range 500 {
 		ctx, leave := context.WithCancel(t.Context())
 		end := parkOne(ctx, h)
 		go leave() // about when the answer is there
-		_, err := get(t.Context(), h.Client, as(hop.SubmitJobs.Operation, hop.Writes))
+		_, err := get(t.Context(), h.Cell, as(hop.SubmitJobs.Operation, hop.Writes))
 		if err != nil {
 			t.Fatalf("a submit beside it: %v", err)
 		}
@@ -140,10 +140,10 @@ func TestParkedCallHasADeadline(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
 	hang(core, hop.WaitForJob.Path)
-	h := newHop(t, core.URL, coreclient.Limits{})
+	h := newHop(t, core.URL, cellclient.Limits{})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := get(ctx, h.Client, as(hop.WaitForJob.Operation, hop.Reads).Parked()); !errors.Is(err, coreclient.ErrUnavailable) {
+	if _, err := get(ctx, h.Cell, as(hop.WaitForJob.Operation, hop.Reads).Parked()); !errors.Is(err, cellclient.ErrUnavailable) {
 		t.Errorf("%v", err)
 	}
 }
@@ -162,10 +162,10 @@ func TestASilentConnectionCostsATry(t *testing.T) {
 			_, _ = io.WriteString(w, `{"results":[{"status":200,"value":{}}]}`)
 		}
 	})
-	h := newHop(t, core.URL, coreclient.Limits{})
+	h := newHop(t, core.URL, cellclient.Limits{})
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	if _, err := get(ctx, h.Client, as(hop.ReportOutcomes.Operation, hop.Repeatable)); err != nil {
+	if _, err := get(ctx, h.Cell, as(hop.ReportOutcomes.Operation, hop.Repeatable)); err != nil {
 		t.Errorf("%v", err)
 	}
 	if n := len(core.Requests(hop.ReportOutcomes.Path)); n != 2 {
@@ -181,7 +181,7 @@ func TestALargeCallAfterAHangUp(t *testing.T) {
 	core := coretest.New(t)
 	claims := hang(core, hop.ClaimJobs.Path)
 	works(core, hop.SubmitJobs.Path)
-	h := newHop(t, core.URL, coreclient.Limits{})
+	h := newHop(t, core.URL, cellclient.Limits{})
 	large := strings.Repeat("x", 200_000)
 	for i := range 20 {
 		ctx, leave := context.WithCancel(t.Context())
@@ -189,7 +189,7 @@ func TestALargeCallAfterAHangUp(t *testing.T) {
 		until(t, "it is parked", func() bool { return claims.Load() == int64(i+1) })
 		leave()
 		<-parked
-		result, err := coreclient.Call(t.Context(), h.Client, hop.Op[hop.ID, api.Whoami]{Operation: as(hop.SubmitJobs.Operation, hop.Writes).Operation}, coreclient.How{}, hop.Item[hop.ID]{
+		result, err := cellclient.Call(t.Context(), h.Cell, hop.Op[hop.ID, api.Whoami]{Operation: as(hop.SubmitJobs.Operation, hop.Writes).Operation}, cellclient.How{}, hop.Item[hop.ID]{
 			Principal: hop.Principal{Kind: hop.PrincipalTenant, Tenant: "t1"}, Request: hop.ID{ID: large},
 		})
 		if err != nil || result.Problem != nil {

@@ -1,4 +1,4 @@
-package coreclient
+package cellclient
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/seats"
 )
 
-// callIn asks a cell's core for one item's result. The deadline is ctx's, and is sent to
+// Call asks a cell's core for one item's result. The deadline is ctx's, and is sent to
 // core. The error is a *problem.Problem where core refused the call as a whole,
 // or wraps ErrUnavailable, ErrOverloaded, ErrOutcomeUnknown, ErrCutShort, ErrNoPlace,
 // ErrRefusesUs or ErrContract. A refusal of the item itself is no error: it is in
@@ -26,7 +26,7 @@ import (
 //
 // A call is an envelope of its own unless it is Shared: then the items
 // of concurrent callers are sent in one.
-func callIn[Req, Resp any](ctx context.Context, c *cores, of hop.Op[Req, Resp], how How, item hop.Item[Req]) (hop.Result[Resp], error) {
+func Call[Req, Resp any](ctx context.Context, c *Cell, of hop.Op[Req, Resp], how How, item hop.Item[Req]) (hop.Result[Resp], error) {
 	op := how.of(of.Of(item.Request))
 	op.whose = ownerOf(item.Principal)
 	if err := op.room(ctx); err != nil {
@@ -35,7 +35,7 @@ func callIn[Req, Resp any](ctx context.Context, c *cores, of hop.Op[Req, Resp], 
 	if op.Class != hop.ClassParked {
 		return call[Req, Resp](ctx, c, op, item)
 	}
-	if c.isDraining() {
+	if c.IsDraining() {
 		return hop.Result[Resp]{}, fmt.Errorf("%w: %s", ErrCutShort, op.Path)
 	}
 	claim := op.Path == hop.ClaimJobs.Path
@@ -48,7 +48,7 @@ func callIn[Req, Resp any](ctx context.Context, c *cores, of hop.Op[Req, Resp], 
 	op.place = place
 	result, err := call[Req, Resp](ctx, c, op, item)
 	failed := err != nil || (result.Problem != nil && result.Problem.Status >= http.StatusInternalServerError)
-	if failed && (c.isDraining() || place.isLost()) {
+	if failed && (c.IsDraining() || place.isLost()) {
 		return hop.Result[Resp]{}, fmt.Errorf("%w: %s", ErrCutShort, op.Path)
 	}
 	return result, err
@@ -62,7 +62,7 @@ func ownerOf(p hop.Principal) string {
 	return p.Kind + " " + p.KeyID
 }
 
-func call[Req, Resp any](ctx context.Context, c *cores, op operation, item hop.Item[Req]) (result hop.Result[Resp], err error) {
+func call[Req, Resp any](ctx context.Context, c *Cell, op operation, item hop.Item[Req]) (result hop.Result[Resp], err error) {
 	response, err := ask(ctx, c, op, item)
 	if err != nil {
 		return hop.Result[Resp]{}, err
@@ -78,7 +78,7 @@ const (
 )
 
 // compute does something with the text of a call, of a size in bytes, in a seat of its owner's.
-func (c *cores) compute(ctx context.Context, op operation, what string, size int, do func()) {
+func (c *Cell) compute(ctx context.Context, op operation, what string, size int, do func()) {
 	if size < computeUnit {
 		do()
 		return
@@ -88,7 +88,7 @@ func (c *cores) compute(ctx context.Context, op operation, what string, size int
 }
 
 // ask gets core's response to one item, alone or with others.
-func ask[Req any](ctx context.Context, c *cores, op operation, item hop.Item[Req]) (itemResponse, error) {
+func ask[Req any](ctx context.Context, c *Cell, op operation, item hop.Item[Req]) (itemResponse, error) {
 	if op.Shared {
 		return share(ctx, c, op, item)
 	}
@@ -104,8 +104,8 @@ func ask[Req any](ctx context.Context, c *cores, op operation, item hop.Item[Req
 }
 
 // encodeItem encodes an item, in a seat of its owner's.
-func encodeItem[Req any](ctx context.Context, c *cores, op operation, item hop.Item[Req]) (text itemText, err error) {
-	c.processors.Run(ctx, seats.Work{Owner: op.whose, Operation: "write", On: op.Path}, func() { text, err = encode(item) })
+func encodeItem[Req any](ctx context.Context, c *Cell, op operation, item hop.Item[Req]) (text itemText, err error) {
+	c.processors.Run(ctx, seats.Work{Owner: op.whose, Operation: "write", On: op.Path}, func() { text, err = Encode(item) })
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", op.Path, err)
 	}
@@ -130,13 +130,13 @@ func doubtOutcomes(value any) {
 	}
 }
 
-// encode is encoding/json's, without escaping <, > and &: a payload is returned as it
+// Encode is encoding/json's, without escaping <, > and &: a payload is returned as it
 // was sent.
-func encode(value any) ([]byte, error) { return jsonv2.Marshal(value, asEncodingJSON) }
+func Encode(value any) ([]byte, error) { return jsonv2.Marshal(value, asEncodingJSON) }
 
-// read decodes core's answer without checks: its content was checked when it was
+// Read decodes core's answer without checks: its content was checked when it was
 // stored, or is a result of a server of the tenant's.
-func read(text []byte, into any) error { return jsonv2.Unmarshal(text, into, unchecked) }
+func Read(text []byte, into any) error { return jsonv2.Unmarshal(text, into, unchecked) }
 
 // Joined once, not for each value.
 var (
@@ -155,7 +155,7 @@ var (
 // A repeat that cannot connect has not been sent: where its answer would resolve
 // a doubt, it redials for up to maxRedial. So the restart of a core loses no
 // outcome. A parked call that cannot connect redials too: it waits in any case.
-func (c *cores) exchange(ctx context.Context, op operation, body []byte) (answer []byte, doubt bool, err error) {
+func (c *Cell) exchange(ctx context.Context, op operation, body []byte) (answer []byte, doubt bool, err error) {
 	leave, err := c.enter(ctx, op)
 	if err != nil {
 		return nil, false, err
@@ -215,7 +215,7 @@ func (c *cores) exchange(ctx context.Context, op operation, body []byte) (answer
 
 // enter waits for the call's turn. If the breaker is open it fails at once: nothing
 // was sent.
-func (c *cores) enter(ctx context.Context, op operation) (leave func(), err error) {
+func (c *Cell) enter(ctx context.Context, op operation) (leave func(), err error) {
 	switch {
 	case op.Class == hop.ClassProbe:
 		return func() {}, nil
@@ -239,12 +239,12 @@ var errTaken = errors.New("core took a copy of the call before")
 const mostLearned = 8
 
 // mayWait returns whether a parked call that was not sent may wait for core.
-func (o operation) mayWait(c *cores) bool {
-	return o.Class == hop.ClassParked && !c.isDraining() && !o.place.isLost()
+func (o operation) mayWait(c *Cell) bool {
+	return o.Class == hop.ClassParked && !c.IsDraining() && !o.place.isLost()
 }
 
 // refuse counts a call that was not sent, and returns why.
-func (c *cores) refuse(op operation, err error) error {
+func (c *Cell) refuse(op operation, err error) error {
 	c.metrics.refused(op.Class, err)
 	if !errors.Is(err, ErrOverloaded) && !errors.Is(err, ErrUnavailable) { // the caller has left, or its deadline has passed
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -253,7 +253,7 @@ func (c *cores) refuse(op operation, err error) error {
 }
 
 // repeats returns whether a failed try is repeated, and charges the retry budget.
-func (c *cores) repeats(ctx context.Context, op operation, sent bool, err error) bool {
+func (c *Cell) repeats(ctx context.Context, op operation, sent bool, err error) bool {
 	if ctx.Err() != nil || op.Class >= hop.OrderedClasses || errors.Is(err, errOpen) || (sent && !op.mayRepeat()) {
 		return false
 	}

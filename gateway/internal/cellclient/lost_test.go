@@ -1,4 +1,4 @@
-package coreclient_test
+package cellclient_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -55,8 +55,8 @@ func hammer(t *testing.T, h fixture, op try) (failed int64) {
 	for range 16 {
 		group.Go(func() {
 			for range hammered / 16 {
-				_, err := get(t.Context(), h.Client, op)
-				if err != nil && !errors.Is(err, coreclient.ErrOutcomeUnknown) {
+				_, err := get(t.Context(), h.Cell, op)
+				if err != nil && !errors.Is(err, cellclient.ErrOutcomeUnknown) {
 					t.Errorf("%v", err)
 				}
 				if err != nil {
@@ -86,7 +86,7 @@ func TestKeepAliveRaceCostsNoOutcome(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			url, cut := fickle(t, 20)
-			h := newHop(t, url, coreclient.Limits{})
+			h := newHop(t, url, cellclient.Limits{})
 			failed := hammer(t, h, test.op)
 			if cut.Load() < 20 {
 				t.Fatalf("only %d connections were cut", cut.Load())
@@ -108,7 +108,7 @@ func TestKeepAliveRaceCostsNoOutcome(t *testing.T) {
 func TestRepeatsAreBudgeted(t *testing.T) {
 	t.Parallel()
 	url, cut := fickle(t, 3)
-	h := newHop(t, url, coreclient.Limits{})
+	h := newHop(t, url, cellclient.Limits{})
 	failed := hammer(t, h, as(hop.ReportOutcomes.Operation, hop.Repeatable))
 	repeats := h.metric(t, "forgequeue_hop_retries_total")
 	exhausted := h.metric(t, "forgequeue_hop_retry_budget_exhausted_total")
@@ -143,8 +143,8 @@ func TestDoubtReachesEachOutcome(t *testing.T) {
 				_, _ = connection.Write([]byte(respond("200 OK", "application/json", answer)))
 			}
 		})
-		result, err := coreclient.Call(t.Context(), newHop(t, url, coreclient.Limits{}).Client,
-			hop.ReportOutcomes, coreclient.How{}, hop.Item[api.OutcomesRequest]{Request: api.OutcomesRequest{Outcomes: []api.OutcomeRequest{{JobID: "<}}>"}}}})
+		result, err := cellclient.Call(t.Context(), newHop(t, url, cellclient.Limits{}).Cell,
+			hop.ReportOutcomes, cellclient.How{}, hop.Item[api.OutcomesRequest]{Request: api.OutcomesRequest{Outcomes: []api.OutcomeRequest{{JobID: "<}}>"}}}})
 		if err != nil || result.Value == nil {
 			t.Fatalf("%v after %d connections", err, connections.Load())
 		}
@@ -179,11 +179,11 @@ func TestTheRepeatTakesANewConnection(t *testing.T) {
 		_, _ = io.WriteString(w, `{"results":[{"status":200,"value":{}}]}`)
 	}))
 	t.Cleanup(server.Close)
-	h := newHop(t, server.URL, coreclient.Limits{})
+	h := newHop(t, server.URL, cellclient.Limits{})
 	var group sync.WaitGroup
 	for range 2 {
 		group.Go(func() {
-			if _, err := get(t.Context(), h.Client, as(hop.ReportOutcomes.Operation, hop.Repeatable)); err != nil {
+			if _, err := get(t.Context(), h.Cell, as(hop.ReportOutcomes.Operation, hop.Repeatable)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -191,7 +191,7 @@ func TestTheRepeatTakesANewConnection(t *testing.T) {
 	until(t, "two connections", func() bool { return len(both) == 2 })
 	close(together)
 	group.Wait()
-	if _, err := get(t.Context(), h.Client, as(hop.ReportOutcomes.Operation, hop.Repeatable)); err != nil {
+	if _, err := get(t.Context(), h.Cell, as(hop.ReportOutcomes.Operation, hop.Repeatable)); err != nil {
 		t.Errorf("%v", err)
 	}
 	if repeats := h.metric(t, "forgequeue_hop_retries_total", "lease", "reply_lost"); repeats != 1 {

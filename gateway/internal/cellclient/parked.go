@@ -1,4 +1,4 @@
-package coreclient
+package cellclient
 
 import (
 	"context"
@@ -13,12 +13,12 @@ import (
 // call was hung up.
 const hangUpTime = time.Second
 
-// stop ends the parked calls, now and from now on; others go on. What core had
+// Drain ends the parked calls, now and from now on; others go on. What core had
 // already answered still arrives.
-func (c *cores) stop() { c.drain.Do(func() { close(c.draining) }) }
+func (c *Cell) Drain() { c.drain.Do(func() { close(c.draining) }) }
 
-// isDraining says whether stop was called.
-func (c *cores) isDraining() bool {
+// IsDraining says whether Drain was called.
+func (c *Cell) IsDraining() bool {
 	select {
 	case <-c.draining:
 		return true
@@ -40,8 +40,8 @@ type parkedCall struct {
 // what core has already sent is still read. If the connection were cut instead, an
 // answer in transit would be lost, and with it an attempt of each job that it
 // leases: no worker would hold or release them.
-func (c *cores) park(ctx context.Context, at *place) (_ context.Context, end func()) {
-	sending, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadlineOf(ctx))
+func (c *Cell) park(ctx context.Context, at *place) (_ context.Context, end func()) {
+	sending, cancel := context.WithDeadline(context.WithoutCancel(ctx), DeadlineOf(ctx))
 	var call parkedCall
 	over := make(chan struct{})
 	var watching sync.WaitGroup

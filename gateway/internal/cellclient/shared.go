@@ -1,4 +1,4 @@
-package coreclient
+package cellclient
 
 import (
 	"context"
@@ -123,7 +123,7 @@ func (a *apart) grouped(op operation, tenant string) operation {
 	return op
 }
 
-func (c *cores) enterGroup(op operation) (group *itemGroup, leave func()) {
+func (c *Cell) enterGroup(op operation) (group *itemGroup, leave func()) {
 	key := op.groupKey()
 	c.groups.mu.Lock()
 	defer c.groups.mu.Unlock()
@@ -153,10 +153,10 @@ func (c *cores) enterGroup(op operation) (group *itemGroup, leave func()) {
 	}
 }
 
-// busy returns an error if a tenant's call of a shared operation, of so many bytes, would be
+// Busy returns an error if a tenant's call of a shared operation, of so many bytes, would be
 // turned away, nil if it may be made: so a caller need not read a body that would not be sent.
 // The error wraps ErrOverloaded.
-func (c *cores) busy(of hop.Operation, how How, tenant string, size int64) error {
+func (c *Cell) Busy(of hop.Operation, how How, tenant string, size int64) error {
 	op := c.apart.grouped(how.of(of), tenant)
 	if op.Group == "" && size > largeItem {
 		op.Group = tenant
@@ -171,7 +171,7 @@ func (c *cores) busy(of hop.Operation, how How, tenant string, size int64) error
 }
 
 // flush sends one envelope and hands its results out.
-func (c *cores) flush(ctx context.Context, op operation, items []itemText) []batch.Result[itemResponse] {
+func (c *Cell) flush(ctx context.Context, op operation, items []itemText) []batch.Result[itemResponse] {
 	answers := make([]batch.Result[itemResponse], len(items))
 	results, doubt, err := c.exchangeItems(ctx, op, items)
 	for i := range answers {
@@ -184,13 +184,13 @@ func (c *cores) flush(ctx context.Context, op operation, items []itemText) []bat
 	return answers
 }
 
-func (c *cores) exchangeItems(ctx context.Context, op operation, items []itemText) ([]hop.Result[json.RawMessage], bool, error) {
+func (c *Cell) exchangeItems(ctx context.Context, op operation, items []itemText) ([]hop.Result[json.RawMessage], bool, error) {
 	answer, doubt, err := c.exchange(ctx, op, envelope(items))
 	if err != nil {
 		return nil, doubt, err
 	}
 	var results hop.Results[json.RawMessage]
-	c.compute(ctx, op, "open", len(answer), func() { err = read(answer, &results) })
+	c.compute(ctx, op, "open", len(answer), func() { err = Read(answer, &results) })
 	if err != nil || len(results.Results) != len(items) {
 		return nil, doubt, fmt.Errorf("%w: %s with %d results for %d items: %w",
 			op.lost(), op.Path, len(results.Results), len(items), errors.Join(ErrContract, err))
@@ -219,7 +219,7 @@ func envelope(items []itemText) []byte {
 
 // share makes a call that shares its request with others, in the common group or its
 // tenant's: a large item goes in that, because all others of its envelope wait for its answer.
-func share[Req any](ctx context.Context, c *cores, op operation, item hop.Item[Req]) (itemResponse, error) {
+func share[Req any](ctx context.Context, c *Cell, op operation, item hop.Item[Req]) (itemResponse, error) {
 	owner := item.Principal.Tenant
 	op = c.apart.grouped(op, owner)
 	item.Shared = op.Group == ""
@@ -245,7 +245,7 @@ func share[Req any](ctx context.Context, c *cores, op operation, item hop.Item[R
 }
 
 // shareIn makes a call in one group.
-func shareIn(ctx context.Context, c *cores, op operation, text itemText) (itemResponse, error) {
+func shareIn(ctx context.Context, c *Cell, op operation, text itemText) (itemResponse, error) {
 	group, leave := c.enterGroup(op)
 	defer leave()
 	answer, err := group.Do(ctx, text)
@@ -268,7 +268,7 @@ func decode[Resp any](op operation, response itemResponse) (hop.Result[Resp], er
 		result.Value = new(Resp)
 		if opaque, ok := any(result.Value).(*json.RawMessage); ok {
 			*opaque = *value // it was checked as JSON with the envelope's answer
-		} else if err := read(*value, result.Value); err != nil {
+		} else if err := Read(*value, result.Value); err != nil {
 			return none, fmt.Errorf("%w: %s: %w", op.lost(), op.Path, errors.Join(ErrContract, err))
 		}
 	}

@@ -1,4 +1,4 @@
-package coreclient
+package cellclient
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-var errHungUp = errors.New("coreclient: this connection was hung up")
+var errHungUp = errors.New("cellclient: this connection was hung up")
 
 // conn is a connection to core that can be hung up: our half is closed while
 // core's answer is still read.

@@ -1,4 +1,4 @@
-package coreclient_test
+package cellclient_test
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -33,10 +33,10 @@ func TestCoresWithDifferentClocks(t *testing.T) {
 		return time.Now().Add(ahead)
 	}
 	works(core, hop.GetJob.Path, hop.ClaimJobs.Path)
-	h := newHop(t, core.URL, coreclient.Limits{})
+	h := newHop(t, core.URL, cellclient.Limits{})
 	for _, op := range []try{as(hop.GetJob.Operation, hop.Reads), as(hop.ClaimJobs.Operation, hop.Writes), as(hop.ClaimJobs.Operation, hop.Writes).Parked()} {
 		looks.Store(2) // the other core than the last one
-		if _, err := get(t.Context(), h.Client, op); err != nil {
+		if _, err := get(t.Context(), h.Cell, op); err != nil {
 			t.Errorf("after %d looks at core's clock: %v", looks.Load(), err)
 		}
 	}
@@ -55,13 +55,13 @@ func TestManyCallsToCoresWithDifferentClocks(t *testing.T) {
 		}
 		works(cores[i], hop.GetJob.Path, hop.ClaimJobs.Path)
 	}
-	h := newHop(t, inTurn(t, cores), coreclient.Limits{})
+	h := newHop(t, inTurn(t, cores), cellclient.Limits{})
 	const callers, calls = 16, 50
 	var group sync.WaitGroup
 	for range callers {
 		group.Go(func() {
 			for range calls {
-				if _, err := get(t.Context(), h.Client, as(hop.GetJob.Operation, hop.Reads)); err != nil {
+				if _, err := get(t.Context(), h.Cell, as(hop.GetJob.Operation, hop.Reads)); err != nil {
 					t.Error(err)
 					return
 				}
@@ -112,10 +112,10 @@ func TestEveryCallHasItsNonce(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
 	works(core, hop.GetJob.Path)
-	h := newHop(t, core.URL, coreclient.Limits{})
+	h := newHop(t, core.URL, cellclient.Limits{})
 	seen := map[string]bool{}
 	for range 10 {
-		if _, err := get(t.Context(), h.Client, as(hop.GetJob.Operation, hop.Reads)); err != nil {
+		if _, err := get(t.Context(), h.Cell, as(hop.GetJob.Operation, hop.Reads)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -136,8 +136,8 @@ func TestACopyCameFirst(t *testing.T) {
 		asked int64
 		want  error
 	}{
-		"a write":       {as(hop.SubmitJobs.Operation, hop.Writes), 1, coreclient.ErrOutcomeUnknown},
-		"a claim":       {as(hop.ClaimJobs.Operation, hop.Writes).Parked(), 1, coreclient.ErrOutcomeUnknown},
+		"a write":       {as(hop.SubmitJobs.Operation, hop.Writes), 1, cellclient.ErrOutcomeUnknown},
+		"a claim":       {as(hop.ClaimJobs.Operation, hop.Writes).Parked(), 1, cellclient.ErrOutcomeUnknown},
 		"a read":        {as(hop.GetJob.Operation, hop.Reads), 2, nil},
 		"a keyed write": {as(hop.SubmitJobs.Operation, hop.Keyed), 2, nil},
 	} {
@@ -156,8 +156,8 @@ func TestACopyCameFirst(t *testing.T) {
 					p.Write(w)
 				})
 			}
-			h := newHop(t, core.URL, coreclient.Limits{})
-			if _, err := get(t.Context(), h.Client, c.op); !errors.Is(err, c.want) || asked.Load() != c.asked {
+			h := newHop(t, core.URL, cellclient.Limits{})
+			if _, err := get(t.Context(), h.Cell, c.op); !errors.Is(err, c.want) || asked.Load() != c.asked {
 				t.Errorf("%v after %d calls, want %v", err, asked.Load(), c.want)
 			}
 		})

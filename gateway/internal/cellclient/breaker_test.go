@@ -1,4 +1,4 @@
-package coreclient
+package cellclient
 
 import (
 	"context"

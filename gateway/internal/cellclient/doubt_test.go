@@ -1,4 +1,4 @@
-package coreclient_test
+package cellclient_test
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -44,7 +44,7 @@ func TestDoubtOutlivesTheRepeat(t *testing.T) {
 				}
 			})
 			_, err := get(t.Context(), client(t, url, coretest.Secret), as(hop.SubmitJobs.Operation, hop.Keyed))
-			if !errors.Is(err, coreclient.ErrOutcomeUnknown) || connections.Load() != 2 {
+			if !errors.Is(err, cellclient.ErrOutcomeUnknown) || connections.Load() != 2 {
 				t.Fatalf("%v after %d connections, want outcome unknown after 2", err, connections.Load())
 			}
 		})
@@ -71,7 +71,7 @@ func TestDoubtOutlivesARefusedConnection(t *testing.T) {
 	}()
 	_, err = get(t.Context(), client(t, "http://"+listener.Addr().String(), coretest.Secret), as(hop.SubmitJobs.Operation, hop.Keyed))
 	<-done
-	if !errors.Is(err, coreclient.ErrOutcomeUnknown) {
+	if !errors.Is(err, cellclient.ErrOutcomeUnknown) {
 		t.Fatalf("%v, want outcome unknown", err)
 	}
 }
@@ -87,8 +87,8 @@ func TestARestartSettlesTheDoubt(t *testing.T) {
 	}{
 		{as(hop.ReportOutcomes.Operation, hop.Repeatable), nil},
 		{as(hop.SubmitJobs.Operation, hop.Keyed), nil},
-		{as(hop.SubmitJobs.Operation, hop.Writes), coreclient.ErrOutcomeUnknown},
-		{as(hop.GetJob.Operation, hop.Reads), coreclient.ErrUnavailable},
+		{as(hop.SubmitJobs.Operation, hop.Writes), cellclient.ErrOutcomeUnknown},
+		{as(hop.GetJob.Operation, hop.Reads), cellclient.ErrUnavailable},
 	} {
 		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		if err != nil {

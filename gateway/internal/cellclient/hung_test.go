@@ -1,4 +1,4 @@
-package coreclient_test
+package cellclient_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -21,14 +21,14 @@ import (
 
 // fixture is a client with limits and metrics of its own.
 type fixture struct {
-	*coreclient.Client
+	*cellclient.Cell
 	registry *prometheus.Registry
 }
 
-func newHop(t *testing.T, url string, limits coreclient.Limits) fixture {
+func newHop(t *testing.T, url string, limits cellclient.Limits) fixture {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	c, err := coreclient.New(coreclient.Options{
+	c, err := cellclient.New(cellclient.Options{
 		URL: url, Secret: []byte(coretest.Secret), Logger: slog.New(slog.DiscardHandler), Limits: limits, Registry: registry,
 	})
 	if err != nil {
@@ -105,7 +105,7 @@ func TestHeartbeatsGetThroughAHungCore(t *testing.T) {
 	core := coretest.New(t)
 	submits := hang(core, hop.SubmitJobs.Path)
 	works(core, hop.Heartbeat.Path, hop.ReportOutcomes.Path, hop.ClaimJobs.Path)
-	h := newHop(t, core.URL, coreclient.Limits{InFlight: 100})
+	h := newHop(t, core.URL, cellclient.Limits{InFlight: 100})
 	ctx, giveUp := context.WithCancel(t.Context())
 	defer giveUp()
 	const callers = 1000
@@ -113,9 +113,9 @@ func TestHeartbeatsGetThroughAHungCore(t *testing.T) {
 	var overloaded, other atomic.Int64
 	for range callers {
 		group.Go(func() {
-			_, err := get(ctx, h.Client, as(hop.SubmitJobs.Operation, hop.Writes))
+			_, err := get(ctx, h.Cell, as(hop.SubmitJobs.Operation, hop.Writes))
 			switch {
-			case errors.Is(err, coreclient.ErrOverloaded):
+			case errors.Is(err, cellclient.ErrOverloaded):
 				overloaded.Add(1)
 			case err == nil:
 				t.Error("a hung core answered")
@@ -132,7 +132,7 @@ func TestHeartbeatsGetThroughAHungCore(t *testing.T) {
 			as(hop.Heartbeat.Operation, hop.Repeatable), as(hop.ReportOutcomes.Operation, hop.Repeatable), as(hop.ClaimJobs.Operation, hop.Writes),
 		} {
 			began := time.Now()
-			if _, err := get(t.Context(), h.Client, op); err != nil {
+			if _, err := get(t.Context(), h.Cell, op); err != nil {
 				t.Fatalf("beside %d hung submits: %v", submits.Load(), err)
 			}
 			slowest = max(slowest, time.Since(began))
@@ -148,7 +148,7 @@ func TestHeartbeatsGetThroughAHungCore(t *testing.T) {
 		t.Errorf("the metric says that %v submits are in flight", busy)
 	}
 	// A read comes after submits: it is not sent.
-	if _, err := get(t.Context(), h.Client, as(hop.GetJob.Operation, hop.Reads)); !errors.Is(err, coreclient.ErrOverloaded) {
+	if _, err := get(t.Context(), h.Cell, as(hop.GetJob.Operation, hop.Reads)); !errors.Is(err, cellclient.ErrOverloaded) {
 		t.Errorf("a read: %v", err)
 	}
 	until(t, "those that waited are told", func() bool { return overloaded.Load() == callers-80 })
@@ -173,35 +173,35 @@ func TestParkedCallsAreApart(t *testing.T) {
 	core := coretest.New(t)
 	claims := hang(core, hop.ClaimJobs.Path)
 	works(core, hop.SubmitJobs.Path, hop.WaitForJob.Path)
-	h := newHop(t, core.URL, coreclient.Limits{InFlight: 16, Parked: 64})
+	h := newHop(t, core.URL, cellclient.Limits{InFlight: 16, Parked: 64})
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	var group sync.WaitGroup
 	for range 64 {
 		group.Go(func() {
-			if _, err := get(ctx, h.Client, as(hop.ClaimJobs.Operation, hop.Writes).Parked()); err == nil {
+			if _, err := get(ctx, h.Cell, as(hop.ClaimJobs.Operation, hop.Writes).Parked()); err == nil {
 				t.Error("a claim was answered")
 			}
 		})
 	}
 	until(t, "all are parked", func() bool { return claims.Load() == 64 })
-	if _, err := get(t.Context(), h.Client, as(hop.ClaimJobs.Operation, hop.Writes).Parked()); !errors.Is(err, coreclient.ErrNoPlace) {
+	if _, err := get(t.Context(), h.Cell, as(hop.ClaimJobs.Operation, hop.Writes).Parked()); !errors.Is(err, cellclient.ErrNoPlace) {
 		t.Errorf("one more: %v", err)
 	}
-	if _, err := get(t.Context(), h.Client, as(hop.WaitForJob.Operation, hop.Reads).Parked()); err != nil {
+	if _, err := get(t.Context(), h.Cell, as(hop.WaitForJob.Operation, hop.Reads).Parked()); err != nil {
 		t.Errorf("a wait beside the claims: %v", err)
 	}
 	if h.metric(t, "forgequeue_hop_refusals_total", "parked", "parked_full") != 1 || h.metric(t, "forgequeue_hop_in_flight", "parked") != 64 {
 		t.Error("the metrics do not say so")
 	}
-	if _, err := get(t.Context(), h.Client, as(hop.SubmitJobs.Operation, hop.Writes)); err != nil {
+	if _, err := get(t.Context(), h.Cell, as(hop.SubmitJobs.Operation, hop.Writes)); err != nil {
 		t.Errorf("a submit beside them: %v", err)
 	}
 	core.Raw(hop.ClaimJobs.Path, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	leave()
 	group.Wait()
 	for range 100 {
-		if _, err := get(t.Context(), h.Client, as(hop.ClaimJobs.Operation, hop.Writes).Parked()); !errors.Is(err, coreclient.ErrOutcomeUnknown) {
+		if _, err := get(t.Context(), h.Cell, as(hop.ClaimJobs.Operation, hop.Writes).Parked()); !errors.Is(err, cellclient.ErrOutcomeUnknown) {
 			t.Fatalf("a claim that was cut: %v", err)
 		}
 	}
@@ -210,7 +210,7 @@ func TestParkedCallsAreApart(t *testing.T) {
 	}
 	works(core, hop.ClaimJobs.Path)
 	core.Raw(hop.ClaimJobs.Path, nil)
-	if _, err := get(t.Context(), h.Client, as(hop.ClaimJobs.Operation, hop.Writes)); err != nil {
+	if _, err := get(t.Context(), h.Cell, as(hop.ClaimJobs.Operation, hop.Writes)); err != nil {
 		t.Errorf("a claim that does not wait: %v", err)
 	}
 }
@@ -223,21 +223,21 @@ func TestOpenBreakerIsDefinite(t *testing.T) {
 	core.Raw(hop.SubmitJobs.Path, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
 	works(core, hop.Heartbeat.Path)
 	const open = 500 * time.Millisecond
-	h := newHop(t, core.URL, coreclient.Limits{BreakerOpen: open})
+	h := newHop(t, core.URL, cellclient.Limits{BreakerOpen: open})
 	opened := time.Now()
 	for h.metric(t, "forgequeue_hop_breaker_state", "submit") != 2 {
-		if _, err := get(t.Context(), h.Client, as(hop.SubmitJobs.Operation, hop.Writes)); !errors.Is(err, coreclient.ErrOutcomeUnknown) {
+		if _, err := get(t.Context(), h.Cell, as(hop.SubmitJobs.Operation, hop.Writes)); !errors.Is(err, cellclient.ErrOutcomeUnknown) {
 			t.Fatalf("a proxy's 502: %v", err)
 		}
 		opened = time.Now()
 	}
 	asked := len(core.Requests(hop.SubmitJobs.Path))
 	for range 100 {
-		_, err := get(t.Context(), h.Client, as(hop.SubmitJobs.Operation, hop.Keyed))
+		_, err := get(t.Context(), h.Cell, as(hop.SubmitJobs.Operation, hop.Keyed))
 		if time.Since(opened) > open/2 {
 			break // it may be half-open soon
 		}
-		if !errors.Is(err, coreclient.ErrUnavailable) || errors.Is(err, coreclient.ErrOutcomeUnknown) {
+		if !errors.Is(err, cellclient.ErrUnavailable) || errors.Is(err, cellclient.ErrOutcomeUnknown) {
 			t.Fatalf("open: %v", err)
 		}
 	}
@@ -247,13 +247,13 @@ func TestOpenBreakerIsDefinite(t *testing.T) {
 	if asked > 40 {
 		t.Errorf("core was asked %d times before the breaker opened", asked)
 	}
-	if _, err := get(t.Context(), h.Client, as(hop.Heartbeat.Operation, hop.Repeatable)); err != nil {
+	if _, err := get(t.Context(), h.Cell, as(hop.Heartbeat.Operation, hop.Repeatable)); err != nil {
 		t.Errorf("a heartbeat: %v", err)
 	}
 	works(core, hop.SubmitJobs.Path)
 	core.Raw(hop.SubmitJobs.Path, nil)
 	until(t, "closed again", func() bool {
-		_, err := get(t.Context(), h.Client, as(hop.SubmitJobs.Operation, hop.Writes))
+		_, err := get(t.Context(), h.Cell, as(hop.SubmitJobs.Operation, hop.Writes))
 		return err == nil && h.metric(t, "forgequeue_hop_breaker_state", "submit") == 0
 	})
 }
@@ -264,13 +264,13 @@ func TestShedLoadLeavesTheBreakerClosed(t *testing.T) {
 	core := coretest.New(t)
 	core.Raw(hop.SubmitJobs.Path, func(w http.ResponseWriter, _ *http.Request) { problem.New(problem.Overloaded, "busy").Write(w) })
 	core.On(hop.GetJob.Path, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.CoreUnavailable, "no database") })
-	h := newHop(t, core.URL, coreclient.Limits{})
+	h := newHop(t, core.URL, cellclient.Limits{})
 	for range 200 {
-		_, err := get(t.Context(), h.Client, as(hop.SubmitJobs.Operation, hop.Writes))
+		_, err := get(t.Context(), h.Cell, as(hop.SubmitJobs.Operation, hop.Writes))
 		if p, ok := problem.From(err); !ok || p.Code != problem.Overloaded {
 			t.Fatal(err)
 		}
-		if _, err := get(t.Context(), h.Client, as(hop.GetJob.Operation, hop.Reads)); err != nil {
+		if _, err := get(t.Context(), h.Cell, as(hop.GetJob.Operation, hop.Reads)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package coreclient_test
+package cellclient_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -20,8 +20,8 @@ import (
 )
 
 // one asks for the job id in an operation that may be shared, and is answered with it.
-func one(ctx context.Context, c *coreclient.Client, op try, id string) (string, error) {
-	result, err := coreclient.Call(ctx, c, hop.Op[hop.ID, api.Whoami]{Operation: op.Operation}, op.how, hop.Item[hop.ID]{
+func one(ctx context.Context, c *cellclient.Cell, op try, id string) (string, error) {
+	result, err := cellclient.Call(ctx, c, hop.Op[hop.ID, api.Whoami]{Operation: op.Operation}, op.how, hop.Item[hop.ID]{
 		Principal: hop.Principal{Kind: hop.PrincipalTenant, Tenant: "t-" + id}, Request: hop.ID{ID: id},
 	})
 	switch {
@@ -75,13 +75,13 @@ func TestCallersShareARequest(t *testing.T) {
 		}
 		ask(id)
 	}
-	until(t, "all callers to wait", func() bool { return coreclient.SharedWaiting(c, op.Operation, op.how) == callers-1 })
+	until(t, "all callers to wait", func() bool { return cellclient.SharedWaiting(c, op.Operation, op.how) == callers-1 })
 	close(release)
 	group.Wait()
 	if n := len(core.Requests(hop.SubmitJobs.Path)); n != 2 {
 		t.Errorf("%d requests for %d callers, want 2", n, callers)
 	}
-	until(t, "the group to be forgotten", func() bool { return coreclient.Groups(c) == 0 })
+	until(t, "the group to be forgotten", func() bool { return cellclient.Groups(c) == 0 })
 }
 
 // One group waits for core, another does not wait for it. A caller that leaves
@@ -106,7 +106,7 @@ func TestGroupsAreApart(t *testing.T) {
 	<-entered
 	waiting := make(chan error, 1)
 	go func() { _, err := one(before, c, op.Shared("a"), "behind"); waiting <- err }()
-	until(t, "the second to wait", func() bool { return coreclient.SharedWaiting(c, op.Operation, op.Shared("a").how) == 1 })
+	until(t, "the second to wait", func() bool { return cellclient.SharedWaiting(c, op.Operation, op.Shared("a").how) == 1 })
 	if got, err := one(t.Context(), c, op.Shared("b"), "free"); err != nil || got != "free of t-free" {
 		t.Errorf("another group: %q, %v", got, err)
 	}
@@ -114,11 +114,11 @@ func TestGroupsAreApart(t *testing.T) {
 		t.Errorf("another effect: %q, %v", got, err)
 	}
 	leaveBefore()
-	if err := <-waiting; !errors.Is(err, coreclient.ErrUnavailable) || errors.Is(err, coreclient.ErrOutcomeUnknown) {
+	if err := <-waiting; !errors.Is(err, cellclient.ErrUnavailable) || errors.Is(err, cellclient.ErrOutcomeUnknown) {
 		t.Errorf("left before it was sent: %v", err)
 	}
 	leaveDuring()
-	if err := <-errs; !errors.Is(err, coreclient.ErrOutcomeUnknown) {
+	if err := <-errs; !errors.Is(err, cellclient.ErrOutcomeUnknown) {
 		t.Errorf("left after it was sent: %v", err)
 	}
 }
@@ -163,7 +163,7 @@ func TestATenantThatMustWaitGoesAlone(t *testing.T) {
 		}
 	}
 	go ask()
-	until(t, "the second to wait in its tenant's group", func() bool { return coreclient.SharedWaiting(c, op.Operation, op.Shared("t-slow").how) == 1 })
+	until(t, "the second to wait in its tenant's group", func() bool { return cellclient.SharedWaiting(c, op.Operation, op.Shared("t-slow").how) == 1 })
 	close(release)
 	for range 2 {
 		if err := <-slow; err != nil {
@@ -186,7 +186,7 @@ func TestALostReplyIsInDoubtForAll(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 20 {
 		group.Go(func() {
-			if _, err := one(ctx, c, as(hop.SubmitJobs.Operation, hop.Writes).Shared(""), fmt.Sprint(i)); !errors.Is(err, coreclient.ErrOutcomeUnknown) {
+			if _, err := one(ctx, c, as(hop.SubmitJobs.Operation, hop.Writes).Shared(""), fmt.Sprint(i)); !errors.Is(err, cellclient.ErrOutcomeUnknown) {
 				t.Errorf("%d: %v", i, err)
 			}
 		})
