@@ -36,14 +36,19 @@ type heldRequest struct {
 	before int64
 }
 
-// Hold calls end once if the key is revoked, or expires, before release. It is for
-// authenticated requests that wait.
-func (a *Authenticator) Hold(ctx context.Context, keyID string, end func()) (release func()) {
-	return a.hold(ctx, keyID, &heldRequest{end, math.MaxInt64})
+// WhileGood gives a context that ends, with ErrUnauthenticated for its cause, if the key is revoked, or expires, before
+// release. It is for authenticated requests that wait.
+func (a *Authenticator) WhileGood(ctx context.Context, keyID string) (_ context.Context, release func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	unhold := a.hold(ctx, keyID, &heldRequest{func() { cancel(ErrUnauthenticated) }, math.MaxInt64})
+	return ctx, func() {
+		unhold()
+		cancel(nil)
+	}
 }
 
-// HoldSession is Hold for a request of a console session: it calls end also if the key ends its sessions once more
-// than before, which is how often it had when the session began.
+// HoldSession calls end once if the key of a console session is revoked, or expires, before release, or ends its sessions
+// once more than before, which is how often it had when the session began.
 func (a *Authenticator) HoldSession(ctx context.Context, keyID string, before int64, end func()) (release func()) {
 	return a.hold(ctx, keyID, &heldRequest{end, before})
 }

@@ -2,10 +2,9 @@ package handlers
 
 import (
 	"context"
-	"math/rand/v2"
-	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/call"
+	"github.com/forgequeue/forgequeue/gateway/internal/jobevents"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -25,14 +24,6 @@ func (h *Handlers) CreateEventsToken(ctx context.Context, c *call.Call, _ call.N
 	return call.Response[api.EventsToken]{Value: api.EventsToken{Token: token, ExpiresAt: api.Time{Time: expires}}}, nil
 }
 
-// JobEvents is one event stream of a job.
-type JobEvents struct {
-	h     *Handlers
-	c     *call.Call
-	id    string
-	first Event
-}
-
 // StreamEvents begins to follow a job. A malformed, unknown or foreign id is 404.
 //
 //	@Summary     Stream a job's events
@@ -47,7 +38,7 @@ type JobEvents struct {
 //	@Success     200 {string} string "The events, each with a job as data."
 //	@x-access    "read"
 //	@Router      /v1/jobs/{id}/events [get]
-func (h *Handlers) StreamEvents(ctx context.Context, c *call.Call) (*JobEvents, error) {
+func (h *Handlers) StreamEvents(ctx context.Context, c *call.Call) (*jobevents.Stream, error) {
 	id, err := c.ID()
 	if err != nil {
 		return nil, err
@@ -56,62 +47,5 @@ func (h *Handlers) StreamEvents(ctx context.Context, c *call.Call) (*JobEvents, 
 	if err != nil {
 		return nil, err
 	}
-	first, err := newEvent(&job)
-	return &JobEvents{h: h, c: c, id: id, first: first}, err
-}
-
-// Changes gives the job as it is, and then after each change, at most once in each interval; who receives more slowly
-// gets the newest. It is closed when ctx ends, after the job's end, and when the stream is over: the gateway or core
-// shuts down, the job is gone, or the key is no longer valid. The receiver has to take all until then.
-func (e *JobEvents) Changes(ctx context.Context) <-chan Event {
-	changes := make(chan Event)
-	go func() {
-		defer close(changes)
-		ctx, release := e.h.whileKeyIsGood(ctx, e.c)
-		defer release()
-		e.pass(ctx, changes)
-	}()
-	return changes
-}
-
-// pass passes events on. Each stream writes at its own moment within an event's spread; the first event and the end are
-// passed on at once.
-func (e *JobEvents) pass(ctx context.Context, changes chan<- Event) {
-	event := e.first
-	e.first = Event{} // its memory is needed only until it is written
-	var f *follower
-	var next <-chan struct{}
-	if !event.Ended {
-		f, next = e.h.join(ctx, e.c, e.id, event.version)
-		defer f.leave(e.c)
-	}
-	moment, written := rand.Float64(), "" //nolint:gosec // spreads load, guards nothing
-	to := changes                         // nil while there is nothing to pass on
-	var later <-chan time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case to <- event:
-			if event.Ended {
-				return
-			}
-			to, written, event = nil, event.version, Event{}
-		case <-later:
-			to, later = changes, nil
-		case <-next:
-			event = f.latest()
-			next = event.next
-			switch {
-			case event.over:
-				return
-			case event.version == written:
-				to, later = nil, nil
-			case event.Ended:
-				to, later = changes, nil
-			case to == nil && later == nil:
-				later = time.After(time.Duration(moment * float64(event.spread)))
-			}
-		}
-	}
+	return h.streams.Open(c, id, &job)
 }

@@ -7,7 +7,7 @@
 //	submit.go        jobs are submitted, one or many
 //	jobs.go          they are listed, read, waited for, cancelled
 //	rerun.go         one that has ended is submitted again
-//	events.go        streams follow one, through a follower.go
+//	events.go        streams follow one, see package jobevents
 //	claims.go        workers claim them,
 //	workers.go       keep their leases,
 //	outcomes.go      and report how they ended
@@ -31,6 +31,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/jobevents"
 	"github.com/forgequeue/forgequeue/shared/server/jobtype"
 	"github.com/forgequeue/forgequeue/shared/server/seats"
 )
@@ -59,14 +60,15 @@ type Handlers struct {
 	processors *seats.Seats
 	keySecret  []byte
 	keyEnv     string
-	followers  followers
+	streams    *jobevents.Streams
 }
 
 // New makes Handlers.
 func New(o Options) *Handlers {
+	core := &call.Core{Client: o.Core, Timeout: o.Timeout}
 	return &Handlers{
-		auth: o.Auth, core: &call.Core{Client: o.Core, Timeout: o.Timeout}, types: o.Types, limiter: o.Limiter, processors: o.Processors,
+		auth: o.Auth, core: core, types: o.Types, limiter: o.Limiter, processors: o.Processors,
 		keySecret: o.KeySecret, keyEnv: o.KeyEnv,
-		followers: followers{byJob: map[followed]*follower{}, byTenant: map[string]*tenantStreams{}},
+		streams: jobevents.New(o.Auth, core),
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/jobevents"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -134,7 +135,7 @@ func (h *Handlers) awaitEnd(ctx context.Context, c *call.Call, id string, accept
 		if err != nil {
 			return accepted
 		}
-		if Ended(member(job, "state")) {
+		if jobevents.Ended(member(job, "state")) {
 			accepted.Status, accepted.Value = http.StatusOK, job
 		}
 	}

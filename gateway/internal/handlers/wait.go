@@ -9,20 +9,8 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
-	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
-
-// whileKeyIsGood gives a context that ends, with auth.ErrUnauthenticated for its cause,
-// when the call's key is revoked or expires.
-func (h *Handlers) whileKeyIsGood(ctx context.Context, c *call.Call) (_ context.Context, release func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	unhold := h.auth.Hold(ctx, c.Caller.Key.KeyID, func() { cancel(auth.ErrUnauthenticated) })
-	return ctx, func() {
-		unhold()
-		cancel(nil)
-	}
-}
 
 // waitForChange asks core to answer when a job has changed, or when wait is over: then
 // with the job as it is. It fails with cellclient.ErrCutShort if the wait was ended
@@ -30,7 +18,7 @@ func (h *Handlers) whileKeyIsGood(ctx context.Context, c *call.Call) (_ context.
 // If there is no place to wait it waits a little here, and reads the job.
 func (h *Handlers) waitForChange(ctx context.Context, c *call.Call, wait time.Duration, request hop.WaitForJobRequest) (json.RawMessage, error) {
 	c.Wait, request.WaitMS = wait, wait.Milliseconds()
-	ctx, release := h.whileKeyIsGood(ctx, c)
+	ctx, release := h.auth.WhileGood(ctx, c.Caller.Key.KeyID)
 	defer release()
 	answer, err := call.SendAs(ctx, h.core, c, hop.Raw(hop.WaitForJob), cellclient.How{Parked: true}, request)
 	job := answer.Value
@@ -43,9 +31,4 @@ func (h *Handlers) waitForChange(ctx context.Context, c *call.Call, wait time.Du
 		return nil, cause
 	}
 	return job, err
-}
-
-// Ended says whether a state is an end.
-func Ended(state string) bool {
-	return state == api.StateCompleted || state == api.StateDeadLetter || state == api.StateCancelled
 }

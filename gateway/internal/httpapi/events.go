@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
-	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
+	"github.com/forgequeue/forgequeue/gateway/internal/jobevents"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -130,7 +130,7 @@ func jobEvents(s *Server, g *gin.Context, r route) {
 }
 
 // stream writes events until the job has ended, the stream is over or its client has left.
-func (s *Server) stream(g *gin.Context, followed *handlers.JobEvents) {
+func (s *Server) stream(g *gin.Context, followed *jobevents.Stream) {
 	times := s.streams.times
 	to := eventWriter{to: g.Writer, control: http.NewResponseController(g.Writer), writeTimeout: times.write}
 	to.write([]byte("retry: 1000\n\n")) // in milliseconds, for EventSource

@@ -12,7 +12,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
-	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
+	"github.com/forgequeue/forgequeue/gateway/internal/jobevents"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -48,7 +48,7 @@ func (d *door) watched(state string) *watchedJob {
 			w.mu.Lock()
 			other, changed := w.gone || w.job.Version() != request.Version, w.changed
 			if request.Ended {
-				other = handlers.Ended(w.job.State)
+				other = jobevents.Ended(w.job.State)
 			}
 			w.mu.Unlock()
 			if other {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
-	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
+	"github.com/forgequeue/forgequeue/gateway/internal/jobevents"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
@@ -223,7 +223,7 @@ func TestASlowReaderDelaysNoOther(t *testing.T) {
 	read := func(stream *events) (events int) {
 		for {
 			events++
-			if name, got := stream.next(); name == "end" && handlers.Ended(got.State) {
+			if name, got := stream.next(); name == "end" && jobevents.Ended(got.State) {
 				return events
 			} else if name != "job" {
 				t.Fatalf("%q after %d events", name, events)

@@ -1,4 +1,4 @@
-package handlers
+package jobevents
 
 import (
 	"context"
@@ -49,7 +49,7 @@ type followed struct{ tenant, user, job string }
 
 // follower follows one job. The fields from calls on are guarded by followers.mu.
 type follower struct {
-	h *Handlers
+	of *Streams
 	followed
 
 	// calls are those that opened the streams.
@@ -62,31 +62,10 @@ type follower struct {
 	hangUp, stop context.CancelFunc
 }
 
-// Event is a version of a job.
-type Event struct {
-	// Job is encoded.
-	Job   []byte
-	Ended bool
-
-	version string
-	// over ends the streams of a job that has not ended.
-	over bool
-	// spread is the time in which the streams write the event, so that they do not write at the same moment; interval is
-	// that until the next event.
-	spread, interval time.Duration
-	// next is closed when there is a newer event.
-	next chan struct{}
-}
-
-func newEvent(job *api.Job) (Event, error) {
-	text, err := call.Encode(job)
-	return Event{Job: text, Ended: Ended(job.State), version: job.Version()}, err
-}
-
 // join adds the stream of a call that has read this version of the job. The stream's next event is the follower's
 // newest when next is closed.
-func (h *Handlers) join(ctx context.Context, c *call.Call, id, version string) (f *follower, next <-chan struct{}) {
-	all := &h.followers
+func (s *Streams) join(ctx context.Context, c *call.Call, id, version string) (f *follower, next <-chan struct{}) {
+	all := &s.followers
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	job := followed{tenant: c.Principal().Tenant, user: c.Principal().User, job: id}
@@ -95,7 +74,7 @@ func (h *Handlers) join(ctx context.Context, c *call.Call, id, version string) (
 	case f == nil:
 		following, stop := context.WithCancel(context.WithoutCancel(ctx))
 		f = &follower{
-			h: h, followed: job, calls: map[*call.Call]struct{}{},
+			of: s, followed: job, calls: map[*call.Call]struct{}{},
 			newest: &Event{version: version, next: make(chan struct{})}, hangUp: func() {}, stop: stop,
 		}
 		all.byJob[job] = f
@@ -114,7 +93,7 @@ func (h *Handlers) join(ctx context.Context, c *call.Call, id, version string) (
 
 // leave removes the stream of a call; the last one ends the follower.
 func (f *follower) leave(c *call.Call) {
-	all := &f.h.followers
+	all := &f.of.followers
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	delete(f.calls, c)
@@ -131,15 +110,15 @@ func (f *follower) leave(c *call.Call) {
 
 // remove lets no further stream join. followers.mu is locked.
 func (f *follower) remove() {
-	if all := &f.h.followers; all.byJob[f.followed] == f {
+	if all := &f.of.followers; all.byJob[f.followed] == f {
 		delete(all.byJob, f.followed)
 	}
 }
 
 // latest is the newest event.
 func (f *follower) latest() Event {
-	f.h.followers.mu.Lock()
-	defer f.h.followers.mu.Unlock()
+	f.of.followers.mu.Lock()
+	defer f.of.followers.mu.Unlock()
 	return *f.newest
 }
 
@@ -188,8 +167,8 @@ func (f *follower) follow(ctx context.Context) {
 
 // begin gives the context of the next call, and the version that the job must not have any more.
 func (f *follower) begin(ctx context.Context) (context.Context, string) {
-	f.h.followers.mu.Lock()
-	defer f.h.followers.mu.Unlock()
+	f.of.followers.mu.Lock()
+	defer f.of.followers.mu.Unlock()
 	f.hangUp() // frees the last context
 	ctx, f.hangUp = context.WithCancel(ctx)
 	if f.stale {
@@ -210,15 +189,16 @@ func (f *follower) next(ctx context.Context, version string) (_ api.Job, over bo
 			return job, false
 		case err == nil && time.Since(begun) >= api.MaxWait-time.Second:
 			continue
-		case err == nil, ctx.Err() != nil, errors.Is(err, cellclient.ErrCutShort) && f.h.core.IsDraining():
+		case err == nil, ctx.Err() != nil, errors.Is(err, cellclient.ErrCutShort) && f.of.core.IsDraining():
 			return job, true // core drains, or the call was hung up, or this gateway drains
 		}
 		if p, ok := problem.From(err); ok && p.Code == problem.NotFound {
 			return job, true
 		}
 		cellclient.ShortWait(ctx, api.MaxWait)
-		if job, err = f.h.read(ctx, f.caller(0), f.job); err == nil && job.Version() != version {
-			return job, false
+		read, err := call.Send(ctx, f.of.core, f.caller(0), hop.GetJob, hop.ID{ID: f.job})
+		if err == nil && read.Value.Version() != version {
+			return read.Value, false
 		}
 	}
 }
@@ -236,14 +216,14 @@ func (f *follower) pause(ctx context.Context) (over bool) {
 // wait asks core to answer when the job is as requested, or after most.
 func (f *follower) wait(ctx context.Context, request hop.WaitForJobRequest, most time.Duration) (api.Job, error) {
 	request.ID, request.WaitMS = f.job, most.Milliseconds()
-	answer, err := call.SendAs(ctx, f.h.core, f.caller(most), hop.WaitForJob, cellclient.How{Parked: true}, request)
+	answer, err := call.SendAs(ctx, f.of.core, f.caller(most), hop.WaitForJob, cellclient.How{Parked: true}, request)
 	return answer.Value, err
 }
 
 // caller is a call for one of the streams that there are now: the key of another one may have been revoked.
 func (f *follower) caller(most time.Duration) *call.Call {
-	f.h.followers.mu.Lock()
-	defer f.h.followers.mu.Unlock()
+	f.of.followers.mu.Lock()
+	defer f.of.followers.mu.Unlock()
 	for c := range f.calls {
 		return &call.Call{RequestID: c.RequestID, CorrelationID: c.CorrelationID, Traceparent: c.Traceparent, Caller: c.Caller, Wait: most}
 	}
@@ -258,7 +238,7 @@ func (f *follower) publishJob(job *api.Job) (over bool) {
 }
 
 func (f *follower) publish(event Event) (over bool) {
-	all := &f.h.followers
+	all := &f.of.followers
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if f.stale && !event.over {
