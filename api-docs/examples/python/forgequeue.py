@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import collections
 import contextlib
 import email.message
 import email.utils
@@ -23,6 +24,7 @@ import io
 import json
 import logging
 import os
+import queue
 import random
 import re
 import secrets
@@ -35,7 +37,7 @@ import time
 import traceback
 import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, AsyncIterator, Callable, Dict, Generator, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, TypedDict, TypeVar, Union
+from typing import Any, AsyncIterator, Callable, Deque, Dict, Generator, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, TypedDict, TypeVar, Union
 
 __version__ = "0.1.0"
 
@@ -55,6 +57,8 @@ _MAX_PAYLOAD = 256 << 10
 _MAX_RESULT = 256 << 10
 _MAX_CHECKPOINT = 64 << 10
 _MAX_LEASES = 1000
+_MAX_CLAIM = 1000
+_MAX_OUTCOMES = 1000
 _MAX_TYPES = 100
 _MAX_PAGE = 200
 _MAX_DELAY = 366 * 24 * 3600.0
@@ -1283,6 +1287,19 @@ _SHORTEST_LEASE = 1.0
 _REPORT_EVERY = 1.0
 _REPORT_BYTES = 4 << 20
 _OUTCOME_TRY = 15.0
+# What a batch of outcomes has at most in bytes, what of it an outcome has beside its body, and how often a batch that fails as a whole
+# is divided to find the outcome that is at fault.
+_OUTCOME_BYTES = _MAX_BATCH_BODY - (64 << 10)
+_OUTCOME_FRAME = 512
+_MAX_HALVINGS = 32
+# While handlers take less than _QUICK on average, jobs are claimed ahead of them: what the slots do in _AHEAD_WORK. What gets no slot
+# within _LONGEST_AHEAD is released, for a worker that has one: no job waits behind a slow handler for longer than _QUICK.
+_QUICK = 0.1
+_AHEAD_WORK = _QUICK / 2
+_AHEAD_PER_SLOT = 10
+_LONGEST_AHEAD = _QUICK * 0.8
+# The parts of the mean duration that one handler replaces: what takes longer is learned at once, what takes less slowly.
+_RISING, _FALLING = 0.5, 0.1
 
 
 class _Lease:
@@ -1296,8 +1313,8 @@ class _Lease:
         self.lock = threading.Lock()
         self.on_end: List[Callable[[], None]] = []
         self.returned = False
-        self.settled = threading.Event()  # the handler has returned, or is no longer waited for
-        self.renewed = time.monotonic()
+        self.settled = threading.Event()  # the coroutine has returned, or is no longer waited for
+        self.came = self.renewed = time.monotonic()
         self.length = max(job["lease_ms"] / 1000, _SHORTEST_LEASE)
         self.progress: Optional[Progress] = None
         self.checkpoint: Optional[bytes] = None  # JSON
@@ -1349,6 +1366,12 @@ class _Lease:
         return self.progress is not None or self.checkpoint is not None
 
     @property
+    def late(self) -> float:
+        """Until when the job may wait for a slot; its timeout_ms counts from the claim."""
+        limit = self.job["timeout_ms"]
+        return self.came + (_LONGEST_AHEAD if limit is None else min(_LONGEST_AHEAD, limit / 1000 / 10))
+
+    @property
     def expires(self) -> float:
         """When the lease is assumed to expire."""
         return self.renewed + self.length
@@ -1365,6 +1388,17 @@ class _Outcome(NamedTuple):
     error: Optional[BaseException] = None
 
 
+class _Sending:
+    """An outcome that the server has not answered."""
+
+    def __init__(self, lease: _Lease, outcome: _Outcome, took: float) -> None:
+        self.lease, self.took = lease, took
+        self.kind, self.body, self.error = outcome
+        self.size = _OUTCOME_FRAME + len(_encode(self.body))
+        self.failures = 0
+        self.again = 0.0  # when it is sent again
+
+
 class _HandlerOf(NamedTuple):
     run: Handler
     timeout: Optional[float]
@@ -1373,6 +1407,9 @@ class _HandlerOf(NamedTuple):
 
 class Worker:
     """Claims jobs and runs their handlers: functions in threads, coroutine functions in one event loop.
+
+    While there is a backlog and handlers take less than 100 ms on average, it claims what its slots will do in the next 50 ms, ten jobs
+    a slot at most. One that gets no slot within 80 ms is released, which spends no attempt. Outcomes share requests.
 
     queues are "default" if empty. tags are what the worker can do: it gets jobs whose tags are all among them. concurrency is how
     many handlers run at once. worker_id has to be different in each process; it is made of host, pid and random characters if empty.
@@ -1400,11 +1437,18 @@ class Worker:
         self._any: Optional[_HandlerOf] = None
         self._started = False
         self._lock = threading.Lock()  # guards what follows
-        self._slot = threading.Condition(self._lock)  # a slot is free, or the worker stops
+        self._slot = threading.Condition(self._lock)  # there may be room for jobs, an outcome is answered, or the worker stops
+        self._unsent = threading.Condition(self._lock)  # there is an outcome to send, or a job that waits
         self._beat_now = threading.Condition(self._lock)  # the heartbeats have to look again
-        self._held: Dict[str, _Lease] = {}
-        self._executing: Set[_Lease] = set()
-        self._running = 0
+        self._held: Dict[str, _Lease] = {}  # what heartbeats extend
+        self._open: Set[_Lease] = set()  # all until their outcomes are answered, the lost ones too
+        self._waiting: Deque[_Lease] = collections.deque()  # claimed, without a slot; the first to come in front
+        self._running: Dict[_Lease, float] = {}  # those that have a slot, until their handlers return, by when they got it
+        self._leaving: List[_Sending] = []
+        self._mean = 0.0  # how long handlers took lately; 0 until one has returned
+        self._backlog = False  # the last claim got all that it asked for; otherwise other workers may be idle
+        self._threads = 0
+        self._starting: queue.SimpleQueue[Optional[_Lease]] = queue.SimpleQueue()  # what the threads of the slots take; None ends one
         self._changed = False
         self._left = False
         self._stop = _Abort()  # ends the claims
@@ -1461,6 +1505,7 @@ class Worker:
                 self._logger.info("worker started: %s claims from %s", self.id, ", ".join(self._queues))
                 beats = threading.Thread(target=self._heartbeats, name="forgequeue-heartbeats", daemon=True)
                 beats.start()
+                threading.Thread(target=self._outcomes, name="forgequeue-outcomes", daemon=True).start()
                 self._claims()
         except _Aborted:
             pass
@@ -1471,6 +1516,9 @@ class Worker:
         with self._lock:
             self._left = True
             self._beat_now.notify_all()
+            self._unsent.notify_all()
+            for _ in range(self._threads):
+                self._starting.put(None)
         self._over.set()
         if beats is not None:
             beats.join()
@@ -1555,13 +1603,15 @@ class Worker:
         failures = hasty = 0
         while True:
             with self._lock:
-                self._slot.wait_for(lambda: self._running < self._concurrency or self._stop.event.is_set())
-                slots = min(self._concurrency - self._running, 1000)
+                most = self._room()
+                while most == 0 and not self._stop.event.is_set():
+                    self._slot.wait()
+                    most = self._room()
             if self._stop.event.is_set():
                 return
             asked = time.monotonic()
             body = {
-                "worker_id": self.id, "queues": self._queues, "tags": self._tags, "max": slots, "wait_ms": int(self._wait * 1000),
+                "worker_id": self.id, "queues": self._queues, "tags": self._tags, "max": most, "wait_ms": int(self._wait * 1000),
                 **({} if self._types() is None else {"types": self._types()}),
             }
             try:
@@ -1571,25 +1621,73 @@ class Worker:
                 if isinstance(error, _Aborted) or _key_refused(error):
                     raise
                 self._logger.warning("claim failed: %s (failures=%d)", error, failures + 1)
+                self._backlog = False
                 _sleep(_retry_wait(failures, 10, error))
                 failures += 1
                 continue
             failures = 0
-            for number, job in enumerate(jobs):
-                self._begin(job, give_back=self._stop.event.is_set() or number >= slots)
+            self._begin(jobs, most)
             if jobs or time.monotonic() - asked >= min(0.1, self._wait / 2):
                 hasty = 0
             else:  # the server did not wait as asked
                 _sleep(_backoff(hasty, 0.1, 10))
                 hasty += 1
 
-    def _begin(self, job: Dict[str, Any], give_back: bool) -> None:
-        lease = _Lease(job)
+    # The next five are called with the lock.
+
+    def _room(self) -> int:
+        """How many jobs may be claimed now: for the free slots, and ahead of them."""
+        free, ahead = self._concurrency - len(self._running), self._ahead()
+        if free <= 0 and len(self._waiting) > ahead // 2:
+            return 0  # there is enough to start; the next claim asks for more at once
+        return max(min(free + ahead - len(self._waiting), self._concurrency + 2 * ahead - len(self._open), _MAX_CLAIM), 0)
+
+    def _ahead(self) -> int:
+        """How many jobs may wait for a slot."""
+        if not self._backlog or not 0 < self._mean < _QUICK:
+            return 0
+        now = time.monotonic()
+        quick = self._concurrency - sum(now - since >= _QUICK for since in self._running.values())
+        return int(quick * min(_AHEAD_WORK / self._mean, _AHEAD_PER_SLOT))
+
+    def _start_next(self) -> None:
+        """Gives the free slots to those that wait."""
+        while self._waiting and len(self._running) < self._concurrency and not self._stop.event.is_set():
+            lease = self._waiting.popleft()
+            self._running[lease] = time.monotonic()
+            self._starting.put(lease)
+            if self._threads < len(self._running):
+                self._threads += 1
+                threading.Thread(target=self._slot_thread, name=f"forgequeue-handler-{self._threads}", daemon=True).start()
+
+    def _release(self, gone: Iterable[_Lease]) -> None:
+        """Gives back jobs that get no slot: no attempt is spent."""
+        for lease in gone:
+            kind = "" if isinstance(lease.cause, LeaseLost) else "release"
+            self._leaving.append(_Sending(lease, _Outcome(kind, {}, lease.cause), time.monotonic() - lease.came))
+        self._unsent.notify()
+
+    def _release_late(self) -> None:
+        """Releases what has waited too long, or was lost or cancelled meanwhile."""
+        now = time.monotonic()
+        late = {lease for lease in self._waiting if now >= lease.late or lease.cause is not None}
+        if late:
+            self._waiting = collections.deque(lease for lease in self._waiting if lease not in late)
+            self._mean = max(self._mean, _QUICK)  # handlers take longer than they did
+            self._release(late)
+
+    def _begin(self, jobs: List[Dict[str, Any]], asked: int) -> None:
+        """Starts jobs, now or when they have a slot. What came during a stop, or beyond what was asked for, is released."""
+        leases = [_Lease(job) for job in jobs]
         with self._lock:
-            self._held[lease.token] = lease
-            self._running += 1
+            self._backlog = len(jobs) >= asked
+            self._held.update((lease.token, lease) for lease in leases)
+            self._open.update(leases)
+            fit = 0 if self._stop.event.is_set() else asked
+            self._waiting.extend(leases[:fit])
+            self._start_next()
+            self._release(leases[fit:])
         self._wake()
-        threading.Thread(target=self._attempt, args=(lease, give_back), name=f"forgequeue-{job['id']}", daemon=True).start()
 
     def _wake(self) -> None:
         with self._lock:
@@ -1598,35 +1696,45 @@ class Worker:
 
     # -- attempts
 
-    def _attempt(self, lease: _Lease, give_back: bool) -> None:
-        job, begun = lease.job, time.monotonic()
-        try:
-            outcome = _Outcome("release", {}) if give_back else self._execute(lease)
-            took = time.monotonic() - begun
-            with _aborting(self._over):
-                self._report_last(lease, outcome)
-                word, error = self._send(lease, outcome)
-            level = logging.WARNING if word in ("failed", "lost", "unsent") else logging.INFO
-            self._logger.log(
-                level, "attempt: job_id=%s type=%s queue=%s attempt=%d outcome=%s duration_ms=%.0f%s",
-                job["id"], job["type"], job["queue"], job["attempt"], word, took * 1000, f" error={str(error)!r}" if error else "",
-            )
-        except Exception:  # noqa: BLE001: the slot must become free; the lease expires
-            self._logger.exception("the attempt of job %s ended unexpectedly", job["id"])
-        finally:
-            with self._lock:
-                self._held.pop(lease.token, None)
-                self._running -= 1
-                self._slot.notify_all()
+    def _slot_thread(self) -> None:
+        """Runs handlers, one after the other."""
+        while True:
+            lease = self._starting.get()
+            if lease is None:
+                return
+            try:
+                outcome = self._execute(lease)
+            except Exception as error:  # noqa: BLE001: the slot must become free; the lease expires
+                self._logger.exception("the attempt of job %s ended unexpectedly", lease.job["id"])
+                outcome = _Outcome("", {}, error)
+            self._leave_slot(lease, outcome)
+
+    def _leave_slot(self, lease: _Lease, outcome: _Outcome) -> None:
+        """Gives back the slot of a handler that has returned. Its outcome is sent later."""
+        sending = _Sending(lease, outcome, 0)
+        with self._lock:
+            since = self._running.pop(lease, None)
+            if since is None:
+                return  # it was abandoned
+            sending.took = max(time.monotonic() - since, 1e-6)
+            part = 1.0 if self._mean == 0 else _RISING if sending.took > self._mean else _FALLING
+            self._mean += part * (sending.took - self._mean)
+            self._leaving.append(sending)
+            self._start_next()
+            self._slot.notify_all()
+            self._unsent.notify()
 
     def _execute(self, lease: _Lease) -> _Outcome:
         """Runs the handler, and decides the outcome."""
         job = lease.job
-        handler = self._handlers.get(job["type"]) or self._any
+        if lease.cause is not None:  # it was lost or cancelled while it waited
+            return _Outcome("" if isinstance(lease.cause, LeaseLost) else "release", {}, lease.cause)
+        handler = self._handler_of(job)
         if handler is None:
             reason = {"type": "no_handler", "message": f"worker {self.id} has no handler for type {job['type']!r}"}
             return _Outcome("snooze", {"delay_ms": int(self._unknown_type_delay * 1000), "error": reason})
-        limits = [limit for limit in (None if job["timeout_ms"] is None else job["timeout_ms"] / 1000, handler.timeout) if limit is not None]
+        own = None if job["timeout_ms"] is None else max(job["timeout_ms"] / 1000 - (time.monotonic() - lease.came), 0)  # it counts from the claim
+        limits = [limit for limit in (own, handler.timeout) if limit is not None]
         timer = None
         if limits:
             timer = threading.Timer(min(*limits, threading.TIMEOUT_MAX), lambda: lease.end(TimedOut()))
@@ -1648,8 +1756,11 @@ class Worker:
                 return _Outcome("fail", {"error": _job_error(error, ""), "permanent": True}, error)
         return _decide(error, stack, lease.cause, job, handler)
 
+    def _handler_of(self, job: Dict[str, Any]) -> Optional[_HandlerOf]:
+        return self._handlers.get(job["type"]) or self._any
+
     def _invoke(self, handler: Handler, lease: _Lease) -> Tuple[Any, Optional[BaseException], str]:
-        """Runs the handler in a thread or the event loop, so that a stop need not wait for one that does not return."""
+        """Runs the handler in this thread, or in the event loop. A stop does not wait for one that does not return."""
         ended: List[Tuple[Any, Optional[BaseException], str]] = []
         job = RunningJob(lease, self._wake)
 
@@ -1658,12 +1769,6 @@ class Worker:
             stack = "" if error is None else "".join(traceback.format_exception(type(error), error, error.__traceback__))
             ended.append((result, error, stack))
             lease.settled.set()
-
-        def work() -> None:
-            try:
-                settle(handler(job), None)
-            except BaseException as error:  # whatever it is, it is the job's
-                settle(None, error)
 
         async def work_async() -> None:
             task = asyncio.current_task()
@@ -1679,17 +1784,16 @@ class Worker:
             except BaseException as error:
                 settle(None, error)
 
-        with self._lock:
-            self._executing.add(lease)
         called = getattr(handler, "func", handler) if isinstance(handler, functools.partial) else handler
         if inspect.iscoroutinefunction(called) or inspect.iscoroutinefunction(getattr(called, "__call__", None)):
             asyncio.run_coroutine_threadsafe(work_async(), self._event_loop())
+            lease.settled.wait()
         else:
-            threading.Thread(target=work, name=f"forgequeue-{lease.job['id']}-handler", daemon=True).start()
-        lease.settled.wait()
-        with self._lock:
-            self._executing.discard(lease)
-        return ended[0] if ended else (None, ForgeQueueError("the handler did not return after it was told to stop"), "")
+            try:
+                settle(handler(job), None)
+            except BaseException as error:  # whatever it is, it is the job's
+                settle(None, error)
+        return ended[0] if ended else (None, _Deaf(), "")
 
     def _event_loop(self) -> asyncio.AbstractEventLoop:
         """The loop of run_async, or one in a thread of its own."""
@@ -1701,34 +1805,131 @@ class Worker:
                 threading.Thread(target=self._own_loop.run_forever, name="forgequeue-loop", daemon=True).start()
             return self._own_loop
 
-    def _send(self, lease: _Lease, outcome: _Outcome) -> Tuple[str, Optional[BaseException]]:
-        """Sends the outcome until the server has answered it, or its lease has certainly ended."""
-        kind, body, cause = outcome
-        if kind == "":
-            return "lost", cause
-        words = {"complete": "completed", "fail": "failed", "snooze": "snoozed", "release": "released"}
-        headers = {"X-Correlation-Id": _sendable(lease.job["correlation_id"] or ""), "Traceparent": _sendable(lease.job["traceparent"] or "")}
-        failures = 0
-        while True:
+    # -- outcomes
+
+    def _outcomes(self) -> None:
+        """Sends outcomes until the end. One request is under way at a time, and what comes during it forms the next one."""
+        with _aborting(self._over):
+            while True:
+                with self._lock:
+                    batch, pause = self._due()
+                    while not batch:
+                        if self._left:
+                            return
+                        self._unsent.wait(pause)
+                        batch, pause = self._due()
+                try:
+                    self._report_last([one.lease for one in batch if one.kind not in ("", "complete") and one.failures == 0])
+                    self._flush(batch)
+                except Exception:  # noqa: BLE001: the others have to be sent; the leases expire
+                    self._logger.exception("%d outcomes could not be sent", len(batch))
+                    self._drop(batch)
+
+    def _due(self) -> Tuple[List[_Sending], Optional[float]]:
+        """The outcomes that may be sent now, the oldest first, as many as fit into a request; if there are none, how long to wait. Called with the lock."""
+        self._release_late()
+        now, over = time.monotonic(), self._over.event.is_set()
+        batch: List[_Sending] = []
+        later: List[_Sending] = []
+        size = 0
+        for one in self._leaving:
+            if (one.again > now and not over) or len(batch) == _MAX_OUTCOMES or (batch and size + one.size > _OUTCOME_BYTES):
+                later.append(one)
+            else:
+                batch.append(one)
+                size += one.size
+        self._leaving = later
+        wake = min([*(one.again for one in later), *(lease.late for lease in self._waiting)], default=None)
+        return batch, None if wake is None else max(wake - now, 0)
+
+    def _flush(self, batch: List[_Sending]) -> None:
+        """Sends outcomes in one request. One that is refused as a whole, perhaps because of one of them, is halved to find it."""
+        parts, halvings = [batch], 0
+        while parts:
+            part = parts.pop()
+            sent = [one for one in part if one.kind]
+            whole = False
             try:
-                self._client._call(
-                    "POST", ["v1", "jobs", lease.job["id"], kind], body={"lease_token": lease.token, **body}, headers=headers, repeatable=True, timeout=_OUTCOME_TRY,
-                )
-                return words[kind], cause
+                errors = self._post(sent) if sent else []
             except ForgeQueueError as error:
                 status = _status(error)
-                if kind == "complete" and _unfit(status):  # only the result was refused: the attempt still has to end
-                    cause = _Named("result", f"the result was refused: {error}")
-                    kind, body, failures = "fail", {"error": _job_error(cause, ""), "permanent": True}, 0
+                whole = len(sent) > 1 and (status == 500 or (_final(status) and not _key_refused(error)))
+                if whole and halvings < _MAX_HALVINGS:
+                    halvings += 1
+                    parts += [part[len(part) // 2 :], part[: len(part) // 2]]
                     continue
-                if _code(error) == "lease_lost":
-                    return "lost", error
-                if _final(status) or self._over.event.is_set() or time.monotonic() > lease.certain_end:
-                    return "unsent", error
-                pause = _retry_wait(failures, 5, error)
-                failures += 1
-                self._logger.warning("an outcome was not taken: job_id=%s failures=%d retry_ms=%.0f error=%r", lease.job["id"], failures, pause * 1000, str(error))
-                self._over.event.wait(min(pause, max(lease.certain_end - time.monotonic(), 0) + 0.001))
+                if not _final(status) and status != 500:  # the server cannot be reached, or is overloaded
+                    part, parts = [*part, *(one for rest in parts for one in rest)], []
+                    sent = [one for one in part if one.kind]
+                errors = [error for _ in sent]
+            self._drop([one for one in part if not one.kind], "lost")
+            ended: Dict[str, List[_Sending]] = {}
+            for one, problem in zip(sent, errors):
+                ended.setdefault(self._answer(one, problem, whole), []).append(one)
+            for word, those in ended.items():
+                self._drop(those, word)
+
+    def _post(self, batch: List[_Sending]) -> List[Optional[ForgeQueueError]]:
+        """Makes one request, and gives the error of each outcome. One alone has a route of its own, where a result may be nested deeper."""
+        if len(batch) == 1:
+            one = batch[0]
+            job = one.lease.job
+            headers = {"X-Correlation-Id": _sendable(job["correlation_id"] or ""), "Traceparent": _sendable(job["traceparent"] or "")}
+            body = {"lease_token": one.lease.token, **one.body}
+            self._client._call("POST", ["v1", "jobs", job["id"], one.kind], body=body, headers=headers, repeatable=True, timeout=_OUTCOME_TRY)
+            return [None]
+        outcomes = [{"job_id": one.lease.job["id"], "kind": one.kind, "lease_token": one.lease.token, **one.body} for one in batch]
+        answer = self._client.call("POST", ["v1", "outcomes"], body={"outcomes": outcomes}, repeatable=True, timeout=_OUTCOME_TRY)
+        results = {result["index"]: result for result in answer["results"]}
+        errors: List[Optional[ForgeQueueError]] = []
+        for number in range(len(batch)):
+            result = results.get(number) or {"status": 0}
+            error: Optional[ForgeQueueError] = None
+            if result.get("problem"):
+                error = Problem("POST /v1/outcomes", {**result["problem"], "status": result["status"]})
+            elif not 200 <= result["status"] <= 299:
+                error = NoAnswerError("the answer does not tell of this outcome")
+            errors.append(error)
+        return errors
+
+    def _answer(self, one: _Sending, error: Optional[ForgeQueueError], whole: bool) -> str:
+        """The word for how an outcome ended; "" if it is sent again. whole says that the error may be another one's."""
+        if error is None:
+            return {"complete": "completed", "fail": "failed", "snooze": "snoozed", "release": "released"}[one.kind]
+        status, certain_end = _status(error), one.lease.certain_end
+        if one.kind == "complete" and _unfit(status) and not whole:  # only the result was refused: the attempt still has to end
+            one.error = _Named("result", f"the result was refused: {error}")
+            one.kind, one.body, one.failures, one.again = "fail", {"error": _job_error(one.error, ""), "permanent": True}, 0, 0.0
+            return ""
+        if _code(error) == "lease_lost":
+            one.error = error
+            return "lost"
+        if (_final(status) and not whole) or self._over.event.is_set() or time.monotonic() > certain_end:
+            one.error = error
+            return "unsent"
+        pause = _retry_wait(one.failures, 5, error)
+        one.failures += 1
+        one.again = min(time.monotonic() + pause, certain_end + 0.001)
+        self._logger.warning("an outcome was not taken: job_id=%s failures=%d retry_ms=%.0f error=%r", one.lease.job["id"], one.failures, pause * 1000, str(error))
+        return ""
+
+    def _drop(self, those: List[_Sending], word: str = "unsent") -> None:
+        """Ends attempts, and writes their lines; with the word "" their outcomes are sent again."""
+        with self._lock:
+            if word == "":
+                self._leaving += those
+                return
+            for one in those:
+                self._held.pop(one.lease.token, None)
+                self._open.discard(one.lease)
+            self._slot.notify_all()
+        level = logging.WARNING if word in ("failed", "lost", "unsent") else logging.INFO
+        for one in those:
+            job = one.lease.job
+            self._logger.log(
+                level, "attempt: job_id=%s type=%s queue=%s attempt=%d outcome=%s duration_ms=%.0f%s",
+                job["id"], job["type"], job["queue"], job["attempt"], word, one.took * 1000, f" error={str(one.error)!r}" if one.error else "",
+            )
 
     # -- heartbeats
 
@@ -1845,34 +2046,48 @@ class Worker:
         answer: List[Dict[str, Any]] = self._client.call("POST", path, body={"leases": leases}, repeatable=True, timeout=end - time.monotonic())["leases"]
         return answer
 
-    def _report_last(self, lease: _Lease, outcome: _Outcome) -> None:
-        """Sends the checkpoint of an attempt that ends, so that the next one gets it."""
-        if outcome.kind in ("", "complete") or lease.checkpoint is None:
-            return
-        try:
-            self._beat_for([lease], time.monotonic() + 5)
-        except ForgeQueueError as error:
-            self._logger.warning("the last checkpoint could not be sent: job_id=%s error=%r", lease.job["id"], str(error))
+    def _report_last(self, leases: List[_Lease]) -> None:
+        """Sends the checkpoints of attempts that end, so that the next ones get them."""
+        ending = [lease for lease in leases if lease.checkpoint is not None]
+        most = _REPORT_BYTES // _MAX_CHECKPOINT
+        for start in range(0, len(ending), most):
+            try:
+                self._beat_for(ending[start : start + most], time.monotonic() + 5)
+            except ForgeQueueError as error:
+                jobs = ", ".join(lease.job["id"] for lease in ending[start:])
+                self._logger.warning("the last checkpoint could not be sent: job_id=%s error=%r", jobs, str(error))
+                return
 
     # -- the end
 
     def _drain(self) -> None:
+        self._stop.set()  # no more jobs start
         with self._lock:
-            if self._slot.wait_for(lambda: self._running == 0, max(self._grace, 0)):
-                return
-            held = list(self._held.values())
-        for lease in held:
+            self._release(self._waiting)
+            self._waiting.clear()
+        if self._all_end(self._grace):
+            return
+        for lease in self._all_held():
             lease.end(Stopping())
+        if self._all_end(_PATIENCE):
+            return
         with self._lock:
-            if self._slot.wait_for(lambda: self._running == 0, _PATIENCE):
-                return
-            for lease in self._executing:
-                lease.settled.set()
-            if self._slot.wait_for(lambda: self._running == 0, _LAST_WORD):
-                return
+            deaf = list(self._running)
+        for lease in deaf:
+            handler = self._handler_of(lease.job)
+            if handler is not None:
+                self._leave_slot(lease, _decide(_Deaf(), "", lease.cause, lease.job, handler))
+            lease.settled.set()
+        if self._all_end(_LAST_WORD):
+            return
         self._over.set()
         with self._lock:
-            self._slot.wait_for(lambda: self._running == 0, _PATIENCE)
+            self._unsent.notify()
+        self._all_end(_PATIENCE)
+
+    def _all_end(self, within: float) -> bool:
+        with self._lock:
+            return self._slot.wait_for(lambda: not self._open, max(within, 0))
 
     def _leave(self) -> None:
         """Deregisters: the worker is no longer listed, and what it still holds is returned."""
@@ -1880,6 +2095,13 @@ class Worker:
             self._client.call("DELETE", ["v1", "workers", self.id], repeatable=True, timeout=_GOODBYE)
         except ForgeQueueError as error:
             self._logger.warning("deregistering failed: %s", error)
+
+
+class _Deaf(ForgeQueueError):
+    """The outcome of a handler that is no longer waited for."""
+
+    def __init__(self) -> None:
+        super().__init__("the handler did not return after it was told to stop")
 
 
 class _Named(ForgeQueueError):

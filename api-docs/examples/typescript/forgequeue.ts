@@ -1108,6 +1108,23 @@ const SHORTEST_LEASE_MS = 1000;
 const REPORT_EVERY_MS = 1000;
 const REPORT_BYTES = 4 << 20;
 const OUTCOME_TRY_MS = 15_000;
+/** What a batch of outcomes has at most in bytes, what of it an outcome has beside its body, and how often a batch that fails as a whole is divided to find the outcome that is at fault. */
+const OUTCOME_BYTES = MAX_BATCH_BODY - (64 << 10);
+const OUTCOME_FRAME = 512;
+const MAX_OUTCOMES = 1000;
+const MAX_HALVINGS = 32;
+const MAX_CLAIM = 1000;
+/**
+ * While handlers take less than QUICK_MS on average, jobs are claimed ahead of them: what the slots do in AHEAD_WORK_MS. What gets
+ * no slot within LONGEST_AHEAD_MS is released, for a worker that has one: no job waits behind a slow handler for longer than QUICK_MS.
+ */
+const QUICK_MS = 100;
+const AHEAD_WORK_MS = QUICK_MS / 2;
+const AHEAD_PER_SLOT = 10;
+const LONGEST_AHEAD_MS = QUICK_MS * 0.8;
+/** The parts of the mean duration that one handler replaces: what takes longer is learned at once, what takes less slowly. */
+const RISING = 0.5;
+const FALLING = 0.1;
 /** How long the process may go on after runUntilSignal if a handler has not returned. */
 const EXIT_MS = 1000;
 
@@ -1120,8 +1137,9 @@ class Lease {
   /** Ends the calls that send the outcome. One signal for all leases would have too many listeners. */
   readonly sending = new AbortController();
   #returned = false;
+  readonly came = now();
   /** The lease lasts for length after renewed. */
-  renewed = now();
+  renewed = this.came;
   length: number;
   progress: Progress | null = null;
   checkpoint: string | null = null; // JSON
@@ -1148,7 +1166,184 @@ class Lease {
   get certainEnd(): number { return this.renewed + 2 * this.length; }
 }
 
-/** Claims jobs and runs their handlers. */
+/**
+ * Says how many jobs a worker may claim, and which of them have a slot: until the handler returns, not until the outcome is sent.
+ */
+class Room {
+  readonly #slots: number;
+  /** The leases that have a slot, by when they got it. */
+  readonly #running = new Map<Lease, number>();
+  /** The leases that have none yet, the first to come in front, and what says that they have one. */
+  readonly #waiting = new Map<Lease, (starts: boolean) => void>();
+  /** How long handlers took lately; 0 until one has returned. */
+  #mean = 0;
+  #stopped = false;
+  /** Whether the last claim got all that it asked for. Otherwise other workers may be idle. */
+  backlog = false;
+
+  constructor(slots: number) { this.#slots = slots; }
+
+  /** How many jobs may be claimed now by a worker that has so many whose outcomes are not answered. */
+  most(open: number): number {
+    const free = this.#slots - this.#running.size;
+    const ahead = this.#ahead();
+    if (free <= 0 && this.#waiting.size > Math.floor(ahead / 2)) return 0; // there is enough to start; the next claim asks for more at once
+    return Math.max(Math.min(free + ahead - this.#waiting.size, this.#slots + 2 * ahead - open, MAX_CLAIM), 0);
+  }
+
+  /** How many jobs may wait for a slot. */
+  #ahead(): number {
+    if (!this.backlog || this.#mean === 0 || this.#mean >= QUICK_MS) return 0;
+    const present = now();
+    let quick = this.#slots;
+    for (const since of this.#running.values()) if (present - since >= QUICK_MS) quick--;
+    return Math.floor(quick * Math.min(AHEAD_WORK_MS / this.#mean, AHEAD_PER_SLOT));
+  }
+
+  /** True once a job has its slot, false if it gets none: then it is to be released. */
+  async enter(lease: Lease): Promise<boolean> {
+    const { signal } = lease.controller;
+    if (this.#stopped || signal.aborted) return false;
+    if (this.#running.size < this.#slots) {
+      this.#running.set(lease, now());
+      return true;
+    }
+    return new Promise<boolean>((resolve) => {
+      const settle = (starts: boolean) => {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', leave);
+        this.#waiting.delete(lease);
+        resolve(starts);
+      };
+      const leave = () => settle(false);
+      const timer = setTimeout(() => {
+        this.#mean = Math.max(this.#mean, QUICK_MS); // handlers take longer than they did
+        leave();
+      }, Math.min(LONGEST_AHEAD_MS, (lease.job.timeout_ms ?? Infinity) / 10)); // timeout_ms counts from the claim
+      signal.addEventListener('abort', leave, { once: true });
+      this.#waiting.set(lease, settle);
+    });
+  }
+
+  /** Gives back the slot of a handler that has returned, to the next one. */
+  leave(lease: Lease): void {
+    const took = Math.max(now() - (this.#running.get(lease) ?? 0), 0.001);
+    this.#mean += (this.#mean === 0 ? 1 : took > this.#mean ? RISING : FALLING) * (took - this.#mean);
+    this.#running.delete(lease);
+    for (const [next, settle] of this.#waiting) {
+      this.#running.set(next, now());
+      settle(true);
+      break;
+    }
+  }
+
+  /** Lets no more jobs start. */
+  stop(): void {
+    this.#stopped = true;
+    for (const settle of [...this.#waiting.values()]) settle(false);
+  }
+}
+
+interface Sending {
+  lease: Lease;
+  kind: string;
+  body: Record<string, unknown>;
+  /** In bytes, at least. */
+  size: number;
+  /** Without an error the server has taken the outcome. */
+  answered(error?: unknown): void;
+}
+
+/** Sends outcomes. One request is under way at a time, and what comes during it forms the next one. */
+class Outbox {
+  readonly #client: Client;
+  readonly #signal: AbortSignal;
+  #waiting: Sending[] = [];
+  #busy = false;
+
+  constructor(client: Client, signal: AbortSignal) {
+    this.#client = client;
+    this.#signal = signal;
+  }
+
+  /** Resolves when the server has taken the outcome; otherwise throws why it has not. */
+  send(lease: Lease, kind: string, body: Record<string, unknown>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const answered = (error?: unknown) => (error === undefined ? resolve() : reject(error));
+      this.#waiting.push({ lease, kind, body, size: OUTCOME_FRAME + bytes(encode(body)), answered });
+      if (!this.#busy) void this.#flushAll();
+    });
+  }
+
+  async #flushAll(): Promise<void> {
+    this.#busy = true;
+    while (this.#waiting.length > 0) {
+      let count = 0;
+      let size = 0;
+      for (const one of this.#waiting) {
+        size += one.size;
+        if (count === MAX_OUTCOMES || (count > 0 && size > OUTCOME_BYTES)) break;
+        count++;
+      }
+      await this.#flush(this.#waiting.splice(0, count));
+    }
+    this.#busy = false;
+  }
+
+  /** Sends outcomes in one request. One that is refused as a whole, perhaps because of one of them, is halved to find it. */
+  async #flush(batch: Sending[]): Promise<void> {
+    const parts = [batch];
+    let halvings = 0;
+    for (let part = parts.pop(); part !== undefined; part = parts.pop()) {
+      try {
+        const errors = await this.#post(part);
+        part.forEach((one, i) => one.answered(errors[i]));
+      } catch (error) {
+        const status = statusOf(error);
+        const whole = part.length > 1 && (status === 500 || (final(status) && !keyRefused(error)));
+        if (whole && halvings < MAX_HALVINGS) {
+          halvings++;
+          const half = Math.ceil(part.length / 2);
+          parts.push(part.slice(half), part.slice(0, half));
+          continue;
+        }
+        if (!final(status) && status !== 500) part.push(...parts.splice(0).flat()); // the server cannot be reached, or is overloaded
+        // What may be due to another one is no refusal of these: they are sent again.
+        for (const one of part) one.answered(whole ? new NoAnswerError(text(error), { cause: error }) : error);
+      }
+    }
+  }
+
+  /** Makes one request, and gives the error of each outcome, if any. One alone has a route of its own, where a result may be nested deeper. */
+  async #post(batch: Sending[]): Promise<unknown[]> {
+    const options = { signal: this.#signal, timeoutMs: OUTCOME_TRY_MS };
+    const [one] = batch;
+    if (batch.length === 1 && one !== undefined) {
+      const { job } = one.lease;
+      await this.#client.call({
+        method: 'POST', path: ['v1', 'jobs', job.id, one.kind], repeatable: true, body: { lease_token: job.lease_token, ...one.body },
+        headers: { 'X-Correlation-Id': sendable(job.correlation_id ?? undefined), Traceparent: sendable(job.traceparent ?? undefined) },
+      }, options);
+      return [];
+    }
+    const outcomes = batch.map(({ lease: { job }, kind, body }) => ({ job_id: job.id, kind, lease_token: job.lease_token, ...body }));
+    const { results } = await this.#client.call<{ results: { index: number; status: number; problem: ProblemDocument | null }[] }>({
+      method: 'POST', path: ['v1', 'outcomes'], repeatable: true, body: { outcomes },
+    }, options);
+    const errors: unknown[] = batch.map(() => new NoAnswerError('the answer does not tell of this outcome'));
+    for (const { index, status, problem } of results) {
+      if (problem !== null) errors[index] = new Problem('POST /v1/outcomes', { ...problem, status });
+      else if (status >= 200 && status <= 299) errors[index] = undefined;
+    }
+    return errors;
+  }
+}
+
+/**
+ * Claims jobs and runs their handlers. While there is a backlog and handlers take less than 100 ms on average, it claims what its
+ * slots will do in the next 50 ms, ten jobs a slot at most. One that gets no slot within 80 ms is released, which spends no attempt.
+ * Outcomes share requests.
+ */
 export class Worker {
   readonly id: string;
   readonly #client: Client;
@@ -1165,10 +1360,12 @@ export class Worker {
 
   readonly #held = new Map<string, Lease>(); // by lease token
   readonly #attempts = new Set<Promise<void>>();
-  #running = 0;
+  readonly #room: Room;
+  readonly #outbox: Outbox;
   #state: 'new' | 'running' | 'ended' = 'new';
   #wake = new Wakeup();
-  #slotFree = new Wakeup();
+  /** A handler has returned, or an outcome was answered. */
+  #changed = new Wakeup();
   /** Lets go of handlers that do not return. */
   readonly #abandon = new Set<() => void>();
   /** Ends what is still being sent. */
@@ -1187,6 +1384,8 @@ export class Worker {
     this.#queues = options.queues?.length ? [...options.queues] : ['default'];
     this.#tags = [...options.tags ?? []];
     this.#concurrency = concurrency;
+    this.#room = new Room(concurrency);
+    this.#outbox = new Outbox(options.client, this.#over.signal);
     this.#metadata = options.metadata;
     this.#waitMs = Math.round(waitMs);
     this.#graceMs = graceMs;
@@ -1303,9 +1502,9 @@ export class Worker {
     let failures = 0;
     let hasty = 0;
     while (!stop.aborted) {
-      const slots = Math.min(this.#concurrency - this.#running, 1000);
-      if (slots <= 0) {
-        await this.#slotFree.wait(undefined, stop);
+      const most = this.#room.most(this.#open.size);
+      if (most === 0) {
+        await this.#changed.wait(undefined, stop);
         continue;
       }
       const asked = now();
@@ -1313,19 +1512,21 @@ export class Worker {
         // Ending the call closes the connection: the server then takes back the jobs that it was about to send.
         const { body: { jobs }, json } = await this.#client.callWithJson<{ jobs: ClaimedJob[] }>({
           method: 'POST', path: ['v1', 'claims'], heldMs: this.#waitMs,
-          body: { worker_id: this.id, queues: this.#queues, types: this.#types(), tags: this.#tags, max: slots, wait_ms: this.#waitMs },
+          body: { worker_id: this.id, queues: this.#queues, types: this.#types(), tags: this.#tags, max: most, wait_ms: this.#waitMs },
         }, { signal: stop });
         failures = 0;
+        this.#room.backlog = jobs.length >= most;
         const texts = jobs.length > 0 ? [...valuesOf(valuesOf(json).get('jobs') ?? '[]').values()].map(valuesOf) : [];
         jobs.forEach((job, i) => {
           const payloadJson = texts[i]?.get('payload') ?? 'null';
-          this.#begin({ ...job, payloadJson, checkpointJson: texts[i]?.get('checkpoint') ?? 'null' }, stop.aborted || i >= slots);
+          this.#begin({ ...job, payloadJson, checkpointJson: texts[i]?.get('checkpoint') ?? 'null' }, stop.aborted || i >= most);
         });
         // An empty answer for which the server did not wait is followed by a pause.
         if (jobs.length > 0 || now() - asked >= Math.min(100, this.#waitMs / 2)) hasty = 0;
         else await sleep(backoff(hasty++, 100, 10_000), stop);
       } catch (error) {
         if (stop.aborted || keyRefused(error)) throw error;
+        this.#room.backlog = false;
         this.#logger('warn', 'claim failed', { worker_id: this.id, error: text(error), failures: failures + 1 });
         await sleep(retryWait(failures++, 10_000, error), stop);
       }
@@ -1336,22 +1537,28 @@ export class Worker {
     const lease = new Lease(job);
     this.#held.set(job.lease_token, lease);
     this.#open.add(lease);
-    this.#running++;
     this.#wake.set();
     const attempt = this.#attempt(lease, giveBack).finally(() => {
       this.#held.delete(job.lease_token);
       this.#open.delete(lease);
       this.#attempts.delete(attempt);
-      this.#running--;
-      this.#slotFree.set();
+      this.#changed.set();
     });
     this.#attempts.add(attempt);
   }
 
   async #attempt(lease: Lease, giveBack: boolean): Promise<void> {
-    const begun = now();
+    let begun = now();
     const { job } = lease;
-    const outcome: Outcome = giveBack ? { kind: 'release', body: {} } : await this.#execute(lease);
+    let outcome: Outcome = { kind: 'release', body: {} };
+    if (!giveBack && await this.#room.enter(lease)) {
+      begun = now();
+      outcome = await this.#execute(lease);
+      this.#room.leave(lease);
+      this.#changed.set();
+    } else if (lease.controller.signal.reason instanceof LeaseLost) {
+      outcome = { kind: '', body: {}, error: lease.controller.signal.reason };
+    }
     const duration_ms = Math.round(now() - begun);
     await this.#reportLast(lease, outcome);
     const { word, error } = await this.#send(lease, outcome);
@@ -1369,7 +1576,7 @@ export class Worker {
     if (handler === undefined) {
       return { kind: 'snooze', body: { delay_ms: this.#unknownTypeDelayMs, error: { type: 'no_handler', message: `worker ${this.id} has no handler for type ${JSON.stringify(job.type)}` } } };
     }
-    const limit = Math.min(job.timeout_ms ?? Infinity, handler.options.timeoutMs ?? Infinity);
+    const limit = Math.min((job.timeout_ms ?? Infinity) - (now() - lease.came), handler.options.timeoutMs ?? Infinity); // timeout_ms counts from the claim
     const timer = limit === Infinity ? undefined : setTimeout(() => lease.tell(new TimedOut()), Math.min(limit, 2 ** 31 - 1));
     let abandon: () => void = () => {};
     try {
@@ -1429,10 +1636,7 @@ export class Worker {
     let { kind, body, error: cause } = outcome;
     for (let failures = 0; ;) {
       try {
-        await this.#client.call({
-          method: 'POST', path: ['v1', 'jobs', lease.job.id, kind], repeatable: true, body: { lease_token: lease.job.lease_token, ...body },
-          headers: { 'X-Correlation-Id': sendable(lease.job.correlation_id ?? undefined), Traceparent: sendable(lease.job.traceparent ?? undefined) },
-        }, { signal: lease.sending.signal, timeoutMs: OUTCOME_TRY_MS });
+        await this.#outbox.send(lease, kind, body);
         return { word: { complete: 'completed', fail: 'failed', snooze: 'snoozed', release: 'released' }[kind], error: cause };
       } catch (error) {
         const status = statusOf(error);
@@ -1591,6 +1795,7 @@ export class Worker {
   // -- the end
 
   async #drain(): Promise<void> {
+    this.#room.stop();
     if (await this.#attemptsEnd(this.#graceMs)) return;
     for (const lease of this.#held.values()) lease.tell(new Stopping());
     if (await this.#attemptsEnd(PATIENCE_MS)) return;
@@ -1603,7 +1808,7 @@ export class Worker {
   async #attemptsEnd(within: number): Promise<boolean> {
     const end = now() + Math.max(within, 0);
     while (this.#attempts.size > 0) {
-      if (now() >= end || !await this.#slotFree.wait(end - now())) return this.#attempts.size === 0;
+      if (now() >= end || !await this.#changed.wait(end - now())) return this.#attempts.size === 0;
     }
     return true;
   }
