@@ -153,7 +153,9 @@ func (d *goDriver) handle(ctx context.Context, worker int, job *sdk.Job[script])
 	if _, err := job.Restore(&checkpoint); err != nil {
 		return nil, err
 	}
-	d.say(line{Event: "started", Worker: worker, Job: job.ID, Attempt: job.Attempt, Epoch: job.Epoch, Checkpoint: checkpoint})
+	running := d.entered(worker, 1)
+	defer d.entered(worker, -1)
+	d.say(line{Event: "started", Worker: worker, Job: job.ID, Attempt: job.Attempt, Epoch: job.Epoch, Checkpoint: checkpoint, Running: running})
 	deliveries := job.Payload.Deliveries
 	for _, step := range deliveries[min(int(job.Epoch), len(deliveries))-1] {
 		switch step.Do {
@@ -179,6 +181,8 @@ func (d *goDriver) handle(ctx context.Context, worker int, job *sdk.Job[script])
 			}
 		case "go":
 			<-d.gate(job.ID)
+		case "pause":
+			<-time.After(time.Duration(step.DelayMS) * time.Millisecond)
 		case "ended":
 			<-ctx.Done()
 			d.say(line{Event: "told", Worker: worker, Job: job.ID, Epoch: job.Epoch, Cause: causeOf(ctx)})

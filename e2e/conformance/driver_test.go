@@ -52,7 +52,7 @@ type script struct {
 }
 
 // step is one step of a handler: return, undefined (nothing), unencodable (what is no JSON), large (more than a result may have), fail, snooze, progress, checkpoint,
-// go (wait for the command), ended (wait to be told to stop, and say so), rethrow (throw why), listen (say later if it is told to stop),
+// go (wait for the command), pause (wait for delay_ms), ended (wait to be told to stop, and say so), rethrow (throw why), listen (say later if it is told to stop),
 // big (return the payload's n, as text).
 type step struct {
 	Do           string   `json:"do"`
@@ -77,6 +77,8 @@ type line struct {
 	Attempt    int             `json:"attempt,omitzero"`
 	Epoch      int64           `json:"epoch,omitzero"`
 	Checkpoint json.RawMessage `json:"checkpoint,omitzero"`
+	// Running is how many handlers of the worker run when one begins, this one included.
+	Running int `json:"running,omitzero"`
 	// Cause is lease_lost, cancel, timeout or stopping.
 	Cause string `json:"cause,omitzero"`
 }
@@ -101,10 +103,11 @@ type goDriver struct {
 	clients map[string]*client.Client
 	stops   map[int]context.CancelFunc
 	gates   map[string]chan struct{}
+	running map[int]int
 }
 
 func drive(in io.Reader, out io.Writer) {
-	d := &goDriver{out: json.NewEncoder(out), clients: map[string]*client.Client{}, stops: map[int]context.CancelFunc{}, gates: map[string]chan struct{}{}}
+	d := &goDriver{out: json.NewEncoder(out), clients: map[string]*client.Client{}, stops: map[int]context.CancelFunc{}, gates: map[string]chan struct{}{}, running: map[int]int{}}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
@@ -164,6 +167,14 @@ func (d *goDriver) gate(job string) chan struct{} {
 		d.gates[job] = make(chan struct{})
 	}
 	return d.gates[job]
+}
+
+// entered counts the handlers of a worker that run.
+func (d *goDriver) entered(worker, more int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.running[worker] += more
+	return d.running[worker]
 }
 
 func (d *goDriver) do(c command) (any, error) {

@@ -10,6 +10,7 @@ import {
 const clients = new Map();
 const stops = new Map(); // by the id of the command
 const gates = new Map(); // by job
+const running = new Map(); // handlers, by the id of the command
 
 const say = (line) => process.stdout.write(JSON.stringify(line) + '\n');
 
@@ -78,7 +79,18 @@ function cause(error) {
 }
 
 async function script(worker, job) {
-  say({ event: 'started', worker, job: job.id, attempt: job.attempt, epoch: job.epoch, checkpoint: job.restore() ?? null });
+  running.set(worker, (running.get(worker) ?? 0) + 1);
+  try {
+    return await stepsOf(worker, job);
+  } finally {
+    running.set(worker, running.get(worker) - 1);
+  }
+}
+
+async function stepsOf(worker, job) {
+  say({
+    event: 'started', worker, job: job.id, attempt: job.attempt, epoch: job.epoch, checkpoint: job.restore() ?? null, running: running.get(worker),
+  });
   const { deliveries } = job.payload;
   for (const step of deliveries[Math.min(job.epoch, deliveries.length) - 1]) {
     switch (step.do) {
@@ -96,6 +108,7 @@ async function script(worker, job) {
       case 'progress': job.progress(step.percent, step.message); break;
       case 'checkpoint': job.checkpoint(step.value); break;
       case 'go': await gate(job.id).opened; break;
+      case 'pause': await new Promise((resolve) => { setTimeout(resolve, step.delay_ms); }); break;
       case 'ended':
         if (!job.signal.aborted) await new Promise((resolve) => job.signal.addEventListener('abort', resolve, { once: true }));
         say({ event: 'told', worker, job: job.id, epoch: job.epoch, cause: cause(job.signal.reason) });

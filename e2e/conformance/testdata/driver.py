@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import threading
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../api-docs/examples/python"))
@@ -19,7 +20,7 @@ if ASYNC:
     threading.Thread(target=LOOP.run_forever, daemon=True).start()
 
 lock = threading.Lock()
-clients, workers, gates = {}, {}, {}
+clients, workers, gates, running = {}, {}, {}, {}
 
 
 def say(line):
@@ -123,8 +124,18 @@ COMMANDS = {
 CAUSES = {fq.LeaseLost: "lease_lost", fq.CancelRequested: "cancel", fq.TimedOut: "timeout", fq.Stopping: "stopping"}
 
 
+def entered(worker, more):
+    """Counts the handlers of a worker that run."""
+    with lock:
+        running[worker] = running.get(worker, 0) + more
+        return running[worker]
+
+
 def begin(worker, job):
-    say({"event": "started", "worker": worker, "job": job.id, "attempt": job.attempt, "epoch": job.epoch, "checkpoint": job.restore()})
+    say({
+        "event": "started", "worker": worker, "job": job.id, "attempt": job.attempt, "epoch": job.epoch, "checkpoint": job.restore(),
+        "running": entered(worker, 1),
+    })
     deliveries = job.payload["deliveries"]
     return deliveries[min(job.epoch, len(deliveries)) - 1]
 
@@ -151,7 +162,7 @@ def step_of(worker, job, step):
         threading.Thread(target=hear, args=(worker, job), daemon=True).start()
     elif does == "rethrow":
         job.raise_if_ended()
-    elif does != "go":
+    elif does not in ("go", "pause"):
         raise RuntimeError(f"no step is called {does}")
     return False
 
@@ -169,35 +180,45 @@ def value_of(job, step):
 
 def lambda_sync(worker):
     def script(job):
-        for step in begin(worker, job):
-            if step["do"] == "go":
-                gate(job.id).wait()
-            elif step["do"] == "ended":
-                job.ended.wait()
-            if step_of(worker, job, step):
-                return value_of(job, step)
-        return None
+        try:
+            for step in begin(worker, job):
+                if step["do"] == "go":
+                    gate(job.id).wait()
+                elif step["do"] == "pause":
+                    time.sleep(step["delay_ms"] / 1000)
+                elif step["do"] == "ended":
+                    job.ended.wait()
+                if step_of(worker, job, step):
+                    return value_of(job, step)
+            return None
+        finally:
+            entered(worker, -1)
 
     return script
 
 
 def lambda_async(worker):
     async def script(job):
-        for step in begin(worker, job):
-            if step["do"] == "go":
-                while not gate(job.id).is_set():
+        try:
+            for step in begin(worker, job):
+                if step["do"] == "go":
+                    while not gate(job.id).is_set():
+                        try:
+                            await asyncio.sleep(0.01)
+                        except asyncio.CancelledError:
+                            pass  # a handler that does not listen
+                elif step["do"] == "pause":
+                    await asyncio.sleep(step["delay_ms"] / 1000)
+                elif step["do"] == "ended":
                     try:
-                        await asyncio.sleep(0.01)
+                        await asyncio.sleep(3600)
                     except asyncio.CancelledError:
-                        pass  # a handler that does not listen
-            elif step["do"] == "ended":
-                try:
-                    await asyncio.sleep(3600)
-                except asyncio.CancelledError:
-                    pass
-            if step_of(worker, job, step):
-                return value_of(job, step)
-        return None
+                        pass
+                if step_of(worker, job, step):
+                    return value_of(job, step)
+            return None
+        finally:
+            entered(worker, -1)
 
     return script
 
