@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 
+	"github.com/forgequeue/forgequeue/core/internal/administration"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/engine"
@@ -11,7 +12,9 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/httpapi"
 	"github.com/forgequeue/forgequeue/core/internal/installation"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/operations"
 	"github.com/forgequeue/forgequeue/core/internal/publish"
+	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/shared/server/build"
 	"github.com/forgequeue/forgequeue/shared/server/httpserver"
@@ -49,17 +52,21 @@ func newEngine(ctx context.Context, i *instance, store *cell.Cell, notifier *hin
 	if err != nil {
 		return nil, err
 	}
+	follow, err := i.follow(ctx, store, made, notifier)
+	if err != nil {
+		return nil, err
+	}
+	targets, pusher, err := newPusher(i.cfg, log, i.tracing, made, store, meters.push)
+	if err != nil {
+		return nil, err
+	}
 	server := &httpapi.Server{
-		Store: store, Engine: made, Hints: notifier, Verifier: i.cfg.verifier(), Logger: log, Draining: i.draining.Load,
-		Tracer: i.tracing.Tracer(), Bodies: httpapi.NewBodies(bodyMemory()), Pages: pages, Cell: i.config.Name, Prefix: i.prefix(), Processors: i.processors,
-	}
-	follow, err := i.follow(ctx, server)
-	if err != nil {
-		return nil, err
-	}
-	pusher, err := newPusher(i.cfg, log, i.tracing, server, meters.push)
-	if err != nil {
-		return nil, err
+		Operations: operations.New(operations.Options{
+			Store: store, Engine: made, Hints: notifier, Logger: log, Pages: pages, Targets: targets, Processors: i.processors, Draining: i.draining.Load,
+		}),
+		Administration: i.administration(store, made, notifier, pages),
+		Cell:           httpapi.Cell{Name: i.config.Name, Prefix: i.prefix(), Copies: !i.config.Home()},
+		Verifier:       i.cfg.verifier(), Logger: log, Bodies: httpapi.NewBodies(bodyMemory()), Processors: i.processors, Draining: i.draining.Load, Tracer: i.tracing.Tracer(),
 	}
 	stats, rollUp := duties.Stats()
 	table := append(dutyTable(duties, store, meters.depths), stats, rollUp)
@@ -91,30 +98,40 @@ func newEngine(ctx context.Context, i *instance, store *cell.Cell, notifier *hin
 }
 
 // follow is what copies the directory to a cell that is not the home; the home cell has it.
-func (i *instance) follow(ctx context.Context, server *httpapi.Server) (run func(context.Context) error, err error) {
+func (i *instance) follow(ctx context.Context, store *cell.Cell, made *engine.Engine, notifier *hints.Hints) (run func(context.Context) error, err error) {
 	if i.config.Home() {
-		server.Cells = i.cells
 		return func(context.Context) error { return nil }, nil
 	}
 	home, err := directory.NewHome(i.homeURL(), []byte(i.cfg.HopSecret.Reveal()))
 	if err != nil {
 		return nil, err
 	}
-	is, err := server.Store.Processes.ThisCell(ctx)
+	is, err := store.Processes.ThisCell(ctx)
 	if err != nil {
 		return nil, err
 	}
-	server.Feed = &directory.Feed{
-		Store: server.Store.Store, Cell: is.Name, Installation: is.Installation.String(), Home: home, Log: i.logger(),
+	feed := &directory.Feed{
+		Store: store.Store, Cell: is.Name, Installation: is.Installation.String(), Home: home, Log: i.logger(),
 		Changed: func(ctx context.Context) {
-			if err := server.Engine.Publisher.Refresh(ctx); err != nil {
+			if err := made.Publisher.Refresh(ctx); err != nil {
 				i.logger().WarnContext(ctx, "changed limits are not in force yet", "error", err)
 			}
-			server.Hints.Settings()
+			notifier.Settings()
 		},
 	}
-	server.Engine.Cached.Limits.FollowsHome(server.Feed.CatchUp)
-	return server.Feed.Run, nil
+	made.Cached.Limits.FollowsHome(feed.CatchUp)
+	return feed.Run, nil
+}
+
+// administration is what serves operators. Tenants are placed in the home cell, which knows all cells.
+func (i *instance) administration(store *cell.Cell, made *engine.Engine, notifier *hints.Hints, pages *seal.Keys) *administration.Administration {
+	serves := &administration.Administration{
+		Store: store, Engine: made, Hints: notifier, Logger: i.logger(), Pages: pages, Cell: i.config.Name, Draining: i.draining.Load,
+	}
+	if i.config.Home() {
+		serves.Cells = i.cells
+	}
+	return serves
 }
 
 // listener is what hints of other cores do here.

@@ -7,8 +7,10 @@ import (
 	"log/slog"
 
 	"github.com/forgequeue/forgequeue/core/internal/broker"
-	"github.com/forgequeue/forgequeue/core/internal/httpapi"
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/engine"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/operations"
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/core/internal/push"
 	"github.com/forgequeue/forgequeue/core/internal/queues"
@@ -17,15 +19,17 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/telemetry"
 )
 
-// newPusher makes the executor of queues in push mode, and allows such queues in the server;
+// newPusher makes the executor of queues in push mode, and says where such queues may send;
 // neither without a key for their secrets.
-func newPusher(cfg Config, log *slog.Logger, tracing *telemetry.Tracing, server *httpapi.Server, counted *metrics.Push) (run func(context.Context), err error) {
+func newPusher(
+	cfg Config, log *slog.Logger, tracing *telemetry.Tracing, made *engine.Engine, store *cell.Cell, counted *metrics.Push,
+) (targets operations.Targets, run func(context.Context), err error) {
 	if cfg.PushKey == "" {
-		return func(context.Context) {}, nil
+		return targets, func(context.Context) {}, nil
 	}
 	guard, err := outbound.ParseGuard(cfg.PushAllow)
 	if err != nil {
-		return nil, fmt.Errorf("core: FORGEQUEUE_PUSH_ALLOW: %w", err)
+		return targets, nil, fmt.Errorf("core: FORGEQUEUE_PUSH_ALLOW: %w", err)
 	}
 	texts := []string{cfg.PushKey.Reveal()}
 	if cfg.PushKeyPrevious != "" {
@@ -33,19 +37,19 @@ func newPusher(cfg Config, log *slog.Logger, tracing *telemetry.Tracing, server 
 	}
 	keys, err := seal.New(texts...)
 	if err != nil {
-		return nil, fmt.Errorf("core: FORGEQUEUE_PUSH_SECRETS_KEY: %w", err)
+		return targets, nil, fmt.Errorf("core: FORGEQUEUE_PUSH_SECRETS_KEY: %w", err)
 	}
-	server.Seals, server.Guard, server.Brokers = keys, guard, cfg.Brokers
-	pushed, _ := server.Engine.Cached.Lanes.PushSettings(-1)
+	targets = operations.Targets{Seals: keys, Guard: guard, Brokers: cfg.Brokers}
+	pushed, _ := made.Cached.Lanes.PushSettings(-1)
 	if err := checkTargets(pushed, cfg.Brokers); err != nil {
-		return nil, err
+		return targets, nil, err
 	}
 	executor := push.New(push.Options{
-		Engine: server.Engine, Store: server.Store, Keys: keys, Outbound: outbound.Options{Guard: guard}, Brokers: cfg.Brokers,
+		Engine: made, Store: store, Keys: keys, Outbound: outbound.Options{Guard: guard}, Brokers: cfg.Brokers,
 		Metrics: counted, Logger: log, Tracer: tracing.Tracer(), Grace: cfg.Grace, InFlight: cfg.PushInFlight,
 	})
-	server.Engine.Cached.Breakers.Show(executor.Breaker, executor.Probe)
-	return func(ctx context.Context) {
+	made.Cached.Breakers.Show(executor.Breaker, executor.Probe)
+	return targets, func(ctx context.Context) {
 		if err := executor.Run(ctx); err != nil {
 			log.ErrorContext(ctx, "pushing has ended", "error", err)
 		}

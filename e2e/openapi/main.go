@@ -26,7 +26,7 @@ import (
 // service is one document and where it comes from.
 type service struct {
 	name string
-	// sources are the folders of its handlers; the first has the document's own comment,
+	// sources are the folders of its handlers; the first has the table of routes, and the document's own comment,
 	// in openapi.go.
 	sources []string
 	// internal says that it is core's: envelopes, signed calls.
@@ -36,7 +36,7 @@ type service struct {
 func services() []service {
 	return []service{
 		{name: "gateway", sources: []string{"gateway/internal/httpapi", "gateway/internal/handlers"}},
-		{name: "core", sources: []string{"core/internal/httpapi"}, internal: true},
+		{name: "core", sources: []string{"core/internal/httpapi", "core/internal/operations", "core/internal/administration"}, internal: true},
 	}
 }
 
@@ -89,12 +89,11 @@ func runSwag(ctx context.Context, root, swag string, s service) ([]byte, error) 
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(annotated) }()
-	sources := []string{annotated}
+	copied := annotatePublic
 	if s.internal {
-		err = annotate(root, s.sources[0], annotated)
-	} else {
-		sources, err = annotatePublic(root, s.sources, annotated)
+		copied = annotate
 	}
+	sources, err := copied(root, s.sources, annotated)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.sources[0], err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -30,16 +31,16 @@ type annotator struct {
 	operations, routes map[string]route
 }
 
-// annotate writes the handlers of folder to out, ready for swag.
-func annotate(root, folder, out string) error {
+// annotate copies the folders of core's handlers to folders in out, ready for swag. The first has the tables of routes.
+func annotate(root string, sources []string, out string) (copies []string, err error) {
 	found, err := readTypes(root, wireFolders()...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	a := &annotator{root: root, files: token.NewFileSet(), types: found, operations: map[string]route{}, routes: map[string]route{}}
 	wire, err := a.parse("shared/server/hop")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	access := map[string]string{}
 	for _, file := range wire {
@@ -48,16 +49,34 @@ func annotate(root, folder, out string) error {
 	for _, file := range wire {
 		a.operation(file, access)
 	}
-	handlers, err := a.parse(folder)
-	if err != nil {
+	for _, source := range sources {
+		handlers, err := a.parse(source)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range handlers {
+			if err := a.tables(file); err != nil {
+				return nil, err
+			}
+		}
+		folder := filepath.Join(out, filepath.Base(source))
+		if err := a.copy(handlers, folder); err != nil {
+			return nil, err
+		}
+		copies = append(copies, folder)
+	}
+	if len(a.routes) > 0 {
+		return nil, fmt.Errorf("routes without a handler that has a comment: %q", slices.Sorted(maps.Keys(a.routes)))
+	}
+	return copies, nil
+}
+
+// copy writes files with completed comments to a new folder.
+func (a *annotator) copy(files map[string]*ast.File, folder string) error {
+	if err := os.Mkdir(folder, 0o700); err != nil {
 		return err
 	}
-	for _, file := range handlers {
-		if err := a.tables(file); err != nil {
-			return err
-		}
-	}
-	for name, file := range handlers {
+	for name, file := range files {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			return err
@@ -65,12 +84,9 @@ func annotate(root, folder, out string) error {
 		if text, err = a.complete(file, text); err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(out, filepath.Base(name)), text, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, filepath.Base(name)), text, 0o600); err != nil {
 			return err
 		}
-	}
-	if len(a.routes) > 0 {
-		return fmt.Errorf("routes without a handler that has a comment: %q", slices.Sorted(maps.Keys(a.routes)))
 	}
 	return nil
 }
@@ -129,13 +145,18 @@ func (a *annotator) operation(file *ast.File, access map[string]string) {
 	})
 }
 
-// methodOf gives the method of core's server that a declaration is.
+// methodOf gives the method of one of core's handlers' types that a declaration is.
 func methodOf(d ast.Decl) *ast.FuncDecl {
 	f, ok := d.(*ast.FuncDecl)
-	if !ok || f.Recv == nil || gotypes.ExprString(f.Recv.List[0].Type) != "*Server" {
+	if !ok || f.Recv == nil || !slices.Contains([]string{"*Server", "*Operations", "*Administration"}, gotypes.ExprString(f.Recv.List[0].Type)) {
 		return nil
 	}
 	return f
+}
+
+// handlerOf is the name of the handler in a line: a method of the server, s, or of what serves items, o or a.
+func handlerOf(line ast.Node) string {
+	return cmp.Or(selected(line, "s"), selected(line, "o"), selected(line, "a"))
 }
 
 // isList says that an expression is the whole table.
@@ -158,14 +179,14 @@ func (a *annotator) tables(file *ast.File) (err error) {
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch line := n.(type) {
 			case *ast.KeyValueExpr:
-				a.routes[selected(line.Value, "s")] = route{path: strings.Trim(gotypes.ExprString(line.Key), `"`), method: "get", tag: "Health", access: "public"}
+				a.routes[handlerOf(line.Value)] = route{path: strings.Trim(gotypes.ExprString(line.Key), `"`), method: "get", tag: "Health", access: "public"}
 			case *ast.CallExpr, *ast.CompositeLit:
-				if op := selected(n, "hop"); op != "" && selected(n, "s") != "" && !isList(n) {
+				if op := selected(n, "hop"); op != "" && handlerOf(n) != "" && !isList(n) {
 					made, ok := a.operations[op]
 					if !ok || made.access == "" || made.tag == "" {
 						err = fmt.Errorf("hop.%s is no line of the table of operations, or there is no comment over its block", op)
 					}
-					a.routes[selected(n, "s")] = made
+					a.routes[handlerOf(n)] = made
 					return false
 				}
 			}
@@ -246,9 +267,7 @@ func (a *annotator) annotations(f *ast.FuncDecl, r route) ([]string, error) {
 		return lines, nil
 	}
 	request, answer := signature(f)
-	if !said("Param") {
-		lines = append(lines, `Param envelope body hop.Envelope[`+request+`] true "The callers' requests."`)
-	}
+	lines = append(lines, `Param envelope body hop.Envelope[`+request+`] true "The callers' requests."`)
 	if !said("Success 200") {
 		lines = append(lines, `Success 200 {object} hop.Results[`+answer+`] "An answer for each item."`)
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// handlers are such as core's are.
+// handlers and operations are such as core's are.
 const handlers = `package httpapi
 
 func (s *Server) probes() map[string]handler { return map[string]handler{"/livez": s.livez} }
@@ -15,7 +15,7 @@ func (s *Server) probes() map[string]handler { return map[string]handler{"/livez
 func (s *Server) routes() []route {
 	return []route{
 		each(hop.List, owned(s.listJobs)), // a remark
-		each(hop.Drop, owned(s.dropJob)),
+		each(hop.Drop, owned(o.DropJob)),
 	}
 }
 
@@ -28,9 +28,12 @@ func (*Server) livez() {}
 COMMENT
 func (s *Server) listJobs(ctx context.Context, owner tenant.ID, item hop.Item[hop.PageRequest]) (api.Page[api.Job], error) {
 }
+`
 
-// dropJob drops a job.
-func (s *Server) dropJob(ctx context.Context, owner tenant.ID, item hop.Item[struct{}]) (struct{}, error) {
+const operations = `package operations
+
+// DropJob drops a job.
+func (o *Operations) DropJob(ctx context.Context, owner tenant.ID, item hop.Item[struct{}]) (struct{}, error) {
 }
 `
 
@@ -54,7 +57,7 @@ func annotated(t *testing.T, replacements ...string) (string, error) {
 	t.Helper()
 	root := t.TempDir()
 	for name, text := range map[string]string{
-		"shared/server/hop/hop.go": wire, "core/routes.go": strings.NewReplacer(replacements...).Replace(handlers), "shared/api/a.go": "package api", "shared/problem/p.go": "package problem", "out/x": "",
+		"shared/server/hop/hop.go": wire, "core/routes.go": strings.NewReplacer(replacements...).Replace(handlers), "operations/jobs.go": operations, "shared/api/a.go": "package api", "shared/problem/p.go": "package problem", "out/x": "",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o700); err != nil {
 			t.Fatal(err)
@@ -63,11 +66,19 @@ func annotated(t *testing.T, replacements ...string) (string, error) {
 			t.Fatal(err)
 		}
 	}
-	if err := annotate(root, "core", filepath.Join(root, "out")); err != nil {
+	copies, err := annotate(root, []string{"core", "operations"}, filepath.Join(root, "out"))
+	if err != nil {
 		return "", err
 	}
-	text, err := os.ReadFile(filepath.Join(root, "out", "routes.go"))
-	return string(text), err
+	var all []byte
+	for i, name := range []string{"routes.go", "jobs.go"} {
+		text, err := os.ReadFile(filepath.Join(copies[i], name))
+		if err != nil {
+			return "", err
+		}
+		all = append(all, text...)
+	}
+	return string(all), nil
 }
 
 // What the table of routes and a handler's types say is not said again beside it.
@@ -78,7 +89,7 @@ func TestHandlersAreAnnotatedFromTheCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, text, _ = strings.Cut(text, "//\t@x-problems [\"not_found\"]\n")
-	list, drop, _ := strings.Cut(text, "// dropJob")
+	list, drop, _ := strings.Cut(text, "// DropJob")
 	for _, want := range []string{
 		"Summary Lists jobs, newest first", "Description All of them.", "ID limitsJobLists", "Tags Jobs", "Router /internal/v1/limits/job-lists [post]",
 		`x-access "tenant"`, "Param envelope body hop.Envelope[hop.PageRequest] true", "Success 200 {object} hop.Results[api.Page[api.Job]]",
@@ -90,7 +101,7 @@ func TestHandlersAreAnnotatedFromTheCode(t *testing.T) {
 	}
 	for _, want := range []string{`x-access "manager"`, "hop.Envelope[any]", "hop.Results[any]", "x-example-none {}", "Tags Jobs"} {
 		if !strings.Contains(drop, want) {
-			t.Errorf("dropJob lacks %q:\n%s", want, drop)
+			t.Errorf("DropJob lacks %q:\n%s", want, drop)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // Package engine puts together what runs in memory for one cell. PostgreSQL has the jobs; what is here decides which lanes
 // a claim scans, which waiting claim is woken, and what a new job's defaults are:
 //
-//	httpapi, push, sweep
+//	operations, push, sweep
 //	  │      │        │
 //	  ▼      ▼        ▼
 //	submits claims explain ──▶ the statements of the cell

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forgequeue/forgequeue/core/internal/httpapi/calltest"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
@@ -29,16 +30,16 @@ var accessSentences = map[string][]string{
 // document's own examples.
 func TestAccessIsAsDocumented(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := calltest.New(t)
 	const admin = "adminadminad"
-	one[api.Key](f, hop.CreateKey.Path, operator(), hop.CreateKeyRequest{
-		KeyID: admin, Kind: hop.PrincipalTenant, Tenant: f.tenant.Tenant, SecretHMAC: make([]byte, 32), Scopes: api.Scopes(),
+	calltest.One[api.Key](f, hop.CreateKey.Path, calltest.Operator(), hop.CreateKeyRequest{
+		KeyID: admin, Kind: hop.PrincipalTenant, Tenant: f.Tenant.Tenant, SecretHMAC: make([]byte, 32), Scopes: api.Scopes(),
 	})
-	full := f.tenant
+	full := f.Tenant
 	full.Scopes, full.KeyID = api.Scopes(), admin
 	principals := map[string]hop.Principal{
-		"tenant": full, "no scopes": f.tenant, "user": userOf(full, "bob"), "user, no scopes": userOf(f.tenant, "bob"),
-		"platform": platform(), "operator": operator(), "nobody": {},
+		"tenant": full, "no scopes": f.Tenant, "user": calltest.UserOf(full, "bob"), "user, no scopes": calltest.UserOf(f.Tenant, "bob"),
+		"platform": calltest.Platform(), "operator": calltest.Operator(), "nobody": {},
 	}
 	calls := documentedCalls(t)
 	paths := slices.Sorted(maps.Keys(calls))
@@ -60,7 +61,7 @@ func TestAccessIsAsDocumented(t *testing.T) {
 			call.request["value"].(map[string]any)["job"].(map[string]any)["user"] = "bob"
 		}
 		for name, p := range principals {
-			got := ask[any](f, path, item(p, call.request))[0]
+			got := calltest.Ask[any](f, path, calltest.Item(p, call.request))[0]
 			if forbidden := got.Status == http.StatusForbidden; forbidden == slices.Contains(allowed, name) {
 				t.Errorf("%s, %s: %d %v; the document says %q", path, name, got.Status, got.Problem, call.description)
 			}

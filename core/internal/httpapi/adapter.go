@@ -9,7 +9,9 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/forgequeue/forgequeue/core/internal/answers"
 	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/principals"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -48,9 +50,9 @@ func (s *Server) adapt(path string, serve handler) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		ctx, cancel := withTimeout(c.Request, waitOf(path))
 		defer cancel()
-		made, err := serve(s.tracing(ctx, path), bodyOf(ctx))
+		made, err := serve(answers.Traced(ctx, s.Tracer, path), bodyOf(ctx))
 		if err != nil {
-			s.refuse(c, asProblem(ctx, err))
+			s.refuse(c, answers.Problem(ctx, err))
 			return
 		}
 		if made.unsent != nil && c.Request.Context().Err() != nil { // the gateway has hung up
@@ -68,7 +70,7 @@ func (s *Server) probe(serve handler) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		made, err := serve(c.Request.Context(), nil)
 		if err != nil {
-			s.refuse(c, asProblem(c.Request.Context(), err))
+			s.refuse(c, answers.Problem(c.Request.Context(), err))
 			return
 		}
 		c.JSON(made.status, made.value)
@@ -105,14 +107,7 @@ func (s *Server) refuse(c *gin.Context, p *problem.Problem) {
 
 // forOwner is the context of a call that its principal's tenant pays for, or a key without one.
 func forOwner(ctx context.Context, operation string, p hop.Principal) context.Context {
-	return store.WithWork(ctx, payerOf(p), operation)
-}
-
-func payerOf(p hop.Principal) string {
-	if p.Tenant != "" {
-		return p.Tenant
-	}
-	return p.Kind + " " + p.KeyID
+	return store.WithWork(ctx, principals.Payer(p), operation)
 }
 
 // itemHandler serves one item of a call.
@@ -124,10 +119,10 @@ func each[Req, Resp any](op hop.Op[Req, Resp], admit admitted[Req, Resp]) route 
 	return together(op, func(ctx context.Context, items []hop.Item[Req]) []hop.Result[Resp] {
 		results := make([]hop.Result[Resp], len(items))
 		for i := range items {
-			ctx, span := itemSpan(forOwner(ctx, op.Path, items[i].Principal), &items[i])
-			value, err := serve(audit.WithActor(ctx, actor(items[i].Principal)), items[i])
-			results[i] = result(ctx, &items[i], &value, err)
-			endSpan(span, &results[i])
+			ctx, span := answers.Span(forOwner(ctx, op.Path, items[i].Principal), &items[i])
+			value, err := serve(audit.WithActor(ctx, principals.Actor(items[i].Principal)), items[i])
+			results[i] = answers.Result(ctx, &items[i], &value, err)
+			answers.EndSpan(span, &results[i])
 		}
 		return results
 	})
@@ -141,11 +136,11 @@ func atOnce[Req, Resp any](op hop.Op[Req, Resp], admit admitted[Req, Resp]) rout
 		var group sync.WaitGroup
 		for i := range items {
 			group.Go(func() {
-				ctx, span := itemSpan(forOwner(ctx, op.Path, items[i].Principal), &items[i])
-				defer func() { endSpan(span, &results[i]) }()
-				defer guard(ctx, &items[i], &results[i])
+				ctx, span := answers.Span(forOwner(ctx, op.Path, items[i].Principal), &items[i])
+				defer func() { answers.EndSpan(span, &results[i]) }()
+				defer answers.Guard(ctx, &items[i], &results[i])
 				value, err := serve(ctx, items[i])
-				results[i] = result(ctx, &items[i], &value, err)
+				results[i] = answers.Result(ctx, &items[i], &value, err)
 			})
 		}
 		group.Wait()
@@ -162,8 +157,20 @@ func together[Req, Resp any](op hop.Op[Req, Resp], serve func(context.Context, [
 		}
 		made := response{value: hop.Results[Resp]{Results: serve(ctx, items)}}
 		if len(items) == 1 {
-			made.owner = payerOf(items[0].Principal)
+			made.owner = principals.Payer(items[0].Principal)
 		}
 		return made, nil
+	}}
+}
+
+// untilSent serves all items of a call with one function, which also gives what to do if the response does not leave this process.
+func untilSent[Req, Resp any](op hop.Op[Req, Resp], serve func(context.Context, []hop.Item[Req]) ([]hop.Result[Resp], func())) route {
+	return route{op.Operation, func(ctx context.Context, body []byte) (response, error) {
+		items, err := decodeItems[Req](ctx, body)
+		if err != nil {
+			return response{}, err
+		}
+		results, unsent := serve(ctx, items)
+		return response{value: hop.Results[Resp]{Results: results}, unsent: unsent}, nil
 	}}
 }

@@ -6,9 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 	"github.com/forgequeue/forgequeue/shared/server/seats"
@@ -36,13 +34,4 @@ func decodeItems[Req any](ctx context.Context, body []byte) ([]hop.Item[Req], er
 		return nil, problem.Invalid(problem.FieldError{Field: "items", Message: "must have 1 to 1000 entries"})
 	}
 	return envelope.Items, nil
-}
-
-// jobID reads a job's id. A malformed one is not found.
-func jobID(text string) (uuid.UUID, error) {
-	id, err := uuid.Parse(text)
-	if err != nil || len(text) != 36 {
-		return uuid.UUID{}, store.ErrNotFound
-	}
-	return id, nil
 }

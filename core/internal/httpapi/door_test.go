@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/httpapi/calltest"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -17,61 +18,61 @@ import (
 )
 
 // refused says that the answer is a whole problem document of this code.
-func (f *fixture) refused(what string, got response, code problem.Code) {
+func refused(f *calltest.Core, what string, got calltest.Response, code problem.Code) {
 	f.Helper()
-	p := decode[problem.Problem](f, got.body)
-	if p.Code != code || got.status != problem.New(code, "").Status || got.header.Get("Content-Type") != problem.ContentType ||
+	p := calltest.Decode[problem.Problem](f, got.Body)
+	if p.Code != code || got.Status != problem.New(code, "").Status || got.Header.Get("Content-Type") != problem.ContentType ||
 		p.Detail == "" || p.Instance == "" {
-		f.Errorf("%s: %d %s, want %s", what, got.status, got.body, code)
+		f.Errorf("%s: %d %s, want %s", what, got.Status, got.Body, code)
 	}
 }
 
 func TestOnlySignedRequestsAreAnswered(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	path, body := hop.GetJob.Path, envelope(item(f.tenant, hop.ID{ID: "x"}))
+	f := calltest.New(t)
+	path, body := hop.GetJob.Path, calltest.Envelope(calltest.Item(f.Tenant, hop.ID{ID: "x"}))
 	sign := func(secret, method, path string, body []byte, at time.Duration) string {
 		return identity.Sign([]byte(secret), method, path, body, time.Now().Add(at))
 	}
-	good := sign(secret, "POST", path, body, 0)
+	good := sign(calltest.Secret, "POST", path, body, 0)
 	for name, c := range map[string]struct {
 		assertion string
 		code      problem.Code
 	}{
 		"signed":                 {good, ""},
-		"by the previous secret": {sign(previous, "POST", path, body, 0), ""},
-		"nearly late":            {sign(secret, "POST", path, body, -25*time.Second), ""},
-		"nearly early":           {sign(secret, "POST", path, body, 25*time.Second), ""},
+		"by the previous secret": {sign(calltest.Previous, "POST", path, body, 0), ""},
+		"nearly late":            {sign(calltest.Secret, "POST", path, body, -25*time.Second), ""},
+		"nearly early":           {sign(calltest.Secret, "POST", path, body, 25*time.Second), ""},
 		"unsigned":               {"", problem.Unauthenticated},
 		"nonsense":               {"v1 nonsense", problem.Unauthenticated},
 		"another secret":         {sign(strings.Repeat("x", 40), "POST", path, body, 0), problem.Unauthenticated},
-		"another method":         {sign(secret, "PUT", path, body, 0), problem.Unauthenticated},
-		"another path":           {sign(secret, "POST", hop.ClaimJobs.Path, body, 0), problem.Unauthenticated},
-		"another body":           {sign(secret, "POST", path, append([]byte(" "), body...), 0), problem.Unauthenticated},
+		"another method":         {sign(calltest.Secret, "PUT", path, body, 0), problem.Unauthenticated},
+		"another path":           {sign(calltest.Secret, "POST", hop.ClaimJobs.Path, body, 0), problem.Unauthenticated},
+		"another body":           {sign(calltest.Secret, "POST", path, append([]byte(" "), body...), 0), problem.Unauthenticated},
 		"another time":           {strings.Replace(good, "t=1", "t=2", 1), problem.Unauthenticated},
-		"late":                   {sign(secret, "POST", path, body, -31*time.Second), problem.AssertionExpired},
-		"early":                  {sign(secret, "POST", path, body, 31*time.Second), problem.AssertionExpired},
+		"late":                   {sign(calltest.Secret, "POST", path, body, -31*time.Second), problem.AssertionExpired},
+		"early":                  {sign(calltest.Secret, "POST", path, body, 31*time.Second), problem.AssertionExpired},
 	} {
-		r := f.request(t.Context(), path, body)
+		r := f.Request(t.Context(), path, body)
 		r.Header.Set(identity.Header, c.assertion)
-		got := f.send(r)
+		got := f.Send(r)
 		if c.code == "" {
-			if got.status != http.StatusOK {
-				t.Errorf("%s: %d %s", name, got.status, got.body)
+			if got.Status != http.StatusOK {
+				t.Errorf("%s: %d %s", name, got.Status, got.Body)
 			}
-			again := f.request(t.Context(), path, body)
+			again := f.Request(t.Context(), path, body)
 			again.Header.Set(identity.Header, c.assertion)
-			if got := f.send(again); got.status != http.StatusConflict || got.header.Get(identity.TimeHeader) != "" ||
-				!bytes.Contains(got.body, []byte(`"code":"`+identity.TakenCode+`"`)) {
-				t.Errorf("%s, captured and sent again: %d %v %s", name, got.status, got.header, got.body)
+			if got := f.Send(again); got.Status != http.StatusConflict || got.Header.Get(identity.TimeHeader) != "" ||
+				!bytes.Contains(got.Body, []byte(`"code":"`+identity.TakenCode+`"`)) {
+				t.Errorf("%s, captured and sent again: %d %v %s", name, got.Status, got.Header, got.Body)
 			}
 			continue
 		}
-		f.refused(name, got, c.code)
-		micros, err := strconv.ParseInt(got.header.Get(identity.TimeHeader), 10, 64)
+		refused(f, name, got, c.code)
+		micros, err := strconv.ParseInt(got.Header.Get(identity.TimeHeader), 10, 64)
 		if c.code == problem.AssertionExpired {
 			if err != nil || time.Since(time.UnixMicro(micros)).Abs() > 10*time.Second {
-				t.Errorf("%s: core's time is %q", name, got.header.Get(identity.TimeHeader))
+				t.Errorf("%s: core's time is %q", name, got.Header.Get(identity.TimeHeader))
 			}
 		} else if err == nil {
 			t.Errorf("%s: core's time is told to a stranger", name)
@@ -81,7 +82,7 @@ func TestOnlySignedRequestsAreAnswered(t *testing.T) {
 
 func TestRoutesAndMethods(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := calltest.New(t)
 	for _, c := range []struct {
 		method, path string
 		code         problem.Code
@@ -95,23 +96,23 @@ func TestRoutesAndMethods(t *testing.T) {
 		{"GET", "/metrics", problem.NotFound},
 		{"GET", "/debug/pprof/", problem.NotFound},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), c.method, f.server.URL+c.path, http.NoBody)
+		r, err := http.NewRequestWithContext(t.Context(), c.method, f.HTTP.URL+c.path, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.refused(c.method+" "+c.path, f.send(r), c.code)
+		refused(f, c.method+" "+c.path, f.Send(r), c.code)
 	}
 }
 
 func TestEnvelopes(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := calltest.New(t)
 	many := func(n int) []byte {
 		items := make([]hop.Item[hop.ID], n)
 		for i := range items {
-			items[i] = item(f.tenant, hop.ID{ID: "x"})
+			items[i] = calltest.Item(f.Tenant, hop.ID{ID: "x"})
 		}
-		return envelope(items...)
+		return calltest.Envelope(items...)
 	}
 	for name, c := range map[string]struct {
 		body []byte
@@ -127,11 +128,11 @@ func TestEnvelopes(t *testing.T) {
 		"1000 items":      {many(1000), ""},
 		"an item is null": {[]byte(`{"items":[null]}`), ""},
 	} {
-		got := f.send(f.request(t.Context(), hop.GetJob.Path, c.body))
+		got := f.Send(f.Request(t.Context(), hop.GetJob.Path, c.body))
 		if c.code != "" {
-			f.refused(name, got, c.code)
-		} else if got.status != http.StatusOK {
-			t.Errorf("%s: %d %s", name, got.status, got.body)
+			refused(f, name, got, c.code)
+		} else if got.Status != http.StatusOK {
+			t.Errorf("%s: %d %s", name, got.Status, got.Body)
 		}
 	}
 }
@@ -151,19 +152,19 @@ func (z *zeros) Read(p []byte) (int, error) {
 
 func TestABodyTooLarge(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	r := f.request(t.Context(), hop.SubmitJobs.Path, nil)
+	f := calltest.New(t)
+	r := f.Request(t.Context(), hop.SubmitJobs.Path, nil)
 	r.Body, r.ContentLength = io.NopCloser(&zeros{hop.MaxBody + 1}), hop.MaxBody+1
-	f.refused("with its length", f.send(r), problem.PayloadTooLarge)
+	refused(f, "with its length", f.Send(r), problem.PayloadTooLarge)
 }
 
 // A body that breaks off is not served, and not remembered as anything.
 func TestABodyThatBreaksOff(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	r := f.request(t.Context(), hop.SubmitJobs.Path, nil)
+	f := calltest.New(t)
+	r := f.Request(t.Context(), hop.SubmitJobs.Path, nil)
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader([]byte("{"))), 100
-	answered, err := f.client.Do(r)
+	answered, err := f.Client.Do(r)
 	if err == nil {
 		_ = answered.Body.Close()
 		t.Fatalf("status %d", answered.StatusCode)
@@ -172,15 +173,15 @@ func TestABodyThatBreaksOff(t *testing.T) {
 
 func TestLiveAndReady(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := calltest.New(t)
 	ask := func(path string) (int, api.Readiness) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.server.URL+path, http.NoBody)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.HTTP.URL+path, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := f.send(r)
-		return got.status, decode[api.Readiness](f, got.body)
+		got := f.Send(r)
+		return got.Status, calltest.Decode[api.Readiness](f, got.Body)
 	}
 	if status, got := ask("/livez"); status != http.StatusOK || got.Status != "ok" {
 		t.Errorf("livez: %d %+v", status, got)
@@ -188,19 +189,19 @@ func TestLiveAndReady(t *testing.T) {
 	if status, got := ask("/readyz"); status != http.StatusOK || got.Status != "ok" || got.Checks["database"] != "ok" {
 		t.Errorf("readyz: %d %+v", status, got)
 	}
-	f.draining.Store(true)
+	f.Draining.Store(true)
 	if status, got := ask("/readyz"); status != http.StatusServiceUnavailable || got.Status != "draining" {
 		t.Errorf("readyz while draining: %d %+v", status, got)
 	}
 	if status, _ := ask("/livez"); status != http.StatusOK {
 		t.Errorf("livez while draining: %d", status)
 	}
-	f.draining.Store(false)
-	f.dropDatabase()
+	f.Draining.Store(false)
+	f.DropDatabase()
 	if status, got := ask("/readyz"); status != http.StatusOK || got.Status != "degraded" || got.Checks["database"] != "down" {
 		t.Errorf("readyz without a database: %d %+v", status, got)
 	}
-	told := one[api.Readiness](f, hop.GetReadiness.Path, operator(), struct{}{})
+	told := calltest.One[api.Readiness](f, hop.GetReadiness.Path, calltest.Operator(), struct{}{})
 	if told.Status != "degraded" {
 		t.Errorf("the gateway is told %+v", told)
 	}
@@ -209,10 +210,10 @@ func TestLiveAndReady(t *testing.T) {
 // Without its database core says so, and when to come back; it never says 500.
 func TestTheDatabaseIsGone(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	f.submit()
-	claimed := f.claim()
-	f.dropDatabase()
+	f := calltest.New(t)
+	f.Submit()
+	claimed := f.Claim()
+	f.DropDatabase()
 	unavailable := func(what string, status int, p *problem.Problem) {
 		t.Helper()
 		// a connection that was open may take its answer with it
@@ -226,18 +227,18 @@ func TestTheDatabaseIsGone(t *testing.T) {
 		for what, keyed := range map[string]*hop.Idempotency{
 			"submit": nil, "keyed submit": {Operation: "submit", Key: "k", Fingerprint: strings.Repeat("0", 64)},
 		} {
-			request := job()
+			request := calltest.Job()
 			request.Idempotency = keyed
-			got := ask[json.RawMessage](f, hop.SubmitJobs.Path, item(f.tenant, request))[0]
+			got := calltest.Ask[json.RawMessage](f, hop.SubmitJobs.Path, calltest.Item(f.Tenant, request))[0]
 			unavailable(what, got.Status, got.Problem)
 		}
-		claim := ask[api.ClaimResponse](f, hop.ClaimJobs.Path, item(f.tenant, claimOf(0)))[0]
+		claim := calltest.Ask[api.ClaimResponse](f, hop.ClaimJobs.Path, calltest.Item(f.Tenant, calltest.ClaimOf(0)))[0]
 		unavailable("claim", claim.Status, claim.Problem)
-		beat := ask[api.HeartbeatResponse](f, hop.Heartbeat.Path, item(f.tenant, hop.WorkerHeartbeat{WorkerID: "w1"}))[0]
+		beat := calltest.Ask[api.HeartbeatResponse](f, hop.Heartbeat.Path, calltest.Item(f.Tenant, hop.WorkerHeartbeat{WorkerID: "w1"}))[0]
 		unavailable("heartbeat", beat.Status, beat.Problem)
-		ended := f.outcome(f.tenant, api.OutcomeRequest{JobID: claimed.ID, Kind: api.KindComplete, LeaseToken: claimed.LeaseToken})
+		ended := f.Outcome(f.Tenant, api.OutcomeRequest{JobID: claimed.ID, Kind: api.KindComplete, LeaseToken: claimed.LeaseToken})
 		unavailable("complete", ended.Status, ended.Problem)
-		key := ask[hop.KeyRecord](f, hop.LookUpKey.Path, item(hop.Principal{}, hop.ID{ID: "k"}))[0]
+		key := calltest.Ask[hop.KeyRecord](f, hop.LookUpKey.Path, calltest.Item(hop.Principal{}, hop.ID{ID: "k"}))[0]
 		unavailable("key", key.Status, key.Problem)
 	}
 }

@@ -3,47 +3,36 @@ package httpapi
 import (
 	"strconv"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
+	"github.com/forgequeue/forgequeue/core/internal/answers"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // encode writes the results of a call. What is JSON already stays as it is: payloads but for
 // white space, and the responses to submits, rendered or saved, byte for byte.
 func encode(results any) ([]byte, error) {
-	if answers, ok := results.(hop.Results[hop.SubmitResponse]); ok {
-		return joinAnswers(answers.Results)
+	if submitted, ok := results.(hop.Results[hop.SubmitResponse]); ok {
+		return joinAnswers(submitted.Results)
 	}
-	return marshal(results)
+	return answers.JSON(results)
 }
 
-// marshal writes what encoding/json would, and faster; the gateway passes it on. Only U+2028 and U+2029 in strings are not
-// escaped: with EscapeForJS they would be in payloads too.
-func marshal(value any) ([]byte, error) { return json.Marshal(value, asEncodingJSON) }
-
-// Joined once, not for each value.
-var asEncodingJSON = json.JoinOptions(
-	json.FormatNilSliceAsNull(true), json.FormatNilMapAsNull(true), json.Deterministic(true),
-	jsontext.PreserveRawStrings(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-
 // joinAnswers writes hop.Results around responses that are JSON already.
-func joinAnswers(answers []hop.Result[hop.SubmitResponse]) ([]byte, error) {
+func joinAnswers(results []hop.Result[hop.SubmitResponse]) ([]byte, error) {
 	size := len(`{"results":[]}`)
-	for i := range answers {
+	for i := range results {
 		size += len(`,{"status":200,"replayed":true,"value":}`)
-		if answers[i].Value != nil {
-			size += len(*answers[i].Value)
+		if results[i].Value != nil {
+			size += len(*results[i].Value)
 		}
 	}
 	to := append(make([]byte, 0, size), `{"results":[`...)
-	for i := range answers {
+	for i := range results {
 		if i > 0 {
 			to = append(to, ',')
 		}
-		answer := &answers[i]
+		answer := &results[i]
 		if answer.Problem != nil || answer.Value == nil {
-			text, err := marshal(answer)
+			text, err := answers.JSON(answer)
 			if err != nil {
 				return nil, err
 			}

@@ -58,7 +58,7 @@ func (s *Server) Readiness(ctx context.Context) api.Readiness {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	readiness := api.Readiness{Status: "ok", Checks: map[string]string{"database": "ok"}}
-	switch err := s.Store.Writable(ctx); {
+	switch err := s.Operations.Store.Writable(ctx); {
 	case err == nil:
 	case errors.Is(err, store.ErrReadOnly):
 		readiness.Status, readiness.Checks["database"] = "degraded", "read_only"

@@ -1,12 +1,11 @@
 package httpapi
 
-// The handlers' comments become api-docs/core.json. e2e/openapi takes what the code says from the code:
+// The comments of the handlers, which are here and in packages operations and administration, become api-docs/core.json. e2e/openapi takes what the code says from the code:
 // path, group and access from the table of operations (shared/server/hop), request, paging and answer from the handler's types. A
 // comment's first sentence is the summary, the others are the description. An annotation says what is left:
 //
 //   - x-problems: the codes that an item's answer may have beyond the usual ones.
 //   - x-example-NAME: one item's request, put into an envelope. Without one it is a page of 50, or empty.
-//   - Param: the request, where the handler decodes it itself.
 //   - Success 200, default and 202: the shapes of an item's answer, where its type does not say it. The call's is 200.
 
 // The document as a whole:

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/forgequeue/forgequeue/core/internal/httpapi/calltest"
 )
 
 // Every route that gin serves is in api-docs/core.json, and the other way round. A
@@ -30,7 +32,7 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 			documented[strings.ToUpper(method)+" "+path] = true
 		}
 	}
-	engine, ok := newFixture(t).handler.(*gin.Engine)
+	engine, ok := calltest.New(t).Handler.(*gin.Engine)
 	if !ok {
 		t.Fatal("the handler is not gin's any more: where are its routes?")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/httpapi/calltest"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
@@ -17,15 +18,15 @@ import (
 // tenant, user or filter.
 func TestPageTokensAreBound(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := calltest.New(t)
 	for range 3 {
-		one[any](f, hop.SubmitJobs.Path, f.tenant, job(func(r *api.SubmitRequest) { r.User = new("bob") }))
+		calltest.One[any](f, hop.SubmitJobs.Path, f.Tenant, calltest.Job(func(r *api.SubmitRequest) { r.User = new("bob") }))
 	}
-	bob := userOf(f.tenant, "bob")
-	page := one[api.Page[api.JobSummary]](f, hop.ListJobs.Path, bob, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageSize: 1}})
+	bob := calltest.UserOf(f.Tenant, "bob")
+	page := calltest.One[api.Page[api.JobSummary]](f, hop.ListJobs.Path, bob, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageSize: 1}})
 	token := *page.NextPageToken
 	ask1 := func(p hop.Principal, path string, request hop.Filtered[api.JobFilter]) int {
-		return ask[any](f, path, item(p, request))[0].Status
+		return calltest.Ask[any](f, path, calltest.Item(p, request))[0].Status
 	}
 	if got := ask1(bob, hop.ListJobs.Path, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageSize: 1, PageToken: token}}); got != http.StatusOK {
 		t.Fatalf("the token itself: %d", got)
@@ -39,9 +40,9 @@ func TestPageTokensAreBound(t *testing.T) {
 	}
 	for name, got := range map[string]int{
 		"another filter": ask1(bob, hop.ListJobs.Path, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: token}, Filter: api.JobFilter{Type: "test"}}),
-		"another user":   ask1(userOf(f.tenant, "eve"), hop.ListJobs.Path, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: token}}),
-		"no user":        ask1(f.tenant, hop.ListJobs.Path, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: token}}),
-		"another tenant": ask1(userOf(f.newTenant(), "bob"), hop.ListJobs.Path, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: token}}),
+		"another user":   ask1(calltest.UserOf(f.Tenant, "eve"), hop.ListJobs.Path, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: token}}),
+		"no user":        ask1(f.Tenant, hop.ListJobs.Path, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: token}}),
+		"another tenant": ask1(calltest.UserOf(f.NewTenant(), "bob"), hop.ListJobs.Path, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: token}}),
 		"another list":   ask1(bob, hop.ListDeadLetters.Path, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: token}}),
 		"a bare place":   ask1(bob, hop.ListJobs.Path, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageToken: page.Items[0].ID}}),
 	} {
@@ -54,23 +55,23 @@ func TestPageTokensAreBound(t *testing.T) {
 // A page of parents needs the caller's right each time: a worker that has lost the job reads no further.
 func TestPagesOfParents(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	after := []api.Dependency{{JobID: f.submit()}, {JobID: f.submit()}, {JobID: f.submit()}}
-	child := job(func(r *api.SubmitRequest) { r.After = after })
-	one[any](f, hop.SubmitJobs.Path, f.tenant, child)
-	other := job(func(r *api.SubmitRequest) { r.After = after[:2] })
-	one[any](f, hop.SubmitJobs.Path, f.tenant, other)
+	f := calltest.New(t)
+	after := []api.Dependency{{JobID: f.Submit()}, {JobID: f.Submit()}, {JobID: f.Submit()}}
+	child := calltest.Job(func(r *api.SubmitRequest) { r.After = after })
+	calltest.One[any](f, hop.SubmitJobs.Path, f.Tenant, child)
+	other := calltest.Job(func(r *api.SubmitRequest) { r.After = after[:2] })
+	calltest.One[any](f, hop.SubmitJobs.Path, f.Tenant, other)
 	for range after {
-		lease := f.claim()
-		f.outcome(f.tenant, api.OutcomeRequest{JobID: lease.ID, Kind: api.KindComplete, LeaseToken: lease.LeaseToken, Result: []byte(`"` + lease.ID + `"`)})
+		lease := f.Claim()
+		f.Outcome(f.Tenant, api.OutcomeRequest{JobID: lease.ID, Kind: api.KindComplete, LeaseToken: lease.LeaseToken, Result: []byte(`"` + lease.ID + `"`)})
 	}
-	if _, err := f.store.Jobs.FollowUp(t.Context(), uuid.MustParse(f.tenant.Tenant)); err != nil {
+	if _, err := f.Store.Jobs.FollowUp(t.Context(), uuid.MustParse(f.Tenant.Tenant)); err != nil {
 		t.Fatal(err)
 	}
-	reader := f.tenant
+	reader := f.Tenant
 	reader.Scopes = []string{api.ScopeRead}
 	read := func(p hop.Principal, request hop.PageFor) hop.Result[api.Page[api.JobParent]] {
-		return ask[api.Page[api.JobParent]](f, hop.ListParents.Path, item(p, request))[0]
+		return calltest.Ask[api.Page[api.JobParent]](f, hop.ListParents.Path, calltest.Item(p, request))[0]
 	}
 	request := hop.PageFor{For: child.IDs[0], PageRequest: hop.PageRequest{PageSize: 2}}
 	first := read(reader, request)
@@ -91,23 +92,23 @@ func TestPagesOfParents(t *testing.T) {
 			t.Errorf("%s: %d", name, got.Status)
 		}
 	}
-	if got := read(f.tenant, request); got.Status != http.StatusNotFound {
+	if got := read(f.Tenant, request); got.Status != http.StatusNotFound {
 		t.Errorf("a worker without the lease: %d", got.Status)
 	}
-	held := f.claim()
+	held := f.Claim()
 	request.For = held.ID
 	request.PageToken = ""
 	request.PageSize = 1
-	holder := read(f.tenant, request)
+	holder := read(f.Tenant, request)
 	if holder.Status != http.StatusOK || holder.Value.NextPageToken == nil {
 		t.Fatalf("%+v %v", holder.Value, holder.Problem)
 	}
 	request.PageToken = *holder.Value.NextPageToken
-	if got := read(f.tenant, request); got.Status != http.StatusOK {
+	if got := read(f.Tenant, request); got.Status != http.StatusOK {
 		t.Errorf("the holder's second page: %d", got.Status)
 	}
-	f.outcome(f.tenant, api.OutcomeRequest{JobID: held.ID, Kind: api.KindRelease, LeaseToken: held.LeaseToken})
-	if got := read(f.tenant, request); got.Status != http.StatusNotFound {
+	f.Outcome(f.Tenant, api.OutcomeRequest{JobID: held.ID, Kind: api.KindRelease, LeaseToken: held.LeaseToken})
+	if got := read(f.Tenant, request); got.Status != http.StatusNotFound {
 		t.Errorf("the second page after the lease: %d", got.Status)
 	}
 }
@@ -115,14 +116,14 @@ func TestPagesOfParents(t *testing.T) {
 // What is the tenant's as a whole is not shown to a key that is bound to a user.
 func TestAUserBoundKeySeesNoTenant(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	f.submit()
-	bob := userOf(f.tenant, "bob")
+	f := calltest.New(t)
+	f.Submit()
+	bob := calltest.UserOf(f.Tenant, "bob")
 	for path, got := range map[string]int{
-		hop.ListQueues.Path:  ask[any](f, hop.ListQueues.Path, item(bob, hop.PageRequest{}))[0].Status,
-		hop.GetQueue.Path:    ask[any](f, hop.GetQueue.Path, item(bob, hop.Name{Name: api.DefaultQueue}))[0].Status,
-		hop.ListWorkers.Path: ask[any](f, hop.ListWorkers.Path, item(bob, hop.PageRequest{}))[0].Status,
-		hop.ListAudit.Path:   ask[any](f, hop.ListAudit.Path, item(bob, hop.Filtered[api.AuditFilter]{}))[0].Status,
+		hop.ListQueues.Path:  calltest.Ask[any](f, hop.ListQueues.Path, calltest.Item(bob, hop.PageRequest{}))[0].Status,
+		hop.GetQueue.Path:    calltest.Ask[any](f, hop.GetQueue.Path, calltest.Item(bob, hop.Name{Name: api.DefaultQueue}))[0].Status,
+		hop.ListWorkers.Path: calltest.Ask[any](f, hop.ListWorkers.Path, calltest.Item(bob, hop.PageRequest{}))[0].Status,
+		hop.ListAudit.Path:   calltest.Ask[any](f, hop.ListAudit.Path, calltest.Item(bob, hop.Filtered[api.AuditFilter]{}))[0].Status,
 	} {
 		if got != http.StatusForbidden {
 			t.Errorf("%s: %d", path, got)
@@ -131,7 +132,7 @@ func TestAUserBoundKeySeesNoTenant(t *testing.T) {
 }
 
 // whole reads a list to its end, in the largest pages there are, and checks the size of each.
-func whole[T any](f *fixture, ask func(hop.PageRequest) api.Page[T]) (all []T, pages int) {
+func whole[T any](f *calltest.Core, ask func(hop.PageRequest) api.Page[T]) (all []T, pages int) {
 	f.Helper()
 	page := hop.PageRequest{PageSize: api.MaxPageSize}
 	for {
@@ -154,16 +155,16 @@ func whole[T any](f *fixture, ask func(hop.PageRequest) api.Page[T]) (all []T, p
 // A page of large items ends early, and the pages together have all.
 func TestPagesAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := calltest.New(t)
 	const schedules, jobs, attempts = 9, 60, 100
 	payload := json.RawMessage(`"` + strings.Repeat("x", api.MaxPayload-2) + `"`)
 	for i := range schedules {
-		one[api.Schedule](f, hop.PutSchedule.Path, f.tenant, hop.Put[api.ScheduleRequest]{
+		calltest.One[api.Schedule](f, hop.PutSchedule.Path, f.Tenant, hop.Put[api.ScheduleRequest]{
 			Name: fmt.Sprint("s", i), Value: api.ScheduleRequest{EveryMS: new(int64(3_600_000)), Job: api.ScheduleJob{Type: "test", Payload: payload}},
 		})
 	}
 	listed, pages := whole(f, func(page hop.PageRequest) api.Page[api.Schedule] {
-		return one[api.Page[api.Schedule]](f, hop.ListSchedules.Path, f.tenant, page)
+		return calltest.One[api.Page[api.Schedule]](f, hop.ListSchedules.Path, f.Tenant, page)
 	})
 	if len(listed) != schedules || pages != 3 || listed[0].Name != "s0" || listed[schedules-1].Name != "s8" {
 		t.Errorf("%d schedules on %d pages", len(listed), pages)
@@ -175,22 +176,22 @@ func TestPagesAreBoundedInBytes(t *testing.T) {
 	}
 	var ids []string
 	for range jobs {
-		request := job(func(r *api.SubmitRequest) { r.Metadata = large })
-		one[any](f, hop.SubmitJobs.Path, f.tenant, request)
+		request := calltest.Job(func(r *api.SubmitRequest) { r.Metadata = large })
+		calltest.One[any](f, hop.SubmitJobs.Path, f.Tenant, request)
 		ids = append(ids, request.IDs[0])
 	}
 	found, pages := whole(f, func(page hop.PageRequest) api.Page[api.JobSummary] {
-		return one[api.Page[api.JobSummary]](f, hop.ListJobs.Path, f.tenant, hop.Filtered[api.JobFilter]{PageRequest: page})
+		return calltest.One[api.Page[api.JobSummary]](f, hop.ListJobs.Path, f.Tenant, hop.Filtered[api.JobFilter]{PageRequest: page})
 	})
 	if len(found) != jobs || pages != 2 || found[0].ID != ids[jobs-1] || found[jobs-1].ID != ids[0] {
 		t.Errorf("%d jobs on %d pages", len(found), pages)
 	}
 
-	f.exec(`INSERT INTO attempts (job_id, tenant_id, epoch, attempt, kind, worker_id, started_at, ended_at, error_type, error_message, error_stack)
+	f.Exec(`INSERT INTO attempts (job_id, tenant_id, epoch, attempt, kind, worker_id, started_at, ended_at, error_type, error_message, error_stack)
 		SELECT $1, $2, n, n, 'failed', 'w', now(), now(), 'T', 'm', repeat('s', $3) FROM generate_series(1, $4) AS n`,
-		ids[0], f.tenant.Tenant, api.MaxErrorStack, attempts)
+		ids[0], f.Tenant.Tenant, api.MaxErrorStack, attempts)
 	tried, pages := whole(f, func(page hop.PageRequest) api.Page[api.Attempt] {
-		return one[api.Page[api.Attempt]](f, hop.ListAttempts.Path, f.tenant, hop.PageFor{For: ids[0], PageRequest: page})
+		return calltest.One[api.Page[api.Attempt]](f, hop.ListAttempts.Path, f.Tenant, hop.PageFor{For: ids[0], PageRequest: page})
 	})
 	if len(tried) != attempts || pages != 2 || tried[attempts-1].Epoch != attempts {
 		t.Errorf("%d attempts on %d pages", len(tried), pages)

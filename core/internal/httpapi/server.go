@@ -1,11 +1,12 @@
 // Package httpapi is core's internal API: calls from gateways, each signed as a whole and
 // with up to 1000 items, each item with its own principal. The table of routes is in
-// routes.go. It is the only package of core with gin.
+// routes.go; what an operation does is in packages operations and administration. It is the only package of core with gin.
 package httpapi
 
 import (
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -13,52 +14,30 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/forgequeue/forgequeue/core/internal/broker"
-	"github.com/forgequeue/forgequeue/core/internal/cell"
-	"github.com/forgequeue/forgequeue/core/internal/cells"
-	"github.com/forgequeue/forgequeue/core/internal/directory"
-	"github.com/forgequeue/forgequeue/core/internal/engine"
-	"github.com/forgequeue/forgequeue/core/internal/hints"
-	"github.com/forgequeue/forgequeue/core/internal/outbound"
-	"github.com/forgequeue/forgequeue/core/internal/seal"
+	"github.com/forgequeue/forgequeue/core/internal/administration"
+	"github.com/forgequeue/forgequeue/core/internal/operations"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/identity"
-	"github.com/forgequeue/forgequeue/shared/server/jobtype"
 	"github.com/forgequeue/forgequeue/shared/server/memory"
 	"github.com/forgequeue/forgequeue/shared/server/seats"
 )
 
 // Server answers gateways.
 type Server struct {
-	Store    *cell.Cell
-	Engine   *engine.Engine
-	Hints    *hints.Hints
-	Verifier identity.Verifier
-	Logger   *slog.Logger
-	// Seals encrypts the secrets of queues in push mode; nil where there are no such queues.
-	Seals *seal.Keys
-	// Pages seals the page tokens of lists. All cores have the same keys.
-	Pages *seal.Keys
-	// Guard says which addresses queues in push mode may call.
-	Guard outbound.Guard
-	// Brokers are those that jobs can be published to.
-	Brokers broker.Protocols
+	// Operations and Administration serve the items of calls.
+	Operations     *operations.Operations
+	Administration *administration.Administration
+	Cell           Cell
+	Verifier       identity.Verifier
+	Logger         *slog.Logger
 	// Bodies bounds the memory of calls' bodies, see NewBodies.
 	Bodies *memory.Budget
-	// Cell is the cell's name where the installation has several, Prefix what the paths of its routes begin with.
-	Cell, Prefix string
-	// Cells are all cells of the installation; in its home cell only, where new tenants are placed.
-	Cells []cells.Config
-	// Feed follows the directory of the home cell; nil in the home cell.
-	Feed *directory.Feed
-	// Processors are the seats in which requests are decoded, values checked and answers encoded; its own if nil.
+	// Processors are the seats in which requests are decoded and answers encoded; its own if nil.
 	Processors *seats.Seats
 	// Draining says that this process is about to stop.
 	Draining func() bool
 	// Tracer makes spans; nil makes none.
-	Tracer trace.Tracer
-	// types checks results.
-	types     *jobtype.Checker
+	Tracer    trace.Tracer
 	durations *prometheus.HistogramVec
 	expired   prometheus.Counter
 }
@@ -78,7 +57,6 @@ func (s *Server) Handler(registry prometheus.Registerer) http.Handler {
 	if s.Processors == nil {
 		s.Processors = seats.Processors()
 	}
-	s.types = s.newTypes()
 
 	gin.SetMode(gin.ReleaseMode)
 	router := gin.New()
@@ -91,10 +69,10 @@ func (s *Server) Handler(registry prometheus.Registerer) http.Handler {
 	})
 	router.Use(s.observe, s.recover)
 	for path, serve := range s.probes() {
-		router.Match([]string{http.MethodGet, http.MethodHead}, s.Prefix+path, s.probe(serve))
+		router.Match([]string{http.MethodGet, http.MethodHead}, s.Cell.Prefix+path, s.probe(serve))
 	}
 	for _, r := range s.routes() {
-		router.POST(s.Prefix+r.op.Path, s.verify, s.adapt(r.op.Path, s.ofCell(r)))
+		router.POST(s.Cell.Prefix+r.op.Path, s.verify, s.adapt(r.op.Path, s.ofCell(r)))
 	}
 	return router
 }
@@ -115,7 +93,7 @@ func (s *Server) observe(c *gin.Context) {
 func (s *Server) recover(c *gin.Context) {
 	defer func() {
 		if failure := recover(); failure != nil {
-			s.Logger.ErrorContext(c.Request.Context(), "a handler panicked", "panic", failure, "route", c.FullPath(), "stack", stack())
+			s.Logger.ErrorContext(c.Request.Context(), "a handler panicked", "panic", failure, "route", c.FullPath(), "stack", string(debug.Stack()))
 			if !c.Writer.Written() {
 				s.refuse(c, problem.New(problem.Internal, "The request could not be served."))
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/forgequeue/forgequeue/core/internal/answers"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/clock"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -56,7 +57,7 @@ func (s *Server) verify(c *gin.Context) {
 		s.refuse(c, problem.New(problem.Unauthenticated, "Only signed requests are answered."))
 		return
 	}
-	held := s.Bodies.Hold(c.Request.URL.Path, c.Request.URL.Path != s.Prefix+hop.SubmitJobs.Path)
+	held := s.Bodies.Hold(c.Request.URL.Path, c.Request.URL.Path != s.Cell.Prefix+hop.SubmitJobs.Path)
 	defer held.Release()
 	body, err := held.Read(nil, http.MaxBytesReader(c.Writer, c.Request.Body, hop.MaxBody), c.Request.ContentLength)
 	if err != nil {
@@ -75,8 +76,8 @@ func (s *Server) verify(c *gin.Context) {
 	case err != nil:
 		s.refuse(c, problem.New(problem.Unauthenticated, "Only signed requests are answered."))
 	default:
-		ctx := context.WithValue(c.Request.Context(), loggerKey{}, s.Logger)
-		ctx = context.WithValue(ctx, senderKey{}, sender{s.Processors, c.GetHeader(hop.OwnerHeader), strings.TrimPrefix(c.Request.URL.Path, s.Prefix)})
+		ctx := answers.WithLogger(c.Request.Context(), s.Logger)
+		ctx = context.WithValue(ctx, senderKey{}, sender{s.Processors, c.GetHeader(hop.OwnerHeader), strings.TrimPrefix(c.Request.URL.Path, s.Cell.Prefix)})
 		c.Request = c.Request.WithContext(context.WithValue(ctx, bodyKey{}, body))
 		c.Next() // here, so that the memory counts until the answer is written
 	}

@@ -54,7 +54,7 @@ func ScanRows[R pageRow](cursor *uuid.UUID, want int, chunk func(from uuid.UUID,
 
 // PageOf gives a page of a list: the rows of sql with args, which lack only the position and the
 // length of a chunk. token is a page's NextPageToken, or empty for the first page: the id of the
-// last row that was read, which may be one that the caller must not see. httpapi seals it.
+// last row that was read, which may be one that the caller must not see. Package pages seals it.
 func PageOf[R, T any, P interface {
 	*R
 	pageRow

@@ -7,7 +7,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Render makes the response to a submit, for tests of the packages below httpapi, which has
+// Render makes the response to a submit, for tests of the packages below operations, which has
 // the real one.
 func Render(a *submit.Answer) (submit.Response, error) {
 	if a.Batch {

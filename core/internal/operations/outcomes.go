@@ -1,0 +1,101 @@
+package operations
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/answers"
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
+)
+
+// ReportOutcomes ends attempts. Up to 1000 for each item, each with a status of its own: 409 `lease_lost`,
+// 409 `outcome_conflict`, 404 `not_found` or 422 `schema_mismatch` among them. All items share commits.
+//
+//	@Success     200 {object} hop.Results[api.OutcomesResponse] "An answer for each item."
+//	@x-example-complete {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "complete", "lease_token": "LEASE_TOKEN", "result": {"ok": true}}]}
+func (o *Operations) ReportOutcomes(ctx context.Context, owner tenant.ID, item hop.Item[api.OutcomesRequest]) (api.OutcomesResponse, error) {
+	sent := item.Request.Outcomes
+	if len(sent) == 0 || len(sent) > api.MaxOutcomes {
+		return api.OutcomesResponse{}, problem.Invalid(problem.FieldError{Field: "outcomes", Message: "must have 1 to 1000 entries"})
+	}
+	toCheck, err := o.resultsToCheck(ctx, owner, sent)
+	if err != nil {
+		return api.OutcomesResponse{}, err
+	}
+	checked := map[int]bool{}
+	for _, results := range toCheck {
+		for _, one := range results {
+			checked[one.place] = true
+		}
+	}
+	response := api.OutcomesResponse{Results: make([]api.OutcomeResult, len(sent))}
+	// What is not checked does not wait for what is: their tenants may differ.
+	o.end(ctx, owner, sent, response.Results, func(place int) (skip bool, err error) { return checked[place], nil })
+	if len(toCheck) > 0 {
+		refused := o.checkResults(ctx, toCheck)
+		o.end(ctx, owner, sent, response.Results, func(place int) (skip bool, err error) { return !checked[place], refused[place] })
+	}
+	return response, nil
+}
+
+// end ends attempts, but for those that judge skips or refuses, and fills in their results.
+func (o *Operations) end(ctx context.Context, owner tenant.ID, sent []api.OutcomeRequest, results []api.OutcomeResult, judge func(place int) (skip bool, err error)) {
+	var endings []jobs.Ending
+	var places []int
+	for i := range sent {
+		skip, err := judge(i)
+		if skip {
+			continue
+		}
+		// Validated by the gateway too: the statement relies on the kind, and on delays that
+		// a Go duration can hold.
+		if fields := sent[i].Validate(""); len(fields) > 0 {
+			err = problem.Invalid(fields...)
+		}
+		lease, wrong := parseLease(owner, sent[i].JobID, sent[i].LeaseToken)
+		if err == nil {
+			err = wrong
+		}
+		if err != nil {
+			results[i] = outcomeResult(ctx, i, nil, err)
+			continue
+		}
+		endings, places = append(endings, ending(lease, &sent[i])), append(places, i)
+	}
+	for i, ended := range o.Engine.Claims.End(ctx, endings) {
+		results[places[i]] = outcomeResult(ctx, places[i], ended.Outcome, ended.Err)
+	}
+}
+
+func outcomeResult(ctx context.Context, index int, outcome *api.Outcome, err error) api.OutcomeResult {
+	if err != nil {
+		p := answers.Problem(ctx, err)
+		return api.OutcomeResult{Index: index, Status: p.Status, Problem: p}
+	}
+	return api.OutcomeResult{Index: index, Status: http.StatusOK, Outcome: outcome}
+}
+
+func ending(lease job.Lease, sent *api.OutcomeRequest) jobs.Ending {
+	made := jobs.Ending{
+		Lease: lease, Kind: sent.Kind, Result: sent.Result, Error: sent.Error.Clean(), Permanent: sent.Permanent,
+		Random: rand.Float64(), //nolint:gosec // spreads retries, guards nothing
+	}
+	if string(sent.Result) == "null" {
+		made.Result = nil // null means absent, and the two are one outcome
+	}
+	if sent.RetryAfterMS != nil {
+		after := time.Duration(*sent.RetryAfterMS) * time.Millisecond
+		made.RetryAfter = &after
+	}
+	if sent.DelayMS != nil {
+		made.Delay = time.Duration(*sent.DelayMS) * time.Millisecond
+	}
+	return made
+}
