@@ -49,7 +49,7 @@ func (f *fixture) do(ctx context.Context) {
 	flow := uuid.Must(uuid.NewV7())
 	f.Exec(`INSERT INTO workflows (id, tenant_id, name, metadata, created_at) VALUES ($1, $2, 'w', '{}', now())`, flow, f.Tenant)
 	must(f.Store.Workflows.RecordCancel(ctx, f.Tenant, "", flow))
-	_, err = f.Store.Jobs.DeleteJob(ctx, f.Tenant, "", ids[3])
+	_, err = f.Store.EndedJobs.Delete(ctx, f.Tenant, "", ids[3])
 	must(err)
 	most := int64(7)
 	must(f.Store.Queues.Put(ctx, f.Tenant, "q", api.QueueRequest{MaxActive: &most, Push: &api.PushRequest{URL: "https://example.com"}}))

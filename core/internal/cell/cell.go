@@ -11,6 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/installation"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/jobs/ended"
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/jobtypes"
 	"github.com/forgequeue/forgequeue/core/internal/keys"
@@ -53,6 +54,7 @@ type Cell struct {
 	Submits      *submit.Submitter
 	Claims       *claim.Claimer
 	Jobs         *jobs.Jobs
+	EndedJobs    *ended.Jobs
 	JobReads     *read.Reader
 	Counts       *caps.Counts
 	DeadLetters  *deadletter.Letters
@@ -91,6 +93,7 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 		Submits:      submits,
 		Claims:       claim.New(db, counts),
 		Jobs:         updates,
+		EndedJobs:    ended.New(db, edges),
 		JobReads:     reads,
 		Counts:       counts,
 		DeadLetters:  deadletter.New(db, counts, reads, edges, options.Retention.DeadLetters),

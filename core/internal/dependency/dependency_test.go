@@ -165,7 +165,7 @@ func TestADeletedDeadLetterCancelsTheChildrenThatItHolds(t *testing.T) {
 			}
 		},
 		"delete": func(f *fixture, id uuid.UUID) {
-			if _, err := f.Store.Jobs.DeleteJob(f.Context(), f.Tenant, "", id); err != nil {
+			if _, err := f.Store.EndedJobs.Delete(f.Context(), f.Tenant, "", id); err != nil {
 				f.Fatal(err)
 			}
 		},

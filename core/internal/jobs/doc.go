@@ -1,6 +1,6 @@
 // Package jobs has the statements of a live job between its submit and its end: heartbeat, finish,
-// reap, promote. Package read has those that read, packages submit and claim have the first two steps. Every step of a
-// job's life is one file and, where it can be, one statement.
+// reap, promote. Package read has those that read, package ended those on ended jobs, packages submit and claim have the first
+// two steps. Every step of a job's life is one file and, where it can be, one statement.
 //
 //	submit ──▶ scheduled ──promote──▶ queued ──claim──▶ running ──complete──▶ finished_jobs
 //	   │            ▲                   ▲ ▲               │ │ │

@@ -291,7 +291,7 @@ func hotPath(f *fixture, store *cell.Cell) {
 	store.Jobs.End(ctx, endings) // repeats
 	store.Jobs.GiveBack(ctx, []job.Lease{capped.Jobs[0].Lease()})
 	for i := range endings {
-		if _, err = store.Jobs.DeleteJob(ctx, endings[i].Lease.Tenant, "", endings[i].Lease.Job); err != nil && !errors.Is(err, jobs.ErrLive) {
+		if _, err = store.EndedJobs.Delete(ctx, endings[i].Lease.Tenant, "", endings[i].Lease.Job); err != nil && !errors.Is(err, jobs.ErrLive) {
 			f.Fatal(err)
 		}
 	}

@@ -246,7 +246,7 @@ func (m *model) discard() {
 		if done, err := m.f.Store.DeadLetters.Discard(m.f.Context(), m.f.Tenant, "", []uuid.UUID{id}); err != nil || !done[id] {
 			m.f.Error(done, err)
 		}
-	} else if state, err := m.f.Store.Jobs.DeleteJob(m.f.Context(), m.f.Tenant, "", id); err != nil || state != job.DeadLetter {
+	} else if state, err := m.f.Store.EndedJobs.Delete(m.f.Context(), m.f.Tenant, "", id); err != nil || state != job.DeadLetter {
 		m.f.Error(state, err)
 	}
 	m.count(id, counts{discarded: 1})
@@ -264,7 +264,7 @@ func (m *model) forget() {
 
 func (m *model) remove() {
 	if id, ok := pop(&m.finished); ok { // of any day, closed or not
-		if _, err := m.f.Store.Jobs.DeleteJob(m.f.Context(), m.f.Tenant, "", id); err != nil {
+		if _, err := m.f.Store.EndedJobs.Delete(m.f.Context(), m.f.Tenant, "", id); err != nil {
 			m.f.Error(err)
 		}
 		m.removed++
@@ -356,7 +356,7 @@ func TestAnOpenDayIsCounted(t *testing.T) {
 	if done, err := f.Store.DeadLetters.Discard(t.Context(), f.Tenant, "", dead[1:]); err != nil || len(done) != 1 {
 		t.Fatal(done, err)
 	}
-	if _, err := f.Store.Jobs.DeleteJob(t.Context(), f.Tenant, "", ended[4].ID); err != nil {
+	if _, err := f.Store.EndedJobs.Delete(t.Context(), f.Tenant, "", ended[4].ID); err != nil {
 		t.Fatal(err)
 	}
 	from, to := time.Now().UTC().AddDate(0, 0, -1), time.Now().UTC().AddDate(0, 0, 1)
@@ -462,7 +462,7 @@ func TestFailedAttemptsCountApart(t *testing.T) {
 	attempt(800*time.Second, jobs.Ending{Kind: api.KindComplete})
 	want("the day of the completion", 0, 800_000, 0)
 	want("the day before it", 1, 0, 300_000)
-	if _, err := f.Store.Jobs.DeleteJob(t.Context(), f.Tenant, "", made.ID); err != nil {
+	if _, err := f.Store.EndedJobs.Delete(t.Context(), f.Tenant, "", made.ID); err != nil {
 		t.Fatal(err)
 	}
 	want("once the job is deleted", 0, 800_000, 0)

@@ -92,7 +92,7 @@ func (o *Operations) DeleteJob(ctx context.Context, owner tenant.ID, item hop.It
 	if err != nil {
 		return struct{}{}, err
 	}
-	state, err := o.Store.Jobs.DeleteJob(ctx, owner, item.Principal.User, id)
+	state, err := o.Store.EndedJobs.Delete(ctx, owner, item.Principal.User, id)
 	if err != nil {
 		return struct{}{}, err
 	}

@@ -292,7 +292,7 @@ func TestAnEventIsTheJobAsItEnded(t *testing.T) {
 	if got := f.Store.DeadLetters.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{redriven}, nil); got[0].Err != nil {
 		t.Fatal(got[0].Err)
 	}
-	if _, err := f.Store.Jobs.DeleteJob(t.Context(), f.Tenant, "", deleted); err != nil {
+	if _, err := f.Store.EndedJobs.Delete(t.Context(), f.Tenant, "", deleted); err != nil {
 		t.Fatal(err)
 	}
 	made := f.delivered("all")

@@ -1,4 +1,6 @@
-package jobs
+// Package ended has the statements that change a job that has ended: its deletion. Reruns are new jobs, see package submits;
+// redrives are in package deadletter.
+package ended
 
 import (
 	"context"
@@ -11,6 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/ledger"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
@@ -18,6 +21,15 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
+
+// Jobs has the statements.
+type Jobs struct {
+	*store.Store
+	edges *dependency.Edges
+}
+
+// New makes them.
+func New(s *store.Store, edges *dependency.Edges) *Jobs { return &Jobs{Store: s, edges: edges} }
 
 const deleteFinishedSQL = `
 WITH gone AS (
@@ -42,10 +54,10 @@ DELETE FROM attempts WHERE job_id = @id AND ended_at >= @since AND tenant_id = @
 DELETE FROM dependencies WHERE child_id = @id`
 )
 
-// DeleteJob forgets an ended job of a tenant, with its attempts, and gives the state that it had. user, where
-// not empty, is the only user whose jobs the caller may delete. A live job is ErrLive; unknown, foreign and
+// Delete forgets an ended job of a tenant, with its attempts, and gives the state that it had. user, where
+// not empty, is the only user whose jobs the caller may delete. A live job is jobs.ErrLive; unknown, foreign and
 // another user's are ErrNotFound.
-func (s *Jobs) DeleteJob(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (job.State, error) {
+func (s *Jobs) Delete(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (job.State, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	var state job.State
 	var told bool
@@ -62,13 +74,13 @@ func (s *Jobs) DeleteJob(ctx context.Context, owner tenant.ID, user string, id u
 				return err
 			}
 			if !job.State(found.State).Terminal() {
-				return ErrLive
+				return jobs.ErrLive
 			}
 		}
 		return store.ErrOverloaded
 	})
 	if err != nil {
-		if errors.Is(err, store.ErrNotFound) || errors.Is(err, ErrLive) {
+		if errors.Is(err, store.ErrNotFound) || errors.Is(err, jobs.ErrLive) {
 			return "", err
 		}
 		return "", fmt.Errorf("jobs: delete: %w", err)
