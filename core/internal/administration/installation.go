@@ -19,7 +19,7 @@ func (a *Administration) ReadInstallation(ctx context.Context, _ hop.Item[struct
 	found := api.Installation{At: api.At(clock.Now()), Checks: map[string]string{}, Cells: []api.CellState{}}
 	var err error
 	var sinceYesterday bool
-	if found.Postgres, found.Statements, sinceYesterday, err = a.Store.ServerState(ctx); err != nil {
+	if found.Postgres, found.Statements, sinceYesterday, err = a.Store.Processes.ServerState(ctx); err != nil {
 		return api.Installation{}, err
 	}
 	if sinceYesterday { // what began on this day keeps none from being closed

@@ -1,4 +1,4 @@
-package store
+package installation
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -61,25 +62,25 @@ type serverStateRow struct {
 
 // ServerState reads how the server is, and which statements of cores have run for more than a second. sinceYesterday says
 // that a client's transaction began before this day, in UTC.
-func (s *Store) ServerState(ctx context.Context) (_ api.PostgresState, _ []api.RunningStatement, sinceYesterday bool, _ error) {
-	ctx = WithClass(ctx, ClassLists)
-	rows, err := Query(ctx, s, pgx.RowToStructByName[serverStateRow], serverStateSQL, Args{})
+func (r *Registry) ServerState(ctx context.Context) (_ api.PostgresState, _ []api.RunningStatement, sinceYesterday bool, _ error) {
+	ctx = store.WithClass(ctx, store.ClassLists)
+	rows, err := store.Query(ctx, r.Store, pgx.RowToStructByName[serverStateRow], serverStateSQL, store.Args{})
 	if err != nil {
-		return api.PostgresState{}, nil, false, fmt.Errorf("store: the server's state: %w", NotApplied(err))
+		return api.PostgresState{}, nil, false, fmt.Errorf("installation: the server's state: %w", store.NotApplied(err))
 	}
-	running, err := Query(ctx, s, func(row pgx.CollectableRow) (api.RunningStatement, error) {
+	running, err := store.Query(ctx, r.Store, func(row pgx.CollectableRow) (api.RunningStatement, error) {
 		var one api.RunningStatement
 		err := row.Scan(&one.Text, &one.RunningMS, &one.Wait)
 		return one, err
-	}, runningStatementsSQL, Args{})
+	}, runningStatementsSQL, store.Args{})
 	if err != nil {
-		return api.PostgresState{}, nil, false, fmt.Errorf("store: running statements: %w", NotApplied(err))
+		return api.PostgresState{}, nil, false, fmt.Errorf("installation: running statements: %w", store.NotApplied(err))
 	}
-	r := &rows[0]
+	found := &rows[0]
 	return api.PostgresState{
-		Version: r.Version, StartedAt: api.At(r.StartedAt), SizeBytes: r.SizeBytes,
-		Connections: r.Connections, CoreConnections: r.CoreConnections, MaxConnections: r.MaxConnections,
-		OldestTransactionMS: r.OldestTransactionMS, OldestTransactionOf: r.OldestTransactionOf,
-		LiveRows: r.LiveRows, DeadRows: r.DeadRows, Replicas: r.Replicas,
-	}, running, r.SinceYesterday, nil
+		Version: found.Version, StartedAt: api.At(found.StartedAt), SizeBytes: found.SizeBytes,
+		Connections: found.Connections, CoreConnections: found.CoreConnections, MaxConnections: found.MaxConnections,
+		OldestTransactionMS: found.OldestTransactionMS, OldestTransactionOf: found.OldestTransactionOf,
+		LiveRows: found.LiveRows, DeadRows: found.DeadRows, Replicas: found.Replicas,
+	}, running, found.SinceYesterday, nil
 }
