@@ -1,4 +1,4 @@
-package httpapi_test
+package pages_test
 
 import (
 	"encoding/json"

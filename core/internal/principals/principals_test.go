@@ -1,4 +1,4 @@
-package httpapi_test
+package principals_test
 
 import (
 	"encoding/json"
@@ -71,6 +71,24 @@ func TestOnlyTheOperatorManages(t *testing.T) {
 			if result.Status != http.StatusForbidden {
 				t.Errorf("%s as %q: %d", path, p.Kind, result.Status)
 			}
+		}
+	}
+}
+
+// What is the tenant's as a whole is not shown to a key that is bound to a user.
+func TestAUserBoundKeySeesNoTenant(t *testing.T) {
+	t.Parallel()
+	f := calltest.New(t)
+	f.Submit()
+	bob := calltest.UserOf(f.Tenant, "bob")
+	for path, got := range map[string]int{
+		hop.ListQueues.Path:  calltest.Ask[any](f, hop.ListQueues.Path, calltest.Item(bob, hop.PageRequest{}))[0].Status,
+		hop.GetQueue.Path:    calltest.Ask[any](f, hop.GetQueue.Path, calltest.Item(bob, hop.Name{Name: api.DefaultQueue}))[0].Status,
+		hop.ListWorkers.Path: calltest.Ask[any](f, hop.ListWorkers.Path, calltest.Item(bob, hop.PageRequest{}))[0].Status,
+		hop.ListAudit.Path:   calltest.Ask[any](f, hop.ListAudit.Path, calltest.Item(bob, hop.Filtered[api.AuditFilter]{}))[0].Status,
+	} {
+		if got != http.StatusForbidden {
+			t.Errorf("%s: %d", path, got)
 		}
 	}
 }

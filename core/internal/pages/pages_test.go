@@ -1,4 +1,4 @@
-package httpapi_test
+package pages_test
 
 import (
 	"encoding/json"
@@ -110,24 +110,6 @@ func TestPagesOfParents(t *testing.T) {
 	f.Outcome(f.Tenant, api.OutcomeRequest{JobID: held.ID, Kind: api.KindRelease, LeaseToken: held.LeaseToken})
 	if got := read(f.Tenant, request); got.Status != http.StatusNotFound {
 		t.Errorf("the second page after the lease: %d", got.Status)
-	}
-}
-
-// What is the tenant's as a whole is not shown to a key that is bound to a user.
-func TestAUserBoundKeySeesNoTenant(t *testing.T) {
-	t.Parallel()
-	f := calltest.New(t)
-	f.Submit()
-	bob := calltest.UserOf(f.Tenant, "bob")
-	for path, got := range map[string]int{
-		hop.ListQueues.Path:  calltest.Ask[any](f, hop.ListQueues.Path, calltest.Item(bob, hop.PageRequest{}))[0].Status,
-		hop.GetQueue.Path:    calltest.Ask[any](f, hop.GetQueue.Path, calltest.Item(bob, hop.Name{Name: api.DefaultQueue}))[0].Status,
-		hop.ListWorkers.Path: calltest.Ask[any](f, hop.ListWorkers.Path, calltest.Item(bob, hop.PageRequest{}))[0].Status,
-		hop.ListAudit.Path:   calltest.Ask[any](f, hop.ListAudit.Path, calltest.Item(bob, hop.Filtered[api.AuditFilter]{}))[0].Status,
-	} {
-		if got != http.StatusForbidden {
-			t.Errorf("%s: %d", path, got)
-		}
 	}
 }
 
