@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -50,6 +51,9 @@ func BenchmarkNeighbour(b *testing.B) {
 			}
 			time.Sleep(2 * time.Second)
 			loud.reset()
+			time.Sleep(loudAlone)
+			had := loud.done(loudAlone)
+			loud.reset()
 			begun := time.Now()
 			b.ResetTimer()
 			beside := quiet.measure(b.N)
@@ -65,11 +69,17 @@ func BenchmarkNeighbour(b *testing.B) {
 			}
 			b.ReportMetric(float64(beside.Refused), "refused")
 			b.ReportMetric(answered, "loud/s")
+			if had > 0 {
+				b.ReportMetric(answered/had, "loud-kept")
+			}
 			b.ReportMetric(peakRSS(b, s.Pid()), "rss-MiB")
 			b.Logf("alone %.1f %.1f %.1f ms; the loud one's answers: %v", alone.P99["submit"], alone.P99["claim"], alone.P99["read"], loud.counts())
 		})
 	}
 }
+
+// loudAlone is how long the loud one is counted alone.
+const loudAlone = 3 * time.Second
 
 // quiet is the quiet tenant, in a process of its own: what the loud one's client does with its many answers must not
 // delay it.
@@ -262,7 +272,7 @@ func (h *hostile) reset() {
 func (h *hostile) counts() map[int]int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.answers
+	return maps.Clone(h.answers)
 }
 
 // done is how many answers with 2xx came a second.
