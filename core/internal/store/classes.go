@@ -61,14 +61,13 @@ const longCall = 10 * time.Millisecond
 const mostWaiting = 4096
 
 // newPlaces admits calls to the pool's connections: lists leave half of them to others, and an eighth is always reserved
-// for outcomes. One owner's calls take a quarter while others have some to make, its lists an eighth: they keep
-// PostgreSQL's processors busy, where writes wait for their commit.
+// for outcomes. One owner's calls take an eighth while others have some to make: calls of one kind share transactions, and
+// what is long keeps PostgreSQL's processors busy.
 func newPlaces(n int, took func(operation string, took time.Duration)) *seats.Seats {
 	part := func(left int) seats.Class {
-		return seats.Class{All: max(n-left, 1), Share: max(n/4, 1), Unit: longCall, Widest: n / 4}
+		return seats.Class{All: max(n-left, 1), Share: max(n/8, 1), Unit: longCall, Widest: n / 8}
 	}
 	of := [classes]seats.Class{ClassOutcomes: part(0), classClaims: part(max(n/8, 1)), ClassSubmits: part(max(n/4, 1)), ClassLists: part(max(n-n/2, 1))}
-	of[ClassLists].Share = max(n/8, 1)
 	places := seats.New(seats.Options{Seats: n, Classes: of[:], Waiting: mostWaiting})
 	if took != nil {
 		places.Observe(took)
