@@ -25,7 +25,7 @@ func defaultSettings() settings {
 	}
 }
 
-func scenarios() []scenario {
+func scenarios() []scenario { //nolint:funlen // one table
 	return []scenario{
 		{
 			name: "submit", short: "Submit jobs, and nothing else",

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/internal/backoff"
 	"github.com/forgequeue/forgequeue/shared/wait"
+	"github.com/forgequeue/forgequeue/shared/worker/internal/backoff"
 )
 
 const (

@@ -9,8 +9,8 @@ import (
 
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
-	"github.com/forgequeue/forgequeue/shared/internal/backoff"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/worker/internal/backoff"
 )
 
 // After a heartbeat that failed the next follows sooner, by this backoff.

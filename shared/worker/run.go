@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/client"
-	"github.com/forgequeue/forgequeue/shared/internal/backoff"
 	"github.com/forgequeue/forgequeue/shared/wait"
+	"github.com/forgequeue/forgequeue/shared/worker/internal/backoff"
 	"github.com/forgequeue/forgequeue/shared/worker/internal/outcomes"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
-	"github.com/forgequeue/forgequeue/shared/internal/backoff"
+	"github.com/forgequeue/forgequeue/shared/worker/internal/backoff"
 )
 
 const (

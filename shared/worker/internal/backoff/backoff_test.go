@@ -4,15 +4,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forgequeue/forgequeue/shared/internal/backoff"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/worker/internal/backoff"
 )
 
 func TestAfter(t *testing.T) {
 	t.Parallel()
-	for n, most := range []time.Duration{100, 200, 400, 800, 1000, 1000} {
+	for n, ms := range []int{100, 200, 400, 800, 1000, 1000} {
+		most := time.Duration(ms) * time.Millisecond
 		for range 100 {
-			if got := backoff.After(n, 100*time.Millisecond, time.Second); got < most*time.Millisecond/2 || got > most*time.Millisecond {
+			if got := backoff.After(n, 100*time.Millisecond, time.Second); got < most/2 || got > most {
 				t.Fatalf("after failure %d: %v", n, got)
 			}
 		}
