@@ -21,7 +21,7 @@ var asksNot = map[string][]string{ //nolint:gochecknoglobals // a constant in al
 	"an earlier statement of the transaction asks for the tenants that the caller names (InTenantTx, QueueServed, QueueTakesJobs, audit.Recorded)": {
 		"deadletter.discardSQL", "deadletter.createRedriveSQL", "deadletter.cancelRedriveSQL", "deadletter.chooseSampleSQL", "deadletter.dropSampleSQL",
 		"deadletter.redriveSQL", "deadletter.resolveDeadSQL", "deadletter.renewEdgesSQL", "deadletter.blockAgainSQL",
-		"jobs.requestCancelSQL", "jobs.requestCancelsSQL", "jobs.deleteFinishedSQL", "jobs.deleteDeadSQL", "jobs.deleteAttemptsSQL", "jobs.deleteEdgesSQL",
+		"jobs.requestCancelSQL", "jobs.requestCancelsSQL", "ended.deleteFinishedSQL", "ended.deleteDeadSQL", "ended.deleteAttemptsSQL", "ended.deleteEdgesSQL",
 		"jobtypes.insertSQL", "jobtypes.supersedeSQL", "jobtypes.dropVersionsSQL", "jobtypes.deleteSQL",
 		"lanes.createQueuesSQL", "lanes.reviveLanesSQL", "lanes.createLanesSQL",
 		"queues.retireQueueSQL", "queues.removeQueueSQL", "queues.markDeletedSQL", "queues.forgetRateSQL",
