@@ -155,11 +155,7 @@ func together[Req, Resp any](op hop.Op[Req, Resp], serve func(context.Context, [
 		if err != nil {
 			return response{}, err
 		}
-		made := response{value: hop.Results[Resp]{Results: serve(ctx, items)}}
-		if len(items) == 1 {
-			made.owner = principals.Payer(items[0].Principal)
-		}
-		return made, nil
+		return response{value: hop.Results[Resp]{Results: serve(ctx, items)}, owner: payer(items)}, nil
 	}}
 }
 
@@ -171,6 +167,14 @@ func untilSent[Req, Resp any](op hop.Op[Req, Resp], serve func(context.Context, 
 			return response{}, err
 		}
 		results, unsent := serve(ctx, items)
-		return response{value: hop.Results[Resp]{Results: results}, unsent: unsent}, nil
+		return response{value: hop.Results[Resp]{Results: results}, owner: payer(items), unsent: unsent}, nil
 	}}
+}
+
+// payer is who pays for the answer to a call's items: the one whose item it is, nobody for several.
+func payer[Req any](items []hop.Item[Req]) string {
+	if len(items) != 1 {
+		return ""
+	}
+	return principals.Payer(items[0].Principal)
 }
