@@ -6,6 +6,7 @@ package contract
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -24,12 +25,15 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
+
+	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // Document is an OpenAPI document to hold answers to.
 type Document struct {
 	*openapi3.T
 	router routers.Router
+	public bool // it is the gateway's
 
 	mu   sync.Mutex
 	seen map[string]int
@@ -49,15 +53,21 @@ func Load(name string) (*Document, error) {
 	// Answers may gain fields, says the document, but not without it.
 	no := false
 	for _, schema := range doc.Components.Schemas {
+		for _, member := range schema.Value.Properties { // kin-openapi takes null for any JSON only where nullable says so
+			if s := member.Value; s.Type == nil && len(s.AllOf) == 0 && len(s.OneOf) == 0 && len(s.AnyOf) == 0 {
+				s.Nullable = true
+			}
+		}
 		if s := schema.Value; len(s.Properties) > 0 && s.AdditionalProperties.Schema == nil {
 			s.AdditionalProperties = openapi3.AdditionalProperties{Has: &no}
 		}
 	}
+	doc.Servers = nil // tests have addresses of their own
 	router, err := gorillamux.NewRouter(doc)
 	if err != nil {
 		return nil, err
 	}
-	return &Document{T: doc, router: router, seen: map[string]int{}}, nil
+	return &Document{T: doc, router: router, public: name == "gateway", seen: map[string]int{}}, nil
 }
 
 // Exchange is one request and its answer.
@@ -94,6 +104,9 @@ func (d *Document) Check(ctx context.Context, e Exchange) error {
 		RequestValidationInput: asked, Status: e.Status, Header: e.Header, Options: options,
 	}
 	told.SetBodyBytes(e.Answer)
+	if err := d.answered(route.Operation, &e); err != nil {
+		return fmt.Errorf("the answer: %w", err)
+	}
 	if err := openapi3filter.ValidateResponse(ctx, told); err != nil {
 		return fmt.Errorf("the answer: %w", err)
 	}
@@ -107,6 +120,60 @@ func (d *Document) Check(ctx context.Context, e Exchange) error {
 		return fmt.Errorf("the request was accepted, and should not have been: %w", err)
 	}
 	return nil
+}
+
+// answered holds an answer to what the document says once for all operations: a success has a status of its own, a
+// problem one of the operation's codes, with that code's status and headers.
+func (d *Document) answered(op *openapi3.Operation, e *Exchange) error {
+	var headers []string
+	if d.public {
+		headers = []string{"X-Request-Id", "X-Correlation-Id"}
+	}
+	documented := op.Responses.Value(fmt.Sprint(e.Status)) != nil
+	if media, _, _ := mime.ParseMediaType(e.Header.Get("Content-Type")); media == problem.ContentType {
+		var p problem.Problem
+		if err := json.Unmarshal(e.Answer, &p); err != nil {
+			return err
+		}
+		if !slices.Contains(d.Codes(op), p.Code) {
+			return fmt.Errorf("%s is none of its codes", p.Code)
+		}
+		documented = problem.New(p.Code, "").Status == e.Status
+		switch {
+		case d.public && e.Status == http.StatusUnauthorized:
+			headers = append(headers, "WWW-Authenticate")
+		case d.public && (e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable):
+			headers = append(headers, "Retry-After")
+		}
+	}
+	if !documented {
+		return fmt.Errorf("the status %d is not documented", e.Status)
+	}
+	for _, name := range headers {
+		if e.Header.Get(name) == "" {
+			return fmt.Errorf("it has no %s", name)
+		}
+	}
+	return nil
+}
+
+// Codes lists the problem codes that an operation may answer with.
+func (d *Document) Codes(op *openapi3.Operation) []problem.Code {
+	groups, _ := d.Components.Responses["Failure"].Value.Extensions["x-code-groups"].(map[string]any)
+	var codes []problem.Code
+	var add func(any)
+	add = func(entries any) {
+		all, _ := entries.([]any)
+		for _, entry := range all {
+			if text := fmt.Sprint(entry); groups[text] != nil {
+				add(groups[text])
+			} else {
+				codes = append(codes, problem.Code(text))
+			}
+		}
+	}
+	add(op.Extensions["x-codes"])
+	return codes
 }
 
 // itemByItem operations answer 200, whatever is wrong with single items.

@@ -26,10 +26,10 @@ func TestCodeSamplesWork(t *testing.T) {
 	e := &documented{t: t, cluster: c, tenant: c.NewTenant(t, "samples"), document: document}
 	e.client = c.Client(t, e.tenant.Key)
 	stack.Submit(t, e.client, api.SubmitRequest{Type: "x"}) // now there is a queue "default"
-	programs, operations := map[string]string{}, 0
+	programs, operations, all := map[string]string{}, 0, allSamples(t)
 	for _, path := range document.Paths.Keys() {
 		for _, op := range document.Paths.Value(path).Operations() {
-			samples := samplesOf(t, op)
+			samples := all[op.OperationID]
 			if samples == nil {
 				continue
 			}
@@ -53,23 +53,23 @@ func TestCodeSamplesWork(t *testing.T) {
 	call("vet", "./...")
 }
 
-func samplesOf(t *testing.T, op *openapi3.Operation) map[string]string {
+// allSamples are those of the page, by operation and label.
+func allSamples(t *testing.T) map[string]map[string]string {
 	t.Helper()
-	given, ok := op.Extensions["x-codeSamples"]
-	if !ok {
-		return nil
-	}
-	text, err := json.Marshal(given)
+	text, err := os.ReadFile(stack.Repository("gateway", "internal", "docs", "samples.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []struct{ Label, Source string }
+	var all map[string][]struct{ Label, Source string }
 	if err := json.Unmarshal(text, &all); err != nil {
 		t.Fatal(err)
 	}
-	byLabel := map[string]string{}
-	for _, one := range all {
-		byLabel[one.Label] = one.Source
+	byLabel := map[string]map[string]string{}
+	for id, samples := range all {
+		byLabel[id] = map[string]string{}
+		for _, one := range samples {
+			byLabel[id][one.Label] = one.Source
+		}
 	}
 	return byLabel
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,30 +10,34 @@ import (
 	"github.com/getkin/kin-openapi/openapi2"
 	"github.com/getkin/kin-openapi/openapi2conv"
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// document completes what swag has said of a service.
-func document(ctx context.Context, root string, s service, raw []byte) ([]byte, error) {
+// document completes what swag has said of a service. Beside it are the code samples, by operation.
+func document(ctx context.Context, root string, s service, raw []byte) (text []byte, samples map[string][]codeSample, err error) {
 	var said openapi2.T
 	if err := json.Unmarshal(rename(raw), &said); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	said.Consumes, said.Produces = []string{jsonMedia}, []string{jsonMedia}
 	doc, err := openapi2conv.ToV3(&said)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	facts, err := readTypes(root, append(wireFolders(), s.sources...)...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	doc.Info.Contact = nil
-	doc.Servers = nil // none is where the document came from, whatever that is
-	c := &completer{service: s, doc: doc, types: facts}
+	doc.Info.Contact = &openapi3.Contact{Name: "ForgeQueue", URL: "https://github.com/forgequeue/forgequeue/issues"}
+	doc.Info.License = &openapi3.License{Name: "Apache-2.0", URL: "https://www.apache.org/licenses/LICENSE-2.0"}
+	doc.Servers = openapi3.Servers{{URL: "http://" + s.listens, Description: "Where `forgequeue up` and an installation with the default addresses serve it."}}
+	c := &completer{service: s, doc: doc, types: facts, codes: map[problem.Code]bool{}, samples: map[string][]codeSample{}}
 	if err := c.complete(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return encode(ctx, doc)
+	text, err = encode(ctx, doc)
+	return text, c.samples, err
 }
 
 // completer adds to a document.
@@ -42,6 +45,8 @@ type completer struct {
 	service service
 	doc     *openapi3.T
 	types   types
+	codes   map[problem.Code]bool // of all operations
+	samples map[string][]codeSample
 }
 
 func (c *completer) complete() error {
@@ -53,12 +58,18 @@ func (c *completer) complete() error {
 			}
 		}
 	}
+	c.problemResponses()
 	c.splitInputs()
 	if err := c.schemas(); err != nil {
 		return err
 	}
 	c.alternatives()
+	if err := c.mergeAnswers(); err != nil {
+		return err
+	}
 	c.drop()
+	c.integers()
+	c.share()
 	return nil
 }
 
@@ -86,18 +97,14 @@ func encode(ctx context.Context, doc *openapi3.T) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	anythingMayBeNull(loaded)
 	if err := loaded.Validate(ctx, openapi3.EnableExamplesValidation(), openapi3.EnableSchemaPatternValidation()); err != nil {
 		return nil, err
 	}
 	if text, err = orderShown(text); err != nil {
 		return nil, err
 	}
-	var out bytes.Buffer
-	if err := json.Indent(&out, text, "", "  "); err != nil {
-		return nil, err
-	}
-	out.WriteByte('\n')
-	return out.Bytes(), nil
+	return lines(text)
 }
 
 // goName is a schema's name as swag makes it: api.Page-api_JobSummary.
@@ -114,4 +121,15 @@ func rename(raw []byte) []byte {
 		}
 		return []byte(`"` + string(parts[1]) + strings.Join(words, "Of") + `"`)
 	})
+}
+
+// anythingMayBeNull is for kin-openapi, which takes null for any JSON only where nullable says so.
+func anythingMayBeNull(doc *openapi3.T) {
+	for _, schema := range doc.Components.Schemas {
+		walk(schema, func(r *openapi3.SchemaRef) {
+			if r.Ref == "" && anything(r.Value) {
+				r.Value.Nullable = true
+			}
+		})
+	}
 }

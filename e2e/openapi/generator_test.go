@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // said is what swag would say of one route.
@@ -22,7 +26,7 @@ const said = `{"swagger":"2.0","info":{"title":"t","version":"1"},
 
 func generate(t *testing.T, extensions string) (*openapi3.T, error) {
 	t.Helper()
-	text, err := document(t.Context(), "../..", services()[0], []byte(strings.Replace(said, "EXTENSIONS", extensions, 1)))
+	text, _, err := document(t.Context(), "../..", services()[0], []byte(strings.Replace(said, "EXTENSIONS", extensions, 1)))
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +44,7 @@ func TestRequestsAndAnswersHaveFormsOfTheirOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"FailRequest": "lease_token", "NullableJobErrorInput": "", "NullableJobError": "message stack type",
+		"FailRequest": "lease_token", "JobErrorInput": "", "JobError": "message stack type",
 		"Attempt": "attempt error worker_id", "PageOfAttempt": "items next_page_token",
 	} {
 		schema := doc.Components.Schemas[name]
@@ -68,26 +72,47 @@ func TestProblemsOfARoute(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answers := doc.Paths.Value("/v1/jobs/{id}/complete").Post.Responses
+	op := doc.Paths.Value("/v1/jobs/{id}/complete").Post
+	var got []string
+	groups := doc.Components.Responses["Failure"].Value.Extensions["x-code-groups"].(map[string]any)
+	for _, entry := range op.Extensions["x-codes"].([]any) {
+		if group, ok := groups[entry.(string)].([]any); ok {
+			for _, code := range group {
+				got = append(got, code.(string))
+			}
+		} else {
+			got = append(got, entry.(string))
+		}
+	}
+	slices.Sort(got)
+	byStatus := map[string][]string{}
+	for _, code := range got {
+		status := fmt.Sprint(problem.New(problem.Code(code), "").Status)
+		byStatus[status] = append(byStatus[status], code)
+	}
+	listed := doc.Components.Responses["Failure"].Value.Extensions["x-codes"].(map[string]any)
 	for status, codes := range map[string]string{
 		"400": "invalid_json invalid_request unknown_field", "401": "unauthenticated", "404": "not_found", "409": "lease_lost",
 		"413": "payload_too_large", "503": "core_unavailable outcome_unknown overloaded tenant_moving",
 	} {
-		answer := answers.Value(status)
-		if answer == nil {
-			t.Errorf("no answer %s", status)
-			continue
-		}
-		var got []string
-		for _, code := range answer.Value.Content["application/problem+json"].Schema.Value.AllOf[1].Value.Properties["code"].Value.Enum {
-			got = append(got, code.(string))
-		}
-		if strings.Join(got, " ") != codes {
+		if got := strings.Join(byStatus[status], " "); got != codes {
 			t.Errorf("%s: %q, want %q", status, got, codes)
 		}
-		if _, ok := answer.Value.Headers["Retry-After"]; ok != (status == "503") {
+		if got := strings.Trim(fmt.Sprint(listed[status]), "[]"); got != codes {
+			t.Errorf("%s: the shared response lists %q, want %q", status, got, codes)
+		}
+	}
+	for _, status := range []string{"400", "default"} {
+		answer := op.Responses.Value(status)
+		if answer == nil || answer.Value.Content["application/problem+json"].Schema.Ref != "#/components/schemas/Problem" {
+			t.Fatalf("%s is no problem", status)
+		}
+		if _, ok := answer.Value.Headers["Retry-After"]; ok != (status == "default") {
 			t.Errorf("%s: Retry-After is there: %v", status, ok)
 		}
+	}
+	if !strings.Contains(op.Description, "Problems of its own: `lease_lost`.") {
+		t.Errorf("the description does not name its own codes: %s", op.Description)
 	}
 }
 
@@ -118,6 +143,7 @@ func TestShownAnswersAreOfTheirTypes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	anythingMayBeNull(doc)
 	if err := doc.Validate(context.WithoutCancel(t.Context()), openapi3.EnableExamplesValidation()); err != nil {
 		t.Error(err)
 	}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -28,8 +26,8 @@ func commonHeaders() openapi3.Headers {
 		"RateLimit": header("What is left in each bucket that the request was charged to, and the seconds until it is refilled "+
 			"(draft-ietf-httpapi-ratelimit-headers).", "string", `"tenant-requests";r=99;t=1`, false),
 		"RateLimit-Policy": header("Each bucket's size and the seconds that it takes to fill.", "string", `"tenant-requests";q=100;w=2`, false),
-		"Retry-After":      header("Seconds to wait before another try; `retry_after_ms` is exact.", "integer", 1, true),
-		"WWW-Authenticate": header("How to authenticate.", "string", "Bearer", true),
+		"Retry-After":      header("Seconds to wait before another try; `retry_after_ms` is exact. 429 and 503 have it.", "integer", 1, false),
+		"WWW-Authenticate": header("How to authenticate. 401 has it.", "string", "Bearer", false),
 	}
 }
 
@@ -103,28 +101,14 @@ func (c *completer) parameters(path string, op *openapi3.Operation) {
 	}
 }
 
-// answerHeaders gives the headers that all answers of a route have, problems aside.
-func (c *completer) answerHeaders(access string, op *openapi3.Operation) {
-	for status, r := range op.Responses.Map() {
-		if r.Value.Headers == nil {
-			r.Value.Headers = openapi3.Headers{}
-		}
-		for _, name := range headersOf(access, status) {
-			r.Value.Headers[name] = headerRef(name)
-		}
-	}
-}
-
 func headerRef(name string) *openapi3.HeaderRef {
 	return &openapi3.HeaderRef{Ref: "#/components/headers/" + name}
 }
 
-// headersOf names what an answer of this status carries.
-func headersOf(access, status string) []string {
-	names := []string{"X-Request-Id", "X-Correlation-Id"}
-	if access != "public" && access != "operator" && status != fmt.Sprint(http.StatusUnauthorized) {
-		names = append(names, "RateLimit", "RateLimit-Policy")
-	}
+// headersOf names what a problem of this status carries. What every answer carries is said once, in the description of
+// the document: generators make a type of each answer with headers.
+func headersOf(status string) []string {
+	names := []string{"X-Request-Id", "X-Correlation-Id", "RateLimit", "RateLimit-Policy"}
 	switch status {
 	case "401":
 		names = append(names, "WWW-Authenticate")

@@ -13,6 +13,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -31,12 +32,14 @@ type service struct {
 	sources []string
 	// internal says that it is core's: envelopes, signed calls.
 	internal bool
+	// listens is its address where nothing is configured.
+	listens string
 }
 
 func services() []service {
 	return []service{
-		{name: "gateway", sources: []string{"gateway/internal/httpapi", "gateway/internal/handlers"}},
-		{name: "core", sources: []string{"core/internal/httpapi", "core/internal/operations", "core/internal/administration"}, internal: true},
+		{name: "gateway", sources: []string{"gateway/internal/httpapi", "gateway/internal/handlers"}, listens: "127.0.0.1:8080"},
+		{name: "core", sources: []string{"core/internal/httpapi", "core/internal/operations", "core/internal/administration"}, internal: true, listens: "127.0.0.1:8081"},
 	}
 }
 
@@ -61,7 +64,7 @@ func run(ctx context.Context, root, swag string, check bool) error {
 		if err != nil {
 			return err
 		}
-		text, err := document(ctx, root, s, raw)
+		text, samples, err := document(ctx, root, s, raw)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
@@ -69,8 +72,23 @@ func run(ctx context.Context, root, swag string, check bool) error {
 		for _, folder := range []string{"api-docs", "gateway/internal/docs"} {
 			errs = append(errs, put(root, filepath.Join(folder, s.name+".json"), text, check))
 		}
+		if len(samples) > 0 {
+			errs = append(errs, putSamples(root, samples, check))
+		}
 	}
 	return errors.Join(errs...)
+}
+
+// putSamples writes the code samples.
+func putSamples(root string, samples map[string][]codeSample, check bool) error {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", " ")
+	if err := encoder.Encode(samples); err != nil {
+		return err
+	}
+	return put(root, samplesFile, text.Bytes(), check)
 }
 
 // runSwag gives the Swagger 2.0 document of a service.

@@ -24,6 +24,9 @@ const (
 
 const jsonMedia = "application/json"
 
+// publicScheme is the security scheme of the public API. It is not called key, as a schema is: generators make a type of each.
+const publicScheme = "apiKey"
+
 // accessWords puts x-access into a sentence.
 func accessWords() map[string]string {
 	return map[string]string{
@@ -56,16 +59,14 @@ func (c *completer) operation(path, method string, op *openapi3.Operation) error
 	if !ok {
 		return fmt.Errorf("x-access %q is none of those known", access)
 	}
-	op.Description += "\n\n" + sentence
 	if access == "public" {
 		op.Security = &openapi3.SecurityRequirements{}
-	} else {
-		op.Security = &openapi3.SecurityRequirements{{"key": {}}}
 	}
 	codes, err := ownCodes(op)
 	if err != nil {
 		return err
 	}
+	op.Description += ownProblems(codes) + "\n\n" + sentence
 	codes = append(codes, usualCodes(path, method, access, op)...)
 	c.parameters(path, op)
 	if err := requestExamples(op, func(example any) any { return example }); err != nil {
@@ -77,8 +78,7 @@ func (c *completer) operation(path, method string, op *openapi3.Operation) error
 	if err := c.alternative(op); err != nil {
 		return err
 	}
-	c.answerHeaders(access, op)
-	c.addProblems(access, op, codes)
+	c.addProblems(op, codes)
 	if err := spent(op); err != nil {
 		return err
 	}
@@ -98,7 +98,6 @@ func (c *completer) internalOperation(access, path string, op *openapi3.Operatio
 	if !ok {
 		return fmt.Errorf("x-access %q is none of those known", access)
 	}
-	op.Security = &openapi3.SecurityRequirements{{"signature": {}}}
 	codes, err := ownCodes(op)
 	if err != nil {
 		return err
@@ -122,9 +121,7 @@ func (c *completer) internalOperation(access, path string, op *openapi3.Operatio
 	if err := c.alternative(op); err != nil {
 		return err
 	}
-	c.addProblems(access, op, []problem.Code{
-		problem.InvalidJSON, problem.InvalidRequest, problem.Unauthenticated, problem.AssertionExpired, problem.PayloadTooLarge, problem.Internal,
-	})
+	c.addProblems(op, callCodes())
 	return spent(op)
 }
 
@@ -255,7 +252,7 @@ func (c *completer) alternative(op *openapi3.Operation) error {
 		media.Schema = c.anyResults(shapes)
 		return nil
 	}
-	media.Schema = openapi3.NewOneOfSchema().NewRef()
+	media.Schema = openapi3.NewOneOfSchema().NewRef() // mergeAnswers makes one schema of it
 	media.Schema.Value.OneOf = shapes
 	return nil
 }
@@ -284,6 +281,7 @@ func (c *completer) anyResults(shapes openapi3.SchemaRefs) *openapi3.SchemaRef {
 func spent(op *openapi3.Operation) error {
 	for name := range op.Extensions {
 		switch {
+		case name == codesExtension: // for those who read the document
 		case name == accessExtension, name == problemsExtension, strings.HasPrefix(name, examplePrefix):
 			delete(op.Extensions, name)
 		default:
@@ -298,21 +296,21 @@ func spent(op *openapi3.Operation) error {
 
 // components are what operations refer to.
 func (c *completer) components() {
-	c.doc.Components.Examples = openapi3.Examples{}
 	c.doc.Components.Responses = openapi3.ResponseBodies{}
 	if c.service.internal {
 		scheme := openapi3.NewSecurityScheme().WithType("apiKey").WithIn("header").WithName(identity.Header).
 			WithDescription("The gateway's signature over method, path, body and time.")
 		c.doc.Components.SecuritySchemes = openapi3.SecuritySchemes{"signature": {Value: scheme}}
+		c.doc.Security = openapi3.SecurityRequirements{{"signature": {}}}
 		c.doc.Components.Headers = openapi3.Headers{
 			identity.TimeHeader: header("Core's time, in microseconds since 1970.", "string", exampleMicros, false),
-			"Retry-After":       header("Seconds to wait before another try.", "integer", 1, false),
 		}
 		return
 	}
 	scheme := openapi3.NewSecurityScheme().WithType("http").WithScheme("bearer").
 		WithDescription("An API key, such as `forgequeue up` prints; for `/v1/admin` the operator key.")
-	c.doc.Components.SecuritySchemes = openapi3.SecuritySchemes{"key": {Value: scheme}}
+	c.doc.Components.SecuritySchemes = openapi3.SecuritySchemes{publicScheme: {Value: scheme}}
+	c.doc.Security = openapi3.SecurityRequirements{{publicScheme: {}}}
 	c.doc.Components.Headers = commonHeaders()
 	c.doc.Components.Parameters = commonParameters()
 }

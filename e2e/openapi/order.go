@@ -19,16 +19,16 @@ const orderExtension = "x-order"
 func operationOrder() []string {
 	return []string{
 		"submitJob", "getJob", "listJobs", "cancelJob", "rerunJob", "explainJob", "streamJobEvents", "createEventsToken", "submitBatch", "listAttempts", "deleteJob",
-		"claim", "heartbeat", "completeJob", "failJob", "snoozeJob", "releaseJob", "reportOutcomes", "registerWorker", "listWorkers", "removeWorker",
+		"claimJobs", "sendHeartbeat", "completeJob", "failJob", "snoozeJob", "releaseJob", "reportOutcomes", "registerWorker", "listWorkers", "removeWorker",
 		"listQueues", "getQueue", "putQueue", "pauseQueue", "resumeQueue", "probeQueue", "deleteQueue", "readStats", "readLimitStats", "readUsage",
 		"listDeadLetters", "groupDeadLetters", "redriveJob", "redriveDeadLetters", "discardDeadLetters", "listRedrives", "getRedrive", "cancelRedrive",
 		"submitWorkflow", "getWorkflow", "listWorkflows", "addToWorkflow", "cancelWorkflow", "redriveWorkflow", "listParents",
 		"putSchedule", "getSchedule", "listSchedules", "triggerSchedule", "pauseSchedule", "resumeSchedule", "listScheduleRuns", "deleteSchedule",
 		"putType", "getType", "listTypes", "listTypeVersions", "deleteType", "getOpenAPI",
 		"putWebhook", "getWebhook", "listWebhooks", "testWebhook", "probeWebhook", "rotateWebhookSecret", "deleteWebhook",
-		"whoami", "getLimits", "endSessions", "listAudit",
+		"getWhoami", "getLimits", "endSessions", "listAudit",
 		"createOwnKey", "listOwnKeys", "revokeOwnKey",
-		"readyz", "livez",
+		"checkReadiness", "checkLiveness",
 		"createTenant", "listTenants", "readTenantStats", "getTenant", "patchTenant", "deleteTenant", "createKey", "listKeys", "revokeKey", "createPlatformKey",
 		"putPlan", "getPlan", "listPlans", "listAllAudit", "getInstallation",
 	}

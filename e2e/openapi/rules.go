@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -176,6 +177,14 @@ func defaults() map[string]any {
 	}
 }
 
+// defaultWords say a default. The keyword is not used: some generators make a field that has it one that must be there.
+func defaultWords(value any) string {
+	if text, ok := value.(string); ok {
+		return "Default: `" + text + "`."
+	}
+	return fmt.Sprintf("Default: %v.", value)
+}
+
 // answerWords are the closed sets of answers.
 func answerWords() map[string]limit {
 	state := words(api.StateBlocked, api.StateScheduled, api.StateQueued, api.StateRunning, api.StateCompleted, api.StateDeadLetter, api.StateCancelled)
@@ -234,7 +243,7 @@ func restrict(s *openapi3.Schema, base, member, of string, request bool) {
 		rule(s)
 	}
 	if value, ok := by(defaults(), base, member); ok && request {
-		s.Default = value
+		s.Description = strings.TrimSpace(s.Description + " " + defaultWords(value))
 	}
 	if s.Example == nil && len(s.Enum) == 0 {
 		s.Example = shown(s, base, member)
@@ -246,16 +255,12 @@ const (
 	exampleJob     = "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"
 	exampleTenant  = "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002"
 	exampleRedrive = "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0003"
-	exampleTime    = "2026-01-31T12:00:00.000000Z"
 	exampleTrace   = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 )
 
 // shown is a value that the page shows for a field of an answer; nil where its type
 // says enough.
 func shown(s *openapi3.Schema, base, member string) any {
-	if s.Format == "date-time" {
-		return exampleTime
-	}
 	text := map[string]string{
 		"id": exampleJob, "job_id": exampleJob, "tenant": exampleTenant, "type": "hash.sha256", "queue": "default",
 		"worker_id": "worker-1", "user": "ada", "dedupe_key": "welcome-ada", "correlation_id": "order-1042",

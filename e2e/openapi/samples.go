@@ -10,8 +10,9 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// samplesExtension is the one that Redoc and others show too.
-const samplesExtension = "x-codeSamples"
+// samplesFile has the code samples of the public operations by their ids, for the page of the gateway. In the document
+// itself they would only make it longer for generators.
+const samplesFile = "gateway/internal/docs/samples.json"
 
 // codeSample is how to make a call in one language.
 type codeSample struct {
@@ -36,8 +37,8 @@ func sampledOperations() map[string]sampled {
 		"getJob":    {call: `c.Get(ctx, "` + exampleJob + `")`},
 		"listJobs":  {query: "?queue=default&state=queued", call: `c.List(ctx, api.JobFilter{Queue: "default", States: []string{api.StateQueued}}, client.PageRequest{})`},
 		"cancelJob": {call: `c.Cancel(ctx, "` + exampleJob + `")`},
-		"claim":     {example: "one", call: `c.Claim(ctx, api.ClaimRequest{WorkerID: "worker-1", Queues: []string{"default"}})`},
-		"heartbeat": {example: "lease", call: `c.Heartbeat(ctx, "worker-1", []api.Lease{
+		"claimJobs": {example: "one", call: `c.Claim(ctx, api.ClaimRequest{WorkerID: "worker-1", Queues: []string{"default"}})`},
+		"sendHeartbeat": {example: "lease", call: `c.Heartbeat(ctx, "worker-1", []api.Lease{
 		{JobID: "` + exampleJob + `", LeaseToken: "LEASE_TOKEN"},
 	})`},
 		"completeJob": {example: "result", call: `c.Complete(ctx, "` + exampleJob + `", api.CompleteRequest{
@@ -76,7 +77,7 @@ func (c *completer) addSamples(path, method string, op *openapi3.Operation) erro
 		}
 	}
 	path += one.query
-	op.Extensions[samplesExtension] = []codeSample{
+	c.samples[op.OperationID] = []codeSample{
 		{"Shell", "curl", curlSample(method, path, body)},
 		{"Go", "Go", goSample(one.call)},
 		{"Python", "Python", pythonSample(method, path, body)},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -152,6 +153,13 @@ func (c *completer) schemas() error {
 			}
 			c.property(s, base, member, property, f, asked[name])
 		}
+		if s.Example != nil { // shown once
+			for _, property := range s.Properties {
+				if property.Ref == "" {
+					property.Value.Example = nil
+				}
+			}
+		}
 		slices.Sort(s.Required)
 		if asked[name] && !c.service.internal {
 			no := false
@@ -196,6 +204,9 @@ func (c *completer) orNull(s *openapi3.Schema, member string) {
 	if ref.Ref == "" && len(ref.Value.AllOf) == 1 && ref.Value.AllOf[0].Ref != "" {
 		ref = &openapi3.SchemaRef{Ref: ref.Value.AllOf[0].Ref}
 	}
+	if ref.Ref == "" && anything(ref.Value) {
+		return // null as well: nullable says something beside a type alone
+	}
 	if ref.Ref == "" {
 		ref.Value.Nullable = true
 		if len(ref.Value.Enum) > 0 && !slices.Contains(ref.Value.Enum, nil) {
@@ -205,6 +216,11 @@ func (c *completer) orNull(s *openapi3.Schema, member string) {
 	}
 	// In OpenAPI 3.0 null is let through by the schema itself or not at all.
 	s.Properties[member] = &openapi3.SchemaRef{Ref: schemaPath + nullPrefix + strings.TrimPrefix(ref.Ref, schemaPath)}
+}
+
+// anything says that a schema lets any JSON through.
+func anything(s *openapi3.Schema) bool {
+	return s.Type == nil && len(s.AllOf) == 0 && len(s.OneOf) == 0 && len(s.AnyOf) == 0
 }
 
 // nullables makes the schemas that orNull refers to.
@@ -221,12 +237,62 @@ func (c *completer) nullables() {
 	}
 }
 
-// drop leaves out what nothing refers to.
+// drop leaves out what nothing refers to. A schema that is referred to only where it may be null has its plain name.
 func (c *completer) drop() {
 	c.nullables()
 	requests, answers := c.bodies()
 	used := c.reach(append(requests, answers...))
-	maps.DeleteFunc(c.doc.Components.Schemas, func(name string, _ *openapi3.SchemaRef) bool { return !used[name] })
+	all := c.doc.Components.Schemas
+	maps.DeleteFunc(all, func(name string, _ *openapi3.SchemaRef) bool { return !used[name] })
+	renamed := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if plain, ok := strings.CutPrefix(name, nullPrefix); ok && all[plain] == nil {
+			renamed[schemaPath+name], all[plain] = schemaPath+plain, all[name]
+			delete(all, name)
+		}
+	}
+	redirect := func(r *openapi3.SchemaRef) {
+		if to, ok := renamed[r.Ref]; ok {
+			r.Ref = to
+		}
+	}
+	for _, schema := range all {
+		walk(schema, redirect)
+	}
+}
+
+// integers get a format, by which generators choose a type: many take 32 bits where there is none.
+func (c *completer) integers() {
+	sized := func(r *openapi3.SchemaRef) {
+		if s := r.Value; r.Ref == "" && s.Type.Is("integer") {
+			s.Format = "int64"
+			if s.Max != nil && *s.Max <= math.MaxInt32 && s.Min != nil && *s.Min >= math.MinInt32 {
+				s.Format = "int32"
+			}
+		}
+	}
+	for _, schema := range c.doc.Components.Schemas {
+		walk(schema, sized)
+	}
+	for _, op := range c.operations() {
+		for _, p := range op.Parameters {
+			if p.Value != nil {
+				walk(p.Value.Schema, sized)
+			}
+		}
+		for _, r := range op.Responses.Map() {
+			if r.Value != nil {
+				for _, h := range r.Value.Headers {
+					if h.Value != nil {
+						walk(h.Value.Schema, sized)
+					}
+				}
+			}
+		}
+	}
+	for _, h := range c.doc.Components.Headers {
+		walk(h.Value.Schema, sized)
+	}
 }
 
 // clean takes away what swag says of Go.

@@ -20,10 +20,10 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 )
 
-// The documents are copies of api-docs/*.json: `make api-docs` writes both, and CI
+// The documents are copies of api-docs/*.json: `make api-docs` writes both, with the code samples of the page, and CI
 // compares.
 //
-//go:embed gateway.json core.json index.html page.js page.css problem.html problem.css
+//go:embed gateway.json core.json samples.json index.html page.js page.css problem.html problem.css
 var own embed.FS
 
 // Page is the name of the page itself.
@@ -50,7 +50,7 @@ var files = sync.OnceValue(load)
 
 func load() map[string]file {
 	all := map[string]file{}
-	for _, name := range []string{Page, "page.js", "page.css", "problem.css", "gateway.json", "core.json"} {
+	for _, name := range []string{Page, "page.js", "page.css", "problem.css", "gateway.json", "core.json", "samples.json"} {
 		plain := read(own, name)
 		// Asked for each time: a page and its document belong together.
 		all[name] = newFile(name, plain, pack(plain), "no-cache")

@@ -56,7 +56,7 @@ func TestFilesAreServedPackedAndNot(t *testing.T) {
 	for name, media := range map[string]string{
 		docs.Page: "text/html; charset=utf-8", docs.ProblemPage("not_found"): "text/html; charset=utf-8", "problem.css": "text/css; charset=utf-8",
 		"page.js": "text/javascript; charset=utf-8", "page.css": "text/css; charset=utf-8",
-		"gateway.json": "application/json", "core.json": "application/json", "favicon-32x32.png": "image/png",
+		"gateway.json": "application/json", "core.json": "application/json", "samples.json": "application/json", "favicon-32x32.png": "image/png",
 		"swagger-ui-bundle.js": "text/javascript; charset=utf-8", "swagger-ui-standalone-preset.js": "text/javascript; charset=utf-8",
 		"swagger-ui.css": "text/css; charset=utf-8",
 	} {

@@ -18,6 +18,25 @@
     },
   };
 
+  // The page calls the gateway that serves it, not the address that the document names for others.
+  const sameOrigin = {
+    statePlugins: {
+      spec: {
+        wrapActions: {
+          updateSpec: (original) => (text) => {
+            try {
+              const spec = JSON.parse(text);
+              delete spec.servers;
+              return original(JSON.stringify(spec));
+            } catch {
+              return original(text);
+            }
+          },
+        },
+      },
+    },
+  };
+
   // The logo that comes with it styles itself inline, which the policy forbids.
   const brand = (system) => ({
     components: { Logo: () => system.React.createElement("span", { className: "brand" }, "ForgeQueue") },
@@ -68,10 +87,17 @@
         h("pre", { tabIndex: 0 }, samples[chosen].source));
     };
 
-    // The reference of a shared response has its codes: #/components/responses/charged.not_found
-    const codesOf = (response) => {
-      const ref = response && response.get && response.get("$ref");
-      return ref ? ref.split("/").pop().split(".").filter((code) => code !== "charged") : null;
+    // The code samples, by operation; they come once.
+    let samplesOf = {};
+    fetch("docs/samples.json").then((answer) => answer.json()).then((all) => { samplesOf = all; }).catch(() => { /* none are shown */ });
+
+    // An operation's problem codes by status: x-codes lists them, some by groups of the shared response.
+    const codesOf = (operation) => {
+      const shared = system.specSelectors.specJson().getIn(["components", "responses", "Failure"]);
+      if (!shared || !operation.get("x-codes")) return [];
+      const codes = operation.get("x-codes").flatMap((one) => shared.getIn(["x-code-groups", one]) || [one]).toSet();
+      return shared.get("x-codes").map((all) => all.filter((code) => codes.has(code)).toArray()).filter((all) => all.length > 0)
+        .entrySeq().toArray();
     };
 
     const Problems = ({ rows }) => h("div", { className: "problems" },
@@ -87,15 +113,12 @@
         responses: (Original) => (props) => {
           if (isCore(system)) return h(Original, props);
           const operation = system.specSelectors.specJson().getIn(props.specPath.butLast());
-          const rows = [];
-          const own = props.responses.filter((_, status) => {
-            const codes = codesOf(operation && operation.getIn(["responses", status]));
-            if (codes) rows.push([status, codes]);
-            return !codes;
-          });
-          const samples = operation && operation.get("x-codeSamples");
+          const rows = operation ? codesOf(operation) : [];
+          const isShared = (status) => String(operation && operation.getIn(["responses", status, "$ref"]) || "").startsWith("#/components/responses/");
+          const own = props.responses.filter((_, status) => !isShared(status));
+          const samples = operation && samplesOf[operation.get("operationId")];
           return h(Fragment, null,
-            samples ? h(Samples, { samples: samples.toJS() }) : null,
+            samples ? h(Samples, { samples }) : null,
             h(Original, { ...props, responses: own }),
             rows.length ? h(Problems, { rows: rows.sort() }) : null);
         },
@@ -118,7 +141,10 @@
       for (const name of Object.keys(schemas)) if (name.startsWith("payload.")) delete schemas[name];
       if (document && Object.keys(document.paths).length > 0) {
         spec.tags = [...document.tags, ...spec.tags];
-        Object.assign(spec.paths, document.paths);
+        for (const [path, item] of Object.entries(document.paths)) { // their scheme has another name
+          for (const operation of Object.values(item)) if (operation.security) operation.security = spec.security;
+          spec.paths[path] = item;
+        }
         Object.assign(schemas, document.components.schemas);
       }
       system.specActions.updateSpec(JSON.stringify(spec));
@@ -140,7 +166,7 @@
           wrapActions: {
             authorize: (original) => (payload) => {
               const result = original(payload);
-              load(payload.key && payload.key.value);
+              load(payload.apiKey && payload.apiKey.value);
               return result;
             },
             logout: (original) => (payload) => {
@@ -164,7 +190,7 @@
     ],
     layout: "StandaloneLayout",
     presets: [window.SwaggerUIBundle.presets.apis, window.SwaggerUIStandalonePreset],
-    plugins: [onlyPublic, brand, filter, answers, types],
+    plugins: [onlyPublic, sameOrigin, brand, filter, answers, types],
     filter: true,
     operationsSorter: (one, other) => place(one) - place(other),
     deepLinking: true,

@@ -15,6 +15,7 @@ import (
 // Whoami reads your key. It does not call core:
 // the key was looked up for authentication.
 //
+//	@ID          getWhoami
 //	@Description The key's tenant, user, scopes and plan. It is not charged to any limit.
 //	@Success     200 {object} api.Whoami "The key."
 func (h *Handlers) Whoami(_ context.Context, c *call.Call, _ call.None) (call.Response[api.Whoami], error) {

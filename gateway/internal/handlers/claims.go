@@ -22,6 +22,7 @@ import (
 // The answer is passed on undecoded: it may be 1000 payloads, and the gateway uses
 // nothing in it.
 //
+//	@ID          claimJobs
 //	@Description Leases up to `max` jobs of the given queues to the caller, and waits up to `wait_ms` for the first one. If there is none, the answer is 200 with an empty list. With `types`, only jobs of these types are leased. A job is leased only to a worker that has all of its tags.
 //	@Description
 //	@Description Each job has a `lease_token`, which every later call about it must send, and `lease_ms`: complete it or send a heartbeat within this time. If the caller closes the connection before the answer, the jobs are released.

@@ -27,6 +27,7 @@ func (h *Handlers) RegisterWorker(ctx context.Context, c *call.Call, r api.Worke
 
 // Heartbeat sends a heartbeat.
 //
+//	@ID          sendHeartbeat
 //	@Description Extends each lease by its queue's visibility timeout, but not past the job's start + `timeout_ms`. The answer has a status for each lease, in the order sent: `ok`; `cancel` (extended, but stop: cancellation was requested); `lost` (stop at once: this worker no longer holds the lease). Send a heartbeat every third of `lease_ms`.
 //	@Description
 //	@Description A lease may carry `progress`, which is shown with the job, and `checkpoint`, JSON of at most 64 KiB that the job's next attempt gets with its claim. They are stored if the lease is held. What is absent or null stays as it is; the progress of an attempt ends with it.

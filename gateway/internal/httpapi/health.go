@@ -33,7 +33,7 @@ type alive struct {
 //
 //	@Summary     Liveness
 //	@Description 200 while the process can answer. It checks nothing else: an outage of core must not restart every gateway.
-//	@ID          livez
+//	@ID          checkLiveness
 //	@Tags        Health
 //	@Success     200 {object} httpapi.alive "Alive."
 func (s *Server) livez(context.Context, *call.Call, call.None) (call.Response[alive], error) {
@@ -47,7 +47,7 @@ func (s *Server) livez(context.Context, *call.Call, call.None) (call.Response[al
 //
 //	@Summary     Readiness
 //	@Description 200 `ok`, or 200 `degraded` if core or Redis is unavailable: another gateway would not do better. 503 `starting` until core has answered for the first time, 503 `draining` while the gateway shuts down.
-//	@ID          readyz
+//	@ID          checkReadiness
 //	@Tags        Health
 //	@Success     200 {object} api.Readiness "Ready."
 //	@Failure     503 {object} api.Readiness "Starting or shutting down."

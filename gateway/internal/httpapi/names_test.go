@@ -19,14 +19,17 @@ func TestMalformedNamesInPaths(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	type parameter struct {
+		Ref      string `json:"$ref"`
+		Name, In string
+		Schema   struct{ Pattern string }
+	}
 	var document struct {
 		Paths map[string]map[string]struct {
 			RequestBody any
-			Parameters  []struct {
-				Name, In string
-				Schema   struct{ Pattern string }
-			}
+			Parameters  []parameter
 		}
+		Components struct{ Parameters map[string]parameter }
 	}
 	if err := json.Unmarshal(text, &document); err != nil {
 		t.Fatal(err)
@@ -44,6 +47,9 @@ func TestMalformedNamesInPaths(t *testing.T) {
 				body = "{}"
 			}
 			for _, one := range operation.Parameters {
+				if name, ok := strings.CutPrefix(one.Ref, "#/components/parameters/"); ok {
+					one = document.Components.Parameters[name]
+				}
 				if one.In != "path" || one.Schema.Pattern == "" {
 					continue
 				}

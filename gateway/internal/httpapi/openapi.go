@@ -21,7 +21,7 @@ package httpapi
 //	@description
 //	@description     **Errors** are `application/problem+json` (RFC 9457) with a `code` from a fixed list; the `type` of each is a page that says what to do. Other tenants' resources return 404.
 //	@description
-//	@description     **Limits.** `RateLimit` and `RateLimit-Policy` describe each bucket that a request was charged to; 429 and 503 have `Retry-After`.
+//	@description     **Headers.** Every answer has `X-Request-Id`, which names the request in the gateway's log, and `X-Correlation-Id`, the id sent or that of the request. **Limits.** `RateLimit` and `RateLimit-Policy` describe each bucket that a request was charged to; 429 and 503 have `Retry-After`.
 //	@license.name    Apache-2.0
 //	@license.url     https://www.apache.org/licenses/LICENSE-2.0
 //	@tag.name        Jobs
