@@ -137,6 +137,7 @@ func TestDatabasesAreUsedAgain(t *testing.T) {
 // On a server that is not for tests alone nothing stays. Not parallel: it changes what all of the process use.
 func TestNothingStaysOnAGivenServer(t *testing.T) {
 	server := storetest.Postgres(t)
+	others := things("given").Lease(t) // as another process of the run has it
 	t.Setenv("DATABASE_URL", server)
 	t.Setenv(storetest.RunEnv, "")
 	templates.Lock()
@@ -153,8 +154,13 @@ func TestNothingStaysOnAGivenServer(t *testing.T) {
 	if err := execute(t.Context(), leased, "SELECT 1"); err != nil {
 		t.Errorf("the next test could not use it: %v", err)
 	}
-	if err := dropOwned(t.Context(), server); err != nil {
-		t.Fatal(err)
+	for _, owner := range []string{templates.owner, ""} {
+		if err := dropOwned(t.Context(), server, owner); (err == nil) == (owner == "") {
+			t.Fatalf("what %q owns: %v", owner, err)
+		}
+	}
+	if err := execute(t.Context(), others, "SELECT 1"); err != nil {
+		t.Errorf("another process's database is gone: %v", err)
 	}
 	for _, name := range []string{strings.TrimPrefix(leased[strings.LastIndex(leased, "/fq_"):], "/"), "fq_template_given" + templates.owner} {
 		name, _, _ := strings.Cut(name, "?")

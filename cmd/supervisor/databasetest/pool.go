@@ -51,8 +51,9 @@ func (t *Template) of(ctx context.Context, server string) (*made, error) {
 	if templates.made == nil {
 		templates.made = map[[2]string]*made{}
 		if !storetest.EndsWithTests(server) {
-			templates.owner = unique("")
-			storetest.OnEnd(func(ctx context.Context) error { return dropOwned(ctx, server) })
+			owner := unique("")
+			templates.owner = owner
+			storetest.OnEnd(func(ctx context.Context) error { return dropOwned(ctx, server, owner) })
 		}
 	}
 	m := &made{server: server, name: "fq_template_" + t.Name + templates.owner}
@@ -170,14 +171,18 @@ func (m *made) unlist(ctx context.Context, name string) error {
 	})
 }
 
-// dropOwned removes what this process has made on a server that is not for tests alone.
-func dropOwned(ctx context.Context, server string) error {
+// dropOwned removes what a process has made on a server that is not for tests alone. What has no owner is other
+// processes' too.
+func dropOwned(ctx context.Context, server, owner string) error {
+	if owner == "" {
+		return errors.New("what has no owner ends with the server")
+	}
 	const sql = `
 WITH databases AS (DELETE FROM forgequeue_test_databases WHERE owner = $1 RETURNING name),
   templates AS (DELETE FROM forgequeue_test_templates WHERE right(name, length($1)) = $1 RETURNING name)
 SELECT name FROM databases UNION ALL SELECT name FROM templates`
 	return connected(ctx, server, func(conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, sql, templates.owner)
+		rows, err := conn.Query(ctx, sql, owner)
 		if err != nil {
 			return err
 		}
