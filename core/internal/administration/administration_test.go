@@ -32,7 +32,7 @@ func TestAdministration(t *testing.T) {
 	}
 	bad := calltest.Ask[api.Page[api.Tenant]](f, hop.ListTenants.Path, calltest.Item(calltest.Operator(), hop.PageRequest{PageSize: 3, PageToken: "x"}))[0]
 	if bad.Problem == nil || bad.Problem.Code != problem.InvalidRequest {
-		t.Errorf("a token of nobody's: %+v", bad)
+		t.Errorf("a token that the server did not issue: %+v", bad)
 	}
 
 	create := hop.CreateKeyRequest{
@@ -95,7 +95,7 @@ func TestAdministration(t *testing.T) {
 }
 
 // A tenant sees its caps and one user's; a user-bound key sees its own user's,
-// whoever it names. New limits are in force with the answer that sets them.
+// even if it names another one. New limits are in force with the answer that sets them.
 func TestCapsInUse(t *testing.T) {
 	t.Parallel()
 	f := calltest.New(t)

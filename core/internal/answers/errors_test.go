@@ -71,7 +71,7 @@ func TestEverySentinelHasACode(t *testing.T) {
 		}
 		p := answers.Problem(t.Context(), fmt.Errorf("operation: %w", err))
 		if p.Code != code || p.Detail == "" || strings.Contains(p.Detail, err.Error()) {
-			t.Errorf("%v is told as %+v", err, p)
+			t.Errorf("%v is answered as %+v", err, p)
 		}
 		if waits := p.Status == 503 || p.Status == 429 || code == problem.IdempotencyInFlight; waits != (p.RetryAfterMS != nil) {
 			t.Errorf("%s: Retry-After is %v", code, p.RetryAfterMS)
@@ -103,7 +103,7 @@ func TestWrappedErrors(t *testing.T) {
 		errors.New("password=hunter2"): problem.Internal,
 	} {
 		if got := answers.Problem(t.Context(), err); got.Code != want || strings.Contains(got.Detail, "hunter2") {
-			t.Errorf("%v is told as %s: %s, want %s", err, got.Code, got.Detail, want)
+			t.Errorf("%v is answered as %s: %s, want %s", err, got.Code, got.Detail, want)
 		}
 	}
 }

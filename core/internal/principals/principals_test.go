@@ -14,7 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// Each item is judged by its own principal, whoever its neighbours are.
+// Each item is judged by its own principal, not by those of the items beside it.
 func TestPrincipalsOfClaims(t *testing.T) {
 	t.Parallel()
 	f := calltest.New(t)
