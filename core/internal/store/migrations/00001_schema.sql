@@ -189,8 +189,9 @@ CREATE TABLE workers (
 -- those by which jobs are scheduled and leased, then what a job carries.
 --
 -- Each job leaves at least two dead rows: of the claim and of the end. A vacuum may write five times as much in a second
--- as by default, which busy queues need, but does not use all of the disk beside a long backlog. The default fillfactor:
--- an update changes an indexed column, so room in the same page would not save the writes of indexes.
+-- as by default, which busy queues need, but does not use all of the disk beside a long backlog. Pages have room
+-- for a second version of their rows: where a claim's version is in the same page, WAL has only what differs, without the
+-- payload, and one page is dirty, not two (decision 56).
 CREATE TABLE jobs (
   id                    uuid PRIMARY KEY,
   tenant_id             uuid        NOT NULL,
@@ -253,7 +254,7 @@ CREATE TABLE jobs (
   CHECK (state <> 'running' OR (started_at IS NOT NULL AND worker_id IS NOT NULL AND attempt >= 1 AND epoch >= 1)),
   CHECK (state <> 'queued' OR ready_at IS NOT NULL),
   CHECK (attempt <= max_attempts)
-) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_limit = 1000);
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_limit = 1000, fillfactor = 45);
 -- Each predicate is one state: a job is in at most one of these three.
 CREATE INDEX jobs_ready     ON jobs (lane_id, priority, ready_at, id) WHERE state = 'queued';
 CREATE INDEX jobs_scheduled ON jobs (run_at, id)                      WHERE state = 'scheduled';
