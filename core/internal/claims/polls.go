@@ -21,15 +21,17 @@ import (
 // Three fallback polls follow the wake-ups, each slower and more complete:
 //
 //   - a claim without wait probes the lists of its lanes where none is known to be ready;
-//   - the lookback poll, four times a second, probes the known lists from a second before
-//     each cursor: jobs of which no notification came, and those that were committed after
-//     a claim had passed them;
+//   - the lookback poll, four times a second while jobs become ready, probes the known lists
+//     from a second before each cursor: jobs of which no notification came, and those that were
+//     committed after a claim had passed them;
 //   - the scan goes once a second from list to list through the whole ready index: it finds
 //     unknown lists too. Under an old snapshot it is expensive; it takes at most a twentieth
 //     of a connection's time and is then later.
 const (
-	// pollEvery is the maximum delay by a lost wake-up.
+	// pollEvery is the maximum delay by a lost wake-up, while others come.
 	pollEvery = 250 * time.Millisecond
+	// quietAfter is for how long no job has become ready where the scan alone looks for jobs.
+	quietAfter = 4 * scanEvery
 	// pollWakes is how many claims one ready list wakes in one poll.
 	pollWakes = 8
 	// listsPerProbe and listsPerScan bound one statement.
@@ -88,6 +90,9 @@ func (p *Polls) poll(ctx context.Context) {
 		}
 		begun := time.Now()
 		p.publisher.WakeForLanes(p.planner.lists.Retry(tenant.Platform, begun))
+		if !p.publisher.WokenWithin(quietAfter) {
+			continue
+		}
 		lists, next := p.planner.lists.Known(from, listsPerProbe)
 		found, err := p.store.Claims.Probe(ctx, p.planner.lists.WithoutCapped(lists), pollWakes)
 		if err != nil {

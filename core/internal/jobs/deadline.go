@@ -22,6 +22,19 @@ ORDER BY deadline
 LIMIT @batch
 FOR UPDATE SKIP LOCKED`
 
+const anyPastDeadlineSQL = `
+SELECT EXISTS (
+  SELECT FROM jobs WHERE deadline IS NOT NULL AND deadline <= statement_timestamp() AND deadline >= statement_timestamp() - @lookback::interval)`
+
+// AnyPastDeadline says whether ExpireDeadlines may find a job. It locks nothing.
+func (s *Jobs) AnyPastDeadline(ctx context.Context, lookback time.Duration) (bool, error) {
+	found, err := store.Query(ctx, s.Store, pgx.RowTo[bool], anyPastDeadlineSQL, store.Args{"lookback": lookback})
+	if err != nil {
+		return false, fmt.Errorf("jobs: past deadlines: %w", store.NotApplied(err))
+	}
+	return found[0], nil
+}
+
 // ExpireDeadlines makes dead letters of at most batch jobs, of any tenants, whose deadline has
 // passed. The holder of a running one loses its lease.
 func (s *Jobs) ExpireDeadlines(ctx context.Context, lookback time.Duration, batch int) ([]Change, error) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -29,6 +30,32 @@ WHERE state = 'running' AND lease_expires_at < statement_timestamp() AND lease_e
 ORDER BY lease_expires_at, id
 LIMIT @batch
 FOR UPDATE SKIP LOCKED`
+
+const leasesSQL = `
+SELECT statement_timestamp(),
+       EXISTS (SELECT FROM jobs WHERE state = 'running' AND lease_expires_at >= statement_timestamp()),
+       EXISTS (SELECT FROM jobs WHERE state = 'running' AND lease_expires_at < statement_timestamp() AND lease_expires_at >= statement_timestamp() - @lookback::interval)`
+
+// Leases says what leases there are.
+type Leases struct {
+	// Now is PostgreSQL's time.
+	Now time.Time
+	// Held: a lease has not expired. Expired: one has, and ReapAfter may find it.
+	Held, Expired bool
+}
+
+// Leases looks for leases, of any tenants. Those that expired longer ago than lookback are left out. It locks nothing.
+func (s *Jobs) Leases(ctx context.Context, lookback time.Duration) (found Leases, err error) {
+	ctx, cancel := context.WithTimeout(store.WithClass(ctx, store.ClassOutcomes), store.NowTime)
+	defer cancel()
+	rows, err := store.Query(ctx, s.Store, func(row pgx.CollectableRow) (found Leases, err error) {
+		return found, row.Scan(&found.Now, &found.Held, &found.Expired)
+	}, leasesSQL, store.Args{"lookback": lookback})
+	if err != nil {
+		return found, fmt.Errorf("jobs: leases: %w", store.NotApplied(err))
+	}
+	return rows[0], nil
+}
 
 // Reap reaps at most batch expired leases, of any tenants. After the last attempt the job becomes a
 // dead letter (D6), otherwise it is queued again; an attempt that ran past its timeout_ms has

@@ -30,10 +30,23 @@ type Contact struct {
 	Last time.Time
 	// Outages are the gaps between answers that matter, oldest first; each is shorter than the one before.
 	Outages []Outage
+	// Seldom: this core asks each second, as no lease is held; otherwise more often.
+	Seldom bool
 }
 
 // normalGap is the longest gap between two answers without an outage: reapers ask more often.
-const normalGap = 500 * time.Millisecond
+// seldomGap is that of a Contact that is Seldom.
+const (
+	normalGap = 500 * time.Millisecond
+	seldomGap = 1500 * time.Millisecond
+)
+
+func (c *Contact) normalGap() time.Duration {
+	if c.Seldom {
+		return seldomGap
+	}
+	return normalGap
+}
 
 // Answered records the time of an answer, by PostgreSQL's clock, and says whether an outage was
 // before it. The first answer ends an outage of unknown length. Answers may overtake each other;
@@ -42,7 +55,7 @@ func (c *Contact) Answered(now time.Time) (afterOutage bool) {
 	if ago := c.Last.Sub(now); ago > 0 && ago <= store.NowTime {
 		return false
 	}
-	length := now.Sub(c.Last) - normalGap
+	length := now.Sub(c.Last) - c.normalGap()
 	if c.Last.IsZero() {
 		length = UnknownLength
 	}
@@ -77,7 +90,7 @@ func (c *Contact) args() store.Args {
 	for i, s := range c.Outages {
 		ends[i], lengths[i] = s.Ended, s.Length.Milliseconds()
 	}
-	args := store.Args{"outage_ends": ends, "outages": lengths, "answered": nil, "normal_gap": normalGap}
+	args := store.Args{"outage_ends": ends, "outages": lengths, "answered": nil, "normal_gap": c.normalGap()}
 	if !c.Last.IsZero() {
 		args["answered"] = c.Last
 	}

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/cache"
@@ -32,6 +33,8 @@ type Waker struct {
 	hint    func([]jobs.Waiting)
 	refresh Kick
 	log     *slog.Logger
+	// woken is the last wake-up of jobs that became ready, in Unix nanoseconds.
+	woken atomic.Int64
 }
 
 // Wake notifies parked claims, here and in other cores: one entry for each job that became ready.
@@ -73,6 +76,10 @@ func gather(ready []jobs.Ready) []jobs.Waiting {
 // WakeHere notifies only the claims parked in this core. All lists are notified at once, before the first
 // claim is woken: a claim sees all of them or none, and takes first what comes first.
 func (w *Waker) WakeHere(waiting []jobs.Waiting) {
+	if len(waiting) == 0 {
+		return
+	}
+	w.woken.Store(time.Now().UnixNano())
 	lanes := make([][]lanes.Lane, len(waiting))
 	ready := make([]jobs.Ready, len(waiting))
 	for i, one := range waiting {
@@ -90,6 +97,11 @@ func (w *Waker) WakeHere(waiting []jobs.Waiting) {
 	for i, one := range waiting {
 		w.wake(lanes[i], int(min(one.Jobs, scheduler.MaxParked)))
 	}
+}
+
+// WokenWithin says whether jobs became ready within a time, as far as this core knows.
+func (w *Waker) WokenWithin(span time.Duration) bool {
+	return time.Since(time.Unix(0, w.woken.Load())) < span
 }
 
 // unthrottle gives throttled lanes that may have capacity now that a job of lane has ended: those

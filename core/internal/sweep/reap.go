@@ -17,7 +17,7 @@ const (
 	// reapPause is the time between two batches of a mass expiry, so that its jobs do not all
 	// become ready at once, and claims run in between.
 	reapPause = 50 * time.Millisecond
-	// contactEvery is the period of the contact check: several times within the shortest lease.
+	// contactEvery is the period of the contact check while leases are held: several times within the shortest one.
 	contactEvery = 250 * time.Millisecond
 )
 
@@ -42,9 +42,13 @@ func (d Duties) Reap() (reap, contact *Duty) {
 	return d.every(ReapPeriod, "reap", r.reapExpired), d.duty("reap", r.watchContact)
 }
 
-// watchContact queries PostgreSQL's time, so that an outage is detected.
+// watchContact queries PostgreSQL's time while leases are held, so that an outage is detected.
 func (r *reaper) watchContact(ctx context.Context) (time.Duration, error) {
-	if sleep := contactEvery - time.Since(r.lastAsked()); sleep > 0 { // a reap has asked since
+	asked, seldom := r.lastAsked()
+	if seldom { // reap asks each second
+		return contactEvery, nil
+	}
+	if sleep := contactEvery - time.Since(asked); sleep > 0 { // a reap has asked since
 		return sleep, nil
 	}
 	_, _ = r.checkContact(ctx) // reap logs its own errors
@@ -57,16 +61,20 @@ func (r *reaper) checkContact(ctx context.Context) (wasOutage bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	return r.answered(asked, now), nil
+}
+
+func (r *reaper) answered(asked, now time.Time) (wasOutage bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.asked = asked
-	return r.contact.Answered(now), nil
+	return r.contact.Answered(now)
 }
 
-func (r *reaper) lastAsked() time.Time {
+func (r *reaper) lastAsked() (asked time.Time, seldom bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.asked
+	return r.asked, r.contact.Seldom
 }
 
 func (r *reaper) snapshot() *jobs.Contact {
@@ -83,6 +91,23 @@ func (r *reaper) succeeded(contact *jobs.Contact) {
 	r.reaped = contact.Last
 }
 
+// look looks for leases, which is a contact check too. Without any, contact is checked with the next look only.
+func (r *reaper) look(ctx context.Context, lookback time.Duration) (expired bool, err error) {
+	asked := time.Now()
+	found, err := r.store.Jobs.Leases(ctx, lookback)
+	if err != nil {
+		r.failed()
+		return false, err // the next answer ends an outage
+	}
+	r.answered(asked, found.Now)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.contact.Seldom = !found.Held && !found.Expired; !found.Expired {
+		r.reaped = r.contact.Last
+	}
+	return found.Expired, nil
+}
+
 // failed records that leases could not be reaped: although PostgreSQL answered, heartbeats may have
 // been refused since the last successful reap. The next answer ends an outage of that length, and
 // no longer one: repeated errors must not extend the grace period of every lease.
@@ -94,12 +119,16 @@ func (r *reaper) failed() {
 
 // reapExpired reaps every lease that has expired by now, except those in a grace period.
 func (r *reaper) reapExpired(ctx context.Context) error {
-	if _, err := r.checkContact(ctx); err != nil {
-		return err // the next answer ends an outage
-	}
 	// A reap whose contact did not include the outage is repeated with it.
 	for range 5 {
-		if err := r.window.run(func(lookback time.Duration) error { return r.reap(ctx, lookback) }); err != nil {
+		var expired bool
+		err := r.window.run(func(lookback time.Duration) (err error) {
+			if expired, err = r.look(ctx, lookback); err != nil || !expired {
+				return err
+			}
+			return r.reap(ctx, lookback)
+		})
+		if err != nil || !expired {
 			return err
 		}
 		if wasOutage, err := r.checkContact(ctx); err != nil || !wasOutage {

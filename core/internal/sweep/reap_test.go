@@ -237,13 +237,14 @@ func TestReapGivesHoldersTimeAfterAStandstill(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id := f.submit(1, 0)[0]
+	f.claimAndExpire(1)
+	f.exec(`UPDATE jobs SET lease_expires_at = statement_timestamp() + interval '1 hour'`) // while leases are held, it asks often
 	r := f.reaper()
 	if _, err := r.RunOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	<-time.After(3 * time.Second) // it runs each second, and listens more often
-	f.claimAndExpire(1)
-	f.exec(`UPDATE jobs SET visibility_timeout_ms = 6000`)
+	f.exec(`UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 millisecond', visibility_timeout_ms = 6000`)
 	if _, err := r.RunOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 const (
 	// redrivePoll is the longest sleep of the duty: the maximum delay of a redrive that was
 	// created since.
-	redrivePoll = 500 * time.Millisecond
+	redrivePoll = time.Second
 	// redrivesPerRound is how many redrives get a step before the due ones are listed again.
 	redrivesPerRound = 16
 )

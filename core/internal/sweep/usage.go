@@ -47,11 +47,17 @@ func (u *counts) maintain(ctx context.Context) error {
 		errs = append(errs, u.prune(ctx))
 		u.pruned = time.Now()
 	}
-	// The decision that a cap is gone needs current limits.
-	if err := u.engine.Publisher.Refresh(ctx); err != nil {
+	stored, err := u.someCounts(ctx)
+	if err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	errs = append(errs, u.backfill(ctx), u.dropUncapped(ctx))
+	if len(stored) > 0 {
+		// The decision that a cap is gone needs current limits.
+		if err := u.engine.Publisher.Refresh(ctx); err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		errs = append(errs, u.backfill(ctx), u.dropUncapped(ctx, stored))
+	}
 	if time.Now().After(u.recount.next) {
 		errs = append(errs, u.recountSome(ctx))
 	}
@@ -101,16 +107,21 @@ func (u *counts) backfillCount(ctx context.Context, key caps.CountKey) error {
 	return nil
 }
 
-// dropUncapped deletes counts without a cap, and those that were never used.
-func (u *counts) dropUncapped(ctx context.Context) error {
+// someCounts gives the next of all counts; none if there are none, or at their end.
+func (u *counts) someCounts(ctx context.Context) ([]caps.StoredCount, error) {
 	stored, err := u.store.Counts.StoredCounts(ctx, u.uncappedTo, uncappedKeys)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	u.uncappedTo = caps.CountKey{}
 	if len(stored) == uncappedKeys {
 		u.uncappedTo = stored[len(stored)-1].CountKey
 	}
+	return stored, nil
+}
+
+// dropUncapped deletes counts without a cap, and those that were never used.
+func (u *counts) dropUncapped(ctx context.Context, stored []caps.StoredCount) error {
 	var gone []caps.CountKey
 	for _, count := range stored {
 		if count.Unused || !u.engine.Cached.Capped(count.CountKey) {
