@@ -70,7 +70,7 @@ func TestSecondUpSaysWhoHoldsTheData(t *testing.T) {
 	t.Parallel()
 	data := stack.Folder(t)
 	s := stack.Up(t, data, "--demo=false")
-	second := stack.Start(t, "up", "--json", "--listen", "127.0.0.1:0", "--data", data)
+	second := stack.Start(t, "up", "--json", "--listen", "127.0.0.1:0", "--data-dir", data)
 	if code := second.Wait(t, 30*time.Second); code != 3 {
 		t.Errorf("exit code %d, want 3 (environment)", code)
 	}
@@ -83,7 +83,7 @@ func TestSecondUpSaysWhoHoldsTheData(t *testing.T) {
 func TestPortInUseIsSaidAtOnce(t *testing.T) {
 	t.Parallel()
 	s := stack.Up(t, stack.Folder(t), "--demo=false")
-	second := stack.Start(t, "up", "--listen", strings.TrimPrefix(s.Gateway, "http://"), "--data", stack.Folder(t))
+	second := stack.Start(t, "up", "--listen", strings.TrimPrefix(s.Gateway, "http://"), "--data-dir", stack.Folder(t))
 	if code := second.Wait(t, 30*time.Second); code == 0 {
 		t.Error("it started")
 	}

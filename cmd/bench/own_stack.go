@@ -38,7 +38,7 @@ func startStack(ctx context.Context, program string, errs io.Writer) (_ target, 
 		remove()
 		return target{}, nil, err
 	}
-	command := exec.CommandContext(context.WithoutCancel(ctx), program, "up", "--data", dir, "--listen", "127.0.0.1:0", "--demo=false", "--json")
+	command := exec.CommandContext(context.WithoutCancel(ctx), program, "up", "--data-dir", dir, "--listen", "127.0.0.1:0", "--demo=false", "--json")
 	// Commands that look for an `up` on this machine do not find this one.
 	command.Env = append(ownStores(os.Environ()), "XDG_STATE_HOME="+dir)
 	command.Stderr = errs

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -42,5 +43,25 @@ Exit codes: 0 ok, 1 failed, 2 wrong command line, 3 cannot reach or use the serv
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(newUp(), newCore(), newGateway(), newMoved("bench"), newMoved("bridge"))
 	root.AddCommand(commands.New(options)...)
+	for _, group := range groups {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})
+		for _, command := range root.Commands() {
+			if slices.Contains(group.commands, command.Name()) {
+				command.GroupID = group.title
+			}
+		}
+	}
+	commands.Examples(root)
 	return root
+}
+
+// groups are the commands in the order of the help; those in none are listed last.
+var groups = []struct {
+	title    string
+	commands []string
+}{
+	{"Work", []string{"submit", "job", "worker", "workflow", "schedule", "dead-letter", "redrive", "relay"}},
+	{"Look", []string{"stats", "usage", "limits", "whoami", "audit", "open"}},
+	{"Set up", []string{"queue", "type", "webhook", "key", "profile"}},
+	{"Operate", []string{"up", "core", "gateway", "doctor", "installation", "tenant", "plan"}},
 }

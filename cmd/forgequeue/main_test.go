@@ -70,13 +70,13 @@ func TestEveryCommandHelpsAndRefuses(t *testing.T) {
 		}
 	})
 	for _, name := range []string{
-		"up", "core", "core migrate", "core health", "core tenant move", "gateway", "gateway health", "submit", "jobs", "jobs list", "jobs get", "jobs watch", "jobs cancel", "jobs attempts", "jobs redrive",
-		"dead-letters list", "dead-letters groups", "dead-letters redrive", "dead-letters discard", "redrives list", "redrives get",
-		"redrives watch", "redrives cancel", "schedule list", "schedule set", "schedule get", "schedule pause", "schedule resume", "schedule trigger",
-		"schedule runs", "schedule delete", "audit", "queues", "queues list", "queues get", "queues set",
-		"queues delete", "queues pause", "queues resume", "workers", "worker run", "worker sample", "worker health", "tenant create", "tenant list", "tenant set", "tenant get", "tenant delete", "key create", "key ensure", "key list",
+		"up", "core", "core migrate", "core health", "core tenant move", "gateway", "gateway health", "submit", "job", "job list", "job get", "job watch", "job cancel", "job attempts", "job redrive",
+		"dead-letter list", "dead-letter groups", "dead-letter redrive", "dead-letter discard", "redrive list", "redrive get",
+		"redrive watch", "redrive cancel", "schedule list", "schedule set", "schedule get", "schedule pause", "schedule resume", "schedule trigger",
+		"schedule runs", "schedule delete", "audit", "queue", "queue list", "queue get", "queue set",
+		"queue delete", "queue pause", "queue resume", "worker", "worker list", "worker run", "worker sample", "worker health", "tenant create", "tenant list", "tenant set", "tenant get", "tenant delete", "key create", "key ensure", "key list",
 		"key revoke", "plan get", "plan list", "plan set", "open", "limits", "whoami", "doctor", "completion bash", "completion zsh", "completion fish",
-		"jobs parents", "jobs rerun", "jobs delete", "workflow submit", "workflow get", "workflow list", "workflow add", "workflow cancel", "workflow redrive",
+		"job parents", "job rerun", "job delete", "workflow submit", "workflow get", "workflow list", "workflow add", "workflow cancel", "workflow redrive",
 		"relay", "relay migrate", "relay schema", "relay status", "relay failed", "relay retry", "relay discard",
 	} {
 		if !seen[name] {
@@ -93,7 +93,6 @@ func TestUsage(t *testing.T) {
 		{"job", "get"},
 		{"job", "get", "a", "b"},
 		{"submit"},
-		{"worker"},
 		{"worker", "run"},
 		{"completion"},
 		{"up", "surplus"},
@@ -112,7 +111,7 @@ func TestUsage(t *testing.T) {
 			t.Errorf("%v: exit code %d\n%s%s", args, code, out, errs)
 		}
 	}
-	if code, out, _ := run(t); code != 0 || !strings.Contains(out, "Available Commands") {
+	if code, out, _ := run(t); code != 0 || !strings.Contains(out, "Set up:") {
 		t.Errorf("without arguments: %d\n%s", code, out)
 	}
 	// Without a key nothing can be called: the environment is wrong.
@@ -162,9 +161,9 @@ func TestUpInAWrongEnvironment(t *testing.T) {
 	}
 	defer func() { _ = taken.Close() }()
 	for want, flags := range map[string][]string{
-		"--listen HOST:PORT":   {"--data", t.TempDir(), "--listen", taken.Addr().String()},
-		"--data DIR":           {"--data", "/dev/null/x"},
-		"Correct DATABASE_URL": {"--data", t.TempDir(), "--listen", "127.0.0.1:0"},
+		"--listen HOST:PORT":   {"--data-dir", t.TempDir(), "--listen", taken.Addr().String()},
+		"--data-dir DIR":       {"--data-dir", "/dev/null/x"},
+		"Correct DATABASE_URL": {"--data-dir", t.TempDir(), "--listen", "127.0.0.1:0"},
 	} {
 		code, _, errs := run(t, append([]string{"up"}, flags...)...)
 		if code != cli.ExitEnvironment || !strings.Contains(errs, want) || strings.Contains(errs, "hunter2") {

@@ -35,7 +35,7 @@ With --json the first line of standard output is {"gateway","api_key",…}, writ
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&options.Data, "data", "", "data folder (default /var/lib/forgequeue for root, else ~/.local/share/forgequeue)")
+	flags.StringVar(&options.Data, "data-dir", "", "data folder (default /var/lib/forgequeue for root, else ~/.local/share/forgequeue)")
 	flags.StringVar(&options.Listen, "listen", "127.0.0.1:8080", "address of the public API, HOST:PORT; port 0 takes a free one")
 	flags.BoolVar(&options.Demo, "demo", true, "run a sample worker, and submit a few jobs if the data folder is new")
 	flags.BoolVar(&options.JSON, "json", false, "print one line of JSON when ready")

@@ -100,7 +100,7 @@ type Stack struct {
 // until it is ready.
 func Up(tb testing.TB, data string, args ...string) *Stack {
 	tb.Helper()
-	process := Start(tb, append([]string{"up", "--json", "--listen", "127.0.0.1:0", "--data", data}, args...)...)
+	process := Start(tb, append([]string{"up", "--json", "--listen", "127.0.0.1:0", "--data-dir", data}, args...)...)
 	s := &Stack{process: process}
 	line, err := process.FirstLine(90 * time.Second)
 	if err == nil {

@@ -74,7 +74,7 @@ func TestMain(m *testing.M) {
 func asUp() int {
 	flags := flag.NewFlagSet("up", flag.ExitOnError)
 	options := up.Options{Out: os.Stdout, Err: os.Stderr}
-	flags.StringVar(&options.Data, "data", "", "")
+	flags.StringVar(&options.Data, "data-dir", "", "")
 	flags.StringVar(&options.Listen, "listen", "", "")
 	flags.BoolVar(&options.Demo, "demo", true, "")
 	flags.BoolVar(&options.JSON, "json", false, "")

@@ -7,20 +7,35 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// One requires exactly one argument, the last word of Use. more follows it in the example of the error.
+// One requires exactly one argument, the second word of Use. more follows it in the example of the error.
 func One(more ...string) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
-		words := strings.Fields(command.Use)
-		name := words[len(words)-1]
-		example := strings.Join(append([]string{command.CommandPath(), name}, more...), " ")
-		switch {
-		case len(args) == 0:
-			return fmt.Errorf("name the %s: %s", name, example)
-		case len(args) > 1:
-			return fmt.Errorf("one %s is wanted, and there are %d arguments (%s): %s", name, len(args), strings.Join(args, ", "), example)
+		if len(args) == 1 && args[0] != "" {
+			return nil
 		}
+		name := strings.Fields(command.Use)[1]
+		example := strings.Join(append([]string{command.CommandPath(), name}, more...), " ")
+		if len(args) <= 1 {
+			return missing(name, example, args)
+		}
+		return fmt.Errorf("expected one %s, got %d arguments (%s): %s", name, len(args), strings.Join(args, ", "), example)
+	}
+}
+
+// First requires at least one argument, the second word of Use, that is not empty.
+func First(command *cobra.Command, args []string) error {
+	if len(args) > 0 && args[0] != "" {
 		return nil
 	}
+	words := strings.Fields(command.Use)
+	return missing(words[1], command.CommandPath()+" "+strings.Join(words[1:], " "), args)
+}
+
+func missing(name, example string, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s must not be empty: %s", name, example)
+	}
+	return fmt.Errorf("missing %s: %s", name, example)
 }
 
 // known refuses an argument of a group that also runs without a subcommand: it is a mistyped one.

@@ -22,7 +22,7 @@ func GivenMS(command *cobra.Command, flag string, value time.Duration) *int64 {
 	return Given(command, flag, value.Milliseconds())
 }
 
-// Instant is the value of a flag that takes a time: RFC 3339, or a duration from now, by this machine's clock.
+// Instant is the value of a flag that takes a time: RFC 3339, a day of UTC, or a duration from now, by this machine's clock.
 type Instant struct {
 	// At is nil if the flag is not set.
 	At *api.Time
@@ -40,15 +40,27 @@ func (i *Instant) String() string {
 	return i.At.UTC().Format(time.RFC3339Nano)
 }
 
+// Day is the day of UTC, such as 2026-11-20; "" if the flag is not set.
+func (i *Instant) Day() string {
+	if i.At == nil {
+		return ""
+	}
+	return i.At.UTC().Format(time.DateOnly)
+}
+
 // Set reads the flag's text.
 func (i *Instant) Set(text string) error {
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		i.At = &api.Time{Time: at}
 		return nil
 	}
+	if day, err := time.Parse(time.DateOnly, text); err == nil {
+		i.At = &api.Time{Time: day}
+		return nil
+	}
 	distance, err := time.ParseDuration(text)
 	if err != nil || distance < 0 {
-		return fmt.Errorf("must be a time such as 2026-11-20T12:00:00Z, or a duration such as 90m")
+		return fmt.Errorf("must be a time such as 2026-11-20T12:00:00Z, a day such as 2026-11-20, or a duration such as 90m")
 	}
 	if i.Back {
 		distance = -distance

@@ -21,18 +21,18 @@ type listing func(ctx context.Context, c *client.Client) ([]cobra.Completion, er
 // complete sets what the arguments and flags of commands are completed with, by their paths.
 func complete(a *cli.App, all []*cobra.Command) {
 	byPath := map[string]listing{
-		"submit": typeNames(), "jobs get": jobsIn(), "jobs watch": jobsIn(), "jobs attempts": jobsIn(), "jobs parents": jobsIn(),
-		"jobs cancel":  jobsIn(api.StateBlocked, api.StateScheduled, api.StateQueued, api.StateRunning),
-		"jobs rerun":   jobsIn(api.StateCompleted, api.StateCancelled, api.StateDeadLetter),
-		"jobs delete":  jobsIn(api.StateCompleted, api.StateCancelled, api.StateDeadLetter),
-		"jobs redrive": jobsIn(api.StateDeadLetter), "dead-letters redrive": jobsIn(api.StateDeadLetter), "dead-letters discard": jobsIn(api.StateDeadLetter),
-		"queues get": queueNames(), "queues set": queueNames(), "queues pause": queueNames(), "queues resume": queueNames(), "queues probe": queueNames(), "queues delete": queueNames(),
+		"submit": typeNames(), "job get": jobsIn(), "job watch": jobsIn(), "job attempts": jobsIn(), "job parents": jobsIn(),
+		"job cancel":  jobsIn(api.StateBlocked, api.StateScheduled, api.StateQueued, api.StateRunning),
+		"job rerun":   jobsIn(api.StateCompleted, api.StateCancelled, api.StateDeadLetter),
+		"job delete":  jobsIn(api.StateCompleted, api.StateCancelled, api.StateDeadLetter),
+		"job redrive": jobsIn(api.StateDeadLetter), "dead-letter redrive": jobsIn(api.StateDeadLetter), "dead-letter discard": jobsIn(api.StateDeadLetter),
+		"queue get": queueNames(), "queue set": queueNames(), "queue pause": queueNames(), "queue resume": queueNames(), "queue probe": queueNames(), "queue delete": queueNames(),
 		"schedule get": scheduleNames(), "schedule set": scheduleNames(), "schedule pause": scheduleNames(), "schedule resume": scheduleNames(),
 		"schedule trigger": scheduleNames(), "schedule runs": scheduleNames(), "schedule delete": scheduleNames(),
 		"type get": jobTypeNames(), "type set": jobTypeNames(), "type versions": jobTypeNames(), "type delete": jobTypeNames(),
 		"webhook get": webhookNames(), "webhook set": webhookNames(), "webhook test": webhookNames(), "webhook probe": webhookNames(), "webhook rotate-secret": webhookNames(), "webhook delete": webhookNames(),
 		"workflow get": workflowIDs(), "workflow watch": workflowIDs(), "workflow cancel": workflowIDs(), "workflow redrive": workflowIDs(), "workflow add": workflowIDs(),
-		"redrives get": redriveIDs(), "redrives watch": redriveIDs(), "redrives cancel": redriveIDs(), "worker health": workerIDs(),
+		"redrive get": redriveIDs(), "redrive watch": redriveIDs(), "redrive cancel": redriveIDs(), "worker health": workerIDs(),
 	}
 	ofOperator := map[string]listing{
 		"tenant get": tenantIDs(), "tenant set": tenantIDs(), "tenant delete": tenantIDs(), "key create": tenantIDs(), "key list": tenantIDs(),

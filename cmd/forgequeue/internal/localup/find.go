@@ -12,7 +12,7 @@ import (
 // CredentialsFile is the file in a data folder that has the addresses and keys.
 const CredentialsFile = "credentials.json"
 
-// DefaultData is the data folder without --data: /var/lib for root, whose home PostgreSQL's user could not enter,
+// DefaultData is the data folder without --data-dir: /var/lib for root, whose home PostgreSQL's user could not enter,
 // else the user's data folder (XDG Base Directory Specification).
 func DefaultData() (string, error) {
 	if os.Geteuid() == 0 {
@@ -23,7 +23,7 @@ func DefaultData() (string, error) {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", fmt.Errorf("where to keep the data is not clear (%w); say it with --data DIR", err)
+		return "", fmt.Errorf("where to keep the data is not clear (%w); say it with --data-dir DIR", err)
 	}
 	return filepath.Join(home, ".local", "share", "forgequeue"), nil
 }

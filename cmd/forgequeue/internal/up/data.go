@@ -29,7 +29,7 @@ func (e *HeldError) Error() string {
 	if e.Pid > 0 {
 		holder = fmt.Sprintf("the process %d", e.Pid)
 	}
-	return fmt.Sprintf("%s already runs forgequeue on %s; stop it first, or choose another folder with --data DIR", holder, e.Dir)
+	return fmt.Sprintf("%s already runs forgequeue on %s; stop it first, or choose another folder with --data-dir DIR", holder, e.Dir)
 }
 
 // folder is the data folder, locked by this process.
@@ -46,12 +46,12 @@ func openFolder(path string) (*folder, error) {
 	}
 	// 0711: PostgreSQL's user can enter its folder below, and no other user can list this one.
 	if err := os.MkdirAll(absolute, 0o711); err != nil { //nolint:gosec // see above
-		return nil, &SettingError{fmt.Errorf("the data folder cannot be made: %w; choose another one with --data DIR", err)}
+		return nil, &SettingError{fmt.Errorf("the data folder cannot be made: %w; choose another one with --data-dir DIR", err)}
 	}
 	name := filepath.Join(absolute, "lock")
 	lock, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, &SettingError{fmt.Errorf("the data folder cannot be used: %w; choose another one with --data DIR", err)}
+		return nil, &SettingError{fmt.Errorf("the data folder cannot be used: %w; choose another one with --data-dir DIR", err)}
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		content, _ := os.ReadFile(name)
@@ -66,7 +66,7 @@ func openFolder(path string) (*folder, error) {
 	}
 	if err != nil {
 		f.close()
-		return nil, &SettingError{fmt.Errorf("the data folder cannot be written: %w; choose another one with --data DIR", err)}
+		return nil, &SettingError{fmt.Errorf("the data folder cannot be written: %w; choose another one with --data-dir DIR", err)}
 	}
 	return f, nil
 }

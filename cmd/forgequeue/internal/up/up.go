@@ -62,7 +62,7 @@ func run(ctx context.Context, o Options) error {
 	defer f.close()
 	logFile, err := f.logFile()
 	if err != nil {
-		return &SettingError{fmt.Errorf("the log cannot be written: %w; choose another folder with --data DIR", err)}
+		return &SettingError{fmt.Errorf("the log cannot be written: %w; choose another folder with --data-dir DIR", err)}
 	}
 	defer func() { _ = logFile.Close() }()
 	// The file gets all records, standard error warnings and errors. The sample worker's

@@ -20,7 +20,7 @@ func newAudit(a *cli.App) *cobra.Command {
 		Short: "List audit entries, newest first: who changed what",
 		Long: `List who did what to what is the tenant's: redrives and discards, settings of queues, keys, limits. It needs a key
 with the scope manage. With --operator it is of all tenants, and needs the operator's key.`,
-		Example: "  forgequeue audit --action queue.pause --after 24h",
+		Example: "  forgequeue audit --action queue.pause --from 24h",
 		Args:    cobra.NoArgs,
 	}
 	page.Flags(command)
@@ -28,8 +28,8 @@ with the scope manage. With --operator it is of all tenants, and needs the opera
 	flags.StringVar(&filter.Action, "action", "", "this action, such as dead_letter.discard")
 	flags.StringVar(&filter.Object, "object", "", "done to this: a queue's name, the id of a job, a key, a redrive")
 	flags.StringVar(&filter.KeyID, "key-id", "", "done with this key")
-	flags.Var(&after, "after", "after this time, or within this long, such as 2h")
-	flags.Var(&before, "before", "before this time, or longer ago than this")
+	flags.Var(&after, "from", "from this time on, or within this long, such as 2h")
+	flags.Var(&before, "to", "before this time, or longer ago than this")
 	flags.BoolVar(&operator, "operator", false, "of all tenants, with the operator's key")
 	flags.StringVar(&filter.Tenant, "tenant", "", "with --operator: of this tenant")
 	_ = command.RegisterFlagCompletionFunc("action", cobra.FixedCompletions(api.AuditActions(), cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that does not exist

@@ -38,7 +38,7 @@ operator. The key is shown once, here, and nowhere else.
 
 A key with the scope admin can make keys with every scope. It is given only if --scopes names it.`,
 		Example: `  forgequeue key create --scopes submit,read --expires 720h
-  forgequeue key create 0199f0a4-… --scopes submit,read,admin
+  forgequeue key create 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 --scopes submit,read,admin
   forgequeue key create --platform`,
 		Args: cobra.MaximumNArgs(1),
 	}
@@ -137,21 +137,22 @@ func keys(t *cli.Table, all []api.Key) {
 }
 
 func newKeyRevoke(a *cli.App) *cobra.Command {
-	var own bool
+	var operator bool
 	command := &cobra.Command{
 		Use:   "revoke KEY_ID",
 		Short: "Revoke a key; can be repeated safely",
-		Long: `Revoke a key of any tenant as the operator; with --own a key of the API key's own tenant, which needs the scope
-admin. A key cannot revoke itself.`,
-		Example: "  forgequeue key revoke --own 8y2k4m6n8p0q1r3s",
-		Args:    cli.One(),
+		Long: `Revoke a key of the API key's own tenant, which needs the scope admin; with --operator a key of any tenant. A key
+cannot revoke itself.`,
+		Example: `  forgequeue key revoke 8y2k4m6n8p0q1r3s
+  forgequeue key revoke --operator 8y2k4m6n8p0q1r3s`,
+		Args: cli.One(),
 	}
-	command.Flags().BoolVar(&own, "own", false, "a key of the own tenant, with the API key instead of the operator's")
+	command.Flags().BoolVar(&operator, "operator", false, "of all tenants, with the operator's key")
 	command.RunE = func(command *cobra.Command, args []string) error {
-		return ofTenant(a, !own, func(ctx context.Context, s *cli.Session, args []string) error {
-			revoke := s.Client.RevokeKey
-			if own {
-				revoke = s.Client.RevokeOwnKey
+		return ofTenant(a, operator, func(ctx context.Context, s *cli.Session, args []string) error {
+			revoke := s.Client.RevokeOwnKey
+			if operator {
+				revoke = s.Client.RevokeKey
 			}
 			if err := revoke(ctx, args[0]); err != nil {
 				return err

@@ -26,10 +26,10 @@ func newKeyEnsure(a *cli.App) *cobra.Command {
 		Long: `Create the key file if it is missing or its key is invalid. A valid key is kept, whatever its scopes. Otherwise the
 command creates the tenant of that name if there is none, creates a key with all scopes for it, and writes the file,
 readable by its owner alone. A deployment gets its first key this way.`,
-		Example: "  forgequeue key ensure secrets/keys/api_key --tenant default",
+		Example: "  forgequeue key ensure secrets/keys/api_key --tenant-name default",
 		Args:    cli.One(),
 	}
-	command.Flags().StringVar(&name, "tenant", "default", "the tenant's name")
+	command.Flags().StringVar(&name, "tenant-name", "default", "the tenant's name")
 	command.Flags().StringVar(&plan, "plan", "standard", "the plan of a tenant that is created")
 	command.RunE = a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
 		ok, err := holds(ctx, a, s, args[0])

@@ -14,7 +14,7 @@ import (
 func TestKeyEnsure(t *testing.T) {
 	f := commandtest.New(t)
 	path := filepath.Join(t.TempDir(), "api_key")
-	ensure := []string{"key", "ensure", path, "--tenant", "deployed here"}
+	ensure := []string{"key", "ensure", path, "--tenant-name", "deployed here"}
 	f.Want(0, []string{"contains a new key"}, ensure...)
 	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
 		t.Errorf("the key's file: %v %v", info, err)

@@ -45,7 +45,7 @@ func applyLimits(flag string, into *api.Limits, texts []string) error {
 	for _, text := range texts {
 		name, value, ok := cutLast(text, "=")
 		if !ok {
-			return cli.Usage("--%s %q: must be NAME=NUMBER or NAME=none", flag, text)
+			return cli.Usage("%s%q: must be NAME=NUMBER or NAME=none", flag, text)
 		}
 		if value == none {
 			value = "null"
@@ -55,7 +55,7 @@ func applyLimits(flag string, into *api.Limits, texts []string) error {
 		decoder := json.NewDecoder(bytes.NewReader(document))
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(into); err != nil {
-			return cli.Usage("--%s %q: there is no such limit, or this is no number for it; limits are %s", flag, text, strings.Join(limitNames(), ", "))
+			return cli.Usage("%s%q: there is no such limit, or this is no number for it; limits are %s", flag, text, strings.Join(limitNames(), ", "))
 		}
 	}
 	return nil

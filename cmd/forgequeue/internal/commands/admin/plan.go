@@ -54,18 +54,16 @@ func describePlan(t *cli.Table, plan api.Plan) {
 }
 
 func newPlanSet(a *cli.App) *cobra.Command {
-	var limits []string
 	var longest string
 	var reset bool
 	command := &cobra.Command{
-		Use:   "set NAME",
+		Use:   "set NAME [LIMIT=NUMBER...]",
 		Short: "Create a plan, or change it for all of its tenants",
 		Long: `Create a plan, or change it for all of its tenants. What is not given stays as it is; with --reset it
-has no limit any more. The word none removes a limit.`,
-		Example: "  forgequeue plan set standard --limit requests_per_second=50 --limit request_burst=100 --limit max_active=none",
-		Args:    cli.One(),
+has no limit any more. The limits have the names that plan get shows; the word none in the place of a number removes one.`,
+		Example: "  forgequeue plan set standard requests_per_second=50 request_burst=100 max_active=none",
+		Args:    cli.First,
 	}
-	command.Flags().StringArrayVar(&limits, "limit", nil, "NAME=NUMBER or NAME=none, with the names that plan get shows; repeatable")
 	command.Flags().StringVar(&longest, "max-visibility-timeout", "", "longest visibility timeout a queue may have, or none")
 	command.Flags().BoolVar(&reset, "reset", false, "no limit for what is not given")
 	command.RunE = a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
@@ -77,7 +75,7 @@ has no limit any more. The word none removes a limit.`,
 			}
 			request = api.PlanRequest{Limits: plan.Limits, VisibilityTimeoutMSMax: plan.VisibilityTimeoutMSMax}
 		}
-		if err := applyLimits("limit", &request.Limits, limits); err != nil {
+		if err := applyLimits("", &request.Limits, args[1:]); err != nil {
 			return err
 		}
 		if command.Flags().Changed("max-visibility-timeout") {

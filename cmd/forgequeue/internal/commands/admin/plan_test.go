@@ -12,8 +12,8 @@ import (
 func TestPlans(t *testing.T) {
 	f := commandtest.New(t)
 	f.Want(0, []string{"requests_per_second"}, "plan", "get", "standard")
-	f.Must("plan", "set", "small", "--limit", "max_active=10", "--limit", "requests_per_second=0.5", "--max-visibility-timeout", "2m")
-	plan := commandtest.Decode[api.Plan](f, f.Must("plan", "set", "small", "--limit", "max_active=none", "-o", "json"))
+	f.Must("plan", "set", "small", "max_active=10", "requests_per_second=0.5", "--max-visibility-timeout", "2m")
+	plan := commandtest.Decode[api.Plan](f, f.Must("plan", "set", "small", "max_active=none", "-o", "json"))
 	if plan.Limits.MaxActive != nil || *plan.Limits.RequestsPerSecond != 0.5 || *plan.VisibilityTimeoutMSMax != 120_000 {
 		t.Errorf("%+v", plan)
 	}

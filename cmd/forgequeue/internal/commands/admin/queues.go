@@ -18,13 +18,13 @@ import (
 
 func newQueues(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
-		Use:     "queues",
-		Aliases: []string{"queue"},
+		Use:     "queue",
+		Aliases: []string{"queues"},
 		Short:   "List queues with their depths, set, pause, resume and delete them",
 		Args:    cobra.NoArgs,
 	}
 	list := cli.List(a.AsTenant, "list", "List queues with their depths and workers", (*client.Client).Queues, queues)
-	command.Flags().AddFlagSet(list.Flags()) // `queues` alone is the list
+	command.Flags().AddFlagSet(list.Flags()) // `queue` alone is the list
 	command.RunE = list.RunE
 	command.AddCommand(
 		list, newQueuesGet(a), newQueuesSet(a), newQueuesDelete(a),
@@ -113,7 +113,7 @@ func newQueuesGet(a *cli.App) *cobra.Command {
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
 			q, err := s.Client.Queue(ctx, args[0])
 			if cli.IsNotFound(err) {
-				return fmt.Errorf("there is no queue %s; its first job makes it, or forgequeue queues set %[1]s", args[0])
+				return fmt.Errorf("there is no queue %s; its first job makes it, or forgequeue queue set %[1]s", args[0])
 			}
 			if err != nil {
 				return err

@@ -32,9 +32,9 @@ func newQueuesSet(a *cli.App) *cobra.Command {
 		Short: "Create a queue, or change its settings",
 		Long: `Create a queue, or change its settings. What is not given stays as it is; with --reset it becomes the default
 again. The word none removes a limit.`,
-		Example: "  forgequeue queues set mail --visibility-timeout 2m --max-active 5000 --max-running 20 --rate none\n" +
-			"  forgequeue queues set mail --type-max-running invoice=5 --type-rate invoice=10\n" +
-			"  forgequeue queues set hooks --push https://example.com/jobs --max-running 10",
+		Example: "  forgequeue queue set mail --visibility-timeout 2m --max-active 5000 --max-running 20 --rate none\n" +
+			"  forgequeue queue set mail --type-max-running invoice=5 --type-rate invoice=10\n" +
+			"  forgequeue queue set hooks --push https://example.com/jobs --max-running 10",
 		Args: cli.One(),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error { return setQueue(ctx, s, args[0], &f) }),
 	}

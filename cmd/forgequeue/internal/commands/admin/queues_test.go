@@ -47,7 +47,7 @@ func TestQueues(t *testing.T) {
 	pushQueue(f, q)
 	fresh := f.Queue()
 	f.Want(0, []string{fresh}, "queues", "set", fresh, "--max-attempts", "2")
-	f.Want(1, []string{"there is no queue absent", "first job", "queues set absent"}, "queues", "get", "absent")
+	f.Want(1, []string{"there is no queue absent", "first job", "queue set absent"}, "queues", "get", "absent")
 	f.Want(1, []string{"invalid_request"}, "queues", "set", q, "--max-attempts", "0")
 	f.Want(1, []string{"max_active"}, "queues", "set", q, "--max-active", "-1")
 	f.Want(2, []string{"--max-active"}, "queues", "set", q, "--max-active", "many")

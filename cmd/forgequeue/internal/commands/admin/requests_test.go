@@ -37,8 +37,8 @@ func TestCommandsAskForOneThing(t *testing.T) {
 	for _, c := range []struct {
 		args, want []string
 	}{
-		{[]string{"tenant", "set", tenant.ID, "--limit", "max_active=5"}, []string{"GET /v1/admin/tenants/" + tenant.ID, "PATCH /v1/admin/tenants/" + tenant.ID}},
-		{[]string{"type", "get", kind, "--version", "1"}, []string{"GET /v1/types/" + kind + "?version=1"}},
+		{[]string{"tenant", "set", tenant.ID, "max_active=5"}, []string{"GET /v1/admin/tenants/" + tenant.ID, "PATCH /v1/admin/tenants/" + tenant.ID}},
+		{[]string{"type", "get", kind, "--at-version", "1"}, []string{"GET /v1/types/" + kind + "?version=1"}},
 	} {
 		mu.Lock()
 		asked = nil

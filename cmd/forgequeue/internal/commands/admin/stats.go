@@ -31,7 +31,7 @@ on average. Steps in which nothing happened are left out of the table; -o json h
 		}),
 	}
 	flags := command.Flags()
-	flags.StringVar(&request.Queue, "queue", "", "only this queue (default all queues together)")
+	flags.StringVarP(&request.Queue, "queue", "q", "", "only this queue (default all queues together)")
 	flags.Var(&from, "from", "from this time on, or within this long, such as 2h (default an hour before the end)")
 	flags.Var(&to, "to", "before this time, or longer ago than this (default now)")
 	flags.StringVar(&request.Step, "step", "", "minute, hour or day (default minute for at most 24 hours, else hour)")

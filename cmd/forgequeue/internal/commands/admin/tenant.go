@@ -62,7 +62,7 @@ func newTenantDelete(a *cli.App) *cobra.Command {
 		Short: "Revoke a tenant's keys and remove all of its data",
 		Long: `Revoke a tenant's keys at once and remove all of its data, jobs that run included. The server does it in the background; tenant get
 shows how far it is. It cannot be taken back, so it wants --yes. The audit log stays.`,
-		Example: "  forgequeue tenant delete 0199f0a4-… --yes",
+		Example: "  forgequeue tenant delete 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 --yes",
 		Args:    cli.One(),
 		RunE: a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
 			if !sure {
@@ -75,7 +75,7 @@ shows how far it is. It cannot be taken back, so it wants --yes. The audit log s
 			return s.Show(tenant, func(t *cli.Table) { describeTenant(t, tenant) })
 		}),
 	}
-	command.Flags().BoolVar(&sure, "yes", false, "remove all data of the tenant")
+	command.Flags().BoolVarP(&sure, "yes", "y", false, "do it without asking")
 	return command
 }
 
@@ -111,39 +111,41 @@ func overrides(o api.Overrides) string {
 
 // tenantFlags are the flags of tenant set.
 type tenantFlags struct {
-	name, plan         string
-	weight             int
-	limits, userLimits []string
-	reset              bool
+	name, plan string
+	weight     int
+	userLimits []string
+	reset      bool
 }
 
 func newTenantSet(a *cli.App) *cobra.Command {
 	var f tenantFlags
 	command := &cobra.Command{
-		Use:   "set ID",
+		Use:   "set ID [LIMIT=NUMBER...]",
 		Short: "Change a tenant: name, plan, weight, overrides of limits",
-		Long: `Change a tenant; what is not given stays. --limit puts a limit of its own in the place of its plan's, and none
-goes back to the plan's; --user-limit does so for one of its users. --reset-limits drops all of them first.`,
-		Example: `  forgequeue tenant set 0199f0a4-… --plan standard --limit max_active=500
-  forgequeue tenant set 0199f0a4-… --user-limit ada:max_running=2`,
-		Args: cli.One(),
-		RunE: a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error { return setTenant(ctx, s, args[0], &f) }),
+		Long: `Change a tenant; what is not given stays. LIMIT=NUMBER is a limit of its own in the place of its plan's, with the names
+that plan get shows, and LIMIT=none goes back to the plan's; --user-limit does so for one of its users. --reset-limits drops
+all of them first.`,
+		Example: `  forgequeue tenant set 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 --plan standard max_active=500
+  forgequeue tenant set 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 --user-limit ada:max_running=2`,
+		Args: cli.First,
+		RunE: a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
+			return setTenant(ctx, s, args[0], args[1:], &f)
+		}),
 	}
 	flags := command.Flags()
 	flags.StringVar(&f.name, "name", "", "another name")
 	flags.StringVar(&f.plan, "plan", "", "another plan")
 	flags.IntVar(&f.weight, "weight", 1, "share of workers that serve many tenants, 1 to 1000")
-	flags.StringArrayVar(&f.limits, "limit", nil, "NAME=NUMBER or NAME=none, with the names that plan get shows; repeatable")
 	flags.StringArrayVar(&f.userLimits, "user-limit", nil, "USER:NAME=NUMBER or USER:NAME=none; repeatable")
 	flags.BoolVar(&f.reset, "reset-limits", false, "drop all limits of its own")
 	return command
 }
 
-func setTenant(ctx context.Context, s *cli.Session, id string, f *tenantFlags) error {
+func setTenant(ctx context.Context, s *cli.Session, id string, limits []string, f *tenantFlags) error {
 	patch := api.TenantPatch{
 		Name: cli.Given(s.Command, "name", f.name), Plan: cli.Given(s.Command, "plan", f.plan), Weight: cli.Given(s.Command, "weight", f.weight),
 	}
-	if len(f.limits) > 0 || len(f.userLimits) > 0 || f.reset {
+	if len(limits) > 0 || len(f.userLimits) > 0 || f.reset {
 		changed := api.Overrides{}
 		if !f.reset {
 			// The API replaces all overrides, so those that are not given are sent as they are.
@@ -153,13 +155,13 @@ func setTenant(ctx context.Context, s *cli.Session, id string, f *tenantFlags) e
 			}
 			changed = before.Overrides
 		}
-		if err := f.apply(&changed); err != nil {
+		if err := f.apply(&changed, limits); err != nil {
 			return err
 		}
 		patch.Overrides = &changed
 	}
 	if patch == (api.TenantPatch{}) {
-		return cli.Usage("say what to change: --name, --plan, --weight, --limit, --user-limit or --reset-limits")
+		return cli.Usage("say what to change: --name, --plan, --weight, LIMIT=NUMBER, --user-limit or --reset-limits")
 	}
 	tenant, err := s.Client.PatchTenant(ctx, id, patch)
 	if err != nil {
@@ -168,8 +170,8 @@ func setTenant(ctx context.Context, s *cli.Session, id string, f *tenantFlags) e
 	return s.Show(tenant, func(t *cli.Table) { tenants(t, []api.Tenant{tenant}) })
 }
 
-func (f *tenantFlags) apply(changed *api.Overrides) error {
-	if err := applyLimits("limit", &changed.Limits, f.limits); err != nil {
+func (f *tenantFlags) apply(changed *api.Overrides, limits []string) error {
+	if err := applyLimits("", &changed.Limits, limits); err != nil {
 		return err
 	}
 	for _, text := range f.userLimits {
@@ -180,7 +182,7 @@ func (f *tenantFlags) apply(changed *api.Overrides) error {
 			return cli.Usage("--user-limit %q: must be USER:NAME=NUMBER or USER:NAME=none", text)
 		}
 		limits := changed.Users[user]
-		if err := applyLimits("user-limit", &limits, []string{name + "=" + value}); err != nil {
+		if err := applyLimits("--user-limit ", &limits, []string{name + "=" + value}); err != nil {
 			return err
 		}
 		if changed.Users == nil {

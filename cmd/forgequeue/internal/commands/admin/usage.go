@@ -12,6 +12,7 @@ import (
 
 func newUsage(a *cli.App) *cobra.Command {
 	var request client.UsageRequest
+	from, to := cli.Instant{Back: true}, cli.Instant{Back: true}
 	command := &cobra.Command{
 		Use:   "usage",
 		Short: "Show exactly how many jobs were accepted and ended, by day, type or user",
@@ -20,6 +21,7 @@ still grow are marked as open.`,
 		Example: "  forgequeue usage --from 2026-11-01 --to 2026-11-30 --by type",
 		Args:    cobra.NoArgs,
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
+			request.From, request.To = from.Day(), to.Day()
 			made, err := wholeUsage(ctx, s.Client, request)
 			if err != nil {
 				return err
@@ -31,8 +33,8 @@ still grow are marked as open.`,
 		}),
 	}
 	flags := command.Flags()
-	flags.StringVar(&request.From, "from", "", "the first day, such as 2026-11-01 (default the first of the month)")
-	flags.StringVar(&request.To, "to", "", "the last day (default today)")
+	flags.Var(&from, "from", "from the day of this time on, such as 2026-11-01 (default the first of the month)")
+	flags.Var(&to, "to", "to the day of this time, which is included (default today)")
 	flags.StringVar(&request.By, "by", "", "day, type or user (default day)")
 	// It fails only for a flag that is not there.
 	_ = command.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]string{api.ByDay, api.ByType, api.ByUser}, cobra.ShellCompDirectiveNoFileComp))

@@ -81,7 +81,7 @@ func describeWebhook(t *cli.Table, one api.Webhook) {
 	t.Pair("dead letters", one.Deliveries.DeadLetter)
 	t.Pair("last call", lastCall(one.Deliveries))
 	t.Pair("last call at", one.Deliveries.LastAt)
-	t.Pair("deliveries", "forgequeue jobs --queue "+one.Queue)
+	t.Pair("deliveries", "forgequeue job --queue "+one.Queue)
 }
 
 // webhookFlags are a webhook's settings as flags.

@@ -12,13 +12,13 @@ import (
 
 func newDeadLetters(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
-		Use:     "dead-letters",
-		Aliases: []string{"dead-letter"},
+		Use:     "dead-letter",
+		Aliases: []string{"dead-letters"},
 		Short:   "List and group dead letters, queue them again, or discard them",
 		Args:    cobra.NoArgs,
 	}
 	list := newDeadLettersList(a)
-	command.Flags().AddFlagSet(list.Flags()) // `dead-letters` alone is the list
+	command.Flags().AddFlagSet(list.Flags()) // `dead-letter` alone is the list
 	command.RunE = list.RunE
 	command.AddCommand(list, newDeadLettersGroups(a), newDeadLettersRedrive(a), newDeadLettersDiscard(a))
 	return command
@@ -37,8 +37,8 @@ func newDeadLetterFilter(command *cobra.Command) *deadLetterFilter {
 	flags.StringVar(&f.Type, "type", "", "of this type")
 	flags.StringVar(&f.Reason, "reason", "", "dead for this reason: exhausted, permanent, worker_lost, deadline")
 	flags.StringVar(&f.Fingerprint, "fingerprint", "", "of this kind of failure, as the list shows it")
-	flags.Var(&f.after, "after", "died after this time, or within this long, such as 2h")
-	flags.Var(&f.before, "before", "died before this time, or longer ago than this")
+	flags.Var(&f.after, "died-after", "died after this time, or within this long, such as 2h")
+	flags.Var(&f.before, "died-before", "died before this time, or longer ago than this")
 	_ = command.RegisterFlagCompletionFunc("reason", cobra.FixedCompletions([]cobra.Completion{
 		api.ReasonExhausted, api.ReasonPermanent, api.ReasonWorkerLost, api.ReasonDeadline,
 	}, cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that does not exist
@@ -56,7 +56,7 @@ func newDeadLettersList(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "list",
 		Short:   "List dead letters with reason and time, newest job first",
-		Example: "  forgequeue dead-letters list --queue mail --after 24h",
+		Example: "  forgequeue dead-letter list --queue mail --died-after 24h",
 		Args:    cobra.NoArgs,
 	}
 	filter := newDeadLetterFilter(command)
@@ -81,7 +81,7 @@ func newDeadLettersGroups(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "groups",
 		Short:   "Count dead letters by fingerprint, the largest group first",
-		Example: "  forgequeue dead-letters groups --after 24h",
+		Example: "  forgequeue dead-letter groups --died-after 24h",
 		Args:    cobra.NoArgs,
 	}
 	filter := newDeadLetterFilter(command)
@@ -119,14 +119,14 @@ func newDeadLettersRedrive(a *cli.App) *cobra.Command {
 one). Each keeps its id and starts with attempt 1. --dry-run says how many it would be.
 
 By filter the server does it, at --rate a second, and this only watches: if it is interrupted here, the server continues, until
-it is done or "forgequeue redrives cancel" ends it. Under a full cap on active jobs it waits for room.
+it is done or "forgequeue redrive cancel" ends it. Under a full cap on active jobs it waits for room.
 
 With --canary N the server queues a sample of N first, some of each cause. When all of them have ended and at least the
 part --success completed, it continues with the others. Otherwise it stops, says why, and leaves the others dead.`,
-		Example: `  forgequeue dead-letters redrive 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10
-  forgequeue dead-letters redrive --queue mail --reason worker_lost --dry-run
-  forgequeue dead-letters redrive --queue mail --rate 100
-  forgequeue dead-letters redrive --queue mail --canary 20 --success 0.9`,
+		Example: `  forgequeue dead-letter redrive 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10
+  forgequeue dead-letter redrive --queue mail --reason worker_lost --dry-run
+  forgequeue dead-letter redrive --queue mail --rate 100
+  forgequeue dead-letter redrive --queue mail --canary 20 --success 0.9`,
 	}
 	o.flags(command)
 	o.verb, o.done = "redrive", "queued again"
@@ -144,12 +144,12 @@ func newDeadLettersDiscard(a *cli.App) *cobra.Command {
 		Short: "Delete dead letters, by id or by filter",
 		Long: `Delete dead letters permanently: those that are named, or all that match the flags of the list (--all for every
 one). On a terminal it asks first; elsewhere it wants --yes. --dry-run says how many it would be.`,
-		Example: `  forgequeue dead-letters discard --type mail --before 168h --dry-run
-  forgequeue dead-letters discard --type mail --before 168h --yes`,
+		Example: `  forgequeue dead-letter discard --type mail --died-before 168h --dry-run
+  forgequeue dead-letter discard --type mail --died-before 168h --yes`,
 	}
 	o.flags(command)
 	o.verb, o.done, o.irreversible = "discard", "discarded", true
-	command.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	command.Flags().BoolVarP(&o.yes, "yes", "y", false, "do it without asking")
 	o.send, o.count = (*client.Client).DiscardDeadLetters, (*client.Client).DiscardDryRun
 	o.start = (*client.Client).DiscardMatching
 	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, ids []string) error { return runBulk(ctx, s, &o, ids) })

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +21,7 @@ type bulk struct {
 	filter                   *deadLetterFilter
 	all, dryRun, yes, detach bool
 	rate                     float64
+	wait                     time.Duration
 	canary                   canaryFlags
 
 	verb, done string
@@ -38,6 +40,7 @@ func (o *bulk) flags(command *cobra.Command) {
 	command.Flags().BoolVar(&o.dryRun, "dry-run", false, "only say how many it would be")
 	command.Flags().Float64Var(&o.rate, "rate", 0, "by filter: so many a second at most; 0: default pace")
 	command.Flags().BoolVar(&o.detach, "detach", false, "by filter: do not wait for the end")
+	waitFlag(command, &o.wait)
 }
 
 // check requires ids, a filter or --all: no argument must not mean all dead letters.
@@ -99,7 +102,7 @@ func bulkByFilter(ctx context.Context, s *cli.Session, o *bulk) error {
 	if o.detach {
 		return s.Show(made, func(t *cli.Table) { oneRedrive(t, made) })
 	}
-	return follow(ctx, s, made)
+	return follow(ctx, s, made, o.wait)
 }
 
 func (o *bulk) begin(ctx context.Context, s *cli.Session) (api.Redrive, error) {

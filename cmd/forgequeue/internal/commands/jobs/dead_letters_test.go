@@ -73,8 +73,8 @@ func TestDeadLettersByFilter(t *testing.T) {
 	f.Want(0, []string{"450 would be discarded"}, "dead-letters", "discard", "-q", q, "--dry-run")
 	f.Want(2, []string{"it would be 450", "--yes"}, "dead-letters", "discard", "-q", q, "--type", "dead")
 	f.Want(0, []string{"0 discarded, 0 refused"}, "dead-letters", "discard", "-q", q, "--reason", "exhausted", "--yes")
-	f.Want(0, []string{"0 queued again"}, "dead-letters", "redrive", "-q", q, "--before", "1h")
-	r := f.Run("dead-letters", "redrive", "-q", q, "--after", "1h", "-o", "json")
+	f.Want(0, []string{"0 queued again"}, "dead-letters", "redrive", "-q", q, "--died-before", "1h")
+	r := f.Run("dead-letters", "redrive", "-q", q, "--died-after", "1h", "-o", "json")
 	answer := commandtest.Decode[api.Redrive](f, r.Out)
 	if r.Code != 0 || answer.State != api.RedriveDone || answer.Done != int64(len(ids)) || deadIn(f, q) != 0 {
 		t.Errorf("%+v, %d left", answer, deadIn(f, q))

@@ -43,7 +43,7 @@ func TestWatchFollowsEvents(t *testing.T) {
 			var out, errs commandtest.Buffer
 			ended := make(chan int, 1)
 			watch := f.With("FORGEQUEUE_URL", server.URL).Start(&out, &errs, "")
-			go func() { ended <- watch(f.Context(), "job", "watch", id, "--timeout", "5m") }()
+			go func() { ended <- watch(f.Context(), "job", "watch", id, "--wait-timeout", "5m") }()
 			f.Eventually("the watch has begun", func() bool { return strings.Contains(out.String(), "queued") && streams.Load() == 1 })
 			claimed, err := c.Claim(t.Context(), api.ClaimRequest{WorkerID: "watched", Queues: []string{queue}})
 			if err != nil || len(claimed.Jobs) != 1 {

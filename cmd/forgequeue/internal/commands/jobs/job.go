@@ -36,8 +36,8 @@ func newJobWatch(a *cli.App) *cobra.Command {
 		Short: "Follow a job until it ends, with a line for each change",
 		Long: `Follow a job to its end. A line is written when its state, attempt or progress has changed; changes
 that follow each other within milliseconds may be one line (job attempts has all of them). With -o json each line is
-the job as JSON. Exit code: 0 completed, 1 dead letter or cancelled, 4 when --timeout passed first.`,
-		Example: "  forgequeue job watch 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 --timeout 5m",
+the job as JSON. Exit code: 0 completed, 1 dead letter or cancelled, 4 when --wait-timeout passed first.`,
+		Example: "  forgequeue job watch 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 --wait-timeout 5m",
 		Args:    cli.One(),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
 			// A job that does not exist is an error at once.
@@ -55,7 +55,7 @@ the job as JSON. Exit code: 0 completed, 1 dead letter or cancelled, 4 when --ti
 			return outcome(job)
 		}),
 	}
-	command.Flags().DurationVar(&limit, "timeout", 0, "watch for at most this long (default: for ever)")
+	waitFlag(command, &limit)
 	return command
 }
 

@@ -32,11 +32,11 @@ func TestJobCommands(t *testing.T) {
 	f.Must("queues", "pause", q)
 	f.Want(0, []string{id, "queued"}, "job", "redrive", id)
 	f.Want(1, []string{"not_dead (409)"}, "job", "redrive", id)
-	f.Want(4, []string{"queued", "has not ended within"}, "job", "watch", id, "--timeout", "100ms")
+	f.Want(4, []string{"queued", "has not ended within"}, "job", "watch", id, "--wait-timeout", "100ms")
 	f.Want(0, []string{"cancelled"}, "job", "cancel", id)
 	f.Want(1, []string{"not_found (404)", "request id: "}, "job", "get", "0199f0a4-7c1e-7000-8000-5d2c6f1e9a10")
 	f.Want(2, []string{`has no command "fly"`}, "job", "fly")
-	f.Want(2, []string{"name the ID: forgequeue jobs get ID", "jobs get --help"}, "job", "get")
+	f.Want(2, []string{"missing ID: forgequeue job get ID", "job get --help"}, "job", "get")
 }
 
 // A job that is put back again and again says why, though no attempt is spent.
@@ -85,7 +85,7 @@ func TestJobRerun(t *testing.T) {
 	f.Want(0, []string{"This key was used before", made.ID}, "job", "rerun", old, "--data", `{"n":2}`, "--key", "r-"+q)
 	f.Work("-q", q, "--", "true")
 	f.Want(0, []string{"completed"}, "job", "rerun", old, "--type", "y", "--wait")
-	f.Want(2, []string{"name the ID"}, "job", "rerun")
+	f.Want(2, []string{"missing ID"}, "job", "rerun")
 	live := f.Submitted("x", "-q", f.Queue())
 	f.Want(1, []string{"job_live (409)"}, "job", "delete", live)
 	f.Must("job", "delete", old)

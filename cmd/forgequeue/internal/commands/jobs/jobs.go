@@ -17,15 +17,15 @@ import (
 
 func newJobs(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
-		Use:     "jobs",
-		Aliases: []string{"job"},
+		Use:     "job",
+		Aliases: []string{"jobs"},
 		Short:   "List jobs; get, watch, cancel, rerun or delete one",
-		Example: `  forgequeue jobs --state queued,running --queue nightly
+		Example: `  forgequeue job --state queued,running --queue nightly
   forgequeue job get 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10`,
 		Args: cobra.NoArgs,
 	}
 	list := newJobsList(a)
-	command.Flags().AddFlagSet(list.Flags()) // `jobs` alone is the list
+	command.Flags().AddFlagSet(list.Flags()) // `job` alone is the list
 	command.RunE = list.RunE
 	completeStates(command)
 	command.AddCommand(
@@ -44,8 +44,8 @@ func newJobsList(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "list",
 		Short: "List jobs, newest first",
-		Example: `  forgequeue jobs list --state queued,running --queue nightly
-  forgequeue jobs list --type mail --metadata shop=berlin --created-after 2h -o json`,
+		Example: `  forgequeue job list --state queued,running --queue nightly
+  forgequeue job list --type mail --metadata shop=berlin --created-after 2h -o json`,
 		Args: cobra.NoArgs,
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
 			var err error

@@ -19,11 +19,13 @@ const redrivePollEvery = 300 * time.Millisecond
 
 func newRedrives(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
-		Use:   "redrives",
-		Short: "Redrives and discards by filter: list, get, watch, cancel",
-		Args:  cobra.NoArgs,
+		Use:     "redrive",
+		Aliases: []string{"redrives"},
+		Short:   "Redrives and discards by filter: list, get, watch, cancel",
+		Args:    cobra.NoArgs,
 	}
 	list := cli.List(a.AsTenant, "list", "List redrives and discards by filter, newest first", (*client.Client).Redrives, redrives)
+	command.Flags().AddFlagSet(list.Flags()) // `redrive` alone is the list
 	command.RunE = list.RunE
 	command.AddCommand(
 		list,
@@ -42,13 +44,15 @@ func redrives(t *cli.Table, all []api.Redrive) {
 }
 
 func newRedrivesWatch(a *cli.App) *cobra.Command {
+	var limit time.Duration
 	command := &cobra.Command{Use: "watch ID", Short: "Wait until a redrive or a discard ends", Args: cli.One()}
+	waitFlag(command, &limit)
 	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
 		r, err := s.Client.GetRedrive(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		return follow(ctx, s, r)
+		return follow(ctx, s, r, limit)
 	})
 	return command
 }
@@ -77,8 +81,23 @@ func oneRedrive(t *cli.Table, r api.Redrive) {
 	t.Pair("ended", r.EndedAt)
 }
 
-// follow shows the progress of a redrive until it ends. The server goes on if this is interrupted.
-func follow(ctx context.Context, s *cli.Session, r api.Redrive) error {
+// waitFlag adds --wait-timeout.
+func waitFlag(command *cobra.Command, limit *time.Duration) {
+	command.Flags().DurationVar(limit, "wait-timeout", 0, "wait for at most this long (default: without end)")
+}
+
+// follow shows the progress of a redrive until it ends, for at most limit (0: without end). The server continues if this
+// is interrupted.
+func follow(ctx context.Context, s *cli.Session, r api.Redrive, limit time.Duration) error {
+	if limit < 0 {
+		return cli.Usage("--wait-timeout must not be negative")
+	}
+	caller := ctx
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
 	bar, end := s.Progress(int(max(r.Matched, 1)), true, r.Action)
 	waiting, sample := false, ""
 	for r.State == api.RedriveRunning {
@@ -98,13 +117,16 @@ func follow(ctx context.Context, s *cli.Session, r api.Redrive) error {
 		}
 		if err := wait.For(ctx, redrivePollEvery); err != nil {
 			end()
-			s.Note("%s continues: forgequeue redrives watch %[1]s, or cancel", r.ID)
+			s.Note("%s continues: forgequeue redrive watch %[1]s, or cancel", r.ID)
+			if caller.Err() == nil {
+				return cli.TimedOut(fmt.Errorf("%s has not ended within %v: %d are done", r.ID, limit, r.Done))
+			}
 			return err
 		}
 		now, err := s.Client.GetRedrive(ctx, r.ID)
 		if err != nil && ctx.Err() == nil {
 			end()
-			s.Note("%s continues: forgequeue redrives watch %[1]s, or cancel", r.ID)
+			s.Note("%s continues: forgequeue redrive watch %[1]s, or cancel", r.ID)
 			return err
 		}
 		if err == nil {

@@ -119,7 +119,7 @@ func newScheduleTrigger(a *cli.App) *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&key, "key", "", "Idempotency-Key: the same key again gets the first answer again")
 	flags.BoolVar(&follow, "wait", false, "wait for the job's end; the exit code is its outcome")
-	flags.DurationVar(&patience, "wait-timeout", 0, "wait for at most this long (default: for ever)")
+	flags.DurationVar(&patience, "wait-timeout", 0, "wait for at most this long (default: without end)")
 	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
 		var options []client.CallOption
 		if key != "" {

@@ -83,7 +83,7 @@ shown the key. -o jsonl shows the id of each line's job.`,
 
 func (f *submission) waiting(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.wait, "wait", false, "wait for the job's end; the exit code is its outcome")
-	flags.DurationVar(&f.waitTimeout, "wait-timeout", 0, "wait for at most this long (default: for ever)")
+	flags.DurationVar(&f.waitTimeout, "wait-timeout", 0, "wait for at most this long (default: without end)")
 }
 
 func submit(ctx context.Context, s *cli.Session, jobType string, f *submission) error {

@@ -54,8 +54,8 @@ func TestSubmitRefusals(t *testing.T) {
 	f.Want(2, []string{"--data", "262144"}, "submit", "x", "--data", `"`+strings.Repeat("a", api.MaxPayload)+`"`)
 	f.Want(2, []string{"--metadata"}, "submit", "x", "--metadata", "nonsense")
 	f.Want(2, []string{"--run-at", "such as"}, "submit", "x", "--run-at", "soon")
-	f.Want(2, []string{"name the TYPE: forgequeue submit TYPE --data JSON", "submit --help"}, "submit")
-	f.Want(2, []string{"one TYPE is wanted", "x, {}"}, "submit", "x", "{}")
+	f.Want(2, []string{"missing TYPE: forgequeue submit TYPE --data JSON", "submit --help"}, "submit")
+	f.Want(2, []string{"expected one TYPE", "x, {}"}, "submit", "x", "{}")
 	f.Want(2, []string{"--key is empty"}, "submit", "x", "--key", "")
 	f.With("FORGEQUEUE_API_KEY", "").Want(3, []string{"FORGEQUEUE_API_KEY is not set", "no `forgequeue up` started by your user runs here"}, "submit", "x")
 	f.With("FORGEQUEUE_API_KEY", "fq_live_x").Want(3, []string{

@@ -62,7 +62,7 @@ func defaultsOf(d api.JobTypeDefaults) string {
 func newTypeGet(a *cli.App) *cobra.Command {
 	var version int
 	command := &cobra.Command{Use: "get TYPE", Short: "Show a job type with its schemas", Args: cli.One()}
-	command.Flags().IntVar(&version, "version", 0, "a version that is kept (default the newest)")
+	command.Flags().IntVar(&version, "at-version", 0, "a version that is kept (default the newest)")
 	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
 		read := func() (api.JobType, error) { return s.Client.Type(ctx, args[0]) }
 		if version > 0 {

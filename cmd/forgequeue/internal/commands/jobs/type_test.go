@@ -25,7 +25,7 @@ func TestTypes(t *testing.T) {
 	f.Want(0, []string{"version", "3"}, "type", "set", name, "--payload-schema", `{"required":["from"]}`, "--example", `{"from":1}`, "--force")
 	f.Want(0, []string{name, "3", "payload, result"}, "type", "--limit", "0")
 	f.Want(0, []string{name, "1", "2", "3"}, "type", "versions", name)
-	f.Want(0, []string{"to"}, "type", "get", name, "--version", "1")
+	f.Want(0, []string{"to"}, "type", "get", name, "--at-version", "1")
 	f.Want(1, []string{"invalid_request", "payload_schema/type"}, "type", "set", name, "--payload-schema", `{"type":"x"}`)
 	f.Want(2, []string{"--payload-schema"}, "type", "set", name, "--payload-schema", `{`)
 	if reset := commandtest.Decode[api.JobType](f, f.Must("type", "set", name, "--reset", "-o", "json")); api.HasSchema(reset.PayloadSchema) || reset.CheckResults || reset.Defaults.Queue != nil {

@@ -9,5 +9,5 @@ import (
 
 // Commands are the commands about workers.
 func Commands(a *cli.App) []*cobra.Command {
-	return []*cobra.Command{newWorker(a), newWorkers(a)}
+	return []*cobra.Command{newWorker(a)}
 }

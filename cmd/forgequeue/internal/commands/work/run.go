@@ -23,10 +23,10 @@ import (
 
 // workFlags are the flags of worker run.
 type workFlags struct {
-	queues, types, tags              []string
-	id                               string
-	concurrency                      int
-	timeout, snooze, patience, grace time.Duration
+	queues, types, tags               []string
+	id                                string
+	concurrency                       int
+	timeout, snooze, killAfter, grace time.Duration
 }
 
 func newWorkerRun(a *cli.App) *cobra.Command {
@@ -43,7 +43,7 @@ output is the result (JSON where it is JSON, else a text), and its exit code is 
   any other  failed, with the end of standard error; retried while attempts are left
 
 Heartbeats are sent while it runs. When the job is cancelled, its lease is lost or its time is up, the
-command and all that it started get SIGTERM, and SIGKILL after --patience. Nothing that a command has
+command and all that it started get SIGTERM, and SIGKILL after --kill-after. Nothing that a command has
 started outlives it, unless it leaves the process group; a worker that is itself ended by SIGKILL takes the
 command with it (on Linux), but not what that has started. SIGTERM or Ctrl-C drains: no more jobs are taken, those that run have --grace to end; finally the
 worker deregisters and is no longer listed. On Windows the command gets Ctrl-Break instead of SIGTERM, and a killed worker
@@ -72,7 +72,7 @@ TRACEPARENT, where OpenTelemetry's tools look for it. The results of the jobs be
 	flags.IntVar(&f.concurrency, "concurrency", 1, "commands that run at once")
 	flags.DurationVar(&f.timeout, "timeout", 0, "longest time for one execution, in addition to the job's own (default none)")
 	flags.DurationVar(&f.snooze, "snooze", 30*time.Second, "for how long exit code 75 puts a job back")
-	flags.DurationVar(&f.patience, "patience", 5*time.Second, "time between SIGTERM and SIGKILL; at most 1.5s when the worker stops")
+	flags.DurationVar(&f.killAfter, "kill-after", 5*time.Second, "time between SIGTERM and SIGKILL; at most 1.5s when the worker stops")
 	flags.DurationVar(&f.grace, "grace", 20*time.Second, "how long commands may still run when the worker stops")
 	return command
 }
@@ -83,7 +83,7 @@ func (f *workFlags) check() error {
 		return cli.Usage("name the queues with --queue, or the types of jobs with --type: without both the command would get every job of the queue default")
 	case f.concurrency < 1:
 		return cli.Usage("--concurrency %d: must be at least 1", f.concurrency)
-	case f.timeout < 0, f.snooze < 0, f.patience < 0, f.grace < 0:
+	case f.timeout < 0, f.snooze < 0, f.killAfter < 0, f.grace < 0:
 		return cli.Usage("a duration must not be negative")
 	}
 	if len(f.queues) == 0 {
@@ -128,7 +128,7 @@ func work(ctx context.Context, a *cli.App, s *cli.Session, f *workFlags, args []
 	}
 	defer stop()
 	command := &execute.Command{
-		Args: args, Env: os.Environ(), Snooze: f.snooze, Timeout: f.timeout, Grace: f.patience, Stderr: stderr,
+		Args: args, Env: os.Environ(), Snooze: f.snooze, Timeout: f.timeout, Grace: f.killAfter, Stderr: stderr,
 	}
 	if len(f.types) == 0 {
 		w.HandleAny(command.Handle)

@@ -106,7 +106,7 @@ func TestWorkerRunCancel(t *testing.T) {
 	q := f.Queue()
 	dir := t.TempDir()
 	// It does not heed SIGTERM; nor does its child.
-	f.Work("-q", q, "--patience", "300ms", "--", "sh", "-c",
+	f.Work("-q", q, "--kill-after", "300ms", "--", "sh", "-c",
 		`trap '' TERM; echo $$ > `+dir+`/parent; sh -c 'trap "" TERM; echo $$ > `+dir+`/child; while :; do sleep 1; done' & wait; while :; do sleep 1; done`)
 	if code := f.Run("queues", "set", q, "--visibility-timeout", "2s").Code; code != 0 {
 		t.Fatal("queues set")

@@ -3,16 +3,9 @@ package work
 import (
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/client"
 )
-
-func newWorkers(a *cli.App) *cobra.Command {
-	return cli.List(a.AsTenant, "workers", "List the registered workers, and which of them are alive", (*client.Client).Workers, workers)
-}
 
 func workers(t *cli.Table, all []api.Worker) {
 	t.Head("WORKER ID", "STATUS", "LEASES", cli.Least("CONCURRENCY"), cli.Long("QUEUES"), cli.Long("TYPES"), cli.Minor("TAGS"), cli.Least("REGISTERED"), "LAST HEARTBEAT")

@@ -122,7 +122,7 @@ type waiting struct {
 
 func (w *waiting) flags(command *cobra.Command) {
 	command.Flags().BoolVar(&w.wait, "wait", false, "wait for the workflow's end; the exit code is its outcome")
-	command.Flags().DurationVar(&w.timeout, "wait-timeout", 0, "wait for at most this long (default: for ever)")
+	command.Flags().DurationVar(&w.timeout, "wait-timeout", 0, "wait for at most this long (default: without end)")
 }
 
 func (w *waiting) wanted() bool { return w.wait || w.timeout != 0 }

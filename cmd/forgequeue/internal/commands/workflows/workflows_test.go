@@ -139,7 +139,7 @@ func TestWorkflowSubmitRefusals(t *testing.T) {
 		}
 	}
 	f.Want(2, []string{"no such file"}, "workflow", "submit", "/no/such/file")
-	f.Want(2, []string{"name the FILE"}, "workflow", "submit")
+	f.Want(2, []string{"missing FILE"}, "workflow", "submit")
 	f.Want(2, []string{"ID FILE"}, "workflow", "add", "w1")
 	f.Want(2, []string{"--key is empty"}, "workflow", "submit", "-", "--key", "")
 	if len(s.calls) > 0 {
