@@ -48,7 +48,7 @@ func sentinels() []sentinel {
 		{lanes.ErrTooMany, problem.TooManyLanes, "A tenant may use at most 10000 combinations of queue, type and tags at a time.", 0},
 		{queues.ErrTooMany, problem.TooManyLanes, "A tenant may have at most 1000 queues. Use an existing queue.", 0},
 		{workers.ErrTooMany, problem.RateLimited, "At most 10000 workers that are not DEAD are allowed, and this limit is reached. Deregister some, or wait: a worker is DEAD two minutes after its last heartbeat.", time.Minute},
-		{tenants.ErrUnknownPlan, problem.InvalidRequest, "There is no plan with this name. Create it first with PUT /v1/admin/plans/{name}.", 0},
+		{tenants.ErrUnknownPlan, problem.InvalidRequest, "There is no plan with this name. Create the plan first, or name one that exists.", 0},
 		{jobs.ErrTerminal, problem.JobTerminal, "The job has already ended, so it cannot be cancelled.", 0},
 		{jobs.ErrLive, problem.JobLive, "The job has not ended. Cancel it, or wait until it ends.", 0},
 		{deadletter.ErrNotDead, problem.NotDead, "Only a dead letter can be redriven or discarded, and this job is not a dead letter.", 0},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -137,7 +138,7 @@ func message(e *jsonschema.ValidationError) string {
 	case *kind.PropertyNames:
 		return "has a member whose name is not allowed: " + clip(k.Property)
 	case *kind.Enum:
-		return fmt.Sprintf("must be one of the %d allowed values", len(k.Want))
+		return "must be one of " + allowed(k.Want)
 	case *kind.Const:
 		return "must be the one allowed value"
 	case *kind.Format:
@@ -162,6 +163,9 @@ func message(e *jsonschema.ValidationError) string {
 	case *kind.MultipleOf:
 		return "must be a multiple of " + number10(k.Want)
 	case *kind.AnyOf, *kind.AllOf:
+		if one := ofItsType(e); one != nil {
+			return message(one)
+		}
 		return fmt.Sprintf("fits none of the %d alternatives", len(e.Causes))
 	case *kind.OneOf:
 		if len(k.Subschemas) == 0 {
@@ -171,6 +175,37 @@ func message(e *jsonschema.ValidationError) string {
 	default:
 		return counted(e.ErrorKind)
 	}
+}
+
+// allowed names the values of an enum, if they are few texts.
+func allowed(values []any) string {
+	names := make([]string, 0, len(values))
+	for _, value := range values {
+		if name, ok := value.(string); ok {
+			names = append(names, name)
+		}
+	}
+	if len(names) < len(values) || len(names) > 12 {
+		return fmt.Sprintf("the %d allowed values", len(values))
+	}
+	return strings.Join(names, ", ")
+}
+
+// ofItsType is why a value does not fit the one alternative that takes values of its type; nil if none does, or several.
+func ofItsType(e *jsonschema.ValidationError) (found *jsonschema.ValidationError) {
+	for _, cause := range e.Causes {
+		for len(cause.Causes) == 1 {
+			cause = cause.Causes[0]
+		}
+		if _, other := cause.ErrorKind.(*kind.Type); other && slices.Equal(cause.InstanceLocation, e.InstanceLocation) {
+			continue
+		}
+		if found != nil || len(cause.Causes) > 0 || !slices.Equal(cause.InstanceLocation, e.InstanceLocation) {
+			return nil
+		}
+		found = cause
+	}
+	return found
 }
 
 // counted words refusals by a number of members.

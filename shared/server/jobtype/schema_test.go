@@ -76,6 +76,21 @@ func TestMismatches(t *testing.T) {
 	}
 }
 
+// A schema with a type that does not exist is told which there are.
+func TestTheAlternativeOfTheValuesTypeIsNamed(t *testing.T) {
+	t.Parallel()
+	for schema, want := range map[string]string{
+		`{"anyOf":[{"enum":["red","blue"]},{"type":"array"}]}`: "must be one of red, blue",
+		`{"anyOf":[{"enum":["red"]},{"enum":["blue"]}]}`:       "fits none of the 2 alternatives",
+		`{"anyOf":[{"type":"integer"},{"type":"array"}]}`:      "fits none of the 2 alternatives",
+		`{"enum":["a","b",3]}`:                                 "must be one of the 3 allowed values",
+	} {
+		if found := compile(t, schema).Check([]byte(`"green"`)); len(found) != 1 || found[0].Message != want {
+			t.Errorf("%s: %+v, want %s", schema, found, want)
+		}
+	}
+}
+
 // All digits of a number count.
 func TestLargeNumbers(t *testing.T) {
 	t.Parallel()

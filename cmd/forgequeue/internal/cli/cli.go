@@ -114,6 +114,9 @@ func operatorKey() keyKind {
 
 func (a *App) call(kind keyKind, run action) func(*cobra.Command, []string) error {
 	return func(command *cobra.Command, args []string) error {
+		if err := noEmptyFilter(command); err != nil {
+			return err
+		}
 		s := &Session{Screen: a.Screen(command), Command: command}
 		to, err := a.server(s.Screen, kind)
 		if err != nil {

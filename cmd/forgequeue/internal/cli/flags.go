@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -20,6 +21,19 @@ func Given[T any](command *cobra.Command, flag string, value T) *T {
 // GivenMS is a flag's value in milliseconds, or nil if the flag is not set.
 func GivenMS(command *cobra.Command, flag string, value time.Duration) *int64 {
 	return Given(command, flag, value.Milliseconds())
+}
+
+// noEmptyFilter refuses an empty name, which would be no filter at all.
+func noEmptyFilter(command *cobra.Command) (err error) {
+	command.Flags().Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "queue", "type", "user", "tag", "dedupe-key", "fingerprint", "reason", "tenant":
+			if f.Value.String() == "" && f.Value.Type() == "string" {
+				err = Usage("--%s must not be empty", f.Name)
+			}
+		}
+	})
+	return err
 }
 
 // Instant is the value of a flag that takes a time: RFC 3339, a day of UTC, or a duration from now, by this machine's clock.

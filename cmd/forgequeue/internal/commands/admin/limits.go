@@ -24,19 +24,27 @@ func newLimits(a *cli.App) *cobra.Command {
 				return err
 			}
 			return s.Show(limits, func(t *cli.Table) {
-				t.Head("RATE", "PER SECOND", "BURST", "LEFT", "FULL AGAIN IN")
-				for _, p := range limits.Policies {
-					t.Row(p.Name, p.RatePerSecond, p.Burst, p.Remaining, cli.Milliseconds(p.ResetMS))
-				}
-				t.Head("CAP", "SCOPE", "LIMIT", "USED")
-				for _, c := range limits.Caps {
-					t.Row(c.Kind, c.Scope, c.Limit, c.Used)
+				if len(limits.Policies) == 0 && len(limits.Caps) == 0 {
+					t.Row("no rate and no cap applies to this key")
+				} else {
+					ratesAndCaps(t, &limits)
 				}
 				t.Head("SHARED TIME", "USED")
 				t.Row("the gateway's processors", fmt.Sprintf("%.1f %%", 100*limits.SharedTime.Gateway))
 				t.Row("database connections", fmt.Sprintf("%.1f %%", 100*limits.SharedTime.Database))
 			})
 		}),
+	}
+}
+
+func ratesAndCaps(t *cli.Table, limits *api.LimitsResponse) {
+	t.Head("RATE", "PER SECOND", "BURST", "LEFT", "FULL AGAIN IN")
+	for _, p := range limits.Policies {
+		t.Row(p.Name, p.RatePerSecond, p.Burst, p.Remaining, cli.Milliseconds(p.ResetMS))
+	}
+	t.Head("CAP", "SCOPE", "LIMIT", "USED")
+	for _, c := range limits.Caps {
+		t.Row(c.Kind, c.Scope, c.Limit, c.Used)
 	}
 }
 

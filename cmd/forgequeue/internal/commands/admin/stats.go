@@ -56,5 +56,9 @@ func mean(sum, n int64) string {
 	if n == 0 {
 		return ""
 	}
-	return (time.Duration(sum/n) * time.Millisecond).String()
+	one := time.Duration(sum/n) * time.Millisecond
+	if one >= time.Minute {
+		one = one.Round(time.Second)
+	}
+	return one.String()
 }

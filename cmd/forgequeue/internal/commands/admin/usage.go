@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +13,7 @@ import (
 
 func newUsage(a *cli.App) *cobra.Command {
 	var request client.UsageRequest
+	var all bool
 	from, to := cli.Instant{Back: true}, cli.Instant{Back: true}
 	command := &cobra.Command{
 		Use:   "usage",
@@ -26,6 +28,15 @@ still grow are marked as open.`,
 			if err != nil {
 				return err
 			}
+			if !all && !s.JSON {
+				busy := slices.DeleteFunc(slices.Clone(made.Items), func(one api.UsageItem) bool {
+					return one == api.UsageItem{Day: one.Day, Type: one.Type, User: one.User, Open: one.Open}
+				})
+				if hidden := len(made.Items) - len(busy); hidden > 0 {
+					s.Note("%d rows without jobs are hidden; --all shows them.", hidden)
+				}
+				made.Items = busy
+			}
 			if made.Capped {
 				s.Note("a day that is not closed has more jobs than were counted")
 			}
@@ -35,6 +46,7 @@ still grow are marked as open.`,
 	flags := command.Flags()
 	flags.Var(&from, "from", "from the day of this time on, such as 2026-11-01 (default the first of the month)")
 	flags.Var(&to, "to", "to the day of this time, which is included (default today)")
+	flags.BoolVar(&all, "all", false, "show rows without jobs too")
 	flags.StringVar(&request.By, "by", "", "day, type or user (default day)")
 	// It fails only for a flag that is not there.
 	_ = command.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]string{api.ByDay, api.ByType, api.ByUser}, cobra.ShellCompDirectiveNoFileComp))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/commandtest"
@@ -25,7 +26,8 @@ func TestUsage(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"from":"2026-11-01","to":"2026-11-24","by":"type","begins":"2026-10-01","closed_through":"2026-11-23","capped":true,"items":[`+
-			`{"day":null,"type":%q,"user":null,"open":%v,"accepted":12,"completed":9,"dead_letter":1,"redriven":0,"cancelled":2,"discarded":0,"running_ms":61000,"failed_running_ms":7000}],`+
+			`{"day":null,"type":%q,"user":null,"open":%v,"accepted":12,"completed":9,"dead_letter":1,"redriven":0,"cancelled":2,"discarded":0,"running_ms":61000,"failed_running_ms":7000},`+
+			`{"day":null,"type":"idle","user":null,"open":false}],`+
 			`"next_page_token":%s}`, name, open, next)
 	})
 	server := httptest.NewServer(mux)
@@ -33,7 +35,11 @@ func TestUsage(t *testing.T) {
 	f := commandtest.On(t, server.URL)
 	args := []string{"usage", "--by", "type", "--from", "2026-11-01"}
 	f.Want(0, []string{"TYPE", "mail", "resize", "1m1s", "7s", "yes", "open"}, args...)
-	if made := commandtest.Decode[api.Usage](f, f.Must(append(args, "-o", "json")...)); len(made.Items) != 2 || made.Items[0].Accepted != 12 || made.NextPageToken != nil {
+	if out := f.Must(args...); strings.Contains(out, "idle") {
+		t.Errorf("rows without jobs: %s", out)
+	}
+	f.Want(0, []string{"idle"}, append(args, "--all")...)
+	if made := commandtest.Decode[api.Usage](f, f.Must(append(args, "-o", "json")...)); len(made.Items) != 4 || made.Items[0].Accepted != 12 || made.NextPageToken != nil {
 		t.Errorf("%+v", made)
 	}
 }

@@ -115,6 +115,7 @@ func TestRedriveCanBeCancelled(t *testing.T) {
 	if made.State != api.RedriveRunning || made.Matched != 20 {
 		t.Fatalf("%+v", made)
 	}
+	f.Want(4, []string{"has not ended within 400ms"}, "redrive", "watch", made.ID, "--wait-timeout", "400ms")
 	f.Want(0, []string{"cancelled"}, "redrives", "cancel", made.ID)
 	f.Want(1, []string{"was cancelled"}, "redrives", "watch", made.ID)
 	f.Want(0, []string{"redrive.cancel", made.ID}, "audit", "--object", made.ID)

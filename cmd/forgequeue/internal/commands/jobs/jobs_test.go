@@ -100,6 +100,9 @@ func TestFormsOfOutputForScripts(t *testing.T) {
 // People try `jobs list`, `jobs get` and `dead-letters`, and a message says what a flag must be.
 func TestCommandsThatPeopleTry(t *testing.T) {
 	f := commandtest.New(t)
+	f.Want(2, []string{"--user must not be empty"}, "job", "--user", "")
+	f.Want(2, []string{"--queue must not be empty"}, "dead-letter", "groups", "-q", "")
+	f.Want(2, []string{"ID must not be empty"}, "job", "get", "")
 	q := f.Queue()
 	id := f.Submitted("small", "-q", q)
 	for _, args := range [][]string{{"jobs", "list", "-q", q}, {"job", "-q", q}, {"jobs", "get", id}, {"job", "get", id}} {

@@ -93,8 +93,21 @@ func describeSchedule(t *cli.Table, one api.Schedule) {
 		t.Pair("last run", here(one.LastRun.At)+"  "+jobOrReason(*one.LastRun))
 	}
 	for i, next := range one.NextRuns {
-		t.Pair([...]string{"next runs", " "}[min(i, 1)], here(next))
+		t.Pair([...]string{"next runs", " "}[min(i, 1)], hereAndThere(next, one.Timezone))
 	}
+}
+
+// hereAndThere is a time in the user's own zone, and where it differs in the schedule's too.
+func hereAndThere(at api.Time, zone string) string {
+	own := here(at)
+	there, err := time.LoadLocation(zone)
+	if err != nil {
+		return own
+	}
+	if text := at.In(there).Format("2006-01-02 15:04:05 MST"); text != own {
+		return own + "  (" + text + ")"
+	}
+	return own
 }
 
 func stampHere(at *api.Time) string {

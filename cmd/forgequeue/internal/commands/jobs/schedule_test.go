@@ -19,6 +19,12 @@ func TestSchedules(t *testing.T) {
 	}
 	// In the user's own zone.
 	f.Want(0, []string{one.NextRuns[0].Local().Format("2006-01-02 15:04:05 MST")}, "schedule", "get", name)
+	// And in the schedule's.
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Want(0, []string{one.NextRuns[0].In(berlin).Format("2006-01-02 15:04:05 MST")}, "schedule", "get", name)
 	f.Want(0, []string{name, "paused"}, "schedule", "pause", name)
 	f.Want(0, []string{name, "active"}, "schedule", "resume", name)
 	changed := commandtest.Decode[api.Schedule](f, f.Must("schedule", "set", name, "--every", "90s", "--catch-up", "all", "-o", "json"))
