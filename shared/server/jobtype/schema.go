@@ -192,20 +192,21 @@ func allowed(values []any) string {
 }
 
 // ofItsType is why a value does not fit the one alternative that takes values of its type; nil if none does, or several.
-func ofItsType(e *jsonschema.ValidationError) (found *jsonschema.ValidationError) {
+func ofItsType(e *jsonschema.ValidationError) *jsonschema.ValidationError {
+	var found []*jsonschema.ValidationError
 	for _, cause := range e.Causes {
 		for len(cause.Causes) == 1 {
 			cause = cause.Causes[0]
 		}
-		if _, other := cause.ErrorKind.(*kind.Type); other && slices.Equal(cause.InstanceLocation, e.InstanceLocation) {
-			continue
+		here := slices.Equal(cause.InstanceLocation, e.InstanceLocation)
+		if _, other := cause.ErrorKind.(*kind.Type); !other || !here {
+			found = append(found, cause)
 		}
-		if found != nil || len(cause.Causes) > 0 || !slices.Equal(cause.InstanceLocation, e.InstanceLocation) {
-			return nil
-		}
-		found = cause
 	}
-	return found
+	if len(found) != 1 || len(found[0].Causes) > 0 || !slices.Equal(found[0].InstanceLocation, e.InstanceLocation) {
+		return nil
+	}
+	return found[0]
 }
 
 // counted words refusals by a number of members.
