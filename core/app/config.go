@@ -45,6 +45,7 @@ type Config struct {
 	RetainFinished    int           `env:"FORGEQUEUE_RETAIN_FINISHED_DAYS"    envDefault:"7"              doc:"Days for which completed and cancelled jobs are kept, 1 to 400; 0 keeps them forever, and lists get slower with each day. Default 7."`
 	RetainDead        int           `env:"FORGEQUEUE_RETAIN_DEAD_DAYS"        envDefault:"30"             doc:"Days for which dead letters, and the failed attempts of all jobs, are kept, 1 to 400; 0 keeps them forever. Default 30."`
 	RetainAudit       int           `env:"FORGEQUEUE_RETAIN_AUDIT_DAYS"       envDefault:"365"            doc:"Days for which audit entries are kept, 0 to 3650; 0 keeps them forever. Default 365."`
+	FairBy            string        `env:"FORGEQUEUE_FAIR_BY"                 envDefault:"time"           doc:"What workers that serve many tenants, and calls of push queues, are divided by among tenants with waiting jobs, by weight: time, that their jobs take, or jobs, how many start. Default time."`
 	MaxRunning        int64         `env:"FORGEQUEUE_MAX_RUNNING"             envDefault:"0"              doc:"Jobs of all tenants that may run at once, the same in every core; 0 means no cap. With a cap, claims run one at a time. Default 0."`
 	PushKey           secret.Text   `env:"FORGEQUEUE_PUSH_SECRETS_KEY"                                    doc:"Encrypts the secrets of queues in push mode, at least 32 bytes, the same in every core. Without it no queue can be in push mode. Default none; openssl rand -base64 32 makes one."`
 	PushKeyPrevious   secret.Text   `env:"FORGEQUEUE_PUSH_SECRETS_KEY_PREVIOUS"                           doc:"The old key, also used to decrypt while the key is being changed; cores re-encrypt the secrets that use it. Default none."`
@@ -72,6 +73,9 @@ type Broker = broker.Protocol
 // maxRetainDays bounds data in partitions by day: a list opens all of them, measured up to this,
 // see api-docs/operations.md. maxAuditDays bounds a plain table.
 const (
+	// What shares of workers are of.
+	fairByTime, fairByJobs = "time", "jobs"
+
 	maxRetainDays = 400
 	maxAuditDays  = 3650
 )
@@ -105,6 +109,7 @@ func (cfg Config) check() error {
 	wrong(cfg.RetainFinished >= 0 && cfg.RetainFinished <= maxRetainDays, "FORGEQUEUE_RETAIN_FINISHED_DAYS %d: must be between 1 and %d, or 0 for ever; each day is a partition, and more of them were not found to work", cfg.RetainFinished, maxRetainDays)
 	wrong(cfg.RetainAudit >= 0 && cfg.RetainAudit <= maxAuditDays, "FORGEQUEUE_RETAIN_AUDIT_DAYS %d: must be between 0 and %d", cfg.RetainAudit, maxAuditDays)
 	wrong(cfg.RetainDead >= 0 && cfg.RetainDead <= maxRetainDays, "FORGEQUEUE_RETAIN_DEAD_DAYS %d: must be between 1 and %d, or 0 for ever; each day is a partition, and more of them were not found to work", cfg.RetainDead, maxRetainDays)
+	wrong(cfg.FairBy == fairByTime || cfg.FairBy == fairByJobs, "FORGEQUEUE_FAIR_BY %q: must be time or jobs", cfg.FairBy)
 	wrong(cfg.MaxRunning >= 0, "FORGEQUEUE_MAX_RUNNING %d: must be 0 or more", cfg.MaxRunning)
 	wrong(cfg.PushKey == "" || len(cfg.PushKey) >= seal.MinKeyBytes, "FORGEQUEUE_PUSH_SECRETS_KEY: "+advice, seal.MinKeyBytes)
 	wrong(cfg.PushKeyPrevious == "" || len(cfg.PushKeyPrevious) >= seal.MinKeyBytes, "FORGEQUEUE_PUSH_SECRETS_KEY_PREVIOUS: "+advice, seal.MinKeyBytes)

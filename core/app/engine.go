@@ -36,7 +36,7 @@ func newEngine(ctx context.Context, i *instance, store *cell.Cell, notifier *hin
 	var made *engine.Engine
 	meters := newMeters(i.metrics(), store.Connections, func() metrics.Flushes { return made.Flushes() })
 	made = engine.New(engine.Options{
-		Store: store, Metrics: meters.jobs, Logger: log, MaxRunning: i.cfg.MaxRunning, Tracer: i.tracing.Tracer(),
+		Store: store, Metrics: meters.jobs, Logger: log, MaxRunning: i.cfg.MaxRunning, FairByJobs: i.cfg.FairBy == fairByJobs, Tracer: i.tracing.Tracer(),
 		Hints: publish.Hints{Ready: notifier.Ready, Ended: notifier.Ended, Settings: notifier.Settings, Left: notifier.Left},
 	})
 	store.OnNewPrimary(made.Publisher.NewPrimary)

@@ -22,9 +22,11 @@ const statementTime = 10 * time.Second
 
 // Options are what Claims need.
 type Options struct {
-	Store     *cell.Cell
-	Cached    *cache.Memory
-	Lists     *scheduler.ReadyLists
+	Store  *cell.Cell
+	Cached *cache.Memory
+	Lists  *scheduler.ReadyLists
+	// Times are how long attempts run; nil where shares are of jobs.
+	Times     *scheduler.RunTimes
 	Parking   *scheduler.Parking
 	Publisher *publish.Publisher
 	Metrics   *metrics.Jobs
@@ -51,7 +53,7 @@ type Claims struct {
 
 // New makes them; Run polls for them.
 func New(o Options) *Claims {
-	planner := &planner{cached: o.Cached, lists: o.Lists}
+	planner := &planner{cached: o.Cached, lists: o.Lists, times: o.Times}
 	polls := &Polls{store: o.Store, planner: planner, parking: o.Parking, publisher: o.Publisher, log: o.Logger}
 	outcomes := newOutcomes(o.Store, o.Publisher, o.Traces, o.Logger)
 	return &Claims{

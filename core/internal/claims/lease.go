@@ -160,9 +160,10 @@ func (l *leasing) step(ctx context.Context, made *plan) (more bool, err error) {
 	l.planner.lists.Scanned(made.lists, found.Scanned)
 	l.jobs = append(l.jobs, found.Jobs...)
 	for i := range found.Jobs {
-		job := &found.Jobs[i]
-		l.drr.Charge(job.TenantID, made.weight(job.TenantID), 1)
-		l.bytes += job.Size()
+		l.bytes += found.Jobs[i].Size()
+	}
+	if l.filter.Owner == tenant.Platform || l.filter.Push { // otherwise there is nobody to share with
+		l.charge(made, found.Jobs)
 	}
 	if found.Cut {
 		l.full = true
@@ -178,6 +179,18 @@ func (l *leasing) step(ctx context.Context, made *plan) (more bool, err error) {
 		more = true
 	}
 	return more, nil
+}
+
+// charge counts leased jobs against their tenants' shares.
+func (l *leasing) charge(made *plan, jobs []claim.Job) {
+	starts := make([]scheduler.Start, len(jobs))
+	for i := range jobs {
+		job := &jobs[i]
+		starts[i] = scheduler.Start{
+			Job: job.ID, Lane: job.LaneID, Queue: tenant.QueueKey{Tenant: job.TenantID, Name: job.Queue}, Weight: made.weight(job.TenantID),
+		}
+	}
+	l.planner.times.Charge(l.drr, starts)
 }
 
 // waitForBusy waits busyPause for tenants whose lock another core holds. It does not wait once

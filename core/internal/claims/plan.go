@@ -30,6 +30,8 @@ const (
 type planner struct {
 	cached *cache.Memory
 	lists  *scheduler.ReadyLists
+	// times are how long attempts run; nil where shares are of jobs.
+	times *scheduler.RunTimes
 	// offset counts claims; it rotates equal lists.
 	offset atomic.Uint64
 }
@@ -63,6 +65,9 @@ func (p *planner) plan(drr *scheduler.DRR, filter *scheduler.Filter, n, lists in
 	queues := p.wanting(filter, n, skip)
 	made := plan{demands: queues.demands}
 	p.cached.Limits.SetWeights(made.demands)
+	if len(made.demands) > 1 {
+		p.times.Costs(made.demands, queues.of)
+	}
 	var capacity scheduler.Capacity
 	if filter.Capacity != nil {
 		capacity = filter.Capacity()

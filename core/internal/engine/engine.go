@@ -55,6 +55,8 @@ type Options struct {
 	Hints publish.Hints
 	// MaxRunning caps the leases of the whole installation; 0 for no cap.
 	MaxRunning int64
+	// FairByJobs divides shared workers among tenants by jobs, and not by the time that these take.
+	FairByJobs bool
 	// Tracer makes spans; nil makes none.
 	Tracer trace.Tracer
 }
@@ -65,15 +67,19 @@ func New(o Options) *Engine {
 	lists, parking := scheduler.NewReadyLists(cached.Lanes.ByID), &scheduler.Parking{}
 	drained, traces := make(chan struct{}), publish.Traces{Tracer: o.Tracer}
 	counted := publish.NewRecorder(o.Store, lists.AnyReady, o.Metrics.StatsLost)
+	var times *scheduler.RunTimes
+	if !o.FairByJobs {
+		times = scheduler.NewRunTimes()
+	}
 	e := &Engine{
 		Explainer: explain.New(o.Store, cached, counted.Rates(), o.Logger), Stats: counted,
 		Cached: cached, Watches: watch.New(o.Store.JobReads, drained, o.Logger), drained: drained,
 	}
 	e.Publisher = publish.New(publish.Options{
-		Cached: cached, Lists: lists, Parking: parking, Watches: e.Watches, Stats: e.Stats, Metrics: o.Metrics, Traces: traces, Logger: o.Logger, Hints: o.Hints,
+		Cached: cached, Lists: lists, Parking: parking, Times: times, Watches: e.Watches, Stats: e.Stats, Metrics: o.Metrics, Traces: traces, Logger: o.Logger, Hints: o.Hints,
 	})
 	e.Claims = claims.New(claims.Options{
-		Store: o.Store, Cached: cached, Lists: lists, Parking: parking, Publisher: e.Publisher, Metrics: o.Metrics,
+		Store: o.Store, Cached: cached, Lists: lists, Times: times, Parking: parking, Publisher: e.Publisher, Metrics: o.Metrics,
 		Traces: traces, Logger: o.Logger, Drained: drained,
 	})
 	e.Submits = submits.New(submits.Options{

@@ -33,6 +33,8 @@ type Options struct {
 	Lists   *scheduler.ReadyLists
 	Parking *scheduler.Parking
 	Watches *watch.Watches
+	// Times learn how long attempts run; nil where shares are of jobs.
+	Times *scheduler.RunTimes
 	// Stats counts what is published.
 	Stats   *Recorder
 	Metrics *metrics.Jobs
@@ -51,6 +53,7 @@ type Publisher struct {
 
 	watches *watch.Watches
 	stats   *Recorder
+	times   *scheduler.RunTimes
 	metrics *metrics.Jobs
 	traces  Traces
 	hints   Hints
@@ -88,7 +91,7 @@ func New(o Options) *Publisher {
 	return &Publisher{
 		Waker:     &Waker{cached: o.Cached, lists: o.Lists, parking: o.Parking, hint: o.Hints.Ready, log: o.Logger, refresh: NewKick()},
 		Scheduled: NewKick(), Schedules: NewKick(),
-		watches: o.Watches, stats: o.Stats, metrics: o.Metrics, traces: o.Traces, hints: o.Hints, log: o.Logger,
+		watches: o.Watches, stats: o.Stats, times: o.Times, metrics: o.Metrics, traces: o.Traces, hints: o.Hints, log: o.Logger,
 	}
 }
 
@@ -125,12 +128,14 @@ type told struct {
 	// changed are woken for here, ended in every core.
 	changed, ended []uuid.UUID
 	events         []stats.Event
+	ran            []scheduler.Ran
 	scheduled      bool
 }
 
 // tell does what was gathered: watches first, who then read, and claims last.
 func (p *Publisher) tell(t *told, reported []uuid.UUID) {
 	p.stats.Record(t.events)
+	p.times.Ended(t.ran)
 	if len(t.changed) > 0 {
 		p.watches.Wake(t.changed)
 	}
@@ -154,6 +159,9 @@ func (p *Publisher) change(t *told, one *jobs.Change, because string) {
 	}
 	if one.Statistic.At != (jobs.Statistic{}).At {
 		t.events = append(t.events, eventOf(&one.Statistic, one.Verdict.State))
+		if one.Statistic.Running > 0 {
+			t.ran = append(t.ran, scheduler.Ran{Job: one.ID, Lane: one.Ready.Lane, Queue: one.Statistic.Queue, For: one.Statistic.Running})
+		}
 	}
 	if endsAttempt(one.Event) {
 		t.ready = p.released(t.ready, one.Ready.Lane)

@@ -5,33 +5,50 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
 // DRR divides what workers of many tenants take among the tenants with waiting jobs, by weight. It
-// is weighted deficit round robin in the form in which the deficit is stored: level is the number
-// of jobs a tenant has had, divided by its weight. The lowest level comes first, and each tenant
-// gets the number of jobs that brings all to one level. A tenant that returns after a pause starts
+// is weighted deficit round robin in the form in which the deficit is stored: level is the time that
+// a tenant's jobs have taken, divided by its weight, or where each job counts as one their number.
+// The lowest level comes first, and each tenant gets the number of jobs that brings all to one level. A tenant that returns after a pause starts
 // at the level of those that waited: a pause earns no credit. (Shreedhar and Varghese, Efficient
 // Fair Queuing using Deficit Round Robin, 1996; the level is the virtual time of start-time fair
 // queuing, Goyal, Vin and Cheng, 1996.)
 //
 // The plain form, a fixed quantum for each round, serves claims of one job and claims of a thousand
-// unequally: a claim of a thousand gets many rounds at once. A DRR is memory only, and not safe for
-// concurrent use.
+// unequally: a claim of a thousand gets many rounds at once. A DRR is memory only, and but for Correct
+// not safe for concurrent use.
 type DRR struct {
 	tenants map[tenant.ID]*tenantState
 	// calls counts the calls of Allocate.
 	calls int
 	// floor is the lowest level among the tenants of the last call.
 	floor float64
+
+	mu sync.Mutex
+	// corrections are what levels are to change by, by tenant.
+	corrections map[tenant.ID]float64
 }
 
 // Demand is a tenant with waiting jobs.
 type Demand struct {
 	Tenant tenant.ID
 	Weight int
+	// Cost is what one of its jobs counts as: the seconds that it is likely to run; 0 for one.
+	Cost float64
+}
+
+// jobs is how many jobs bring the tenant up by a level of one.
+func (d *Demand) jobs() float64 { return float64(d.Weight) / d.cost() }
+
+func (d *Demand) cost() float64 {
+	if d.Cost == 0 {
+		return 1
+	}
+	return d.Cost
 }
 
 // tenantState is the state of a tenant.
@@ -53,6 +70,9 @@ const (
 	MaxQuotas = 25
 	// maxStates bounds the levels stored for tenants without waiting jobs.
 	maxStates = 10_000
+	// maxAhead bounds by how much a tenant's level may be above the lowest one: what it has taken while no other tenant
+	// had jobs, which is known only when its attempts end, does not count against it for longer. In seconds, by weight.
+	maxAhead = 600.0
 )
 
 // Allocate divides n jobs among the tenants, lowest level first: the quotas sum up to n or a little
@@ -72,7 +92,7 @@ func (f *DRR) Allocate(wants []Demand, n int) []Quota {
 	level := fill(order, n)
 	quotas := make([]Quota, 0, len(order))
 	for _, one := range order {
-		most := int(math.Ceil((level - one.level) * float64(one.Weight)))
+		most := int(math.Ceil((level - one.level) * one.jobs()))
 		quotas = append(quotas, Quota{one.Tenant, min(max(most, 1), n)})
 	}
 	return quotas
@@ -83,8 +103,8 @@ func fill(order []*tenantState, n int) float64 {
 	weights, sum := 0.0, 0.0
 	level := 0.0
 	for i, one := range order {
-		weights += float64(one.Weight)
-		sum += one.level * float64(one.Weight)
+		weights += one.jobs()
+		sum += one.level * one.jobs()
 		level = (float64(n) + sum) / weights
 		if i+1 < len(order) && level <= order[i+1].level {
 			break // the next tenant is above this level
@@ -98,6 +118,7 @@ func (f *DRR) enter(wants []Demand) []*tenantState {
 	if f.tenants == nil || len(f.tenants) > maxStates+len(wants) {
 		f.tenants = map[tenant.ID]*tenantState{}
 	}
+	f.correct()
 	all := make([]*tenantState, len(wants))
 	lowest := math.Inf(1)
 	for i, one := range wants {
@@ -112,7 +133,10 @@ func (f *DRR) enter(wants []Demand) []*tenantState {
 	}
 	for _, one := range all {
 		if one.lastCall != f.calls { // one job behind the others: it is next
-			one.level = max(one.level, lowest-1/float64(one.Weight))
+			one.level = max(one.level, lowest-1/one.jobs())
+		}
+		if one.Cost > 0 {
+			one.level = min(one.level, lowest+maxAhead/float64(one.Weight))
 		}
 		one.lastCall = f.calls + 1
 	}
@@ -130,9 +154,31 @@ func (f *DRR) state(owner tenant.ID) *tenantState {
 	return one
 }
 
-// Charge records that a tenant has had n jobs.
-func (f *DRR) Charge(owner tenant.ID, weight, n int) {
+// Charge records that a tenant has had a job that counts as cost.
+func (f *DRR) Charge(owner tenant.ID, weight int, cost float64) {
 	if one := f.tenants[owner]; one != nil { // nil: the state was dropped since
-		one.level += float64(n) / float64(max(weight, 1))
+		one.level += cost / float64(max(weight, 1))
 	}
+}
+
+// Correct records that a job counts as more than it was charged with. It may be called at any time.
+func (f *DRR) Correct(owner tenant.ID, weight int, more float64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.corrections == nil {
+		f.corrections = map[tenant.ID]float64{}
+	}
+	f.corrections[owner] += more / float64(max(weight, 1))
+}
+
+// correct applies corrections to the tenants that are known.
+func (f *DRR) correct() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for owner, more := range f.corrections {
+		if one := f.tenants[owner]; one != nil {
+			one.level += more
+		}
+	}
+	clear(f.corrections)
 }

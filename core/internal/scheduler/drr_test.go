@@ -28,7 +28,7 @@ func serve(f *DRR, wants []Demand, n int, had map[tenant.ID]int) {
 			got := min(p.Most, n)
 			n -= got
 			had[p.Tenant] += got
-			f.Charge(p.Tenant, weights[p.Tenant], got)
+			f.Charge(p.Tenant, weights[p.Tenant], float64(got))
 		}
 	}
 }
@@ -42,7 +42,7 @@ func TestSharesFollowTheWeights(t *testing.T) {
 		wants := make([]Demand, rapid.IntRange(1, 60).Draw(t, "tenants"))
 		sum := 0
 		for i := range wants {
-			wants[i] = Demand{nth(i), rapid.IntRange(1, 8).Draw(t, "weight")}
+			wants[i] = Demand{Tenant: nth(i), Weight: rapid.IntRange(1, 8).Draw(t, "weight")}
 			sum += wants[i].Weight
 		}
 		had := map[tenant.ID]int{}
@@ -69,7 +69,7 @@ func TestOneAtATimeIsRoundRobin(t *testing.T) {
 	var f DRR
 	var wants []Demand
 	for i := range 40 {
-		wants = append(wants, Demand{nth(i), 1})
+		wants = append(wants, Demand{Tenant: nth(i), Weight: 1})
 	}
 	had := map[tenant.ID]int{}
 	for round := 1; round <= 3; round++ {
@@ -89,7 +89,7 @@ func TestOneAtATimeIsRoundRobin(t *testing.T) {
 func TestARestIsNoClaimToMore(t *testing.T) {
 	t.Parallel()
 	var f DRR
-	busy, quiet := Demand{nth(1), 1}, Demand{nth(2), 1}
+	busy, quiet := Demand{Tenant: nth(1), Weight: 1}, Demand{Tenant: nth(2), Weight: 1}
 	had := map[tenant.ID]int{}
 	serve(&f, []Demand{busy, quiet}, 2, had)
 	serve(&f, []Demand{busy}, 100_000, had)
@@ -107,7 +107,7 @@ func TestARestIsNoClaimToMore(t *testing.T) {
 func TestANewTenantIsServedAtOnce(t *testing.T) {
 	t.Parallel()
 	var f DRR
-	old, late := Demand{nth(1), 5}, Demand{nth(2), 1}
+	old, late := Demand{Tenant: nth(1), Weight: 5}, Demand{Tenant: nth(2), Weight: 1}
 	had := map[tenant.ID]int{}
 	serve(&f, []Demand{old}, 1000, had)
 	clear(had)
@@ -128,10 +128,10 @@ func TestOneJobWaitsForATurn(t *testing.T) {
 		others := make([]Demand, rapid.IntRange(1, 7).Draw(t, "others"))
 		sum := 0
 		for i := range others {
-			others[i] = Demand{nth(names[i]), rapid.IntRange(1, 4).Draw(t, "weight")}
+			others[i] = Demand{Tenant: nth(names[i]), Weight: rapid.IntRange(1, 4).Draw(t, "weight")}
 			sum += others[i].Weight
 		}
-		one := Demand{nth(names[7]), rapid.IntRange(1, 4).Draw(t, "its weight")}
+		one := Demand{Tenant: nth(names[7]), Weight: rapid.IntRange(1, 4).Draw(t, "its weight")}
 		n := rapid.IntRange(1, 20).Draw(t, "jobs for each claim")
 		serve(&f, others, 10*sum, map[tenant.ID]int{})
 		// still ready: as a claim that got as many jobs as it wanted does not know that there are no more.
@@ -179,7 +179,7 @@ func claimOnce(f *DRR, others []Demand, one Demand, n int, has bool, listed *boo
 				}
 			}
 			n -= got
-			f.Charge(p.Tenant, wants[at].Weight, got)
+			f.Charge(p.Tenant, wants[at].Weight, float64(got))
 		}
 		if !*listed {
 			wants = slices.Clone(others)

@@ -15,8 +15,9 @@ func newTenantStats(a *cli.App) *cobra.Command {
 	from, to := cli.Instant{Back: true}, cli.Instant{Back: true}
 	command := &cobra.Command{
 		Use:   "stats",
-		Short: "Show the tenants' shares of the attempts that were started (operator)",
-		Long: `Show which tenants had the most attempts started, and compare their shares with those by weight. -o json has them by minute
+		Short: "Show the tenants' shares of attempts and of their time (operator)",
+		Long: `Show which tenants had the most attempts started, and compare their shares of the attempts and of the time that these ran
+with those by weight. -o json has them by minute
 or hour. The range has at most 24 hours.`,
 		Example: "  forgequeue tenant stats --from 6h",
 		Args:    cobra.NoArgs,
@@ -35,18 +36,19 @@ or hour. The range has at most 24 hours.`,
 }
 
 func tenantStats(t *cli.Table, made *api.TenantStats) {
-	started, weight := made.Others.Started, made.Others.Weight
+	started, running, weight := made.Others.Started, made.Others.RunningMS, made.Others.Weight
 	for i := range made.Tenants {
 		started += made.Tenants[i].Started
+		running += made.Tenants[i].RunningMS
 		weight += int64(made.Tenants[i].Weight)
 	}
-	t.Head("TENANT", "NAME", "STARTED", "SHARE", "BY WEIGHT", cli.Minor("COMPLETED"), cli.Least("MEAN RUN"))
+	t.Head("TENANT", "NAME", "STARTED", "OF JOBS", "OF TIME", "BY WEIGHT", cli.Minor("COMPLETED"), cli.Least("MEAN RUN"))
 	for i := range made.Tenants {
 		one := &made.Tenants[i]
-		t.Row(one.TenantID, one.Name, one.Started, percent(one.Started, started), percent(int64(one.Weight), weight), one.Completed, mean(one.RunningMS, one.Started))
+		t.Row(one.TenantID, one.Name, one.Started, percent(one.Started, started), percent(one.RunningMS, running), percent(int64(one.Weight), weight), one.Completed, mean(one.RunningMS, one.Started))
 	}
 	if others := &made.Others; others.Tenants > 0 {
-		t.Row("", fmt.Sprintf("%d others", others.Tenants), others.Started, percent(others.Started, started), percent(others.Weight, weight), others.Completed, mean(others.RunningMS, others.Started))
+		t.Row("", fmt.Sprintf("%d others", others.Tenants), others.Started, percent(others.Started, started), percent(others.RunningMS, running), percent(others.Weight, weight), others.Completed, mean(others.RunningMS, others.Started))
 	}
 }
 
