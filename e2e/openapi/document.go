@@ -36,6 +36,9 @@ func document(ctx context.Context, root string, s service, raw []byte) (text []b
 	if err := c.complete(); err != nil {
 		return nil, nil, err
 	}
+	if err := c.namesDiffer(); err != nil {
+		return nil, nil, err
+	}
 	text, err = encode(ctx, doc)
 	return text, c.samples, err
 }
@@ -85,6 +88,25 @@ func (c *completer) operations() []*openapi3.Operation {
 		}
 	}
 	return all
+}
+
+// namesDiffer refuses two operations with one name, and a schema with the name of an operation or of its response, in
+// any case: generators make a type of each, and what they make does not compile.
+func (c *completer) namesDiffer() error {
+	taken := map[string]string{}
+	for _, op := range c.operations() {
+		id := strings.ToLower(op.OperationID)
+		if taken[id] != "" {
+			return fmt.Errorf("two operations have the ID %s", op.OperationID)
+		}
+		taken[id], taken[id+"response"] = op.OperationID, op.OperationID
+	}
+	for name := range c.doc.Components.Schemas {
+		if id := taken[strings.ToLower(name)]; id != "" {
+			return fmt.Errorf("the schema %s and the operation %s have one name: set another @ID", name, id)
+		}
+	}
+	return nil
 }
 
 // encode validates the document, examples and all, and writes it.

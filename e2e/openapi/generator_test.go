@@ -136,6 +136,28 @@ func TestCommentsThatAreWrongAreRefused(t *testing.T) {
 	}
 }
 
+// A schema and an operation of one name are refused, as generators would: in both services' documents.
+func TestNamesThatCollideAreRefused(t *testing.T) {
+	t.Parallel()
+	for id, collides := range map[string]bool{"Attempt": true, "joberror": true, "pageOfAttempt": true, "snoozeJob": false, "attempts": false} {
+		for _, one := range services() {
+			c := &completer{service: one, doc: &openapi3.T{
+				Paths: openapi3.NewPaths(openapi3.WithPath("/a", &openapi3.PathItem{Post: &openapi3.Operation{OperationID: id}})),
+				Components: &openapi3.Components{Schemas: openapi3.Schemas{
+					"Attempt": {}, "JobError": {}, "PageOfAttempt": {}, "HeartbeatResponse": {},
+				}},
+			}}
+			if err := c.namesDiffer(); (err != nil) != collides {
+				t.Errorf("%s: the operation %s: %v", one.name, id, err)
+			}
+			c.doc.Paths.Value("/a").Get = &openapi3.Operation{OperationID: "heartbeat"}
+			if err := c.namesDiffer(); err == nil {
+				t.Errorf("%s: heartbeat and HeartbeatResponse are no error", one.name)
+			}
+		}
+	}
+}
+
 // The whole answers that are shown are such as their schemas allow.
 func TestShownAnswersAreOfTheirTypes(t *testing.T) {
 	t.Parallel()

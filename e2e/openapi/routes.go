@@ -255,7 +255,10 @@ func (a *annotator) annotations(f *ast.FuncDecl, r route) ([]string, error) {
 		})
 	}
 	summary, description := sentences(f.Name.Name, comment)
-	lines := []string{"Summary " + summary, "ID " + idOf(r.path), "Tags " + r.tag, "Router " + r.path + " [" + r.method + "]"}
+	lines := []string{"Summary " + summary, "Tags " + r.tag, "Router " + r.path + " [" + r.method + "]"}
+	if !said("ID ") {
+		lines = append(lines, "ID "+idOf(r.path))
+	}
 	if description != "" {
 		lines = append(lines, "Description "+description)
 	}

@@ -104,6 +104,10 @@ func TestHandlersAreAnnotatedFromTheCode(t *testing.T) {
 			t.Errorf("DropJob lacks %q:\n%s", want, drop)
 		}
 	}
+	text, err = annotated(t, "COMMENT", "//\t@ID listThem")
+	if err != nil || !strings.Contains(text, "@ID listThem") || strings.Contains(text, "@ID limitsJobLists") {
+		t.Errorf("an ID in the comment does not replace the path's: %v\n%s", err, text)
+	}
 }
 
 // The table of operations has the access; a comment does not say it again.

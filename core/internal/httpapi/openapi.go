@@ -4,6 +4,7 @@ package httpapi
 // path, group and access from the table of operations (shared/server/hop), request, paging and answer from the handler's types. A
 // comment's first sentence is the summary, the others are the description. An annotation says what is left:
 //
+//   - ID: the operation's name, where that of its path would be a schema's too.
 //   - x-problems: the codes that an item's answer may have beyond the usual ones.
 //   - x-example-NAME: one item's request, put into an envelope. Without one it is a page of 50, or empty.
 //   - Success 200, default and 202: the shapes of an item's answer, where its type does not say it. The call's is 200.

@@ -13,6 +13,7 @@ import (
 // Heartbeat extends a worker's leases. The worker first, then its leases, each answered in the order sent.
 // What a lease reports is stored if it is held.
 //
+//	@ID          sendHeartbeat
 //	@x-problems  ["worker_unknown"]
 //	@x-example-lease {"worker_id": "worker-1", "leases": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "lease_token": "LEASE_TOKEN"}]}
 func (o *Operations) Heartbeat(ctx context.Context, owner tenant.ID, item hop.Item[hop.WorkerHeartbeat]) (api.HeartbeatResponse, error) {
