@@ -69,8 +69,8 @@ func metricList(b *strings.Builder, name string, metrics []telemetry.Metric) {
 	for _, metric := range metrics {
 		var labels []string
 		for _, label := range metric.Labels {
-			// The help often lists what the values mean; class has about the same ones everywhere.
-			if values := metric.Values[label]; len(values) > 0 && !strings.Contains(metric.Help, label+": ") && (label != "class" || !classes) {
+			// The help often lists what the values mean; class has about the same ones everywhere; a long list is of core's routes.
+			if values := metric.Values[label]; len(values) > 0 && len(values) <= 20 && !strings.Contains(metric.Help, label+": ") && (label != "class" || !classes) {
 				classes = classes || label == "class"
 				label += "`: " + strings.Join(values, ", ")
 			} else {
