@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -53,7 +54,7 @@ func (o Options) WithDefaults() Options {
 	}
 	if o.Browse == nil {
 		o.Browse = func(url string) error {
-			browser.Stdout = os.Stderr // what the browser writes is no result
+			browser.Stdout, browser.Stderr = io.Discard, io.Discard // of what looks for a browser; the error says that there is none
 			return browser.OpenURL(url)
 		}
 	}

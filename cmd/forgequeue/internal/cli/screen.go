@@ -85,6 +85,9 @@ func (s *Screen) Width() int {
 	return max(width, least)
 }
 
+// silentFor is after what time a command that waits says so where there is no terminal.
+const silentFor = 2 * time.Second
+
 // Note writes a line that is no result.
 func (s *Screen) Note(format string, args ...any) {
 	fmt.Fprintln(s.Err, Visible(fmt.Sprintf(format, args...)))
@@ -121,7 +124,8 @@ func (s *Screen) finish(t *Table) error {
 // counted shows the count. end removes the bar.
 func (s *Screen) Progress(total int, counted bool, what string) (bar *progressbar.ProgressBar, end func()) {
 	if !s.terminal {
-		return nil, func() {}
+		timer := time.AfterFunc(silentFor, func() { s.Note("%s …", what) })
+		return nil, func() { timer.Stop() }
 	}
 	options := []progressbar.Option{
 		progressbar.OptionSetWriter(s.Err), progressbar.OptionSetDescription(what), progressbar.OptionSetWidth(20),

@@ -34,7 +34,7 @@ a link that signs in as the key, once, within 30 minutes; the key itself is not 
 			return err
 		}
 		if err := a.Browse(page); err != nil {
-			return fmt.Errorf("no browser could be started (%w); open the URL above by hand", err)
+			return fmt.Errorf("no browser could be started (%w): open the URL above yourself", err)
 		}
 		return nil
 	}

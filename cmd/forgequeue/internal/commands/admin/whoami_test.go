@@ -78,7 +78,7 @@ func TestOpen(t *testing.T) {
 		t.Errorf("opened %q", opened)
 	}
 	f.Browse = func(string) error { return errors.New("no display") }
-	f.Want(1, []string{f.Ready.Gateway + "/docs", "no display", "by hand"}, "open")
+	f.Want(1, []string{f.Ready.Gateway + "/docs", "no display", "yourself"}, "open")
 }
 
 // A real `up` is found on a data folder of its own.

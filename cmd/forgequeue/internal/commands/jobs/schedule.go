@@ -148,7 +148,7 @@ func newScheduleTrigger(a *cli.App) *cobra.Command {
 		if !follow && patience == 0 {
 			return s.Show(submitted, func(t *cli.Table) { summaries(t, []api.JobSummary{submitted.JobSummary}) })
 		}
-		job, err := await(ctx, s, submitted.ID, patience, newSpinner(s))
+		job, err := await(ctx, s, submitted.ID, patience, newSpinner(s, submitted.ID))
 		if err != nil {
 			return err
 		}

@@ -122,7 +122,7 @@ func (f *submission) send(ctx context.Context, s *cli.Session, call func(...clie
 	if !f.wait && f.waitTimeout == 0 {
 		return s.Show(submitted, func(t *cli.Table) { summaries(t, []api.JobSummary{submitted.JobSummary}) })
 	}
-	job, err := await(ctx, s, submitted.ID, f.waitTimeout, newSpinner(s))
+	job, err := await(ctx, s, submitted.ID, f.waitTimeout, newSpinner(s, submitted.ID))
 	if cli.IsTimedOut(err) && len(submitted.Warnings) > 0 {
 		return cli.TimedOut(fmt.Errorf("%w\n  %s", err, strings.Join(submitted.Warnings, "\n  ")))
 	}

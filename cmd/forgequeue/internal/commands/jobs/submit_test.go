@@ -80,7 +80,7 @@ func TestSubmitWait(t *testing.T) {
 		t.Errorf("%+v", job)
 	}
 	f.Want(1, []string{"dead_letter", "permanent", "boom"}, "submit", "x", "-q", bad, "--wait")
-	r := f.Want(4, []string{"has not ended within 1s", "queued"}, "submit", "x", "-q", nobody, "--wait", "--wait-timeout", "1s")
+	r := f.Want(4, []string{"has not ended within 3s", "queued", "waiting for job "}, "submit", "x", "-q", nobody, "--wait", "--wait-timeout", "3s")
 	const warned = "No worker has asked for jobs of the queue "
 	before, after, _ := strings.Cut(r.Err, "has not ended")
 	if !strings.Contains(before, "warning: "+warned+nobody) || !strings.Contains(after, warned+nobody) {

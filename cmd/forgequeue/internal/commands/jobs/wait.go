@@ -173,11 +173,11 @@ func reported(p *api.Progress) string {
 	return strings.TrimSpace(text + " " + cli.OrElse(p.Message, ""))
 }
 
-// newSpinner shows a job's progress on a terminal; elsewhere it is nil.
-func newSpinner(s *cli.Session) watcher {
-	bar, end := s.Progress(-1, false, "waiting")
+// newSpinner shows a job's progress on a terminal; elsewhere it says once that the job is waited for.
+func newSpinner(s *cli.Session, id string) watcher {
+	bar, end := s.Progress(-1, false, "waiting for job "+id)
 	if bar == nil {
-		return nil
+		return &spinner{describe: func(string) {}, stop: end}
 	}
 	return &spinner{describe: bar.Describe, stop: end}
 }
