@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,8 @@ type fake struct {
 	asked   []string
 	// keys are the Idempotency-Keys that came.
 	keys []string
+	// sent are the bodies that came, but for the empty ones.
+	sent []string
 }
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -41,6 +44,9 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	route := r.Method + " " + r.URL.Path
 	f.asked = append(f.asked, r.Method+" "+r.URL.String())
 	f.keys = append(f.keys, r.Header["Idempotency-Key"]...)
+	if body, _ := io.ReadAll(r.Body); len(body) > 0 {
+		f.sent = append(f.sent, string(body))
+	}
 	text, ok := f.answers[route]
 	switch {
 	case !ok:
@@ -473,6 +479,54 @@ func TestErrorOfAJobOnce(t *testing.T) {
 	}
 	if !strings.Contains(text, `aria-describedby="help-redrive"`) || !strings.Contains(text, `<li id="help-redrive">Redrive: `) {
 		t.Errorf("no words for Redrive in %s", text)
+	}
+}
+
+// The page of a redriven job says how long it was dead, who has redriven it, and which attempts came after that.
+func TestARedrivenJobSaysSo(t *testing.T) {
+	t.Parallel()
+	const job = `{"id":"0190a1b2-0000-7000-8000-000000000000","type":"t","queue":"q","state":"completed","attempt":1,"max_attempts":1,"epoch":2,"redrives":1,"created_at":"2026-11-20T11:50:00Z","run_at":"2026-11-20T11:54:00Z",
+		"started_at":"2026-11-20T11:55:00Z","finished_at":"2026-11-20T11:56:00Z","payload":{"n":1},"metadata":{"name":""}}`
+	f := &fake{answers: map[string]string{
+		"GET /v1/jobs/j/explain": `{"state":"completed","because":[],"job":` + job + `,"attempts":[
+			{"attempt":1,"epoch":1,"kind":"failed","started_at":"2026-11-20T11:51:00Z","ended_at":"2026-11-20T11:52:00Z"},
+			{"attempt":1,"epoch":2,"kind":"completed","started_at":"2026-11-20T11:55:00Z","ended_at":"2026-11-20T11:56:00Z"}]}`,
+		"GET /v1/audit": `{"items":[{"id":"a","actor":{"kind":"tenant","key_id":"8y2k4m6n8p0q1r3s","user":null},"action":"dead_letter.redrive","object":"0190a1b2-0000-7000-8000-000000000000","detail":{},"at":"2026-11-20T11:54:00Z"}],"next_page_token":null}`,
+	}}
+	status, text := open(t, f)(http.MethodGet, "/console/jobs/j")
+	for _, want := range []string{"<span>Dead</span> <span class=\"took\">2\u00a0min", "Redriven by key 8y2k4m6n8p0q1r3s, ", "Redrive 1, attempt 1", "redriven once", "<dt>name</dt><dd>\"\"</dd>"} {
+		if status != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%d, no %q in %s", status, want, text)
+		}
+	}
+	if !slices.Contains(f.asked, "GET /v1/audit?action=dead_letter.redrive&object=0190a1b2-0000-7000-8000-000000000000&page_size=50") {
+		t.Errorf("asked %v", f.asked)
+	}
+}
+
+// A job that has ended can be run again with another payload, which must be JSON.
+func TestRunAgainWithChanges(t *testing.T) {
+	t.Parallel()
+	const job = `{"id":"j","type":"t","queue":"q","state":"dead_letter","attempt":1,"max_attempts":1,"epoch":1,"created_at":"2026-11-20T11:50:00Z","run_at":"2026-11-20T11:54:00Z","finished_at":"2026-11-20T11:56:00Z","dead_reason":"permanent","payload":{"n":1}}`
+	f := &fake{answers: map[string]string{"GET /v1/jobs/j/explain": `{"state":"dead_letter","because":[],"job":` + job + `,"attempts":[]}`, "POST /v1/jobs/j/rerun": `{"id":"new"}`}}
+	send := open(t, f)
+	f.answers["GET /v1/whoami"] = `{"tenant":"t","user":null,"scopes":["read","submit"],"plan":"p","key_id":"k"}`
+	_, text := send(http.MethodGet, "/console/jobs/j")
+	if !strings.Contains(text, "Run again with changes…") || !regexp.MustCompile(`<textarea[^>]*>\{\s+&#34;n&#34;: 1\s+\}</textarea>`).MatchString(text) {
+		t.Fatalf("no editor in %s", text)
+	}
+	token := regexp.MustCompile(`name="form" value="([^"]+)"`).FindStringSubmatch(text)[1]
+	if status, text := send(http.MethodPost, "/console/jobs/j", "form", token, "once", "o1", "do", "rerun", "payload", "{n:1"); status != http.StatusBadRequest || !strings.Contains(text, "The payload is not JSON") {
+		t.Errorf("%d %s", status, text)
+	}
+	if slices.Contains(f.asked, "POST /v1/jobs/j/rerun") {
+		t.Error("a payload that is not JSON was sent")
+	}
+	if status, to := send(http.MethodPost, "/console/jobs/j", "form", token, "once", "o2", "do", "rerun", "payload", `{"n": 2}`); status != http.StatusSeeOther || !strings.HasPrefix(to, "/console/jobs/new") {
+		t.Errorf("%d %s", status, to)
+	}
+	if len(f.sent) != 1 || f.sent[0] != `{"payload":{"n":2}}` {
+		t.Errorf("sent %q", f.sent)
 	}
 }
 

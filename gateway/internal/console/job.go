@@ -3,24 +3,31 @@ package console
 import (
 	"encoding/json"
 	"net/url"
+	"slices"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 type jobPage struct {
-	Job          api.Job
-	Live         bool
-	Actions      []button
-	Deletion     *button
+	Job      api.Job
+	Live     bool
+	Actions  []button
+	Deletion *button
+	// Again: the job may be run again with another payload.
+	Again        bool
 	Why          *api.Explanation
 	Ahead        *api.Ahead
 	Died         string
 	Timeline     *view.Timeline
 	TimelineText string
 	Attempts     []api.Attempt
+	// Lives numbers the redrive before each attempt.
+	Lives        []int
+	Redriven     []view.Redriven
 	MoreAttempts bool
 	// LastAbove is the place of the attempt whose error is shown by itself, -1 for none.
 	LastAbove int
@@ -52,11 +59,14 @@ func showJob(v *visit.Visit) (visit.Page, error) {
 	now := v.Site.Now()
 	page := jobPage{
 		Job: job, Live: !ended(job.State), Actions: jobActions(v, &job), Deletion: deletion(v, &job), Attempts: attempts,
+		Again:        ended(job.State) && v.May(api.ScopeSubmit),
 		MoreAttempts: len(attempts) == api.MaxPageSize && attempts[len(attempts)-1].Epoch < job.Epoch,
-		Timeline:     view.NewTimeline(&job.JobSummary, attempts, now),
+		Lives:        view.Lives(attempts),
 		Payload:      newDocument("Payload", job.Payload, "The job has no payload."),
 		Result:       newDocument("Result", job.Result, resultAbsent(job.State)),
 	}
+	page.Redriven = redrivenBy(v, &job)
+	page.Timeline = view.NewTimeline(&job.JobSummary, attempts, page.Redriven, now)
 	page.LastAbove = lastAbove(&page)
 	page.TimelineText = "In all " + page.Timeline.Took() + "; the list below says the same"
 	if job.DeadReason != nil {
@@ -67,6 +77,26 @@ func showJob(v *visit.Visit) (visit.Page, error) {
 		page.Ahead = aheadOf(&why)
 	}
 	return visit.Page{Template: "job", Title: job.Type + " " + job.State, Data: page}, nil
+}
+
+// redrivenBy are the redrives of a job by its id, oldest first, where the key may read the audit log. A redrive by filter
+// is an entry of its own there, and is left out.
+func redrivenBy(v *visit.Visit, job *api.Job) (redriven []view.Redriven) {
+	if job.Redrives == 0 || !v.May(api.ScopeManage) {
+		return nil
+	}
+	entries, err := v.API.Audit(v.Context(), api.AuditFilter{Action: api.AuditRedrive, Object: job.ID}, client.PageRequest{Size: api.DefaultPageSize})
+	if err != nil { // the page is of the job
+		return nil
+	}
+	for _, entry := range slices.Backward(entries.Items) {
+		by := entry.Actor.Kind
+		if entry.Actor.KeyID != nil {
+			by = "key " + *entry.Actor.KeyID
+		}
+		redriven = append(redriven, view.Redriven{At: entry.At.Time, By: by})
+	}
+	return redriven
 }
 
 // lastAbove is the last attempt, if its error is the job's last one.
@@ -165,7 +195,11 @@ func changeJob(v *visit.Visit) (string, error) {
 		_, err := v.API.Redrive(v.Context(), id)
 		return here + "?note=job-redriven", err
 	case "rerun":
-		job, err := v.API.Rerun(v.Context(), id, api.RerunRequest{}, onceKey(v))
+		request, err := changedRerun(v)
+		if err != nil {
+			return "", err
+		}
+		job, err := v.API.Rerun(v.Context(), id, request, onceKey(v))
 		return "/console/jobs/" + job.ID + "?note=job-rerun", err
 	case "forget":
 		return "/console/jobs?note=job-forgotten", v.API.DeleteJob(v.Context(), id)
@@ -173,6 +207,19 @@ func changeJob(v *visit.Visit) (string, error) {
 		return "/console/dead-letters?note=job-discarded", discard(v, id)
 	}
 	return "", visit.ErrNoSuchAction
+}
+
+// changedRerun is the rerun that a form asks for: of the same job, or with the payload in the form.
+func changedRerun(v *visit.Visit) (api.RerunRequest, error) {
+	var request api.RerunRequest
+	if v.Request.PostForm.Has("payload") {
+		text := v.Request.PostFormValue("payload")
+		if !json.Valid([]byte(text)) {
+			return request, problem.New(problem.InvalidRequest, "The payload is not JSON. A text needs its quotes: \"text\".")
+		}
+		request.Payload = json.RawMessage(text)
+	}
+	return request, nil
 }
 
 // onceKey is the key of a form that may be sent twice, by a double click: it submits one job.

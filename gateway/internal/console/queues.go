@@ -34,6 +34,8 @@ func troubleOf(q *api.Queue) []string {
 	waiting := q.Depth.Queued > 0
 	if len(q.Unserved) > 0 {
 		trouble = append(trouble, unservedIn(q.Unserved))
+	} else if most := q.Settings.MaxRunning; waiting && most != nil && *most == 0 {
+		trouble = append(trouble, "Jobs wait: its cap on running jobs is 0")
 	} else if waiting && q.ActiveWorkers == 0 && q.Mode == api.ModePull && !q.Paused {
 		trouble = append(trouble, "Jobs wait, and no worker is active")
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/url"
+	"strings"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/charts"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
@@ -36,11 +37,19 @@ func gauges(limits *api.LimitsResponse) limitsPage {
 	for _, one := range limits.Caps {
 		g := view.NewGauge(capName(one), one.Used, one.Limit)
 		g.Full = map[string]string{"active": "Submits are refused when it is full", "running": "Jobs wait while it is full"}[one.Kind]
+		g.Means = map[string]string{
+			"active":  "Jobs that have not ended, those that wait included. Above the cap submits are refused.",
+			"running": "Jobs that workers have. Above the cap jobs wait, and nothing is refused.",
+		}[one.Kind]
 		page.Caps = append(page.Caps, g)
 	}
 	for _, one := range limits.Policies {
 		g := view.NewGauge(cmp.Or(charts.LimitLabels[one.Name], one.Name), one.Burst-one.Remaining, one.Burst)
 		g.Rate, g.ResetMS = one.RatePerSecond, one.ResetMS
+		g.Means = "Each request takes a token. Without tokens requests are refused until the rate has added one; the burst is how many there may be."
+		if strings.Contains(one.Name, "jobs") {
+			g.Means = "Each submitted job takes a token, a batch one for each of its jobs. Without tokens submits are refused until the rate has added some; the burst is how many there may be."
+		}
 		page.Rates = append(page.Rates, g)
 	}
 	return page

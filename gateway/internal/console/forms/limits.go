@@ -12,7 +12,7 @@ var limitLabels = map[string]string{
 	"requests_per_second":      "Requests a second",
 	"request_burst":            "Requests at once",
 	"jobs_per_second":          "Jobs submitted a second",
-	"job_burst":                "Job burst",
+	"job_burst":                "Jobs submitted at once",
 	"max_active":               "Cap on active jobs",
 	"max_running":              "Cap on running jobs",
 	"user_requests_per_second": "A user's requests a second",

@@ -12,7 +12,9 @@ type Gauge struct {
 	// Near says that little is left; Full what happens when nothing is.
 	Near bool
 	Full string
-	Rate float64
+	// Means is what the limit limits.
+	Means string
+	Rate  float64
 	// ResetMS is until a bucket is full again.
 	ResetMS int64
 }

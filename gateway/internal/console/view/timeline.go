@@ -10,6 +10,7 @@ import (
 const (
 	SpanWaited  = "waited"
 	SpanBackoff = "backoff"
+	SpanDead    = "dead"
 )
 
 // TimelineWidth is the width of a timeline in its own units.
@@ -20,10 +21,12 @@ const leastWidth = 5
 
 // Span is a part of a job's life.
 type Span struct {
-	// Kind is waited, backoff, or how the attempt went.
+	// Kind is waited, backoff, dead, or how the attempt went.
 	Kind string
-	// Attempt is 0 for the times between attempts.
-	Attempt  int
+	// Attempt is 0 for the times between attempts; after a redrive attempts are counted anew.
+	Attempt int
+	// Redrive numbers the redrive that began this part of the job's life, 0 for none.
+	Redrive  int
 	From, To time.Time
 	// Open says that it has not ended.
 	Open bool
@@ -38,13 +41,32 @@ func (s Span) Took() string { return Duration(s.To.Sub(s.From)) }
 type Timeline struct {
 	Spans    []Span
 	From, To time.Time
+	redrives int
+}
+
+// Redriven is when a dead letter was queued again, and by whom.
+type Redriven struct {
+	At time.Time
+	By string
+}
+
+// Lives numbers the redrive before each attempt, 0 for none: attempts are counted anew after it.
+func Lives(attempts []api.Attempt) []int {
+	lives := make([]int, len(attempts))
+	for i := 1; i < len(attempts); i++ {
+		if lives[i] = lives[i-1]; attempts[i].Attempt <= attempts[i-1].Attempt {
+			lives[i]++
+		}
+	}
+	return lives
 }
 
 // Took is how long all of it lasted.
 func (t *Timeline) Took() string { return Duration(t.To.Sub(t.From)) }
 
-// NewTimeline draws a job's life until now, or until its end, from its attempts in the order of their epochs.
-func NewTimeline(job *api.JobSummary, attempts []api.Attempt, now time.Time) *Timeline {
+// NewTimeline draws a job's life until now, or until its end, from its attempts in the order of their epochs and the
+// redrives that are known.
+func NewTimeline(job *api.JobSummary, attempts []api.Attempt, redriven []Redriven, now time.Time) *Timeline {
 	t := &Timeline{From: job.CreatedAt.Time, To: now}
 	ended := job.FinishedAt != nil
 	if ended {
@@ -52,10 +74,15 @@ func NewTimeline(job *api.JobSummary, attempts []api.Attempt, now time.Time) *Ti
 	}
 	at := t.From
 	var ready *api.Time // until when the last failure backs off
+	lives := Lives(attempts)
 	for i := range attempts {
 		one := &attempts[i]
 		if one.StartedAt == nil || one.StartedAt.Before(at) && one.EndedAt == nil && i < len(attempts)-1 {
 			continue
+		}
+		if lives[i] > t.redrives {
+			at = t.dead(at, one.StartedAt.Time, lives[i], redriven)
+			ready = nil
 		}
 		at = t.wait(at, one.StartedAt.Time, ready)
 		ready = one.NextRunAt
@@ -68,6 +95,10 @@ func NewTimeline(job *api.JobSummary, attempts []api.Attempt, now time.Time) *Ti
 		at = later(at, one.EndedAt.Time)
 	}
 	if t.To.After(at) {
+		if len(attempts) > 0 && int(job.Redrives) > t.redrives { // and no attempt since
+			at = t.dead(at, t.To, int(job.Redrives), redriven)
+			ready = nil
+		}
 		t.wait(at, t.To, ready)
 		if last := len(t.Spans) - 1; last >= 0 && !ended {
 			t.Spans[last].Open = true
@@ -75,6 +106,20 @@ func NewTimeline(job *api.JobSummary, attempts []api.Attempt, now time.Time) *Ti
 	}
 	t.scale()
 	return t
+}
+
+// dead adds the time in which the job was a dead letter: until the redrive, or where that is not known until it started again.
+func (t *Timeline) dead(from, to time.Time, redrive int, redriven []Redriven) time.Time {
+	until := to
+	for _, one := range redriven {
+		if !one.At.Before(from) && !one.At.After(to) {
+			until = one.At
+			break
+		}
+	}
+	t.add(Span{Kind: SpanDead, From: from, To: until})
+	t.redrives = redrive
+	return later(from, until)
 }
 
 // wait adds the time between two attempts: the backoff, and what came after it.
@@ -96,6 +141,7 @@ func (t *Timeline) add(s Span) {
 	if s.To.Before(s.From) {
 		s.To = s.From
 	}
+	s.Redrive = t.redrives
 	if s.Attempt > 0 || s.To.After(s.From) {
 		t.Spans = append(t.Spans, s)
 	}

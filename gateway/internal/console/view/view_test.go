@@ -62,6 +62,9 @@ func spans(t *view.Timeline) []string {
 	var all []string
 	for _, s := range t.Spans {
 		text := fmt.Sprintf("%s %d: %s at %.0f, %.0f wide", s.Kind, s.Attempt, s.Took(), s.X, s.Width)
+		if s.Redrive > 0 {
+			text += fmt.Sprintf(", life %d", s.Redrive)
+		}
 		if s.Open {
 			text += ", open"
 		}
@@ -78,25 +81,46 @@ func TestATimelineIsToScale(t *testing.T) {
 		attempts []api.Attempt
 		now      float64
 		want     []string
+		redriven []view.Redriven
 	}{
-		"waits":     {nil, nil, 50, []string{"waited 0: 50\u00a0s at 0, 1000 wide, open"}},
-		"backs off": {nil, []api.Attempt{failed}, 50, []string{"waited 0: 10\u00a0s at 0, 200 wide", "failed 1: 30\u00a0s at 200, 600 wide", "backoff 0: 10\u00a0s at 800, 200 wide, open"}},
+		"waits":     {nil, nil, 50, []string{"waited 0: 50\u00a0s at 0, 1000 wide, open"}, nil},
+		"backs off": {nil, []api.Attempt{failed}, 50, []string{"waited 0: 10\u00a0s at 0, 200 wide", "failed 1: 30\u00a0s at 200, 600 wide", "backoff 0: 10\u00a0s at 800, 200 wide, open"}, nil},
 		"runs again": {
 			nil,
 			[]api.Attempt{failed, {Attempt: 2, Epoch: 2, Kind: "running", StartedAt: new(at(80))}},
 			100,
-			[]string{"waited 0: 10\u00a0s at 0, 100 wide", "failed 1: 30\u00a0s at 100, 300 wide", "backoff 0: 30\u00a0s at 400, 300 wide", "waited 0: 10\u00a0s at 700, 100 wide", "running 2: 20\u00a0s at 800, 200 wide, open"},
+			[]string{"waited 0: 10\u00a0s at 0, 100 wide", "failed 1: 30\u00a0s at 100, 300 wide", "backoff 0: 30\u00a0s at 400, 300 wide", "waited 0: 10\u00a0s at 700, 100 wide", "running 2: 20\u00a0s at 800, 200 wide, open"}, nil,
 		},
 		"is seen however short": {
 			new(at(1000)),
 			[]api.Attempt{{Attempt: 1, Epoch: 1, Kind: "completed", StartedAt: new(at(999.999)), EndedAt: new(at(1000))}},
 			5000,
-			[]string{"waited 0: 16\u00a0min 39\u00a0s at 0, 995 wide", "completed 1: 1\u00a0ms at 995, 5 wide"},
+			[]string{"waited 0: 16\u00a0min 39\u00a0s at 0, 995 wide", "completed 1: 1\u00a0ms at 995, 5 wide"}, nil,
 		},
-		"at once": {new(at(0)), []api.Attempt{{Attempt: 1, Epoch: 1, Kind: "completed", StartedAt: new(at(0)), EndedAt: new(at(0))}}, 5, []string{"completed 1: 0\u00a0ms at 0, 5 wide"}},
+		"at once": {new(at(0)), []api.Attempt{{Attempt: 1, Epoch: 1, Kind: "completed", StartedAt: new(at(0)), EndedAt: new(at(0))}}, 5, []string{"completed 1: 0\u00a0ms at 0, 5 wide"}, nil},
+		// a redrive: the time as a dead letter is no wait, and attempts are counted anew
+		"dead, redriven, runs again": {
+			nil,
+			[]api.Attempt{
+				{Attempt: 1, Epoch: 1, Kind: "failed", StartedAt: new(at(0)), EndedAt: new(at(20))},
+				{Attempt: 1, Epoch: 2, Kind: "running", StartedAt: new(at(80))},
+			},
+			100,
+			[]string{"failed 1: 20\u00a0s at 0, 200 wide", "dead 0: 50\u00a0s at 200, 500 wide", "waited 0: 10\u00a0s at 700, 100 wide, life 1", "running 1: 20\u00a0s at 800, 200 wide, life 1, open"},
+			[]view.Redriven{{At: at(70).Time, By: "k"}},
+		},
+		"redriven, nobody knows when": {
+			new(at(100)),
+			[]api.Attempt{
+				{Attempt: 1, Epoch: 1, Kind: "failed", StartedAt: new(at(0)), EndedAt: new(at(20))},
+				{Attempt: 1, Epoch: 2, Kind: "completed", StartedAt: new(at(80)), EndedAt: new(at(100))},
+			},
+			100,
+			[]string{"failed 1: 20\u00a0s at 0, 200 wide", "dead 0: 1\u00a0min at 200, 600 wide", "completed 1: 20\u00a0s at 800, 200 wide, life 1"}, nil,
+		},
 	} {
 		job := &api.JobSummary{CreatedAt: at(0), FinishedAt: c.finished}
-		if diff := cmp.Diff(c.want, spans(view.NewTimeline(job, c.attempts, at(c.now).Time))); diff != "" {
+		if diff := cmp.Diff(c.want, spans(view.NewTimeline(job, c.attempts, c.redriven, at(c.now).Time))); diff != "" {
 			t.Error(name, diff)
 		}
 	}

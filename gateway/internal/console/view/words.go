@@ -38,6 +38,9 @@ func Decimal(f float64) string {
 	if f >= 100 {
 		return Number(int64(math.Round(f)))
 	}
+	if f > 0 && f < 0.1 {
+		return strconv.FormatFloat(f, 'f', max(1-int(math.Floor(math.Log10(f))), 2), 64)
+	}
 	return strconv.FormatFloat(f, 'g', 3, 64)
 }
 

@@ -68,7 +68,7 @@ func queueState(q api.Queue) cli.Cell {
 	case len(q.Unserved) > 0:
 		return cli.Coloured("unserved", cli.Yellow)
 	}
-	return cli.Coloured("open", cli.Green)
+	return cli.Coloured("active", cli.Green)
 }
 
 func oldest(q api.Queue) string {
