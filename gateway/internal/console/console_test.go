@@ -516,13 +516,13 @@ func TestRunAgainWithChanges(t *testing.T) {
 		t.Fatalf("no editor in %s", text)
 	}
 	token := regexp.MustCompile(`name="form" value="([^"]+)"`).FindStringSubmatch(text)[1]
-	if status, text := send(http.MethodPost, "/console/jobs/j", "form", token, "once", "o1", "do", "rerun", "payload", "{n:1"); status != http.StatusBadRequest || !strings.Contains(text, "The payload is not JSON") {
+	if status, text := send(http.MethodPost, "/console/jobs/j", "form", token, "once", "o1", "do", "rerun-changed", "payload", "{n:1"); status != http.StatusBadRequest || !strings.Contains(text, "The payload is not JSON") {
 		t.Errorf("%d %s", status, text)
 	}
 	if slices.Contains(f.asked, "POST /v1/jobs/j/rerun") {
 		t.Error("a payload that is not JSON was sent")
 	}
-	if status, to := send(http.MethodPost, "/console/jobs/j", "form", token, "once", "o2", "do", "rerun", "payload", `{"n": 2}`); status != http.StatusSeeOther || !strings.HasPrefix(to, "/console/jobs/new") {
+	if status, to := send(http.MethodPost, "/console/jobs/j", "form", token, "once", "o2", "do", "rerun-changed", "payload", `{"n": 2}`); status != http.StatusSeeOther || !strings.HasPrefix(to, "/console/jobs/new") {
 		t.Errorf("%d %s", status, to)
 	}
 	if len(f.sent) != 1 || f.sent[0] != `{"payload":{"n":2}}` {

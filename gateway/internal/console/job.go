@@ -195,12 +195,13 @@ func changeJob(v *visit.Visit) (string, error) {
 		_, err := v.API.Redrive(v.Context(), id)
 		return here + "?note=job-redriven", err
 	case "rerun":
-		request, err := changedRerun(v)
-		if err != nil {
-			return "", err
+		return rerun(v, id, nil)
+	case "rerun-changed":
+		text := v.Request.PostFormValue("payload")
+		if !json.Valid([]byte(text)) {
+			return "", problem.New(problem.InvalidRequest, "The payload is not JSON. A text needs its quotes: \"text\".")
 		}
-		job, err := v.API.Rerun(v.Context(), id, request, onceKey(v))
-		return "/console/jobs/" + job.ID + "?note=job-rerun", err
+		return rerun(v, id, json.RawMessage(text))
 	case "forget":
 		return "/console/jobs?note=job-forgotten", v.API.DeleteJob(v.Context(), id)
 	case "discard":
@@ -209,17 +210,11 @@ func changeJob(v *visit.Visit) (string, error) {
 	return "", visit.ErrNoSuchAction
 }
 
-// changedRerun is the rerun that a form asks for: of the same job, or with the payload in the form.
-func changedRerun(v *visit.Visit) (api.RerunRequest, error) {
-	var request api.RerunRequest
-	if v.Request.PostForm.Has("payload") {
-		text := v.Request.PostFormValue("payload")
-		if !json.Valid([]byte(text)) {
-			return request, problem.New(problem.InvalidRequest, "The payload is not JSON. A text needs its quotes: \"text\".")
-		}
-		request.Payload = json.RawMessage(text)
-	}
-	return request, nil
+// rerun submits a job like an ended one, with another payload if it is not nil.
+func rerun(v *visit.Visit, id string, payload json.RawMessage) (string, error) {
+	request := api.RerunRequest{SubmitRequest: api.SubmitRequest{Payload: payload}}
+	job, err := v.API.Rerun(v.Context(), id, request, onceKey(v))
+	return "/console/jobs/" + job.ID + "?note=job-rerun", err
 }
 
 // onceKey is the key of a form that may be sent twice, by a double click: it submits one job.

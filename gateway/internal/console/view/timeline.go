@@ -95,8 +95,8 @@ func NewTimeline(job *api.JobSummary, attempts []api.Attempt, redriven []Redrive
 		at = later(at, one.EndedAt.Time)
 	}
 	if t.To.After(at) {
-		if len(attempts) > 0 && int(job.Redrives) > t.redrives { // and no attempt since
-			at = t.dead(at, t.To, int(job.Redrives), redriven)
+		if len(attempts) > 0 && job.Redrives > t.redrives { // and no attempt since
+			at = t.dead(at, t.To, job.Redrives, redriven)
 			ready = nil
 		}
 		t.wait(at, t.To, ready)

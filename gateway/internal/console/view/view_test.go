@@ -89,13 +89,15 @@ func TestATimelineIsToScale(t *testing.T) {
 			nil,
 			[]api.Attempt{failed, {Attempt: 2, Epoch: 2, Kind: "running", StartedAt: new(at(80))}},
 			100,
-			[]string{"waited 0: 10\u00a0s at 0, 100 wide", "failed 1: 30\u00a0s at 100, 300 wide", "backoff 0: 30\u00a0s at 400, 300 wide", "waited 0: 10\u00a0s at 700, 100 wide", "running 2: 20\u00a0s at 800, 200 wide, open"}, nil,
+			[]string{"waited 0: 10\u00a0s at 0, 100 wide", "failed 1: 30\u00a0s at 100, 300 wide", "backoff 0: 30\u00a0s at 400, 300 wide", "waited 0: 10\u00a0s at 700, 100 wide", "running 2: 20\u00a0s at 800, 200 wide, open"},
+			nil,
 		},
 		"is seen however short": {
 			new(at(1000)),
 			[]api.Attempt{{Attempt: 1, Epoch: 1, Kind: "completed", StartedAt: new(at(999.999)), EndedAt: new(at(1000))}},
 			5000,
-			[]string{"waited 0: 16\u00a0min 39\u00a0s at 0, 995 wide", "completed 1: 1\u00a0ms at 995, 5 wide"}, nil,
+			[]string{"waited 0: 16\u00a0min 39\u00a0s at 0, 995 wide", "completed 1: 1\u00a0ms at 995, 5 wide"},
+			nil,
 		},
 		"at once": {new(at(0)), []api.Attempt{{Attempt: 1, Epoch: 1, Kind: "completed", StartedAt: new(at(0)), EndedAt: new(at(0))}}, 5, []string{"completed 1: 0\u00a0ms at 0, 5 wide"}, nil},
 		// a redrive: the time as a dead letter is no wait, and attempts are counted anew
@@ -116,7 +118,8 @@ func TestATimelineIsToScale(t *testing.T) {
 				{Attempt: 1, Epoch: 2, Kind: "completed", StartedAt: new(at(80)), EndedAt: new(at(100))},
 			},
 			100,
-			[]string{"failed 1: 20\u00a0s at 0, 200 wide", "dead 0: 1\u00a0min at 200, 600 wide", "completed 1: 20\u00a0s at 800, 200 wide, life 1"}, nil,
+			[]string{"failed 1: 20\u00a0s at 0, 200 wide", "dead 0: 1\u00a0min at 200, 600 wide", "completed 1: 20\u00a0s at 800, 200 wide, life 1"},
+			nil,
 		},
 	} {
 		job := &api.JobSummary{CreatedAt: at(0), FinishedAt: c.finished}
