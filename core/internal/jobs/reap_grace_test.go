@@ -42,6 +42,23 @@ func TestContact(t *testing.T) {
 	}
 }
 
+// Where no lease is held PostgreSQL is asked each second: only what is longer than that is an outage.
+func TestContactWhileNoLeaseIsHeld(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	h := jobs.Contact{Last: start, Seldom: true}
+	if h.Answered(start.Add(1400 * time.Millisecond)) {
+		t.Error("1.4 s are an outage")
+	}
+	if !h.Answered(start.Add(4400*time.Millisecond)) || len(h.Outages) != 1 || h.Outages[0].Length != 1500*time.Millisecond {
+		t.Errorf("after 3 s: %+v", h.Outages)
+	}
+	h.Seldom = false
+	if !h.Answered(start.Add(5400 * time.Millisecond)) {
+		t.Error("1 s is no outage while leases are held")
+	}
+}
+
 // A lease that ran out in an outage of a third of its length waits for its holder, for twice
 // as long; also where it is the reaper's statement that ends the outage.
 func TestReapAfterASilence(t *testing.T) {
