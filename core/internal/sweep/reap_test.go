@@ -3,14 +3,17 @@ package sweep_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -213,6 +216,50 @@ func TestReapRunsUntilItIsCancelled(t *testing.T) {
 	f.awaitWakeUp(2*sweep.ReapPeriod + slack)
 	stopReap()
 	stopContact()
+}
+
+// While no lease is held, nothing is locked and no transaction is opened, and PostgreSQL is not asked for the time besides.
+func TestAnIdleReaperAsksLittle(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	recorded := &celltest.Statements{}
+	traced, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second, Tracer: recorded}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(traced.Close)
+	asked := func(what string) bool {
+		for sql := range recorded.Seen() {
+			if strings.Contains(sql, what) {
+				return true
+			}
+		}
+		return false
+	}
+	d := sweep.New(traced, f.d.Engine, counted(), quiet())
+	reap, contact := d.Reap()
+	for range 3 {
+		if _, err := reap.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := contact.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := d.Deadlines().RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !asked("EXISTS (SELECT FROM jobs WHERE state = 'running'") || asked("FOR UPDATE") {
+		t.Errorf("an idle reaper asks %v", recorded.Seen())
+	}
+	if _, known := recorded.Seen()["SELECT statement_timestamp()"]; known {
+		t.Error("an idle contact check asks for the time")
+	}
+	f.submit(1, 0)
+	f.claimAndExpire(1)
+	if _, err := reap.RunOnce(t.Context()); err != nil || !asked("FOR UPDATE") {
+		t.Errorf("an expired lease is not looked at: %v", err)
+	}
 }
 
 func TestReapStopsAmidAMassExpiry(t *testing.T) {
