@@ -37,8 +37,9 @@ type DRR struct {
 type Demand struct {
 	Tenant tenant.ID
 	Weight int
-	// Cost is what one of its jobs counts as: the seconds that it is likely to run; 0 for one.
-	Cost float64
+	// Cost is what one of its jobs counts as: the seconds that it is likely to run; 0 for one. Typical is that of a job of
+	// any tenant.
+	Cost, Typical float64
 }
 
 // jobs is how many jobs bring the tenant up by a level of one.
@@ -71,8 +72,9 @@ const (
 	// maxStates bounds the levels stored for tenants without waiting jobs.
 	maxStates = 10_000
 	// maxAhead bounds by how much a tenant's level may be above the lowest one: what it has taken while no other tenant
-	// had jobs, which is known only when its attempts end, does not count against it for longer. In seconds, by weight.
-	maxAhead = 600.0
+	// had jobs, which is known only when its attempts end, does not count against it for longer. In average jobs of all,
+	// or a tenth as many of its own where those are longer.
+	maxAhead = 100.0
 )
 
 // Allocate divides n jobs among the tenants, lowest level first: the quotas sum up to n or a little
@@ -136,7 +138,7 @@ func (f *DRR) enter(wants []Demand) []*tenantState {
 			one.level = max(one.level, lowest-1/one.jobs())
 		}
 		if one.Cost > 0 {
-			one.level = min(one.level, lowest+maxAhead/float64(one.Weight))
+			one.level = min(one.level, lowest+max(maxAhead*one.Typical, maxAhead/10*one.Cost)/float64(one.Weight))
 		}
 		one.lastCall = f.calls + 1
 	}

@@ -23,7 +23,8 @@ const (
 )
 
 // RunTimes are how long attempts run, by lane and by queue: by them a DRR divides time and not jobs. A job is charged with
-// the average when it starts, and with the difference when its attempt ends in this core. All is memory only. A nil RunTimes
+// the average when it starts, and while few attempts are known with the difference when its attempt ends in this core: later
+// the average is right on average, and single attempts that were slow by chance do not matter. All is memory only. A nil RunTimes
 // counts each job as one. It is safe for concurrent use.
 type RunTimes struct {
 	mu     sync.Mutex
@@ -39,6 +40,8 @@ type run struct {
 	owner  tenant.ID
 	weight int
 	cost   float64
+	// guessed: the average was of too few attempts to be right on average.
+	guessed bool
 }
 
 // average is a decaying average in seconds.
@@ -88,7 +91,8 @@ func (r *RunTimes) Costs(wants []Demand, queuesOf func(tenant.ID) []tenant.Queue
 				sum, n = sum+known.mean, n+1
 			}
 		}
-		if wants[i].Cost = r.otherwise(); n > 0 {
+		wants[i].Typical = r.otherwise()
+		if wants[i].Cost = wants[i].Typical; n > 0 {
 			wants[i].Cost = sum / float64(n)
 		}
 	}
@@ -117,13 +121,15 @@ func (r *RunTimes) Charge(drr *DRR, starts []Start) {
 	}
 	for _, one := range starts {
 		cost := r.otherwise()
-		if known, ok := r.lanes[one.Lane]; ok {
+		known, ok := r.lanes[one.Lane]
+		guessed := known.n < averaged
+		if ok {
 			cost = known.mean
 		} else if known, ok := r.queues[one.Queue]; ok {
 			cost = known.mean
 		}
 		drr.Charge(one.Queue.Tenant, one.Weight, cost)
-		r.runs[one.Job] = run{drr, one.Queue.Tenant, one.Weight, cost}
+		r.runs[one.Job] = run{drr, one.Queue.Tenant, one.Weight, cost, guessed}
 	}
 }
 
@@ -147,7 +153,9 @@ func (r *RunTimes) Ended(attempts []Ran) {
 		r.all = r.all.add(seconds)
 		learn(r.lanes, one.Lane, seconds)
 		learn(r.queues, one.Queue, seconds)
-		charged.drr.Correct(charged.owner, charged.weight, seconds-charged.cost)
+		if charged.guessed {
+			charged.drr.Correct(charged.owner, charged.weight, seconds-charged.cost)
+		}
 	}
 }
 

@@ -138,8 +138,8 @@ func TestSharesOfJobs(t *testing.T) {
 	}
 }
 
-// A tenant with short jobs that comes after a while starts with the next free slot, and what a tenant has used alone is not
-// held against it for longer than maxAhead.
+// A tenant with short jobs that comes after a while starts with the next free slot, and what a tenant has used alone does
+// not count against it for longer than maxAhead.
 func TestAQuietTenantsWaitIsBounded(t *testing.T) {
 	t.Parallel()
 	p := &pool{times: NewRunTimes()}
@@ -157,6 +157,28 @@ func TestAQuietTenantsWaitIsBounded(t *testing.T) {
 	if got := p.waited[nth(1)]; got > 12*time.Minute {
 		t.Errorf("the loud one has waited for %v", got)
 	}
+}
+
+// A tenant whose jobs were slow once, because its workers stood still, is served again soon.
+func TestSlowByChance(t *testing.T) {
+	t.Parallel()
+	p := &pool{times: NewRunTimes()}
+	n := 0
+	once := func() time.Duration {
+		if n++; n > 3000 && n <= 3076 {
+			return 5 * time.Second
+		}
+		return 5 * time.Millisecond
+	}
+	quick, unlucky := Demand{Tenant: nth(1), Weight: 1}, Demand{Tenant: nth(2), Weight: 1}
+	p.run(76, 20*time.Second, client{Demand: quick, runs: always(5 * time.Millisecond)}, client{Demand: unlucky, runs: once})
+	if n < 4000 {
+		t.Fatalf("only %d attempts", n)
+	}
+	if got := p.waited[nth(2)]; got > 8*time.Second { // 5 s of them with all slots taken
+		t.Errorf("it was not served for %v", got)
+	}
+	t.Logf("not served for %v, %d attempts", p.waited[nth(2)], n)
 }
 
 // Attempts that end in other cores are forgotten, and no map grows without bound.
