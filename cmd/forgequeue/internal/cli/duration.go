@@ -34,6 +34,9 @@ func checkDurations(flags *pflag.FlagSet) {
 	flags.VisitAll(func(flag *pflag.Flag) {
 		if _, done := flag.Value.(duration); !done && flag.Value.Type() == "duration" {
 			flag.Value = duration{flag.Value}
+			if flag.DefValue == "0s" { // none: the help does not show it
+				flag.DefValue = ""
+			}
 		}
 	})
 }

@@ -131,5 +131,8 @@ func nameOf(text json.RawMessage) (string, bool) {
 			return name, json.Unmarshal(value, &name) == nil
 		}
 	}
+	if job, ok := fields["job"]; ok { // of a dead letter
+		return nameOf(job)
+	}
 	return "", false
 }

@@ -29,7 +29,9 @@ It is chosen by --profile, by FORGEQUEUE_PROFILE, or as the current one (profile
 before a profile that --profile does not name, and a profile before a ` + "`forgequeue up`" + ` that runs on this machine.
 Profiles are kept in forgequeue/profiles.json in the user's folder of settings, which only the user can read.`,
 	}
-	command.AddCommand(newProfileAdd(a), newProfileUse(a), newProfileList(a), newProfileDelete(a))
+	list := newProfileList(a)
+	command.Args, command.RunE = cobra.NoArgs, list.RunE // `profile` alone is the list
+	command.AddCommand(newProfileAdd(a), newProfileUse(a), list, newProfileDelete(a))
 	return command
 }
 

@@ -17,10 +17,13 @@ func newKey(a *cli.App) *cobra.Command {
 		Use:     "key",
 		Aliases: []string{"keys"},
 		Short:   "Create, list and revoke API keys",
-		Long: `Make, list and revoke API keys: those of the API key's own tenant, if that key has the scope admin; with a
+		Long: `List, create and revoke API keys: those of the API key's own tenant, if that key has the scope admin; with a
 TENANT_ID those of any tenant, with the operator's key in FORGEQUEUE_OPERATOR_KEY.`,
 	}
-	command.AddCommand(newKeyCreate(a), newKeyEnsure(a), newKeyList(a), newKeyRevoke(a), newKeyEndSessions(a))
+	list := newKeyList(a)
+	command.Flags().AddFlagSet(list.Flags()) // `key` alone is the list
+	command.Args, command.RunE = cobra.NoArgs, list.RunE
+	command.AddCommand(newKeyCreate(a), newKeyEnsure(a), list, newKeyRevoke(a), newKeyEndSessions(a))
 	return command
 }
 

@@ -87,8 +87,13 @@ func ensureTenant(ctx context.Context, s *cli.Session, name, plan string) (api.T
 	if err != nil {
 		return api.Tenant{}, err
 	}
-	if at := slices.IndexFunc(list.Items, func(t api.Tenant) bool { return t.Name == name }); at >= 0 {
-		return list.Items[at], nil
+	named := slices.DeleteFunc(list.Items, func(t api.Tenant) bool { return t.Name != name })
+	switch len(named) {
+	case 0:
+	case 1:
+		return named[0], nil
+	default:
+		return api.Tenant{}, fmt.Errorf("%d tenants have the name %s: create the key with forgequeue key create TENANT_ID", len(named), cli.Visible(name))
 	}
 	return s.Client.CreateTenant(ctx, api.TenantRequest{Name: name, Plan: &plan})
 }

@@ -23,10 +23,11 @@ func newLimits(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if len(limits.Policies) == 0 && len(limits.Caps) == 0 {
+				s.Note("No rate and no cap applies to this key.")
+			}
 			return s.Show(limits, func(t *cli.Table) {
-				if len(limits.Policies) == 0 && len(limits.Caps) == 0 {
-					t.Row("no rate and no cap applies to this key")
-				} else {
+				if len(limits.Policies) > 0 || len(limits.Caps) > 0 {
 					ratesAndCaps(t, &limits)
 				}
 				t.Head("SHARED TIME", "USED")

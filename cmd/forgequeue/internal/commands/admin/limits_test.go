@@ -35,7 +35,7 @@ func TestLimits(t *testing.T) {
 	if limits := commandtest.Decode[api.LimitsResponse](f, fake.Must("limits", "-o", "json")); limits.Policies[0].Remaining != 7 || limits.Caps[0].Used != 3 {
 		t.Errorf("%+v", limits)
 	}
-	if r := f.Alone().Want(0, []string{"no rate and no cap"}, "limits"); strings.Contains(r.Out, "BURST") {
+	if r := f.Alone().Want(0, []string{"No rate and no cap"}, "limits"); strings.Contains(r.Out, "BURST") {
 		t.Errorf("%q", r.Out)
 	}
 }

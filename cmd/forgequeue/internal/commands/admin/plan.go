@@ -14,12 +14,17 @@ import (
 
 func newPlan(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
-		Use:   "plan",
-		Short: "Show and set plans: named sets of limits (operator)",
+		Use:     "plan",
+		Aliases: []string{"plans"},
+		Short:   "Show and set plans: named sets of limits (operator)",
+		Args:    cobra.NoArgs,
 	}
+	list := cli.List(a.AsOperator, "list", "List the plans and the limits that each has", (*client.Client).ListPlans, plans)
+	command.Flags().AddFlagSet(list.Flags()) // `plan` alone is the list
+	command.RunE = list.RunE
 	command.AddCommand(
+		list,
 		cli.Call(a.AsOperator, "get NAME", "Show a plan's limits", (*client.Client).GetPlan, describePlan),
-		cli.List(a.AsOperator, "list", "List the plans and the limits that each has", (*client.Client).ListPlans, plans),
 		newPlanSet(a),
 	)
 	return command

@@ -61,6 +61,8 @@ func queueState(q api.Queue) cli.Cell {
 		return cli.Coloured("paused", cli.Yellow)
 	case q.Breaker != nil && q.Breaker.State != api.BreakerClosed:
 		return cli.Coloured("breaker "+q.Breaker.State, cli.Red)
+	case q.Settings.MaxRunning != nil && *q.Settings.MaxRunning == 0:
+		return cli.Coloured("at its cap", cli.Yellow)
 	case q.Mode == api.ModePull && q.ActiveWorkers == 0 && q.Depth.Queued > 0:
 		return cli.Coloured("no worker", cli.Red)
 	case q.Settings.MaxRunning != nil && q.Depth.Running >= *q.Settings.MaxRunning:

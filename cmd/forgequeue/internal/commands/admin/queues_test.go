@@ -28,6 +28,8 @@ func TestQueues(t *testing.T) {
 	if got := f.Must("queues", "set", q+"-capped", "--max-running", "0"); !strings.Contains(got, "at its cap") {
 		t.Errorf("a queue that may run nothing: %s", got)
 	}
+	f.Submitted("x", "-q", q+"-capped") // and no worker would help
+	f.Want(0, []string{"at its cap"}, "queue", "get", q+"-capped")
 	queue := commandtest.Decode[api.Queue](f, f.Must("queues", "set", q, "--max-attempts", "9", "--max-running", "none", "--rate", "none", "-o", "json"))
 	s := queue.Settings
 	if s.VisibilityTimeoutMS != 45_000 || s.MaxAttempts != 9 || s.MaxRunning != nil || s.RatePerSecond != nil || s.Retry.BaseMS != 1000 {

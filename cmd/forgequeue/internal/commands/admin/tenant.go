@@ -20,11 +20,14 @@ func newTenant(a *cli.App) *cobra.Command {
 		Use:     "tenant",
 		Aliases: []string{"tenants"},
 		Short:   "Create, list, change and delete tenants (operator)",
-		Long:    "Make, list and change tenants. It needs the operator's key, in FORGEQUEUE_OPERATOR_KEY.",
+		Long:    "List, create and change tenants. This needs the operator's key, in FORGEQUEUE_OPERATOR_KEY.",
+		Args:    cobra.NoArgs,
 	}
+	list := cli.List(a.AsOperator, "list", "List tenants, newest first", (*client.Client).ListTenants, tenants)
+	command.Flags().AddFlagSet(list.Flags()) // `tenant` alone is the list
+	command.RunE = list.RunE
 	command.AddCommand(
-		newTenantCreate(a),
-		cli.List(a.AsOperator, "list", "List tenants, newest first", (*client.Client).ListTenants, tenants),
+		newTenantCreate(a), list,
 		cli.Call(a.AsOperator, "get ID", "Show a tenant, and the progress of its deletion", (*client.Client).GetTenant, describeTenant),
 		newTenantSet(a), newTenantDelete(a), newTenantStats(a),
 	)

@@ -25,7 +25,7 @@ func newWebhook(a *cli.App) *cobra.Command {
 	command.AddCommand(
 		list, newWebhookSet(a),
 		cli.Call(a.AsTenant, "get NAME", "Show a webhook, its deliveries and its last call", (*client.Client).Webhook, describeWebhook),
-		cli.Call(a.AsTenant, "test NAME", "Send a test event, and show how the call ended", func(c *client.Client, ctx context.Context, name string) (api.JobSummary, error) {
+		cli.Call(a.AsTenant, "test NAME", "Send a test event, and show the job that delivers it", func(c *client.Client, ctx context.Context, name string) (api.JobSummary, error) {
 			return c.TestWebhook(ctx, name)
 		}, describeTest),
 		cli.Call(a.AsTenant, "probe NAME", "Try its URL now, although the breaker is open", (*client.Client).ProbeWebhook, describeWebhook),

@@ -30,14 +30,23 @@ func (c *canaryFlags) given() bool {
 	return c.command != nil && c.command.Flags().Changed("canary")
 }
 
-// check refuses what would be ignored; the server checks the values.
+// check refuses what would be ignored, and what a dry run would not find; the server checks the values too.
 func (c *canaryFlags) check() error {
-	if c.command == nil || c.given() {
+	if c.command == nil {
+		return nil
+	}
+	if c.given() {
+		switch {
+		case c.success <= 0 || c.success > 1:
+			return cli.Usage("--success %g: must be above 0 and at most 1, such as 0.9", c.success)
+		case c.count < 1:
+			return cli.Usage("--canary %d: must be 1 or more", c.count)
+		}
 		return nil
 	}
 	for _, name := range []string{"success", "canary-timeout"} {
 		if c.command.Flags().Changed(name) {
-			return cli.Usage("--%s goes with --canary", name)
+			return cli.Usage("--%s requires --canary", name)
 		}
 	}
 	return nil

@@ -102,8 +102,9 @@ func TestDeadLettersWantToKnowWhich(t *testing.T) {
 		f.Want(2, []string{"apply to --all or a filter only"}, "dead-letters", verb, "some-id", "--rate", "5")
 	}
 	f.Want(2, []string{"applies to --all or a filter only"}, "dead-letters", "redrive", "some-id", "--canary", "5")
-	f.Want(2, []string{"--success goes with --canary"}, "dead-letters", "redrive", "--all", "--success", "0.5")
-	f.Want(1, []string{"canary.count"}, "dead-letters", "redrive", "--queue", "none", "--canary", "0")
+	f.Want(2, []string{"--success requires --canary"}, "dead-letters", "redrive", "--all", "--success", "0.5")
+	f.Want(2, []string{"--canary 0: must be 1 or more"}, "dead-letters", "redrive", "--queue", "none", "--canary", "0")
+	f.Want(2, []string{"--success 90: must be above 0"}, "dead-letters", "redrive", "--queue", "none", "--canary", "2", "--success", "90", "--dry-run")
 	f.Want(2, []string{"unknown flag"}, "dead-letters", "discard", "--all", "--canary", "5")
 }
 
@@ -111,6 +112,9 @@ func TestRedriveCanBeCancelled(t *testing.T) {
 	f := commandtest.New(t)
 	q, _ := dead(f, 20)
 	f.Want(0, []string{"20", "permanent", "test: dead"}, "dead-letters", "groups", "-q", q)
+	if ids := strings.Fields(f.Must("dead-letter", "-q", q, "-o", "name")); len(ids) != 20 {
+		t.Errorf("names of 20 dead letters: %v", ids)
+	}
 	made := commandtest.Decode[api.Redrive](f, f.Must("dead-letters", "redrive", "-q", q, "--rate", "0.5", "--detach", "-o", "json"))
 	if made.State != api.RedriveRunning || made.Matched != 20 {
 		t.Fatalf("%+v", made)

@@ -75,5 +75,5 @@ func flags(command *cobra.Command) {
 	f.Duration("poll", time.Second, "how often the outbox is read without a notification")
 	f.Duration("lease", 30*time.Second, "after what time another relay sends the batch of one that was killed, 1s to 1h")
 	f.Duration("retain", 0, "how long sent rows are kept; 0: they are deleted when they are sent")
-	f.String("metrics-listen", "", "address of /metrics, host:port; keep it private (default none)")
+	f.String("metrics-listen", "", "address of /metrics, host:port; keep it private")
 }

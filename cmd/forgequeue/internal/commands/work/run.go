@@ -70,7 +70,7 @@ TRACEPARENT, where OpenTelemetry's tools look for it. The results of the jobs be
 	flags.StringSliceVar(&f.tags, "tag", nil, "what this worker can do: it also gets the jobs that ask for these tags")
 	flags.StringVar(&f.id, "worker-id", "", "this worker's name, no two alike at a time (default host, process and random)")
 	flags.IntVar(&f.concurrency, "concurrency", 1, "commands that run at once")
-	flags.DurationVar(&f.timeout, "timeout", 0, "longest time for one execution, in addition to the job's own (default none)")
+	flags.DurationVar(&f.timeout, "timeout", 0, "longest time for one execution, in addition to the job's own")
 	flags.DurationVar(&f.snooze, "snooze", 30*time.Second, "for how long exit code 75 puts a job back")
 	flags.DurationVar(&f.killAfter, "kill-after", 5*time.Second, "time between SIGTERM and SIGKILL; at most 1.5s when the worker stops")
 	flags.DurationVar(&f.grace, "grace", 20*time.Second, "how long commands may still run when the worker stops")

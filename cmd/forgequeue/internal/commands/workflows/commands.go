@@ -13,8 +13,12 @@ func Command(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "workflow",
 		Aliases: []string{"workflows"},
-		Short:   "Jobs that depend on each other: submit, draw, add to, cancel, redrive",
+		Short:   "Jobs that depend on each other: list, submit, draw, add to, cancel, redrive",
+		Args:    cobra.NoArgs,
 	}
-	command.AddCommand(newSubmit(a), newGet(a), newList(a), newAdd(a), newCancel(a), newRedrive(a))
+	list := newList(a)
+	command.Flags().AddFlagSet(list.Flags()) // `workflow` alone is the list
+	command.RunE = list.RunE
+	command.AddCommand(newSubmit(a), newGet(a), list, newAdd(a), newCancel(a), newRedrive(a))
 	return command
 }
