@@ -38,6 +38,11 @@ func TestKeyEnsure(t *testing.T) {
 		t.Errorf("%d tenants of the name, want 1", n)
 	}
 	f.With("DATABASE_URL_FILE", path+"x").Want(1, []string{"DATABASE_URL_FILE"}, "doctor")
-	f.Want(3, []string{"no such file"}, "key", "ensure", filepath.Join(path, "..", "missing", "api_key"))
+	f.Want(3, []string{"no such file"}, "key", "ensure", filepath.Join(path, "..", "missing", "api_key"), "--tenant-name", "deployed nowhere")
+	// Of several tenants with the name none is taken.
+	for range 2 {
+		f.Must("tenant", "create", "twice here")
+	}
+	f.Want(1, []string{"2 tenants have the name twice here", "forgequeue key create TENANT_ID"}, "key", "ensure", filepath.Join(t.TempDir(), "k"), "--tenant-name", "twice here")
 	f.With("FORGEQUEUE_OPERATOR_KEY", "").With("FORGEQUEUE_OPERATOR_KEY_FILE", path+"x").Want(3, []string{"FORGEQUEUE_OPERATOR_KEY_FILE"}, ensure...)
 }
