@@ -281,6 +281,10 @@ func (b *tab) acts(d *data) {
 	if job := stack.Get(b.T, d.client, d.dead); job.State != api.StateQueued {
 		b.Errorf("the job is %s", job.State)
 	}
+	b.open("/console/jobs/" + d.dead)
+	b.Eventually("its timeline says that it was dead, until it was redriven, and that it waits since", `(all => all.length === 2 && all[0].at(-1) === "Dead" && all[1].join() === "Waited" && document.querySelector(".spans + h3")?.textContent === "Redrive 1")(
+		[...document.querySelectorAll(".spans")].map(list => [...list.querySelectorAll("li > span:not(.took)")].map(e => e.textContent)))`)
+	b.look("job-redriven")
 	b.Silent("400")
 }
 

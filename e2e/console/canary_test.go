@@ -26,7 +26,7 @@ func TestARedriveWithASample(t *testing.T) {
 	if _, text := owner.get("/console/dead-letters/confirm?do=discard&fingerprint=" + acme.fingerprint); !strings.Contains(text, "fingerprint "+acme.fingerprint) {
 		t.Errorf("the question does not say which dead letters: %s", text)
 	}
-	if _, text := owner.get("/console/"); !strings.Contains(text, "have given up") || strings.Contains(text, "Nothing needs a look") {
+	if _, text := owner.get("/console/"); !strings.Contains(text, "have given up") || strings.Contains(text, "Nothing needs attention") {
 		t.Errorf("the overview does not count dead letters: %s", text)
 	}
 	begin := func(count, percent string) (int, string) {
@@ -56,6 +56,9 @@ func TestARedriveWithASample(t *testing.T) {
 		if _, err := acme.client.Fail(t.Context(), job.ID, api.FailRequest{LeaseToken: job.LeaseToken, Permanent: true, Error: &api.JobError{Message: "<still closed>"}}); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if _, text := owner.get("/console/jobs/" + acme.dead); !strings.Contains(text, "<span>Dead</span>") || !strings.Contains(text, "<span>Redrive 1, attempt 1 failed</span>") {
+		t.Errorf("the timeline of the redriven job: %s", text)
 	}
 	stack.Eventually(t, time.Minute, "the page to show why it stopped", func() bool {
 		_, text = owner.get(path)

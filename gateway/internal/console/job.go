@@ -3,7 +3,6 @@ package console
 import (
 	"encoding/json"
 	"net/url"
-	"slices"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
@@ -25,9 +24,6 @@ type jobPage struct {
 	Timeline     *view.Timeline
 	TimelineText string
 	Attempts     []api.Attempt
-	// Lives numbers the redrive before each attempt.
-	Lives        []int
-	Redriven     []view.Redriven
 	MoreAttempts bool
 	// LastAbove is the place of the attempt whose error is shown by itself, -1 for none.
 	LastAbove int
@@ -56,17 +52,14 @@ func showJob(v *visit.Visit) (visit.Page, error) {
 		return visit.Page{}, err
 	}
 	job, attempts := *why.Job, why.Attempts
-	now := v.Site.Now()
 	page := jobPage{
 		Job: job, Live: !ended(job.State), Actions: jobActions(v, &job), Deletion: deletion(v, &job), Attempts: attempts,
 		Again:        ended(job.State) && v.May(api.ScopeSubmit),
 		MoreAttempts: len(attempts) == api.MaxPageSize && attempts[len(attempts)-1].Epoch < job.Epoch,
-		Lives:        view.Lives(attempts),
 		Payload:      newDocument("Payload", job.Payload, "The job has no payload."),
 		Result:       newDocument("Result", job.Result, resultAbsent(job.State)),
 	}
-	page.Redriven = redrivenBy(v, &job)
-	page.Timeline = view.NewTimeline(&job.JobSummary, attempts, page.Redriven, now)
+	page.Timeline = view.NewTimeline(&view.History{Job: &job.JobSummary, Attempts: attempts, More: page.MoreAttempts, Redrives: redrivesOf(v, &job)}, v.Site.Now())
 	page.LastAbove = lastAbove(&page)
 	page.TimelineText = "In all " + page.Timeline.Took() + "; the list below says the same"
 	if job.DeadReason != nil {
@@ -77,26 +70,6 @@ func showJob(v *visit.Visit) (visit.Page, error) {
 		page.Ahead = aheadOf(&why)
 	}
 	return visit.Page{Template: "job", Title: job.Type + " " + job.State, Data: page}, nil
-}
-
-// redrivenBy are the redrives of a job by its id, oldest first, where the key may read the audit log. A redrive by filter
-// is an entry of its own there, and is left out.
-func redrivenBy(v *visit.Visit, job *api.Job) (redriven []view.Redriven) {
-	if job.Redrives == 0 || !v.May(api.ScopeManage) {
-		return nil
-	}
-	entries, err := v.API.Audit(v.Context(), api.AuditFilter{Action: api.AuditRedrive, Object: job.ID}, client.PageRequest{Size: api.DefaultPageSize})
-	if err != nil { // the page is of the job
-		return nil
-	}
-	for _, entry := range slices.Backward(entries.Items) {
-		by := entry.Actor.Kind
-		if entry.Actor.KeyID != nil {
-			by = "key " + *entry.Actor.KeyID
-		}
-		redriven = append(redriven, view.Redriven{At: entry.At.Time, By: by})
-	}
-	return redriven
 }
 
 // lastAbove is the last attempt, if its error is the job's last one.

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -10,7 +11,14 @@ import (
 const (
 	SpanWaited  = "waited"
 	SpanBackoff = "backoff"
-	SpanDead    = "dead"
+	// SpanDead is from a death to the redrive.
+	SpanDead = "dead"
+	// SpanUnclear has a death, a redrive or both at instants that are not known: the job was dead or waited.
+	SpanUnclear = "unclear"
+	// SpanNoAttempt is the same before the first attempt that is known: earlier ones may no longer be kept.
+	SpanNoAttempt = "no_attempt"
+	// SpanHidden has attempts that are not listed.
+	SpanHidden = "hidden"
 )
 
 // TimelineWidth is the width of a timeline in its own units.
@@ -21,12 +29,12 @@ const leastWidth = 5
 
 // Span is a part of a job's life.
 type Span struct {
-	// Kind is waited, backoff, dead, or how the attempt went.
+	// Kind is one of those above, or how the attempt went.
 	Kind string
-	// Attempt is 0 for the times between attempts; after a redrive attempts are counted anew.
+	// Attempt is 0 for the times between attempts.
 	Attempt int
-	// Redrive numbers the redrive that began this part of the job's life, 0 for none.
-	Redrive  int
+	// Name is the attempt's number, with the redrive that it followed; empty for the times between attempts.
+	Name     string
 	From, To time.Time
 	// Open says that it has not ended.
 	Open bool
@@ -37,89 +45,79 @@ type Span struct {
 // Took is how long it lasted.
 func (s Span) Took() string { return Duration(s.To.Sub(s.From)) }
 
-// Timeline is a job's life to scale.
+// Timeline is a job's time from its submission on, to scale.
 type Timeline struct {
-	Spans    []Span
+	// Lives has the first life, and one for each redrive that is known of.
+	Lives    []Life
 	From, To time.Time
-	redrives int
-}
-
-// Redriven is when a dead letter was queued again, and by whom.
-type Redriven struct {
-	At time.Time
-	By string
-}
-
-// Lives numbers the redrive before each attempt, 0 for none: attempts are counted anew after it.
-func Lives(attempts []api.Attempt) []int {
-	lives := make([]int, len(attempts))
-	for i := 1; i < len(attempts); i++ {
-		if lives[i] = lives[i-1]; attempts[i].Attempt <= attempts[i-1].Attempt {
-			lives[i]++
-		}
-	}
-	return lives
+	byEpoch  map[int64]int // index into Lives
 }
 
 // Took is how long all of it lasted.
 func (t *Timeline) Took() string { return Duration(t.To.Sub(t.From)) }
 
-// NewTimeline draws a job's life until now, or until its end, from its attempts in the order of their epochs and the
-// redrives that are known.
-func NewTimeline(job *api.JobSummary, attempts []api.Attempt, redriven []Redriven, now time.Time) *Timeline {
-	t := &Timeline{From: job.CreatedAt.Time, To: now}
-	ended := job.FinishedAt != nil
-	if ended {
-		t.To = job.FinishedAt.Time
+// Spans are those of all lives.
+func (t *Timeline) Spans() []Span {
+	var all []Span
+	for _, life := range t.Lives {
+		all = append(all, life.Spans...)
 	}
+	return all
+}
+
+// AttemptName is the number of an attempt, with the redrive that it followed.
+func (t *Timeline) AttemptName(a api.Attempt) string {
+	return t.Lives[t.byEpoch[a.Epoch]].attemptName(a.Attempt)
+}
+
+// NewTimeline draws what happened to a job until now, or until its end.
+func NewTimeline(h *History, now time.Time) *Timeline {
+	t := &Timeline{From: h.Job.CreatedAt.Time, To: now, Lives: []Life{{}}, byEpoch: map[int64]int{}}
+	ended := h.Job.FinishedAt != nil
+	if ended {
+		t.To = h.Job.FinishedAt.Time
+	}
+	known := h.redrives()
 	at := t.From
-	var ready *api.Time // until when the last failure backs off
-	lives := Lives(attempts)
-	for i := range attempts {
-		one := &attempts[i]
-		if one.StartedAt == nil || one.StartedAt.Before(at) && one.EndedAt == nil && i < len(attempts)-1 {
+	var before *api.Attempt
+	for i := range h.Attempts {
+		one := &h.Attempts[i]
+		if one.StartedAt == nil || one.StartedAt.Before(at) && one.EndedAt == nil && i < len(h.Attempts)-1 {
 			continue
 		}
-		if lives[i] > t.redrives {
-			at = t.dead(at, one.StartedAt.Time, lives[i], redriven)
-			ready = nil
+		at = t.gap(gap{from: at, to: one.StartedAt.Time, after: before, redriven: h.restarts(i) || before == nil && h.redrivenFirst()}, known)
+		before = one
+		t.byEpoch[one.Epoch] = len(t.Lives) - 1
+		span := Span{Kind: one.Kind, Attempt: one.Attempt, From: at, To: t.To, Open: one.EndedAt == nil && !ended}
+		if one.EndedAt != nil {
+			span.To = one.EndedAt.Time
 		}
-		at = t.wait(at, one.StartedAt.Time, ready)
-		ready = one.NextRunAt
-		if one.EndedAt == nil {
-			t.add(Span{Kind: one.Kind, Attempt: one.Attempt, From: at, To: t.To, Open: !ended})
-			at = t.To
-			continue
-		}
-		t.add(Span{Kind: one.Kind, Attempt: one.Attempt, From: at, To: one.EndedAt.Time})
-		at = later(at, one.EndedAt.Time)
+		t.add(span)
+		at = later(at, span.To)
 	}
 	if t.To.After(at) {
-		if len(attempts) > 0 && job.Redrives > t.redrives { // and no attempt since
-			at = t.dead(at, t.To, job.Redrives, redriven)
-			ready = nil
+		if h.More {
+			t.add(Span{Kind: SpanHidden, From: at, To: t.To})
+		} else {
+			t.gap(gap{from: at, to: t.To, after: before, redriven: h.redrivenSince()}, known)
 		}
-		t.wait(at, t.To, ready)
-		if last := len(t.Spans) - 1; last >= 0 && !ended {
-			t.Spans[last].Open = true
+		if !ended {
+			t.leaveOpen()
 		}
 	}
+	t.number(h.Job.Redrives)
 	t.scale()
 	return t
 }
 
-// dead adds the time in which the job was a dead letter: until the redrive, or where that is not known until it started again.
-func (t *Timeline) dead(from, to time.Time, redrive int, redriven []Redriven) time.Time {
-	until := to
-	for _, one := range redriven {
-		if !one.At.Before(from) && !one.At.After(to) {
-			until = one.At
-			break
+// leaveOpen says of the last span that it has not ended.
+func (t *Timeline) leaveOpen() {
+	for i := range slices.Backward(t.Lives) {
+		if spans := t.Lives[i].Spans; len(spans) > 0 {
+			spans[len(spans)-1].Open = true
+			return
 		}
 	}
-	t.add(Span{Kind: SpanDead, From: from, To: until})
-	t.redrives = redrive
-	return later(from, until)
 }
 
 // wait adds the time between two attempts: the backoff, and what came after it.
@@ -141,9 +139,9 @@ func (t *Timeline) add(s Span) {
 	if s.To.Before(s.From) {
 		s.To = s.From
 	}
-	s.Redrive = t.redrives
 	if s.Attempt > 0 || s.To.After(s.From) {
-		t.Spans = append(t.Spans, s)
+		life := &t.Lives[len(t.Lives)-1]
+		life.Spans = append(life.Spans, s)
 	}
 }
 
@@ -151,8 +149,13 @@ func (t *Timeline) add(s Span) {
 func (t *Timeline) scale() {
 	total := t.To.Sub(t.From).Seconds()
 	free, most := float64(TimelineWidth), 0.0
-	for i := range t.Spans {
-		s := &t.Spans[i]
+	var all []*Span
+	for i := range t.Lives {
+		for n := range t.Lives[i].Spans {
+			all = append(all, &t.Lives[i].Spans[n])
+		}
+	}
+	for _, s := range all {
 		if total > 0 {
 			s.Width = s.To.Sub(s.From).Seconds() / total * TimelineWidth
 		}
@@ -164,8 +167,7 @@ func (t *Timeline) scale() {
 		}
 	}
 	x := 0.0
-	for i := range t.Spans {
-		s := &t.Spans[i]
+	for _, s := range all {
 		if s.Width > leastWidth && most > 0 { // the wide ones share what is left
 			s.Width = max(s.Width/most*free, leastWidth)
 		}

@@ -60,15 +60,17 @@ func at(seconds float64) api.Time {
 
 func spans(t *view.Timeline) []string {
 	var all []string
-	for _, s := range t.Spans {
-		text := fmt.Sprintf("%s %d: %s at %.0f, %.0f wide", s.Kind, s.Attempt, s.Took(), s.X, s.Width)
-		if s.Redrive > 0 {
-			text += fmt.Sprintf(", life %d", s.Redrive)
+	for _, life := range t.Lives {
+		for _, s := range life.Spans {
+			text := fmt.Sprintf("%s %d: %s at %.0f, %.0f wide", s.Kind, s.Attempt, s.Took(), s.X, s.Width)
+			if life.Number > 0 {
+				text += fmt.Sprintf(", life %d", life.Number)
+			}
+			if s.Open {
+				text += ", open"
+			}
+			all = append(all, text)
 		}
-		if s.Open {
-			text += ", open"
-		}
-		all = append(all, text)
 	}
 	return all
 }
@@ -118,12 +120,17 @@ func TestATimelineIsToScale(t *testing.T) {
 				{Attempt: 1, Epoch: 2, Kind: "completed", StartedAt: new(at(80)), EndedAt: new(at(100))},
 			},
 			100,
-			[]string{"failed 1: 20\u00a0s at 0, 200 wide", "dead 0: 1\u00a0min at 200, 600 wide", "completed 1: 20\u00a0s at 800, 200 wide, life 1"},
+			[]string{"failed 1: 20\u00a0s at 0, 200 wide", "unclear 0: 1\u00a0min at 200, 600 wide", "completed 1: 20\u00a0s at 800, 200 wide, life 1"},
 			nil,
 		},
 	} {
 		job := &api.JobSummary{CreatedAt: at(0), FinishedAt: c.finished}
-		if diff := cmp.Diff(c.want, spans(view.NewTimeline(job, c.attempts, c.redriven, at(c.now).Time))); diff != "" {
+		for i := 1; i < len(c.attempts); i++ {
+			if job.Attempt = c.attempts[i].Attempt; job.Attempt == 1 {
+				job.Redrives++
+			}
+		}
+		if diff := cmp.Diff(c.want, spans(view.NewTimeline(&view.History{Job: job, Attempts: c.attempts, Redrives: c.redriven}, at(c.now).Time))); diff != "" {
 			t.Error(name, diff)
 		}
 	}
