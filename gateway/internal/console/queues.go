@@ -32,10 +32,10 @@ func troubleOf(q *api.Queue) []string {
 		trouble = append(trouble, "The breaker of its destination is "+b.State)
 	}
 	waiting := q.Depth.Queued > 0
-	if len(q.Unserved) > 0 {
-		trouble = append(trouble, unservedIn(q.Unserved))
-	} else if most := q.Settings.MaxRunning; waiting && most != nil && *most == 0 {
+	if most := q.Settings.MaxRunning; waiting && most != nil && *most == 0 { // a worker would get none
 		trouble = append(trouble, "Jobs wait: its cap on running jobs is 0")
+	} else if len(q.Unserved) > 0 {
+		trouble = append(trouble, unservedIn(q.Unserved))
 	} else if waiting && q.ActiveWorkers == 0 && q.Mode == api.ModePull && !q.Paused {
 		trouble = append(trouble, "Jobs wait, and no worker is active")
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"net/url"
-	"strings"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/charts"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
@@ -28,28 +27,23 @@ func listWorkers(v *visit.Visit) (visit.Page, error) {
 
 type limitsPage struct {
 	Caps, Rates []view.Gauge
+	// PayloadKiB is how large a payload may be, with every plan.
+	PayloadKiB int64
 	// History is nil for a key that is bound to a user.
 	History *limitHistory
 }
 
 func gauges(limits *api.LimitsResponse) limitsPage {
-	var page limitsPage
+	page := limitsPage{PayloadKiB: api.MaxPayload >> 10}
 	for _, one := range limits.Caps {
 		g := view.NewGauge(capName(one), one.Used, one.Limit)
 		g.Full = map[string]string{"active": "Submits are refused when it is full", "running": "Jobs wait while it is full"}[one.Kind]
-		g.Means = map[string]string{
-			"active":  "Jobs that have not ended, those that wait included. Above the cap submits are refused.",
-			"running": "Jobs that workers have. Above the cap jobs wait, and nothing is refused.",
-		}[one.Kind]
+		g.Means = charts.LimitMeanings[one.Scope+"-"+one.Kind]
 		page.Caps = append(page.Caps, g)
 	}
 	for _, one := range limits.Policies {
 		g := view.NewGauge(cmp.Or(charts.LimitLabels[one.Name], one.Name), one.Burst-one.Remaining, one.Burst)
-		g.Rate, g.ResetMS = one.RatePerSecond, one.ResetMS
-		g.Means = "Each request takes a token. Without tokens requests are refused until the rate has added one; the burst is how many there may be."
-		if strings.Contains(one.Name, "jobs") {
-			g.Means = "Each submitted job takes a token, a batch one for each of its jobs. Without tokens submits are refused until the rate has added some; the burst is how many there may be."
-		}
+		g.Means, g.Rate, g.ResetMS = charts.LimitMeanings[one.Name], one.RatePerSecond, one.ResetMS
 		page.Rates = append(page.Rates, g)
 	}
 	return page

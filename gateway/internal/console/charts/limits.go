@@ -21,6 +21,21 @@ var LimitLabels = map[string]string{ //nolint:gosec // names of limits, no crede
 	"user-requests": "One user's requests", "user-jobs": "One user's jobs submitted",
 }
 
+// LimitMeanings say in a sentence what a limit of a tenant counts, and what happens when it is reached.
+var LimitMeanings = map[string]string{
+	"tenant-active":       "Jobs of the tenant that have not ended. At the cap, submits are refused.",
+	"tenant-running":      "Jobs of the tenant that run at the same time. At the cap, further jobs stay queued.",
+	"user-active":         "Jobs of one user that have not ended. At the cap, that user's submits are refused.",
+	"user-running":        "Jobs of one user that run at the same time. At the cap, that user's further jobs stay queued.",
+	"tenant-requests":     "Requests of all keys of the tenant.",
+	"tenant-jobs":         "Jobs that the tenant submits, with all of its keys.",
+	"tenant-reports":      "Heartbeats and outcomes that workers report.",
+	"credential-requests": "Requests with this key. Each key can use the tenant's whole rate; all keys together share it.",
+	"credential-jobs":     "Jobs submitted with this key. Each key can use the tenant's whole rate; all keys together share it.",
+	"user-requests":       "Requests for one user, with all keys.",
+	"user-jobs":           "Jobs submitted for one user, with all keys.",
+}
+
 // allLabels are the rates that each user or key has for itself, where the use is that of all.
 var allLabels = map[string]string{ //nolint:gosec // likewise
 	"user-requests": "All users' requests", "user-jobs": "All users' jobs submitted",

@@ -4,6 +4,8 @@ package forms
 type Field struct {
 	Name, Label, Value, Now string
 	Options                 []string
+	// Help says what the input means; empty where its label does.
+	Help string
 }
 
 // Same says that the value in force is in the input, in the same words.

@@ -7,20 +7,20 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// limitLabels are the labels of limits in forms, by the API's names.
-var limitLabels = map[string]string{
-	"requests_per_second":      "Requests a second",
-	"request_burst":            "Requests at once",
-	"jobs_per_second":          "Jobs submitted a second",
-	"job_burst":                "Jobs submitted at once",
-	"max_active":               "Cap on active jobs",
-	"max_running":              "Cap on running jobs",
-	"user_requests_per_second": "A user's requests a second",
-	"user_request_burst":       "A user's requests at once",
-	"user_jobs_per_second":     "A user's jobs submitted a second",
-	"user_job_burst":           "A user's jobs submitted at once",
-	"user_max_active":          "Cap on a user's active jobs",
-	"user_max_running":         "Cap on a user's running jobs",
+// limitWords are the labels of limits in forms, and what each limit means, by the API's names.
+var limitWords = map[string]struct{ label, meaning string }{
+	"requests_per_second":      {"Request rate (per second)", "Requests that the tenant may send in a second, and again each of its keys. Above it they are refused with 429."},
+	"request_burst":            {"Request burst", "Requests that may come at once, after a pause. Empty: as many as in a second."},
+	"jobs_per_second":          {"Job rate (per second)", "Jobs that the tenant may submit in a second. Above it submits are refused with 429."},
+	"job_burst":                {"Job burst", "Jobs that may be submitted at once, after a pause. Empty: as many as in a second."},
+	"max_active":               {"Cap on active jobs", "Jobs of the tenant that have not ended. At the cap, submits are refused with 429."},
+	"max_running":              {"Cap on running jobs", "Jobs of the tenant that run at the same time. At the cap, further jobs stay queued."},
+	"user_requests_per_second": {"A user's request rate (per second)", "The same rate of requests, for each user of the tenant."},
+	"user_request_burst":       {"A user's request burst", "The same burst of requests, for each user of the tenant."},
+	"user_jobs_per_second":     {"A user's job rate (per second)", "The same rate of submitted jobs, for each user of the tenant."},
+	"user_job_burst":           {"A user's job burst", "The same burst of submitted jobs, for each user of the tenant."},
+	"user_max_active":          {"Cap on a user's active jobs", "Jobs of one user that have not ended. At the cap, that user's submits are refused with 429."},
+	"user_max_running":         {"Cap on a user's running jobs", "Jobs of one user that run at the same time. At the cap, that user's further jobs stay queued."},
 }
 
 // LimitInputs are the inputs of a form of limits, filled with those that are set.
@@ -28,7 +28,7 @@ func LimitInputs(limits *api.Limits) []Field {
 	all := limits.All()
 	inputs := make([]Field, len(all))
 	for i, one := range all {
-		inputs[i] = Field{Name: one.Name, Label: limitLabels[one.Name]}
+		inputs[i] = Field{Name: one.Name, Label: limitWords[one.Name].label, Help: limitWords[one.Name].meaning}
 		switch {
 		case one.Rate != nil && *one.Rate != nil:
 			inputs[i].Value = view.Input(**one.Rate)
