@@ -24,7 +24,7 @@ var notes = map[string]string{
 	"workflow-redriven":     "The workflow's dead letters are queued again.",
 	"schedule-paused":       "The schedule is paused: its ticks are skipped.",
 	"schedule-resumed":      "The schedule is resumed.",
-	"schedule-deleted":      "The schedule is deleted. Jobs that it has made stay.",
+	"schedule-deleted":      "The schedule is deleted. Its existing jobs stay.",
 	"webhook-tested":        "A test delivery is on its way. Its answer shows here.",
 	"tenant-made":           "Tenant created. Next, create a key for it.",
 	"tenant-saved":          "The tenant is saved.",
