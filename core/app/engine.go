@@ -141,12 +141,15 @@ func listener(e *engine.Engine) hints.Listener {
 
 // dutyTable lists the background duties that nothing else of the engine knows.
 func dutyTable(d sweep.Duties, store *cell.Cell, depths *metrics.Depths) []*sweep.Duty {
-	followUps, deliveries := d.FollowUps(), d.Deliveries()
+	followUps, deliveries, gates := d.FollowUps(), d.Deliveries(), d.Gates()
 	store.Dependencies.OnFollowUp(followUps.Kick)
 	store.Events.OnAppended(deliveries.Kick)
+	store.Gates.OnCheck(gates.Kick)
 	reap, contact := d.Reap()
 	return append(d.Retention(),
 		followUps,
+		gates,
+		d.GateSweep(),
 		d.FollowUpAge(),
 		deliveries,
 		d.Removals(),

@@ -50,6 +50,12 @@ type SubmitRequest struct {
 	Metadata map[string]string `json:"metadata,omitzero"`
 	// DedupeKey is unique among live jobs: a second submit with the same key returns the live job.
 	DedupeKey *string `json:"dedupe_key,omitzero"`
+	// Key is whose turn the job takes within its queue, such as a customer, account or document of the tenant: 1 to 128
+	// printable ASCII characters. Jobs of different keys take turns, and the queue may limit the jobs of a key. The user, if
+	// absent.
+	Key *string `json:"key,omitzero"`
+	// KeyWeight is the share of the key in the turns, 0.1 to 100; 1 if absent.
+	KeyWeight *float64 `json:"key_weight,omitzero"`
 	// After are the jobs that must have ended before it can start, at most 100; it is blocked until
 	// then.
 	After []Dependency `json:"after,omitzero"`
@@ -112,6 +118,8 @@ type JobSummary struct {
 	TimeoutMS       *int64            `json:"timeout_ms"`
 	Retry           Retry             `json:"retry"`
 	DedupeKey       *string           `json:"dedupe_key"`
+	Key             *string           `json:"key"`
+	KeyWeight       *float64          `json:"key_weight"`
 	CancelRequested bool              `json:"cancel_requested"`
 	WorkerID        *string           `json:"worker_id"`
 	LeaseExpiresAt  *Time             `json:"lease_expires_at" swaggertype:"string" format:"date-time"`

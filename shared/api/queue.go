@@ -62,6 +62,8 @@ type QueueSettings struct {
 	RatePerSecond *float64 `json:"rate_per_second"`
 	// Types are limits on the jobs of a type, by type, besides those of the queue.
 	Types TypeLimits `json:"types"`
+	// Keys are how jobs with a key start.
+	Keys KeySettings `json:"keys"`
 	// Push is where a queue in push mode sends its jobs; null for the others.
 	Push *Push `json:"push"`
 }
@@ -76,7 +78,7 @@ func (s *QueueSettings) Request() QueueRequest {
 		Mode: &mode, Push: s.Push.request(),
 		VisibilityTimeoutMS: &s.VisibilityTimeoutMS, MaxAttempts: &s.MaxAttempts,
 		Retry:     &RetryRequest{BaseMS: &s.Retry.BaseMS, CapMS: &s.Retry.CapMS, Jitter: &s.Retry.Jitter, Curve: &s.Retry.Curve},
-		MaxActive: s.MaxActive, MaxRunning: s.MaxRunning, RatePerSecond: s.RatePerSecond, Types: s.Types,
+		MaxActive: s.MaxActive, MaxRunning: s.MaxRunning, RatePerSecond: s.RatePerSecond, Types: s.Types, Keys: s.Keys.Request(),
 	}
 }
 
@@ -97,6 +99,8 @@ type QueueRequest struct {
 	RatePerSecond *float64 `json:"rate_per_second,omitzero"`
 	// Types are limits on the jobs of a type, by type, besides those of the queue; at most 100.
 	Types TypeLimits `json:"types,omitzero"`
+	// Keys are how jobs with a key start.
+	Keys *KeySettingsRequest `json:"keys,omitzero"`
 }
 
 // TypeLimits are limits by type of jobs.
@@ -154,6 +158,7 @@ type JobFilter struct {
 	Tag           string            `json:"tag,omitzero"`
 	User          string            `json:"user,omitzero"`
 	DedupeKey     string            `json:"dedupe_key,omitzero"`
+	Key           string            `json:"key,omitzero"`
 	Metadata      map[string]string `json:"metadata,omitzero"`
 	CreatedAfter  *Time             `json:"created_after,omitzero"`
 	CreatedBefore *Time             `json:"created_before,omitzero"`
@@ -190,6 +195,9 @@ func (q *QueueRequest) rules(r refusals) {
 	whole(r, "max_active", q.MaxActive, 0, maxCount)
 	whole(r, "max_running", q.MaxRunning, 0, maxCount)
 	r.above("rate_per_second", q.RatePerSecond, maxRate, "")
+	if q.Keys != nil {
+		q.Keys.rules(r.in("keys."))
+	}
 	r.items("types", len(q.Types), 0, MaxTypesPerCall, "")
 	for _, jobType := range slices.Sorted(maps.Keys(q.Types)) {
 		limits, field := q.Types[jobType], "types."+jobType

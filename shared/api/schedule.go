@@ -47,6 +47,8 @@ type ScheduleJob struct {
 	User        *string           `json:"user,omitzero"`
 	Metadata    map[string]string `json:"metadata,omitzero"`
 	DedupeKey   *string           `json:"dedupe_key,omitzero"`
+	Key         *string           `json:"key,omitzero"`
+	KeyWeight   *float64          `json:"key_weight,omitzero"`
 	// ExpiresAfterMS makes a deadline for each job: so long after it is submitted.
 	ExpiresAfterMS *int64 `json:"expires_after_ms,omitzero"`
 }
@@ -55,7 +57,7 @@ type ScheduleJob struct {
 func (j *ScheduleJob) Submit() SubmitRequest {
 	return SubmitRequest{
 		Type: j.Type, Queue: j.Queue, Payload: j.Payload, Priority: j.Priority, MaxAttempts: j.MaxAttempts, TimeoutMS: j.TimeoutMS,
-		Retry: j.Retry, Tags: j.Tags, User: j.User, Metadata: j.Metadata, DedupeKey: j.DedupeKey,
+		Retry: j.Retry, Tags: j.Tags, User: j.User, Metadata: j.Metadata, DedupeKey: j.DedupeKey, Key: j.Key, KeyWeight: j.KeyWeight,
 	}
 }
 
@@ -72,6 +74,8 @@ type ScheduleTemplate struct {
 	User           *string           `json:"user"`
 	Metadata       map[string]string `json:"metadata"`
 	DedupeKey      *string           `json:"dedupe_key"`
+	Key            *string           `json:"key"`
+	KeyWeight      *float64          `json:"key_weight"`
 	ExpiresAfterMS *int64            `json:"expires_after_ms"`
 }
 

@@ -29,7 +29,7 @@ func ValidName(s string) bool {
 	return true
 }
 
-// ValidLabel says whether s can be a user, a worker_id or a dedupe_key.
+// ValidLabel says whether s can be a user, a worker_id, a key or a dedupe_key.
 func ValidLabel(s string) bool {
 	if s == "" || len(s) > 128 {
 		return false
@@ -70,6 +70,8 @@ func (s *SubmitRequest) rules(r refusals) {
 	r.text("user", s.User, &labelText)
 	r.metadata(s.Metadata)
 	r.text("dedupe_key", s.DedupeKey, &labelText)
+	r.text("key", s.Key, &labelText)
+	r.number("key_weight", s.KeyWeight, MinKeyWeight, MaxKeyWeight)
 	r.after(s.After)
 }
 

@@ -42,9 +42,11 @@ func (m *Memory) Settings(owner tenant.ID, name string) queues.Settings {
 	return m.Lanes.Settings(owner, name)
 }
 
-// LaneOf is the lane of a job: a user with a running cap of his own has lanes of his own.
-func (m *Memory) LaneOf(owner tenant.ID, name, jobType string, tags []string, user *string) lanes.Key {
+// LaneOf is the lane of a job: a user with a running cap of his own has lanes of his own, and so have jobs whose keys take
+// turns. jobKey is nil for a job without a key.
+func (m *Memory) LaneOf(owner tenant.ID, name, jobType string, tags []string, user, jobKey *string) lanes.Key {
 	key := lanes.NewKey(owner, name, jobType, tags)
+	key.Fair = jobKey != nil && m.Lanes.Settings(owner, name).Keys.TakeTurns()
 	if user != nil && m.Limits.For(owner, *user).UserMaxRunning != nil {
 		return key.Of(*user)
 	}

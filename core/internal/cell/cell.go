@@ -9,6 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
+	"github.com/forgequeue/forgequeue/core/internal/gate"
 	"github.com/forgequeue/forgequeue/core/internal/installation"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/jobs/ended"
@@ -59,6 +60,7 @@ type Cell struct {
 	Counts       *caps.Counts
 	DeadLetters  *deadletter.Letters
 	Dependencies *dependency.Edges
+	Gates        *gate.Gate
 	Workflows    *workflow.Workflows
 	Schedules    *schedule.Schedules
 	Webhooks     *webhook.Hooks
@@ -76,10 +78,11 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 	}
 	counts := caps.New(db)
 	edges := dependency.New(db)
+	gates := gate.New(db)
 	appended := &events.Events{}
-	updates := jobs.New(db, counts, edges, appended, options.Attempts || options.Tracing != nil)
+	updates := jobs.New(db, counts, edges, gates, appended, options.Attempts || options.Tracing != nil)
 	reads := &read.Reader{Store: db}
-	submits := submit.New(db, counts, edges)
+	submits := submit.New(db, counts, edges, gates)
 	c := &Cell{
 		Store:        db,
 		Tenants:      &tenants.Tenants{Store: db},
@@ -93,11 +96,12 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 		Submits:      submits,
 		Claims:       claim.New(db, counts),
 		Jobs:         updates,
-		EndedJobs:    ended.New(db, edges),
+		EndedJobs:    ended.New(db, edges, gates),
 		JobReads:     reads,
 		Counts:       counts,
-		DeadLetters:  deadletter.New(db, counts, reads, edges, options.Retention.DeadLetters),
+		DeadLetters:  deadletter.New(db, counts, reads, edges, gates, options.Retention.DeadLetters),
 		Dependencies: edges,
+		Gates:        gates,
 		Workflows:    &workflow.Workflows{Store: db},
 		Schedules:    schedule.New(db, submits),
 		Webhooks:     &webhook.Hooks{Store: db},

@@ -87,7 +87,7 @@ SET state = 'running',
 WHERE id = ANY((SELECT ids FROM chosen)::uuid[])
 RETURNING id, tenant_id, lane_id, user_id, type, queue, payload, priority, attempt, max_attempts, epoch,
           lease_expires_at, deadline, timeout_ms, tags, metadata, correlation_id, traceparent, created_at,
-          ready_at, started_at, linked, size, checkpoint, ` + placeSQL + ` AS place, (SELECT picked FROM chosen) AS picked`
+          ready_at, CASE WHEN key IS NOT NULL THEN waiting_since END AS waiting_since, started_at, linked, size, checkpoint, ` + placeSQL + ` AS place, (SELECT picked FROM chosen) AS picked`
 
 const (
 	placeSQL      = `(SELECT places FROM chosen)[width_bucket(id, (SELECT ids FROM chosen))]`

@@ -62,10 +62,11 @@ WITH RECURSIVE list AS (
     LIMIT 1
   ) AS next
 )
-SELECT lane_id AS lane, priority, ready_at AS at, id FROM list LIMIT @most`
+-- all jobs of a list may wait at the gates of their keys
+SELECT lane_id AS lane, priority, COALESCE(ready_at, '0001-01-01 00:00:00+00') AS at, id FROM list LIMIT @most`
 
 // Scan finds lists with ready jobs, of all tenants, and in each the first job: at most most lists
-// after after, in order. Fewer than most: the index has no more.
+// after after, in order. Fewer than most: the index has no more. A list without a job that may be claimed has no At.
 func (s *Claimer) Scan(ctx context.Context, after ReadyList, most int) ([]jobs.Ready, error) {
 	found, err := store.Query(ctx, s.Store, pgx.RowToStructByName[jobs.Ready], scanSQL, store.Args{
 		"lane": after.Lane, "priority": after.Priority, "most": most,
@@ -76,7 +77,7 @@ func (s *Claimer) Scan(ctx context.Context, after ReadyList, most int) ([]jobs.R
 	return found, nil
 }
 
-// givenBackSQL goes from lane to lane through the queued jobs that were given back, which are few.
+// givenBackSQL goes from lane to lane through the queued jobs that were given back, or have a key.
 const givenBackSQL = `
 WITH RECURSIVE lane AS (
   (SELECT lane_id, waiting_since FROM jobs

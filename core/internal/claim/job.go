@@ -38,7 +38,9 @@ type Job struct {
 	Traceparent    *string
 	CreatedAt      time.Time
 	ReadyAt        time.Time
-	StartedAt      time.Time
+	// WaitingSince is when a job with a key became ready; nil for another one, for which ReadyAt says so.
+	WaitingSince *time.Time
+	StartedAt    time.Time
 	// Linked: it comes after others, or is one of a workflow.
 	Linked bool
 	// Stored is the size that is stored with the job, its parents' included.
@@ -58,7 +60,7 @@ type Job struct {
 func scanJob(row pgx.CollectableRow) (j Job, err error) {
 	err = row.Scan(&j.ID, &j.TenantID, &j.LaneID, &j.UserID, &j.Type, &j.Queue, &j.Payload, &j.Priority, &j.Attempt, &j.MaxAttempts, &j.Epoch,
 		&j.LeaseExpiresAt, &j.Deadline, &j.TimeoutMs, &j.Tags, &j.Metadata, &j.CorrelationID, &j.Traceparent, &j.CreatedAt,
-		&j.ReadyAt, &j.StartedAt, &j.Linked, &j.Stored, &j.Checkpoint, &j.Place, &j.Picked)
+		&j.ReadyAt, &j.WaitingSince, &j.StartedAt, &j.Linked, &j.Stored, &j.Checkpoint, &j.Place, &j.Picked)
 	return j, err
 }
 

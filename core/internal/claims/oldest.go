@@ -42,6 +42,9 @@ func (p *Polls) OldestReady(ctx context.Context) (oldest time.Time, err error) {
 			return time.Time{}, err
 		}
 		for _, list := range waiting {
+			if lane, known := p.planner.cached.Lanes.ByID(list.Lane); known && lane.Fair {
+				continue // its jobs are among those of OldestGivenBack, and their turns are no times
+			}
 			if oldest.IsZero() || list.At.Before(oldest) {
 				oldest = list.At
 			}

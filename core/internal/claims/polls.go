@@ -141,7 +141,7 @@ func (p *Polls) scanFrom(ctx context.Context, after claim.ReadyList) (claim.Read
 		}
 		waiting := make([]jobs.Waiting, 0, len(found))
 		for _, one := range found {
-			if !p.planner.lists.IsCapped(one.Lane) {
+			if !one.At.IsZero() && !p.planner.lists.IsCapped(one.Lane) {
 				waiting = append(waiting, jobs.Waiting{Ready: one, Jobs: 1})
 			}
 		}

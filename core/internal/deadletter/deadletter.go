@@ -5,6 +5,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
+	"github.com/forgequeue/forgequeue/core/internal/gate"
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
@@ -15,11 +16,12 @@ type Letters struct {
 	counts *caps.Counts
 	reads  *read.Reader
 	edges  *dependency.Edges
+	gates  *gate.Gate
 	// retention is the retention of dead letters; 0 is for ever.
 	retention time.Duration
 }
 
 // New makes them, with their retention; 0 is for ever.
-func New(s *store.Store, counts *caps.Counts, reads *read.Reader, edges *dependency.Edges, retention time.Duration) *Letters {
-	return &Letters{s, counts, reads, edges, retention}
+func New(s *store.Store, counts *caps.Counts, reads *read.Reader, edges *dependency.Edges, gates *gate.Gate, retention time.Duration) *Letters {
+	return &Letters{s, counts, reads, edges, gates, retention}
 }

@@ -43,6 +43,7 @@ func (s *Letters) Discard(ctx context.Context, owner tenant.ID, user string, ids
 	}
 	if told {
 		s.edges.Appended()
+		s.gates.Appended()
 	}
 	return idSet(gone), nil
 }

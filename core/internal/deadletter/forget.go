@@ -31,6 +31,7 @@ func (s *Letters) ForgetDead(ctx context.Context, batch int) (int, error) {
 	}
 	if _, told := dependency.IDs(gone); told {
 		s.edges.Appended()
+		s.gates.Appended()
 	}
 	return len(gone), nil
 }

@@ -38,16 +38,20 @@ WITH redriven AS (
   SELECT child_id AS id, count(*)::integer AS n FROM dependencies WHERE child_id = ANY(@ids::uuid[]) GROUP BY child_id
 ), queued AS (
 INSERT INTO jobs (` + redrivenColumns + `,
-                  state, attempt, epoch, redrives, run_at, deadline, ready_at, counted, size)
+                  state, attempt, epoch, redrives, run_at, deadline, ready_at, waiting_since, counted, size)
 SELECT ` + redrivenColumns + `,
        'queued', 0, ` + redrivenEpoch + `, redrives + 1, statement_timestamp(),
-       CASE WHEN deadline > statement_timestamp() THEN deadline END, statement_timestamp(), named.counted,
+       CASE WHEN deadline > statement_timestamp() THEN deadline END,
+       -- one with a key comes to the gate of it
+       CASE WHEN key IS NULL THEN statement_timestamp() END, CASE WHEN key IS NOT NULL THEN statement_timestamp() END, named.counted,
        octet_length(payload::text) + COALESCE(octet_length(checkpoint::text), 0) + octet_length(metadata::text) + octet_length(tags::text)
          + CASE WHEN linked THEN @parent_size::integer * COALESCE(links.n, 0) ELSE 0 END
 FROM redriven JOIN unnest(@ids::uuid[], @counted::smallint[]) AS named(id, counted) USING (id) LEFT JOIN links USING (id)
 -- in the order of every insert into jobs, so that two never deadlock
 ORDER BY tenant_id, COALESCE(user_id, '') COLLATE "C", dedupe_key COLLATE "C" NULLS FIRST, id
 RETURNING ` + read.BriefColumns + `
+), checked AS (
+  INSERT INTO key_checks (tenant_id, queue, key) SELECT DISTINCT tenant_id, queue, key FROM queued WHERE key IS NOT NULL
 )
 SELECT * FROM queued`
 
@@ -112,7 +116,10 @@ func redrivenOf(row *read.Row) Redriven {
 	summary := row.Summary()
 	made := Redriven{ID: row.ID, Job: &summary}
 	if row.State == api.StateQueued {
-		made.Ready = jobs.Ready{Lane: row.LaneID, Priority: row.Priority, At: row.RunAt}
+		made.Ready = jobs.Ready{Lane: row.LaneID, Priority: row.Priority}
+		if !row.AtGate {
+			made.Ready.At = row.RunAt
+		}
 	}
 	return made
 }
@@ -121,7 +128,7 @@ func redrivenOf(row *read.Row) Redriven {
 type Redriven struct {
 	ID  uuid.UUID
 	Job *api.JobSummary
-	// Ready has no lane where the job is blocked.
+	// Ready has no lane where the job is blocked, and no At where it came to the gate of its key.
 	Ready jobs.Ready
 	Err   error
 }

@@ -164,6 +164,7 @@ func (s *Letters) StepRedrive(ctx context.Context, id uuid.UUID, capsOf CapsOf, 
 	if step.told {
 		s.edges.Appended()
 	}
+	s.gates.Appended()
 	return step, nil
 }
 

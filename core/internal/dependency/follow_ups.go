@@ -44,16 +44,18 @@ func Append(batch *pgx.Batch, followUps []FollowUp) {
 }
 
 // RemovedSQL ends a statement that begins `WITH gone AS (DELETE FROM dead_letters … RETURNING ` +
-// RemovedColumns + `)`: the ledger has an entry, and the children that a dead letter holds are told that no
-// redrive can come. It gives id and told, whether there were children.
+// RemovedColumns + `)`: the ledger has an entry, the children that a dead letter holds are told that no
+// redrive can come, and its key, which it may hold, is checked. It gives id and told, whether something was appended.
 const RemovedSQL = ledger.DiscardedSQL + `, told AS (
   INSERT INTO follow_ups (tenant_id, job_id, state, redrives, ended_at)
   SELECT tenant_id, id, 'removed', redrives, statement_timestamp() FROM gone WHERE has_dependents
+), checked AS (
+  INSERT INTO key_checks (tenant_id, queue, key) SELECT DISTINCT tenant_id, queue, key FROM gone WHERE key IS NOT NULL
 )
-SELECT id, has_dependents AS told FROM gone`
+SELECT id, has_dependents OR key IS NOT NULL AS told FROM gone`
 
 // RemovedColumns are what RemovedSQL takes from gone.
-const RemovedColumns = `id, tenant_id, has_dependents, redrives, died_at, ` + ledger.LeftColumns
+const RemovedColumns = `id, tenant_id, has_dependents, redrives, key, died_at, ` + ledger.LeftColumns
 
 // Gone is a row of RemovedSQL.
 type Gone struct {

@@ -62,7 +62,7 @@ func (e *Explainer) addWhy(ctx context.Context, owner tenant.ID, id uuid.UUID, f
 		return err
 	}
 	found := facts.Job
-	lane := lanes.Lane{Key: e.cached.LaneOf(owner, found.Queue, found.Type, found.Tags, found.User)}
+	lane := lanes.Lane{Key: e.cached.LaneOf(owner, found.Queue, found.Type, found.Tags, found.User, found.Key)}
 	if cached, known := e.cached.Lanes.Find(&lanes.Ask{Key: lane.Key}); known {
 		lane = cached.Lane
 	}

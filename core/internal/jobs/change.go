@@ -30,7 +30,7 @@ type Change struct {
 // change is the transition as others are told of it.
 func (s *transition) change(event job.Event) Change {
 	made := Change{ID: s.row.ID, Event: event, Verdict: s.verdict, Ready: Ready{Lane: s.row.LaneID}, Statistic: s.statistic()}
-	if s.verdict.State == job.Queued {
+	if s.verdict.State == job.Queued && !s.toGate() {
 		// its ready_at will be the next statement's time: not before this one's
 		made.Ready.Priority, made.Ready.At = s.row.Priority, s.row.Now
 	}

@@ -23,25 +23,27 @@ import (
 
 // completeSQL moves completed jobs from the live table to the finished ones: one
 // statement, so a job is always in exactly one of them. Moving measured 1.3 times
-// faster than updating in place, and keeps the hot table small. Jobs with dependents are left to
+// faster than updating in place, and keeps the hot table small. Jobs with dependents, or a limit by key, are left to
 // completeParentsSQL: the others do not pay for them.
 const completeSQL = `
 WITH ended AS (
   DELETE FROM jobs
-  WHERE ` + heldSQL + ` AND NOT has_dependents
+  WHERE ` + heldSQL + ` AND NOT has_dependents AND gate = 0
   RETURNING ` + read.StableColumns + `, attempt, last_error, lease_id, counted
 ), ` + caps.LeaveCountsSQL + completedSQL
 
-// completeParentsSQL is completeSQL for jobs with dependents: it appends their follow-ups. A job
+// completeParentsSQL is completeSQL for jobs with dependents or a limit by key: it appends their follow-ups and checks. A job
 // that is flagged while completeSQL waits for its row is left to this statement.
 const completeParentsSQL = `
 WITH ended AS (
   DELETE FROM jobs
-  WHERE ` + heldSQL + ` AND has_dependents
-  RETURNING ` + read.StableColumns + `, attempt, last_error, lease_id, counted
+  WHERE ` + heldSQL + ` AND (has_dependents OR gate > 0)
+  RETURNING ` + read.StableColumns + `, attempt, last_error, lease_id, counted, gate
+), checked AS (
+  INSERT INTO key_checks (tenant_id, queue, key) SELECT DISTINCT tenant_id, queue, key FROM ended WHERE gate > 0
 ), followed AS (
   INSERT INTO follow_ups (tenant_id, job_id, state, redrives, ended_at)
-  SELECT tenant_id, id, 'completed', redrives, statement_timestamp() FROM ended
+  SELECT tenant_id, id, 'completed', redrives, statement_timestamp() FROM ended WHERE has_dependents
 ), ` + caps.LeaveCountsSQL + completedSQL
 
 const completedSQL = `, told AS (
@@ -150,6 +152,7 @@ func (s *Jobs) complete(ctx context.Context, by completion, endings []*Ending) (
 	}
 	if by.parents && len(rows) > 0 {
 		s.edges.Appended()
+		s.gates.Appended()
 	}
 	if len(rows) > 0 && rows[0].Told {
 		s.events.Appended()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
+	"github.com/forgequeue/forgequeue/core/internal/gate"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
@@ -24,7 +25,7 @@ import (
 // lockedColumns are what a verdict on a live job needs.
 const lockedColumns = `id, state, tenant_id, lane_id, priority, queue, type, user_id, counted, attempt, max_attempts, epoch, retry_base_ms, retry_cap_ms,
   retry_jitter, retry_curve, deferred_since, timeout_ms, started_at, lease_id, lease_expires_at, worker_id, cancel_requested, correlation_id, traceparent,
-  has_dependents, redrives, run_at, statement_timestamp() AS now`
+  has_dependents, redrives, run_at, key, gate, statement_timestamp() AS now`
 
 // lockedRow is a live job whose row this transaction has locked. The fields of a lease are nil
 // while the job waits.
@@ -59,6 +60,8 @@ type lockedRow struct {
 	HasDependents   bool
 	Redrives        int32
 	RunAt           time.Time
+	Key             *string
+	Gate            gate.Limit
 	// Now is PostgreSQL's clock when the row was locked: values computed from it are the same in
 	// the answer and in the table.
 	Now time.Time
@@ -189,9 +192,11 @@ const requeueSQL = `
 UPDATE jobs
 SET (state, attempt, run_at, ready_at, waiting_since, last_error, deferred_since, outcome_lease_id, outcome_hash, outcome_answer) = (
       SELECT (@states::text[])[place], (@attempts::integer[])[place], (@run_ats::timestamptz[])[place],
-             CASE WHEN (@states::text[])[place] = 'queued' THEN statement_timestamp() END,
+             -- one with a key comes to the gate of it
+             CASE WHEN (@states::text[])[place] = 'queued' AND jobs.key IS NULL THEN statement_timestamp() END,
              -- it still waits for what it waited for before
-             CASE WHEN (@unspent::boolean[])[place] THEN COALESCE(jobs.waiting_since, jobs.ready_at) END,
+             CASE WHEN (@unspent::boolean[])[place] THEN COALESCE(jobs.waiting_since, jobs.ready_at)
+                  WHEN (@states::text[])[place] = 'queued' AND jobs.key IS NOT NULL THEN statement_timestamp() END,
              COALESCE((@errors::text[])[place]::json, jobs.last_error),
              -- the first deferral stays
              COALESCE(jobs.deferred_since, (@deferrals::timestamptz[])[place]),
@@ -280,8 +285,23 @@ func finish(transitions []*transition) *pgx.Batch {
 		batch.Queue(recordAttemptsSQL, attemptArgs(attempted))
 	}
 	dependency.Append(batch, followUps(transitions))
+	gate.Append(batch, checks(transitions))
 	return batch
 }
+
+// checks are the keys of jobs that come to their gates, or leave from behind them.
+func checks(transitions []*transition) []gate.Key {
+	var keys []gate.Key
+	for _, s := range transitions {
+		if s.toGate() || s.row.Gate != gate.None {
+			keys = append(keys, gate.Key{Tenant: s.row.TenantID, Queue: s.row.Queue, Key: *s.row.Key})
+		}
+	}
+	return keys
+}
+
+// toGate says that the job is queued, and comes to the gate of its key.
+func (s *transition) toGate() bool { return s.row.Key != nil && s.verdict.State == job.Queued }
 
 // told notes on rows whether their end has appended events.
 func told(transitions []*transition) func(pgconn.CommandTag) error {
@@ -310,6 +330,9 @@ func (s *Jobs) appended(transitions []*transition) {
 		if made.verdict.State.Terminal() {
 			s.follow(made.row)
 		}
+	}
+	if len(checks(transitions)) > 0 {
+		s.gates.Appended()
 	}
 }
 

@@ -95,14 +95,20 @@ const resolveAllSQL = `
 UPDATE dependencies SET resolved_at = statement_timestamp() WHERE child_id = ANY(@ids::uuid[]) AND resolved_at IS NULL`
 
 // unblockSQL asks whether an edge is left, in a snapshot that is later than the locks of the children:
-// it has the resolutions of transactions that held them before.
+// it has the resolutions of transactions that held them before. A job with a key comes to the gate of it.
 const unblockSQL = `
-UPDATE jobs
-SET state    = (SELECT CASE WHEN run_at > statement_timestamp() THEN 'scheduled' ELSE 'queued' END),
-    ready_at = (SELECT CASE WHEN run_at > statement_timestamp() THEN NULL ELSE statement_timestamp() END)
-WHERE id = ANY(@ids::uuid[]) AND state = 'blocked'
-  AND NOT EXISTS (SELECT FROM dependencies WHERE child_id = jobs.id AND resolved_at IS NULL)
-RETURNING id, lane_id, priority, state, ready_at`
+WITH unblocked AS (
+  UPDATE jobs
+  SET state         = (SELECT CASE WHEN run_at > statement_timestamp() THEN 'scheduled' ELSE 'queued' END),
+      ready_at      = (SELECT CASE WHEN run_at <= statement_timestamp() AND key IS NULL     THEN statement_timestamp() END),
+      waiting_since = (SELECT CASE WHEN run_at <= statement_timestamp() AND key IS NOT NULL THEN statement_timestamp() END)
+  WHERE id = ANY(@ids::uuid[]) AND state = 'blocked'
+    AND NOT EXISTS (SELECT FROM dependencies WHERE child_id = jobs.id AND resolved_at IS NULL)
+  RETURNING id, tenant_id, queue, key, lane_id, priority, state, ready_at
+), checked AS (
+  INSERT INTO key_checks (tenant_id, queue, key) SELECT DISTINCT tenant_id, queue, key FROM unblocked WHERE key IS NOT NULL AND state = 'queued'
+)
+SELECT id, lane_id, priority, state, ready_at FROM unblocked`
 
 const deleteFollowUpsSQL = `
 DELETE FROM follow_ups WHERE id = ANY(@ids::bigint[])`
@@ -158,6 +164,9 @@ func (s *Jobs) FollowUp(ctx context.Context, owner tenant.ID) (Followed, error) 
 		tries++
 	}
 	s.appended(step.cancelled)
+	if len(step.result.Changes) > 0 {
+		s.gates.Appended()
+	}
 	for _, one := range step.cancelled {
 		step.result.Changes = append(step.result.Changes, one.change(job.Cancel))
 	}

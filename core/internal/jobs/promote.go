@@ -11,7 +11,7 @@ import (
 )
 
 // promoteSQL queues due jobs. Their ready_at is now and not their run_at: they are at the end of
-// their list, after every cursor.
+// their list, after every cursor. Those with a key come to the gate of it.
 const promoteSQL = `
 WITH due AS (
   SELECT id FROM jobs
@@ -20,24 +20,43 @@ WITH due AS (
   ORDER BY run_at, id
   LIMIT @batch
   FOR UPDATE SKIP LOCKED
+), promoted AS (
+  UPDATE jobs
+  SET state = 'queued',
+      ready_at      = (SELECT CASE WHEN key IS NULL THEN statement_timestamp() END),
+      waiting_since = (SELECT CASE WHEN key IS NOT NULL THEN statement_timestamp() END)
+  WHERE id = ANY(ARRAY(SELECT id FROM due))
+  RETURNING id, tenant_id, queue, key, lane_id, priority, ready_at
+), checked AS (
+  INSERT INTO key_checks (tenant_id, queue, key) SELECT DISTINCT tenant_id, queue, key FROM promoted WHERE key IS NOT NULL
 )
-UPDATE jobs
-SET state = 'queued', ready_at = statement_timestamp()
-WHERE id = ANY(ARRAY(SELECT id FROM due))
-RETURNING id, lane_id AS lane, priority, ready_at AS at`
+SELECT id, lane_id AS lane, priority, COALESCE(ready_at, 'epoch') AS at, key IS NOT NULL AS to_gate FROM promoted`
 
 // AllTime is a lookback without a bound. Duties scan an index by time from its head, and under an
 // old snapshot the head has many dead entries: so most runs have a short lookback.
 const AllTime = 100 * 365 * 24 * time.Hour
 
 // Promote queues at most batch due jobs, of any tenants, without those that were due longer ago
-// than lookback.
+// than lookback. One with a key has no At.
 func (s *Jobs) Promote(ctx context.Context, lookback time.Duration, batch int) ([]Ready, error) {
-	jobs, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Ready], promoteSQL, store.Args{"lookback": lookback, "batch": batch})
+	due, err := store.Query(ctx, s.Store, pgx.RowToStructByName[promoted], promoteSQL, store.Args{"lookback": lookback, "batch": batch})
 	if err != nil {
 		return nil, fmt.Errorf("jobs: promote: %w", err)
 	}
+	jobs := make([]Ready, len(due))
+	for i := range due {
+		if jobs[i] = due[i].Ready; due[i].ToGate {
+			jobs[i].At = time.Time{}
+			s.gates.Appended()
+		}
+	}
 	return jobs, nil
+}
+
+type promoted struct {
+	Ready
+	// ToGate: the job came to the gate of its key.
+	ToGate bool
 }
 
 const nextDueSQL = `

@@ -27,6 +27,8 @@ type Key struct {
 	// User is one that has a running cap of his own, else empty: his jobs are in a lane of their
 	// own, so that claims do not scan them when the cap is reached.
 	User string
+	// Fair: the keys of its jobs take turns.
+	Fair bool
 }
 
 // Of gives the lane of the same queue, type and tags for one user; "" for the shared one.
@@ -77,9 +79,9 @@ type Row struct {
 }
 
 const lanesAfterSQL = `
-SELECT id, tenant_id, queue, type, tags, capped_user, retired_at FROM lanes WHERE id > @after
+SELECT id, tenant_id, queue, type, tags, capped_user, fair, retired_at FROM lanes WHERE id > @after
 UNION ALL
-SELECT id, tenant_id, queue, type, tags, capped_user, retired_at FROM lanes WHERE retired_at > @retired AND id <= @after
+SELECT id, tenant_id, queue, type, tags, capped_user, fair, retired_at FROM lanes WHERE retired_at > @retired AND id <= @after
 ORDER BY id`
 
 // After gives every tenant's lanes with an id above after, and those that were retired after a
@@ -91,8 +93,10 @@ func (s *Lanes) After(ctx context.Context, after ID, retired time.Time) ([]Row, 
 		var queue, jobType, user string
 		var tags []string
 		var owner tenant.ID
-		err := row.Scan(&lane.ID, &owner, &queue, &jobType, &tags, &user, &lane.RetiredAt)
+		var fair bool
+		err := row.Scan(&lane.ID, &owner, &queue, &jobType, &tags, &user, &fair, &lane.RetiredAt)
 		lane.Key = NewKey(owner, queue, jobType, tags).Of(user)
+		lane.Fair = fair
 		return lane, err
 	}
 	lanes, err := store.Query(ctx, s.Store, scan, lanesAfterSQL, store.Args{"after": after, "retired": retired})

@@ -25,7 +25,7 @@ var asksNot = map[string][]string{ //nolint:gochecknoglobals // a constant in al
 		"jobtypes.insertSQL", "jobtypes.supersedeSQL", "jobtypes.dropVersionsSQL", "jobtypes.deleteSQL",
 		"lanes.createQueuesSQL", "lanes.reviveLanesSQL", "lanes.createLanesSQL",
 		"queues.retireQueueSQL", "queues.removeQueueSQL", "queues.markDeletedSQL", "queues.forgetRateSQL",
-		"queues.putQueueSQL", "queues.pauseQueueSQL", "queues.probeQueueSQL",
+		"queues.putQueueSQL", "queues.checkKeysSQL", "queues.pauseQueueSQL", "queues.probeQueueSQL",
 		"schedule.putScheduleSQL", "schedule.pauseScheduleSQL", "schedule.deleteRunsSQL", "schedule.deleteScheduleSQL", "schedule.addRunSQL", "schedule.noteTriggerSQL",
 		"submit.takeBackSQL", "submit.saveKeySQL", "workflow.addSQL", "workflow.addJobsSQL", "dependency.addSQL", "dependency.flagLiveSQL", "dependency.flagDeadSQL",
 		"tenants.pauseAllSQL", "tenants.stopSchedulesSQL",
@@ -34,7 +34,8 @@ var asksNot = map[string][]string{ //nolint:gochecknoglobals // a constant in al
 	"an earlier statement of the transaction locks the jobs, schedules, events or redrives that it is of, and asks": {
 		"claim.leaseSQL", "jobs.requeueSQL", "jobs.removeSQL", "jobs.deadLetterSQL", "jobs.cancelledSQL", "jobs.recordAttemptsSQL",
 		"jobs.keepEdgesSQL", "jobs.resolveEdgesSQL", "jobs.resolveAllSQL", "jobs.unblockSQL", "jobs.deleteFollowUpsSQL",
-		"caps.appendRatesSQL", "caps.appendLeavingSQL", "dependency.appendSQL", "ledger.failedSQL",
+		"caps.appendRatesSQL", "caps.appendLeavingSQL", "dependency.appendSQL", "gate.appendSQL", "ledger.failedSQL",
+		"gate.limitSQL", "gate.readySQL", "gate.forgetSQL",
 		"schedule.claimRunsSQL", "schedule.correctRunsSQL", "schedule.moveSchedulesSQL",
 		"deadletter.progressSQL", "deadletter.discardMatchingSQL", "deadletter.writeSampleSQL",
 		"webhook.deleteEventsSQL", "workflow.deliveredSQL",

@@ -114,7 +114,7 @@ func (p *Publisher) stored(t *told, answer *submit.Answer) {
 // claimed gathers a leased job.
 func (p *Publisher) claimed(t *told, one *claim.Job) {
 	t.changed = append(t.changed, one.ID)
-	waited := one.StartedAt.Sub(one.ReadyAt)
+	waited := one.StartedAt.Sub(store.OrElse(one.WaitingSince, one.ReadyAt))
 	p.metrics.QueueWait.Observe(waited.Seconds())
 	event := stats.Event{
 		QueueKey: tenant.QueueKey{Tenant: one.TenantID, Name: one.Queue}, At: one.StartedAt, Counts: stats.Counts{Started: 1, Waiting: max(waited, 0)},

@@ -111,8 +111,10 @@ func (p *Publisher) Publish(ctx context.Context, c Changes) {
 	for i := range c.Claimed {
 		p.claimed(&t, &c.Claimed[i])
 	}
-	t.ready = append(t.ready, c.Promoted...)
 	for i := range c.Promoted {
+		if !c.Promoted[i].At.IsZero() {
+			t.ready = append(t.ready, c.Promoted[i])
+		}
 		t.changed = append(t.changed, c.Promoted[i].ID)
 	}
 	t.changed = append(t.changed, c.Deleted...)
@@ -183,7 +185,7 @@ func (p *Publisher) change(t *told, one *jobs.Change, because string) {
 	case state.Terminal():
 		t.ended = append(t.ended, one.ID)
 		return
-	case state == job.Queued:
+	case state == job.Queued && !one.Ready.At.IsZero(): // otherwise it came to the gate of its key
 		t.ready = append(t.ready, one.Ready)
 	case state == job.Scheduled:
 		t.scheduled = true

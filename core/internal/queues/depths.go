@@ -54,10 +54,10 @@ const depthColumns = `
   (SELECT count(*) FROM (SELECT FROM dead_letters WHERE tenant_id = @tenant_id AND queue = asked.name LIMIT counting.most + 1) AS c) AS dead_letter,
   floor(extract(epoch FROM statement_timestamp() - LEAST(
     (SELECT min(j.ready_at)
-     FROM unnest(waiting.ids) AS l(id) CROSS JOIN generate_series(0, 9) AS p(priority) CROSS JOIN LATERAL
+     FROM unnest(waiting.ids) AS l(id) JOIN lanes AS t ON t.id = l.id AND NOT t.fair CROSS JOIN generate_series(0, 9) AS p(priority) CROSS JOIN LATERAL
        (SELECT ready_at FROM jobs WHERE state = 'queued' AND lane_id = l.id AND priority = p.priority
         ORDER BY ready_at, id LIMIT 1) AS j),
-    -- those that were given back
+    -- those that were given back, and those with a key
     (SELECT min(j.waiting_since)
      FROM unnest(waiting.ids) AS l(id) CROSS JOIN LATERAL
        (SELECT waiting_since FROM jobs WHERE state = 'queued' AND waiting_since IS NOT NULL AND lane_id = l.id

@@ -46,6 +46,9 @@ type laneLists struct {
 type readyState struct {
 	// known says that the list has had a job.
 	known bool
+	// older is where the cursor was a lookback or two ago, sample where it was at the time sampled.
+	older, sample jobs.Cursor
+	sampled       time.Time
 	// ready says that a job probably waits in it.
 	ready bool
 	after jobs.Cursor
@@ -96,7 +99,7 @@ func (l *ReadyLists) Notify(ready []jobs.Ready) {
 		known := l.of(one.Lane)
 		b := &known.by[one.Priority]
 		if at := one.Cursor(); !b.known || at.Compare(b.after) < 0 {
-			b.after = at
+			b.moveBack(at)
 			b.rewinds++
 		}
 		if at := one.Cursor(); !b.ready || at.Compare(b.turn.at) < 0 {
@@ -222,6 +225,7 @@ func (l *ReadyLists) Scanned(planned []Planned, seen []claim.ScanProgress) {
 		known := l.of(w.Lane)
 		b := &known.by[w.Priority]
 		if w.To.Compare(b.after) > 0 && b.rewinds == was.rewinds {
+			b.remember(time.Now())
 			b.after = w.To
 		}
 		if !w.Exhausted && !w.To.At.IsZero() { // the others that are ready come first
@@ -247,7 +251,7 @@ func (l *ReadyLists) Failed(planned []Planned) {
 		known := l.of(was.Lane)
 		b := &known.by[was.Priority]
 		if was.After.Compare(b.after) < 0 {
-			b.after = was.After
+			b.moveBack(was.After)
 			b.rewinds++
 		}
 		b.version++
@@ -278,7 +282,7 @@ func (l *ReadyLists) Cut(planned []Planned, seen []claim.ScanProgress) (ready []
 		known := l.of(was.Lane)
 		b := &known.by[was.Priority]
 		if to.Compare(b.after) < 0 {
-			b.after = to
+			b.moveBack(to)
 		}
 		b.rewinds++
 		b.version++
@@ -324,13 +328,38 @@ func (l *ReadyLists) Known(from ListKey, most int) (looked []claim.ReadyList, ne
 	return looked, ListKey{}
 }
 
-// fromLookback is a list from its lookback, or from its head without a cursor.
+// fromLookback is a list from its lookback, or from its head without a cursor. In a fair lane positions are no times: there it
+// begins where the cursor was.
 func (l *laneLists) fromLookback(id lanes.ID, priority int16) claim.ReadyList {
 	list := claim.ReadyList{Lane: id, Priority: priority}
-	if b := &l.by[priority]; b.known && !b.after.At.IsZero() {
+	b := &l.by[priority]
+	switch {
+	case !b.known || b.after.At.IsZero():
+	case l.lane.Fair:
+		b.remember(time.Now())
+		list.After = b.older
+	default:
 		list.After = jobs.Cursor{At: b.after.At.Add(-lookback)}
 	}
 	return list
+}
+
+// remember notes where the cursor is, once in a lookback.
+func (b *readyState) remember(now time.Time) {
+	if now.Sub(b.sampled) >= lookback {
+		b.older, b.sample, b.sampled = b.sample, b.after, now
+	}
+}
+
+// moveBack moves the cursor to a position before it, or to its first one.
+func (b *readyState) moveBack(to jobs.Cursor) {
+	b.after = to
+	if !b.known || to.Compare(b.older) < 0 {
+		b.older = to
+	}
+	if !b.known || to.Compare(b.sample) < 0 {
+		b.sample = to
+	}
 }
 
 // OfLanes gives up to most lists of lanes, each from its lookback: the known ones, or all possible

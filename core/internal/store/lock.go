@@ -16,6 +16,7 @@ type LockClass string
 const (
 	LockSubmit     LockClass = "submit"     // a tenant's keyed or capped submits, serialised
 	LockClaim      LockClass = "claim"      // a tenant's claims under a running cap, serialised
+	LockGate       LockClass = "gate"       // a tenant's gates by key, see package gate
 	LockLane       LockClass = "lane"       // the creation of a tenant's lanes
 	LockPartitions LockClass = "partitions" // one core creates partitions
 	LockRemoval    LockClass = "removal"    // one core removes them

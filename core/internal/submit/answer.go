@@ -3,6 +3,7 @@ package submit
 import (
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -56,7 +57,9 @@ func newAnswer(s *Submission, results []JobResult) Answer {
 		made.Accepted++
 		switch r.Row.State {
 		case api.StateQueued:
-			made.Ready = append(made.Ready, jobs.Ready{Lane: r.Row.LaneID, Priority: r.Row.Priority, At: r.Row.CreatedAt})
+			if !r.Row.AtGate {
+				made.Ready = append(made.Ready, jobs.Ready{Lane: r.Row.LaneID, Priority: r.Row.Priority, At: store.OrElse(r.Row.Turn, r.Row.CreatedAt)})
+			}
 		case api.StateScheduled:
 			made.Scheduled = true
 		}

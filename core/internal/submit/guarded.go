@@ -10,6 +10,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
+	"github.com/forgequeue/forgequeue/core/internal/gate"
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/workflow"
@@ -55,13 +56,14 @@ func (s *Submitter) underLock(ctx context.Context, submissions []Submission, wor
 }
 
 // storedWhole says that every job that is admitted is also stored, or none: none has an
-// Idempotency-Key, a dedupe_key or a deadline, or is one of an atomic batch.
+// Idempotency-Key, a dedupe_key or a deadline, or is one of an atomic batch, or has a limit by key and a run_at, which may be
+// due.
 func storedWhole(submissions []Submission) bool {
 	if anyInRounds(submissions) {
 		return false
 	}
 	return !slices.ContainsFunc(submissions, func(s Submission) bool {
-		return s.Idempotency != nil || slices.ContainsFunc(s.Jobs, func(j NewJob) bool { return j.Deadline != nil })
+		return s.Idempotency != nil || slices.ContainsFunc(s.Jobs, func(j NewJob) bool { return j.Deadline != nil || j.Limit != gate.None && j.RunAt != nil })
 	})
 }
 
@@ -76,6 +78,7 @@ func (s *Submitter) submitCapped(ctx context.Context, submissions []Submission, 
 			chosen[i].admit(locks.counts, s.room)
 			chosen[i].countRefused(locks.counts)
 		}
+		locks.keys.hold(chosen)
 		batch := &pgx.Batch{}
 		var waiting []place
 		if results, waiting = openAll(chosen); len(waiting) > 0 {
@@ -96,16 +99,17 @@ func (s *Submitter) submitCapped(ctx context.Context, submissions []Submission, 
 	return err
 }
 
-// storeInRounds settles any submissions, and says whether they appended follow-ups.
-func (l *Locks) storeInRounds(ctx context.Context, tx pgx.Tx, submissions []Submission, answers []Answer) (batch *pgx.Batch, followUps bool, err error) {
+// storeInRounds settles any submissions.
+func (l *Locks) storeInRounds(ctx context.Context, tx pgx.Tx, submissions []Submission, answers []Answer) (batch *pgx.Batch, err error) {
 	submissions = slices.Clone(submissions) // a second try refuses again from the start
+	holdAll(submissions)
 	workflows, err := lockWorkflows(ctx, tx, submissions)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	parents, err := lockParents(ctx, tx, submissions)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	all := make([]int, len(submissions))
 	for i := range all {
@@ -119,7 +123,7 @@ func (l *Locks) storeInRounds(ctx context.Context, tx pgx.Tx, submissions []Subm
 		fresh, followers := sortByKey(submissions, all, l.known, answers)
 		kept, next, err := round.store(ctx, tx, submissions, fresh, answers)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		again := make(map[int]bool, len(next))
 		for _, index := range next {
@@ -141,7 +145,9 @@ func (l *Locks) storeInRounds(ctx context.Context, tx pgx.Tx, submissions []Subm
 		all = next
 	}
 	l.counts.Append(batch)
-	return batch, round.followUps, nil
+	gate.Append(batch, round.checks)
+	l.followUps, l.checks = round.followUps, len(round.checks) > 0
+	return batch, nil
 }
 
 // round is what the rounds of one transaction share.
@@ -155,6 +161,8 @@ type round struct {
 	batch *pgx.Batch
 	// followUps says that some are in batch.
 	followUps bool
+	// checks are the keys of jobs that came to their gates.
+	checks []gate.Key
 }
 
 // store admits and stores the submissions that fresh names, and answers them.
@@ -179,6 +187,7 @@ func (r *round) store(ctx context.Context, tx pgx.Tx, submissions []Submission, 
 	}
 	roomAgain := putBack(r.counts, chosen, results)
 	r.followUps = storeLinks(r.batch, chosen, results) || r.followUps
+	r.checks = append(r.checks, checksOf(chosen, results)...)
 	for i, index := range fresh {
 		answers[index] = newAnswer(&chosen[i], results[i])
 		if chosen[i].Workflow != nil && answers[index].Problem == nil {

@@ -29,10 +29,13 @@ type Locks struct {
 	candidates []Submission
 	counts     *caps.Tally
 	known      map[IdempotencyKey]SavedAnswer
+	keys       *keys
 	// taken says that the transaction has the locks, and uses what was read.
 	taken bool
 	// followUps says that some are stored.
 	followUps bool
+	// checks says that jobs came to the gates of their keys.
+	checks bool
 }
 
 // Locks are those of the candidates' tenants. What is stored under them is of these tenants and under the caps of the
@@ -43,9 +46,12 @@ func (s *Submitter) Locks(candidates []Submission) *Locks {
 
 // Lock queues the statements that take the locks, and those that read under them.
 func (l *Locks) Lock(ctx context.Context, batch *pgx.Batch) {
-	l.taken, l.followUps = false, false
+	l.taken, l.followUps, l.checks = false, false, false
 	l.counts = l.submits.counts.QueueLockAndRead(ctx, batch, store.LockSubmit, guarded(l.candidates), caps.KeysOf(capsIn(l.candidates)...))
 	l.known = queueFindKeys(batch, keysOf(l.candidates))
+	if storedWhole(l.candidates) {
+		l.keys = l.submits.queueKeys(batch, l.candidates)
+	}
 }
 
 // settle makes the counts exact that were read with the locks.
@@ -76,7 +82,7 @@ func (l *Locks) Store(ctx context.Context, tx pgx.Tx, submissions []Submission) 
 		return nil, nil, err
 	}
 	answers = make([]Answer, len(submissions))
-	last, l.followUps, err = l.storeInRounds(ctx, tx, submissions, answers)
+	last, err = l.storeInRounds(ctx, tx, submissions, answers)
 	return answers, last, err
 }
 
@@ -92,6 +98,9 @@ func (l *Locks) Committed(err error) error {
 	l.submits.counts.ReportUse(l.counts)
 	if l.followUps {
 		l.submits.edges.Appended()
+	}
+	if l.checks {
+		l.submits.gate.Appended()
 	}
 	return nil
 }
@@ -112,9 +121,9 @@ func inFlight(err error, submissions []Submission) error {
 }
 
 // Guarded says whether the submission goes under its tenant's lock: it has an
-// Idempotency-Key, a job under a cap, or one that comes after others or would wait.
+// Idempotency-Key, a job under a cap or a limit by key, or one that comes after others or would wait.
 func (s *Submission) Guarded() bool {
-	if s.Idempotency != nil || s.isLinked() {
+	if s.Idempotency != nil || s.isLinked() || s.limited() {
 		return true
 	}
 	for i := range s.Jobs {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
+	"github.com/forgequeue/forgequeue/core/internal/gate"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
@@ -24,19 +25,29 @@ import (
 // NewJob is a job that is ready to be stored: every default is filled in.
 type NewJob struct {
 	// ID is a UUID v7 that the gateway made.
-	ID            uuid.UUID
-	Lane          lanes.ID
-	Queue         string
-	Type          string
-	User          *string
-	Priority      int
-	Payload       []byte
-	Tags          []string
-	Metadata      []byte
-	MaxAttempts   int
-	Retry         job.Retry
-	TimeoutMS     *int64
-	DedupeKey     *string
+	ID          uuid.UUID
+	Lane        lanes.ID
+	Queue       string
+	Type        string
+	User        *string
+	Priority    int
+	Payload     []byte
+	Tags        []string
+	Metadata    []byte
+	MaxAttempts int
+	Retry       job.Retry
+	TimeoutMS   *int64
+	DedupeKey   *string
+	// Key is what the job takes turns by, nil for none; KeyWeight its weight, nil for 1.
+	Key       *string
+	KeyWeight *float64
+	// Fair: the job's lane is one in which keys take turns. Limit is how its queue limits jobs of the key.
+	Fair  bool
+	Limit gate.Limit
+	// MaxRunning is how many jobs of the key run at once, with gate.Capped; HoldOnDead says that a dead letter holds the key,
+	// with gate.Ordered.
+	MaxRunning    int64
+	HoldOnDead    bool
 	CorrelationID *string
 	Traceparent   *string
 	// RunAt is when it may start; if nil, Delay from now.
@@ -51,6 +62,9 @@ type NewJob struct {
 	Caps []caps.Cap
 	// WouldWait is the job's refusal unless a live job has its dedupe_key; nil for none.
 	WouldWait *problem.Problem
+	// turn is the job's place in a fair lane; held says that it waits at its gate, see package gate.
+	turn *time.Time
+	held bool
 }
 
 // Submission is one caller's request: a job, or a batch of them.
@@ -109,7 +123,8 @@ const insertLinkedSQL = unitsSQL + `, stored AS (
 INSERT INTO jobs (` + newColumns + `, linked, has_dependents, rerun_of)
 SELECT ` + newValuesHead + `
        CASE WHEN (@blocked::boolean[])[place] THEN 'blocked' WHEN start_at > statement_timestamp() THEN 'scheduled' ELSE 'queued' END,` + newValuesMiddle + `
-       CASE WHEN (@blocked::boolean[])[place] OR start_at > statement_timestamp() THEN NULL ELSE statement_timestamp() END,` + newValuesTail + ` + (@parents_sizes::integer[])[place],
+       CASE WHEN NOT (@blocked::boolean[])[place] AND start_at <= statement_timestamp() AND NOT held THEN COALESCE(turn, statement_timestamp()) END,
+       CASE WHEN NOT (@blocked::boolean[])[place] AND start_at <= statement_timestamp() AND (held OR turn IS NOT NULL) THEN statement_timestamp() END,` + newValuesTail + ` + (@parents_sizes::integer[])[place],
        (@linked::boolean[])[place], (@has_dependents::boolean[])[place], (@reruns::uuid[])[place]` + dedupedSQL
 
 // askedSQL fails for a tenant that is being moved. Citus takes no INSERT whose SELECT reads tables in a subquery.
@@ -131,11 +146,12 @@ ORDER BY tenant_id, COALESCE(user_id, '') COLLATE "C", dedupe_key COLLATE "C" NU
 ON CONFLICT DO NOTHING` + insertedSQL
 
 const newColumns = read.IdentityColumns + `, state, priority, payload, tags, metadata, ` + read.OptionColumns + `,
-                  created_at, run_at, deadline, ready_at, counted, size`
+                  created_at, run_at, deadline, ready_at, waiting_since, gate, counted, size`
 
 const newValuesSQL = newValuesHead + `
        CASE WHEN start_at > statement_timestamp() THEN 'scheduled' ELSE 'queued' END,` + newValuesMiddle + `
-       CASE WHEN start_at > statement_timestamp() THEN NULL ELSE statement_timestamp() END,` + newValuesTail
+       CASE WHEN start_at <= statement_timestamp() AND NOT held THEN COALESCE(turn, statement_timestamp()) END,
+       CASE WHEN start_at <= statement_timestamp() AND (held OR turn IS NOT NULL) THEN statement_timestamp() END,` + newValuesTail
 
 // The values before the state, between the state and ready_at, and after that.
 const (
@@ -144,14 +160,14 @@ const (
        priority, payload::json, tags, metadata::json, ` + read.OptionColumns + `,
        statement_timestamp(), start_at, deadline,`
 	newValuesTail = `
-       counted,
+       gate, counted,
        octet_length(payload) + metadata_size + tags_size`
 )
 
 // inputSQL are the jobs as rows. unnest keeps each array's elements in a store of its own, so a
 // column with one value for all jobs travels as an array of that: it fills up with NULL.
 const inputSQL = `
-  SELECT i.id, i.place, i.user_id, i.payload, i.timeout_ms, i.dedupe_key, i.traceparent,
+  SELECT i.id, i.place, i.user_id, i.payload, i.timeout_ms, i.dedupe_key, i.traceparent, i.key, i.key_weight, i.turn,
          COALESCE(i.tenant_id, (@tenants::uuid[])[1])            AS tenant_id,
          COALESCE(i.lane_id, (@lanes::bigint[])[1])             AS lane_id,
          COALESCE(i.queue, (@queues::text[])[1])                 AS queue,
@@ -168,6 +184,8 @@ const inputSQL = `
          COALESCE(i.retry_jitter, (@jitters::float8[])[1])       AS retry_jitter,
          COALESCE(i.retry_curve, (@curves::text[])[1])           AS retry_curve,
          COALESCE(i.counted, (@counted::smallint[])[1])          AS counted,
+         COALESCE(i.gate, (@gates::smallint[])[1])               AS gate,
+         COALESCE(i.held, (@held::boolean[])[1])                 AS held,
          CASE WHEN cardinality(@correlation_ids::text[]) = 1 THEN (@correlation_ids::text[])[1] ELSE i.correlation_id END AS correlation_id,
          -- a time in the past is now; every instant is the statement's, never a client's
          GREATEST(COALESCE(i.asked_at, statement_timestamp() +
@@ -177,10 +195,11 @@ const inputSQL = `
   FROM unnest(@ids::uuid[], @tenants::uuid[], @lanes::bigint[], @queues::text[], @types::text[],
               @users::text[], @priorities::smallint[], @payloads::text[], @tags::text[], @metadata::text[],
               @max_attempts::integer[], @bases::bigint[], @caps::bigint[], @jitters::float8[], @curves::text[], @timeouts::bigint[],
-              @dedupe_keys::text[], @correlation_ids::text[], @traceparents::text[],
-              @run_ats::timestamptz[], @delays::bigint[], @deadlines::timestamptz[], @expiries::bigint[], @counted::smallint[])
+              @dedupe_keys::text[], @keys::text[], @weights::float8[], @correlation_ids::text[], @traceparents::text[],
+              @run_ats::timestamptz[], @delays::bigint[], @deadlines::timestamptz[], @expiries::bigint[], @counted::smallint[],
+              @gates::smallint[], @held::boolean[], @turns::timestamptz[])
        WITH ORDINALITY AS i(` + read.IdentityColumns + `, priority, payload, tags, metadata, ` + read.OptionColumns + `,
-            asked_at, delay_ms, deadline, expires_after_ms, counted, place)`
+            asked_at, delay_ms, deadline, expires_after_ms, counted, gate, held, turn, place)`
 
 const insertedSQL = `
 RETURNING id, state, created_at, run_at, deadline
@@ -223,8 +242,9 @@ func ofSeveralTenants(submissions []Submission) bool {
 
 func (s *Submitter) submitOnce(ctx context.Context, submissions []Submission) ([]Answer, error) {
 	answers := make([]Answer, len(submissions))
-	var err error
+	err := s.takeTurns(ctx, submissions)
 	switch {
+	case err != nil:
 	case anyGuarded(submissions):
 		err = s.submitGuarded(ctx, submissions, answers)
 	case anyInRounds(submissions):
@@ -386,7 +406,7 @@ func newRow(submission *Submission, n *NewJob, made inserted) *read.Row {
 		MaxAttempts: int32(n.MaxAttempts), //nolint:gosec // 1 to 1000
 		RetryBaseMs: n.Retry.Base.Milliseconds(), RetryCapMs: n.Retry.Cap.Milliseconds(), RetryJitter: n.Retry.Jitter,
 		RetryCurve: string(n.Retry.Curve.OrDefault()),
-		TimeoutMs:  n.TimeoutMS, DedupeKey: n.DedupeKey, CorrelationID: n.CorrelationID, Traceparent: n.Traceparent,
+		TimeoutMs:  n.TimeoutMS, DedupeKey: n.DedupeKey, Key: n.Key, KeyWeight: n.KeyWeight, AtGate: made.State == string(job.Queued) && n.atGate(), Turn: n.turn, CorrelationID: n.CorrelationID, Traceparent: n.Traceparent,
 		CreatedAt: made.CreatedAt, RunAt: made.RunAt, Deadline: made.Deadline, State: made.State, RerunOf: submission.RerunOf,
 	}
 }
@@ -400,6 +420,11 @@ func insertArgs(submissions []Submission, places []place) store.Args {
 		ids, tenants                                    []uuid.UUID
 		queues, types, payloads, tags, metadata, curves []string
 		users, dedupeKeys, correlationIDs, traceparents []*string
+		keys                                            []*string
+		weights                                         []*float64
+		gates                                           []int16
+		held                                            []bool
+		turns                                           []*time.Time
 		priorities                                      []int16
 		counted                                         []int16
 		bases, caps, delays                             []int64
@@ -425,6 +450,8 @@ func insertArgs(submissions []Submission, places []place) store.Args {
 		c.delays, c.deadlines = append(c.delays, j.Delay.Milliseconds()), append(c.deadlines, j.Deadline)
 		c.expiries = append(c.expiries, j.ExpiresAfterMS)
 		c.counted = append(c.counted, int16(caps.BitsOf(j.Caps)))
+		c.keys, c.weights, c.gates = append(c.keys, j.Key), append(c.weights, j.KeyWeight), append(c.gates, int16(j.Limit))
+		c.held, c.turns = append(c.held, j.atGate()), append(c.turns, j.turn)
 	}
 	return store.Args{
 		"ids": c.ids, "tenants": oneOrAll(c.tenants), "lanes": oneOrAll(c.lanes), "queues": oneOrAll(c.queues), "types": oneOrAll(c.types),
@@ -433,6 +460,7 @@ func insertArgs(submissions []Submission, places []place) store.Args {
 		"jitters": oneOrAll(c.jitters), "curves": oneOrAll(c.curves), "timeouts": unlessNone(c.timeouts),
 		"dedupe_keys": unlessNone(c.dedupeKeys), "correlation_ids": unlessEqual(c.correlationIDs), "traceparents": unlessNone(c.traceparents),
 		"run_ats": unlessNone(c.runAts), "delays": oneOrAll(c.delays), "deadlines": unlessNone(c.deadlines), "expiries": unlessNone(c.expiries), "counted": oneOrAll(c.counted),
+		"keys": unlessNone(c.keys), "weights": unlessNone(c.weights), "gates": oneOrAll(c.gates), "held": oneOrAll(c.held), "turns": unlessNone(c.turns),
 	}
 }
 

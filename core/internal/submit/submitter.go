@@ -5,6 +5,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
+	"github.com/forgequeue/forgequeue/core/internal/gate"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
@@ -13,6 +14,7 @@ type Submitter struct {
 	*store.Store
 	counts *caps.Counts
 	edges  *dependency.Edges
+	gate   *gate.Gate
 	// room says when there is likely to be room under a full cap; nil for never known.
 	room RetryAfter
 }
@@ -21,8 +23,8 @@ type Submitter struct {
 type RetryAfter func(caps.CountKey) (time.Duration, bool)
 
 // New makes them.
-func New(s *store.Store, counts *caps.Counts, edges *dependency.Edges) *Submitter {
-	return &Submitter{Store: s, counts: counts, edges: edges}
+func New(s *store.Store, counts *caps.Counts, edges *dependency.Edges, gates *gate.Gate) *Submitter {
+	return &Submitter{Store: s, counts: counts, edges: edges, gate: gates}
 }
 
 // OnFull sets what says when there is likely to be room under a full cap. Call it before the first submit.

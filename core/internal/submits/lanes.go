@@ -23,7 +23,7 @@ func (s *Submits) laneAsks(call *Call) []lanes.Ask {
 		}
 		request := &call.Jobs[i]
 		asks[i] = lanes.Ask{
-			Key: s.cached.LaneOf(call.Tenant, queueOf(request), request.Type, request.Tags, request.User), RequestedBy: store.OrElse(request.User, ""),
+			Key: s.cached.LaneOf(call.Tenant, queueOf(request), request.Type, request.Tags, request.User, keyOf(request)), RequestedBy: store.OrElse(request.User, ""),
 		}
 	}
 	return asks

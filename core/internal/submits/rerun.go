@@ -48,6 +48,10 @@ func (s *Submits) likeEnded(ctx context.Context, of *api.Job, again api.SubmitRe
 		again.Metadata = of.Metadata
 	}
 	again.Priority, again.MaxAttempts = orPointer(again.Priority, &of.Priority), orPointer(again.MaxAttempts, &of.MaxAttempts)
+	if of.Key != nil && (of.User == nil || *of.Key != *of.User) { // otherwise it is that of the user
+		again.Key = orPointer(again.Key, of.Key)
+	}
+	again.KeyWeight = orPointer(again.KeyWeight, of.KeyWeight)
 	again.User, again.TimeoutMS = orPointer(again.User, of.User), orPointer(again.TimeoutMS, of.TimeoutMS)
 	retry := store.OrElse(again.Retry, api.RetryRequest{})
 	again.Retry = &api.RetryRequest{

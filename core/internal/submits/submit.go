@@ -13,6 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cache"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/explain"
+	"github.com/forgequeue/forgequeue/core/internal/gate"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
@@ -202,11 +203,19 @@ func (s *Submits) newJob(call *Call, i int, lane lanes.ID) submit.NewJob {
 		ID: call.IDs[i], Lane: lane, Queue: name, Type: request.Type, User: request.User,
 		Priority: store.OrElse(request.Priority, api.DefaultPriority), Payload: request.Payload, Tags: store.EmptyIfNil(request.Tags),
 		MaxAttempts: store.OrElse(request.MaxAttempts, store.OrElse(settings.MaxAttempts, api.DefaultMaxAttempts)),
-		Retry:       settings.Retry(), TimeoutMS: request.TimeoutMS, DedupeKey: request.DedupeKey,
+		Retry:       settings.Retry(), TimeoutMS: request.TimeoutMS, DedupeKey: request.DedupeKey, Key: keyOf(request), KeyWeight: request.KeyWeight,
 		CorrelationID: store.NullIfEmpty(call.CorrelationID), Traceparent: store.NullIfEmpty(call.Traceparent),
 		Delay:          time.Duration(store.OrElse(request.DelayMS, 0)) * time.Millisecond,
 		ExpiresAfterMS: request.ExpiresAfterMS,
 		Caps:           s.cached.ActiveCaps(call.Tenant, name, request.User),
+	}
+	if made.Key != nil {
+		limit := settings.Keys.InForce()
+		made.Fair, made.Limit = limit.Fair, gate.LimitOf(&limit)
+		made.MaxRunning, made.HoldOnDead = store.OrElse(limit.MaxRunning, 0), limit.OnDead == api.KeyHold
+		if made.Limit == gate.Ordered {
+			made.MaxRunning = 0
+		}
 	}
 	if len(made.Payload) == 0 {
 		made.Payload = []byte("null")
@@ -255,6 +264,14 @@ func (c *Call) parents(i int) []submit.After {
 		after = append(after, made)
 	}
 	return after
+}
+
+// keyOf is whose turn the job takes: its key, or its user.
+func keyOf(request *api.SubmitRequest) *string {
+	if request.Key != nil {
+		return request.Key
+	}
+	return request.User
 }
 
 func queueOf(request *api.SubmitRequest) string {

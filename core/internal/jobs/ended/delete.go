@@ -12,6 +12,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
+	"github.com/forgequeue/forgequeue/core/internal/gate"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
@@ -26,10 +27,13 @@ import (
 type Jobs struct {
 	*store.Store
 	edges *dependency.Edges
+	gates *gate.Gate
 }
 
 // New makes them.
-func New(s *store.Store, edges *dependency.Edges) *Jobs { return &Jobs{Store: s, edges: edges} }
+func New(s *store.Store, edges *dependency.Edges, gates *gate.Gate) *Jobs {
+	return &Jobs{Store: s, edges: edges, gates: gates}
+}
 
 const deleteFinishedSQL = `
 WITH gone AS (
@@ -87,6 +91,7 @@ func (s *Jobs) Delete(ctx context.Context, owner tenant.ID, user string, id uuid
 	}
 	if told {
 		s.edges.Appended()
+		s.gates.Appended()
 	}
 	return state, nil
 }

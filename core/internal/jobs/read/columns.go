@@ -6,7 +6,7 @@ const (
 	// IdentityColumns say whose a job is, and in which lane.
 	IdentityColumns = `id, tenant_id, lane_id, queue, type, user_id`
 	// OptionColumns are what a submit decides, besides its tags, metadata, payload and times.
-	OptionColumns = `max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent`
+	OptionColumns = `max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, key, key_weight, correlation_id, traceparent`
 	// LinkColumns are its links with other jobs.
 	LinkColumns = `has_dependents, linked, rerun_of`
 	// AnswerColumns are how the last attempt ended, and what a repeat of its outcome is answered.
@@ -30,13 +30,13 @@ const (
 // checkpoint and result.
 const (
 	liveColumns     = JobColumns + liveEnd
-	finishedColumns = JobColumns + `, state, NULL::uuid, NULL::timestamptz, result, NULL::text, finished_at`
+	finishedColumns = JobColumns + `, state, NULL::uuid, NULL::timestamptz, result, NULL::text, finished_at, false`
 	deadColumns     = JobColumns + deadEnd
 
 	BriefColumns         = listColumns + liveEnd
-	briefFinishedColumns = listColumns + `, state, NULL::uuid, NULL::timestamptz, NULL::json, NULL::text, finished_at`
+	briefFinishedColumns = listColumns + `, state, NULL::uuid, NULL::timestamptz, NULL::json, NULL::text, finished_at, false`
 	BriefDeadColumns     = listColumns + deadEnd
 
-	liveEnd = `, state, lease_id, lease_expires_at, NULL::json AS result, NULL::text AS reason, NULL::timestamptz AS finished_at`
-	deadEnd = `, 'dead_letter'::text AS state, NULL::uuid AS lease_id, NULL::timestamptz AS lease_expires_at, NULL::json AS result, reason, died_at AS finished_at`
+	liveEnd = `, state, lease_id, lease_expires_at, NULL::json AS result, NULL::text AS reason, NULL::timestamptz AS finished_at, state = 'queued' AND ready_at IS NULL AS at_gate`
+	deadEnd = `, 'dead_letter'::text AS state, NULL::uuid AS lease_id, NULL::timestamptz AS lease_expires_at, NULL::json AS result, reason, died_at AS finished_at, false AS at_gate`
 )

@@ -24,6 +24,7 @@ const (
     AND (@states::text[] IS NULL OR state = ANY(@states))
     AND (@tag::text IS NULL OR @tag = ANY(tags))
     AND (@dedupe_key::text IS NULL OR dedupe_key = @dedupe_key)
+    AND (@key::text IS NULL OR key = @key)
     AND (@metadata::jsonb IS NULL OR metadata::jsonb @> @metadata::jsonb)
     AND (@after::timestamptz IS NULL OR created_at > @after)
     AND (@until::timestamptz IS NULL OR created_at < @until)`
@@ -118,7 +119,7 @@ func (l *Listed) Match() (id uuid.UUID, hit bool, read int64) { return l.ID, l.H
 func listArgs(owner tenant.ID, filter api.JobFilter) store.Args {
 	args := store.Args{
 		"tenant_id": owner, "queue": store.NullIfEmpty(filter.Queue), "type": store.NullIfEmpty(filter.Type), "user": store.NullIfEmpty(filter.User),
-		"states": filter.States, "tag": store.NullIfEmpty(filter.Tag), "dedupe_key": store.NullIfEmpty(filter.DedupeKey), "metadata": nil, "after": store.TimeOrNil(filter.CreatedAfter),
+		"states": filter.States, "tag": store.NullIfEmpty(filter.Tag), "dedupe_key": store.NullIfEmpty(filter.DedupeKey), "key": store.NullIfEmpty(filter.Key), "metadata": nil, "after": store.TimeOrNil(filter.CreatedAfter),
 		"until": store.TimeOrNil(filter.CreatedBefore),
 	}
 	if len(filter.Metadata) > 0 {

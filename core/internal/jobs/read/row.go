@@ -35,7 +35,9 @@ type Row struct {
 	RetryCurve      string  `json:"retry_curve"`
 	TimeoutMs       *int64  `json:"timeout_ms"`
 	DedupeKey       *string `json:"dedupe_key"`
-	CorrelationID   *string `json:"correlation_id"`
+	Key             *string
+	KeyWeight       *float64 `json:"key_weight"`
+	CorrelationID   *string  `json:"correlation_id"`
 	Traceparent     *string
 	CreatedAt       time.Time `json:"created_at"`
 	RunAt           time.Time `json:"run_at"`
@@ -62,7 +64,11 @@ type Row struct {
 	Result         []byte     `json:"-"`
 	Reason         *string
 	FinishedAt     *time.Time `json:"finished_at"`
+	// AtGate: the job is queued and waits for others of its key.
+	AtGate bool `json:"at_gate"`
 
+	// Turn is the place of a new job in a fair lane; nil in other lanes, and of what was read.
+	Turn *time.Time `db:"-" json:"-"`
 	// After are the parents of a linked job that are still kept, BlockedBy is how many a blocked one
 	// waits for; see AddParents.
 	After     []api.JobDependency `db:"-" json:"-"`
@@ -110,7 +116,7 @@ func (r *Row) Summary() api.JobSummary {
 		Attempt: int(r.Attempt), MaxAttempts: int(r.MaxAttempts), Epoch: r.Epoch, Redrives: int(r.Redrives),
 		RunAt: &api.Time{Time: r.RunAt}, Deadline: api.AtOrNil(r.Deadline), TimeoutMS: r.TimeoutMs,
 		Retry:     api.Retry{BaseMS: r.RetryBaseMs, CapMS: r.RetryCapMs, Jitter: r.RetryJitter, Curve: r.RetryCurve},
-		DedupeKey: r.DedupeKey, CancelRequested: r.CancelRequested,
+		DedupeKey: r.DedupeKey, Key: r.Key, KeyWeight: r.KeyWeight, CancelRequested: r.CancelRequested,
 		WorkerID: r.WorkerID, LeaseExpiresAt: api.AtOrNil(r.LeaseExpiresAt), LastError: r.Failure().Brief(),
 		DeadReason: r.Reason, CorrelationID: r.CorrelationID, Traceparent: r.Traceparent,
 		Workflow: r.Workflow, After: store.EmptyIfNil(r.After), BlockedBy: r.BlockedBy,

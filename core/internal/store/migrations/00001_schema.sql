@@ -121,6 +121,8 @@ CREATE TABLE queues (
   rate_per_second            float8      CHECK (rate_per_second > 0),
   -- limits by job type: {"TYPE": {"max_running", "rate_per_second"}}
   types                      json,
+  -- how jobs with a key start: {"fair", "max_running", "order", "on_dead"}
+  keys                       json,
   -- push mode: the URL of an HTTP endpoint or of a broker. push_secret signs the calls, push_credentials are the broker's
   -- user and password; both are encrypted with a key that only the cores have. After a rotation calls are signed with
   -- the previous secret too, until the given time
@@ -149,7 +151,8 @@ CREATE INDEX queues_by_change ON queues (updated_at);
 CREATE INDEX queues_deleted   ON queues (deleted_at, tenant_id, name) WHERE deleted_at IS NOT NULL;
 
 -- The unit of scheduling: the jobs of one tenant, queue, type and set of required tags (sorted), and, where users have a
--- running cap each, of one user. Every core caches all lanes. An id is never used again.
+-- running cap each, of one user. Jobs whose keys take turns (fair) have lanes of their own: their order is another. Every core
+-- caches all lanes. An id is never used again.
 CREATE TABLE lanes (
   id          bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   tenant_id   uuid        NOT NULL,
@@ -157,6 +160,7 @@ CREATE TABLE lanes (
   type        text COLLATE "C" NOT NULL,
   tags        text[] COLLATE "C" NOT NULL,
   capped_user text COLLATE "C" NOT NULL DEFAULT '',
+  fair        boolean     NOT NULL DEFAULT false,
   -- the user whose job created or revived the lane last; '' for none
   requested_by text       NOT NULL DEFAULT '',
   created_at  timestamptz NOT NULL,
@@ -164,7 +168,7 @@ CREATE TABLE lanes (
   used_at     timestamptz NOT NULL DEFAULT now(),
   -- when it was found unused: cores store no new jobs in it, and after a while it is deleted
   retired_at  timestamptz,
-  UNIQUE (tenant_id, queue, type, tags, capped_user)
+  UNIQUE (tenant_id, queue, type, tags, capped_user, fair)
 );
 CREATE INDEX lanes_by_use  ON lanes (used_at)    WHERE retired_at IS NULL;
 CREATE INDEX lanes_retired ON lanes (retired_at) WHERE retired_at IS NOT NULL;
@@ -196,7 +200,7 @@ CREATE TABLE jobs (
   id                    uuid PRIMARY KEY,
   tenant_id             uuid        NOT NULL,
   lane_id               bigint      NOT NULL,
-  queue                 text        NOT NULL,
+  queue                 text COLLATE "C" NOT NULL,
   type                  text        NOT NULL,
   user_id               text COLLATE "C",
   state                 text        NOT NULL CHECK (state IN ('blocked', 'scheduled', 'queued', 'running')),
@@ -204,9 +208,11 @@ CREATE TABLE jobs (
   created_at            timestamptz NOT NULL,
   -- the earliest start; for a job without a delay, when it was created
   run_at                timestamptz NOT NULL,
-  -- when it last became queued: with the priority this is its place in the queue
+  -- with the priority this is its place in the queue: when it last became queued, and in a fair lane the turn of its key
+  -- (see package gate). A queued job without it is at the gate of its key, and cannot be claimed
   ready_at              timestamptz,
-  -- when it first could run; set where a claim was given back without using an attempt, which sets a new ready_at
+  -- when it first could run, where ready_at is another time: after a claim was given back without using an attempt, and of
+  -- each job with a key
   waiting_since         timestamptz,
   deadline              timestamptz,
   attempt               integer     NOT NULL DEFAULT 0 CHECK (attempt >= 0),
@@ -227,6 +233,9 @@ CREATE TABLE jobs (
   -- bits: the counts of caps that include the job (caps.Counter). What ends the job, or its lease, removes it from
   -- exactly these. 0 for a tenant without caps
   counted               smallint    NOT NULL DEFAULT 0,
+  -- the limit of its queue on jobs with the same key: 0 none, 1 how many run at once, 2 their order. What ends the job, or
+  -- takes it out of the queue, then appends a row to key_checks
+  gate                  smallint    NOT NULL DEFAULT 0,
   -- another job waits, or waited, for this one: its end appends a follow-up
   has_dependents        boolean     NOT NULL DEFAULT false,
   -- the job has parents, or is part of a workflow: reads look for them
@@ -239,6 +248,9 @@ CREATE TABLE jobs (
   outcome_lease_id      uuid, outcome_hash bytea, outcome_answer json,
 
   dedupe_key            text COLLATE "C",
+  -- jobs with the same key take turns with those of other keys, and may have a limit; the user where the job named none.
+  -- Null weight: 1
+  key                   text COLLATE "C", key_weight float8,
   correlation_id        text, traceparent text,
   -- the job that this one runs again; it may no longer be kept
   rerun_of              uuid,
@@ -252,7 +264,7 @@ CREATE TABLE jobs (
   CHECK ((state = 'running') = (lease_expires_at IS NOT NULL)),
   CHECK ((state = 'running') = (visibility_timeout_ms IS NOT NULL)),
   CHECK (state <> 'running' OR (started_at IS NOT NULL AND worker_id IS NOT NULL AND attempt >= 1 AND epoch >= 1)),
-  CHECK (state <> 'queued' OR ready_at IS NOT NULL),
+  CHECK (state <> 'queued' OR ready_at IS NOT NULL OR key IS NOT NULL),
   CHECK (attempt <= max_attempts)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_limit = 1000, fillfactor = 45);
 -- Each predicate is one state: a job is in at most one of these three.
@@ -261,6 +273,12 @@ CREATE INDEX jobs_scheduled ON jobs (run_at, id)                      WHERE stat
 CREATE INDEX jobs_running   ON jobs (lease_expires_at, id)            WHERE state = 'running';
 -- For the longest wait of a lane.
 CREATE INDEX jobs_given_back ON jobs (lane_id, waiting_since) WHERE state = 'queued' AND waiting_since IS NOT NULL;
+-- The last turn of a key.
+CREATE INDEX jobs_turns      ON jobs (lane_id, priority, key, ready_at) WHERE state = 'queued' AND key IS NOT NULL;
+-- The jobs at the gate of a key, those past it, and those in order: see package gate.
+CREATE INDEX jobs_gated      ON jobs (tenant_id, queue, key, priority DESC, created_at, id) WHERE state = 'queued' AND ready_at IS NULL;
+CREATE INDEX jobs_past_gate  ON jobs (tenant_id, queue, key)                 WHERE gate > 0 AND ready_at IS NOT NULL;
+CREATE INDEX jobs_in_order   ON jobs (tenant_id, queue, key, created_at, id) WHERE gate = 2 AND state <> 'blocked';
 -- For depths, by lane. A job that is claimed at once is never in it.
 CREATE INDEX jobs_waiting   ON jobs (lane_id, state)                  WHERE state IN ('blocked', 'scheduled');
 CREATE INDEX jobs_deadline  ON jobs (deadline)                        WHERE deadline IS NOT NULL;
@@ -279,7 +297,7 @@ CREATE TABLE ended_job (
   retry_curve text NOT NULL DEFAULT 'exponential', retry_base_ms bigint NOT NULL, retry_cap_ms bigint NOT NULL, retry_jitter float8 NOT NULL,
   timeout_ms bigint, cancel_requested boolean NOT NULL, has_dependents boolean NOT NULL DEFAULT false, linked boolean NOT NULL DEFAULT false,
   started_at timestamptz, worker_id text, outcome_lease_id uuid, outcome_hash bytea, outcome_answer json,
-  dedupe_key text, correlation_id text, traceparent text, rerun_of uuid,
+  dedupe_key text, key text COLLATE "C", key_weight float8, correlation_id text, traceparent text, rerun_of uuid,
   tags text[] NOT NULL, metadata json NOT NULL, payload json NOT NULL, progress json, checkpoint json, last_error json
 );
 
@@ -306,6 +324,7 @@ CREATE TABLE dead_letters (
 CREATE INDEX dead_letters_by_tenant ON dead_letters (tenant_id, uuid_send(id));
 CREATE INDEX dead_letters_by_queue  ON dead_letters (tenant_id, queue);
 CREATE INDEX dead_letters_by_age    ON dead_letters (died_at);
+CREATE INDEX dead_letters_by_key    ON dead_letters (tenant_id, queue, key) WHERE key IS NOT NULL;
 
 DROP TABLE ended_job;
 
@@ -367,6 +386,16 @@ CREATE TABLE follow_ups (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX follow_ups_by_tenant ON follow_ups (tenant_id, id);
 CREATE INDEX follow_ups_by_job    ON follow_ups (job_id, id);
+
+-- A key of a queue of which a job may now pass the gate: one has come to it, or one that had passed has left. Written by the
+-- statement that changes the job, deleted by the transaction that lets jobs pass.
+CREATE TABLE key_checks (
+  id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  tenant_id uuid   NOT NULL,
+  queue     text   COLLATE "C" NOT NULL,
+  key       text   COLLATE "C" NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX key_checks_by_tenant ON key_checks (tenant_id, id);
 
 -- A named group of jobs. Its state is computed from the states of its jobs.
 CREATE TABLE workflows (

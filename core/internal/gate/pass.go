@@ -1,0 +1,312 @@
+package gate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/lanes"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const (
+	// checksPerPass and passedPerKey bound one transaction.
+	checksPerPass = 500
+	passedPerKey  = 100
+)
+
+const checksSQL = `
+SELECT id, queue, key FROM key_checks
+WHERE tenant_id = @tenant_id AND tenant_id <> ALL(` + store.MovingSQL + `)
+ORDER BY id LIMIT @most`
+
+const settingsSQL = `
+SELECT name, keys FROM queues WHERE tenant_id = @tenant_id AND name = ANY(@queues::text[]) AND keys IS NOT NULL`
+
+// limitSQL writes the limits of the queues, as they are now, to the jobs at the gates.
+const limitSQL = `
+UPDATE jobs SET gate = asked.gate
+FROM unnest(@queues::text[], @keys::text[], @gates::smallint[]) AS asked(queue, key, gate)
+WHERE jobs.state = 'queued' AND jobs.ready_at IS NULL AND jobs.tenant_id = @tenant_id AND jobs.queue = asked.queue AND jobs.key = asked.key
+  AND jobs.gate <> asked.gate`
+
+const nextColumns = `id, lane_id, priority, key, key_weight`
+
+// PastGateSQL are the jobs past the gate of a key with a limit: alias has its tenant_id, queue and key.
+const PastGateSQL = `FROM jobs AS past WHERE past.gate > 0 AND past.ready_at IS NOT NULL AND past.tenant_id = @tenant_id AND past.queue = asked.queue AND past.key = asked.key`
+
+// nextSQL gives for each key the jobs that may pass its gate: by priority, then as they were accepted.
+const nextSQL = `
+SELECT (asked.place - 1)::integer AS place, lanes.fair, next.*
+FROM unnest(@queues::text[], @keys::text[], @caps::bigint[]) WITH ORDINALITY AS asked(queue, key, cap, place)
+CROSS JOIN LATERAL (
+  SELECT CASE WHEN asked.cap IS NULL THEN @most::bigint
+              ELSE LEAST(@most::bigint, asked.cap - (SELECT count(*) FROM (SELECT ` + PastGateSQL + ` LIMIT asked.cap) AS c)) END AS jobs
+) AS room
+CROSS JOIN LATERAL (
+  SELECT ` + nextColumns + ` FROM jobs
+  WHERE state = 'queued' AND ready_at IS NULL AND tenant_id = @tenant_id AND queue = asked.queue AND key = asked.key
+  ORDER BY priority DESC, created_at, id
+  LIMIT GREATEST(room.jobs, 0)
+) AS next
+JOIN lanes ON lanes.id = next.lane_id
+ORDER BY asked.place, next.priority DESC`
+
+// nextInOrderSQL gives for each key the first job that was accepted, where it is at the gate and none is past it. Those that
+// wait for their parents are left out, those that wait for a retry are not. A dead letter holds the key where the queue says so.
+const nextInOrderSQL = `
+SELECT (asked.place - 1)::integer AS place, lanes.fair, first.id, first.lane_id, first.priority, first.key, first.key_weight
+FROM unnest(@queues::text[], @keys::text[], @holds::boolean[]) WITH ORDINALITY AS asked(queue, key, hold, place)
+CROSS JOIN LATERAL (
+  SELECT ` + nextColumns + `, state, ready_at FROM jobs
+  WHERE gate = 2 AND state <> 'blocked' AND tenant_id = @tenant_id AND queue = asked.queue AND key = asked.key
+  ORDER BY created_at, id
+  LIMIT 1
+) AS first
+JOIN lanes ON lanes.id = first.lane_id
+WHERE first.state = 'queued' AND first.ready_at IS NULL
+  AND NOT EXISTS (SELECT ` + PastGateSQL + `)
+  AND NOT (asked.hold AND ` + heldSQL + `)
+ORDER BY asked.place`
+
+// heldSQL says that a dead letter holds the key in asked.
+const heldSQL = `EXISTS (SELECT FROM dead_letters AS dead WHERE dead.key IS NOT NULL AND dead.tenant_id = @tenant_id AND dead.queue = asked.queue AND dead.key = asked.key)`
+
+// readySQL gives jobs at the gate their turns; those of other lanes than fair ones the time.
+const readySQL = `
+UPDATE jobs SET ready_at = COALESCE((@turns::timestamptz[])[width_bucket(id, @ids::uuid[])], statement_timestamp())
+WHERE id = ANY(@ids::uuid[]) AND state = 'queued' AND ready_at IS NULL
+RETURNING id, lane_id AS lane, priority, ready_at AS at`
+
+const forgetSQL = `DELETE FROM key_checks WHERE id = ANY(@ids::bigint[])`
+
+type check struct {
+	ID         int64
+	Queue, Key string
+}
+
+type next struct {
+	Place     int32
+	Fair      bool
+	ID        uuid.UUID
+	LaneID    lanes.ID
+	Priority  int16
+	Key       string
+	KeyWeight *float64
+}
+
+// Passed is a job that can now be claimed.
+type Passed struct {
+	ID       uuid.UUID
+	Lane     lanes.ID
+	Priority int16
+	At       time.Time
+}
+
+// Pass works off some of a tenant's checks in one transaction, and gives the jobs that passed their gates. worked says that
+// there were checks.
+func (g *Gate) Pass(ctx context.Context, owner tenant.ID) (passed []Passed, worked bool, err error) {
+	ctx = store.WithClass(ctx, store.ClassOutcomes)
+	var checks []check
+	err = g.InShortTx(ctx, func(batch *pgx.Batch) {
+		g.QueueLock(batch, []tenant.ID{owner})
+		batch.Queue(checksSQL, store.Args{"tenant_id": owner, "most": checksPerPass}).Query(func(rows pgx.Rows) (err error) {
+			checks, err = pgx.CollectRows(rows, pgx.RowToStructByPos[check])
+			return err
+		})
+	}, func(tx pgx.Tx) (*pgx.Batch, error) {
+		passed, worked = nil, len(checks) > 0 // of the first try, see InTx
+		if !worked {
+			return nil, nil
+		}
+		step := step{gate: g, tx: tx, owner: owner}
+		return step.work(ctx, checks, &passed)
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("gate: pass: %w", err)
+	}
+	return passed, worked, nil
+}
+
+// QueueLock queues the statement that waits for the locks under which jobs past the gates are counted.
+func (g *Gate) QueueLock(batch *pgx.Batch, owners []tenant.ID) {
+	for _, key := range g.LockKeys(store.LockGate, owners) {
+		batch.Queue(store.AdvisoryLockSQL, store.Args{"key": key})
+	}
+}
+
+// step is one transaction of Pass.
+type step struct {
+	gate  *Gate
+	tx    pgx.Tx
+	owner tenant.ID
+}
+
+// asks are keys with their limits, as arrays.
+type asks struct {
+	queues, keys []string
+	caps         []*int64
+	holds        []bool
+	gates        []int16
+}
+
+func (a *asks) add(queue, key string, limits api.KeySettings) {
+	a.queues, a.keys = append(a.queues, queue), append(a.keys, key)
+	a.caps, a.holds, a.gates = append(a.caps, limits.MaxRunning), append(a.holds, limits.OnDead == api.KeyHold), append(a.gates, int16(LimitOf(&limits)))
+}
+
+func (a *asks) args(owner tenant.ID) store.Args {
+	return store.Args{"tenant_id": owner, "queues": a.queues, "keys": a.keys}
+}
+
+// LimitOf is the limit that settings make.
+func LimitOf(settings *api.KeySettings) Limit {
+	switch {
+	case settings == nil:
+		return None
+	case settings.Order == api.KeyOrderFIFO:
+		return Ordered
+	case settings.MaxRunning != nil:
+		return Capped
+	}
+	return None
+}
+
+func (s *step) work(ctx context.Context, checks []check, passed *[]Passed) (*pgx.Batch, error) {
+	settings, err := s.settings(ctx, checks)
+	if err != nil {
+		return nil, err
+	}
+	type queueKey struct{ queue, key string }
+	seen := map[queueKey]bool{}
+	var capped, ordered, all asks
+	for _, one := range checks {
+		if seen[queueKey{one.Queue, one.Key}] {
+			continue
+		}
+		seen[queueKey{one.Queue, one.Key}] = true
+		limits := settings[one.Queue]
+		all.add(one.Queue, one.Key, limits)
+		if LimitOf(&limits) == Ordered {
+			ordered.add(one.Queue, one.Key, limits)
+		} else {
+			capped.add(one.Queue, one.Key, limits)
+		}
+	}
+	args := all.args(s.owner)
+	args["gates"] = all.gates
+	if _, err := s.tx.Exec(ctx, limitSQL, args); err != nil {
+		return nil, err
+	}
+	args = capped.args(s.owner)
+	args["caps"], args["most"] = capped.caps, passedPerKey
+	found, err := s.next(ctx, nextSQL, args)
+	if err != nil {
+		return nil, err
+	}
+	more := map[queueKey]bool{}
+	counts := make([]int, len(capped.keys))
+	for i := range found {
+		place := found[i].Place
+		if counts[place]++; counts[place] == passedPerKey {
+			more[queueKey{capped.queues[place], capped.keys[place]}] = true
+		}
+	}
+	args = ordered.args(s.owner)
+	args["holds"] = ordered.holds
+	inOrder, err := s.next(ctx, nextInOrderSQL, args)
+	if err != nil {
+		return nil, err
+	}
+	found = append(found, inOrder...)
+	var done []int64
+	for _, one := range checks {
+		if !more[queueKey{one.Queue, one.Key}] {
+			done = append(done, one.ID)
+		}
+	}
+	batch := &pgx.Batch{}
+	if len(found) > 0 {
+		if err := s.pass(ctx, batch, found, passed); err != nil {
+			return nil, err
+		}
+	}
+	batch.Queue(forgetSQL, store.Args{"ids": done})
+	return batch, nil
+}
+
+// settings are those of the queues of checks that have any.
+func (s *step) settings(ctx context.Context, checks []check) (map[string]api.KeySettings, error) {
+	var queues []string
+	for _, one := range checks {
+		queues = append(queues, one.Queue)
+	}
+	slices.Sort(queues)
+	rows, err := s.tx.Query(ctx, settingsSQL, store.Args{"tenant_id": s.owner, "queues": slices.Compact(queues)})
+	if err != nil {
+		return nil, err
+	}
+	settings := map[string]api.KeySettings{}
+	var name string
+	var text []byte
+	_, err = pgx.ForEachRow(rows, []any{&name, &text}, func() error {
+		var one api.KeySettings
+		if err := json.Unmarshal(text, &one); err != nil {
+			return fmt.Errorf("settings of the queue %s: %w", name, err)
+		}
+		settings[name] = one
+		return nil
+	})
+	return settings, err
+}
+
+func (s *step) next(ctx context.Context, sql string, args store.Args) ([]next, error) {
+	rows, err := s.tx.Query(ctx, sql, args)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByName[next])
+}
+
+// pass queues the statement that lets jobs pass.
+func (s *step) pass(ctx context.Context, batch *pgx.Batch, found []next, passed *[]Passed) error {
+	var fair []int
+	var joining []Joining
+	for i := range found {
+		if one := &found[i]; one.Fair {
+			fair = append(fair, i)
+			joining = append(joining, Joining{Lane: one.LaneID, Priority: one.Priority, Key: one.Key, Weight: one.KeyWeight})
+		}
+	}
+	turns := map[uuid.UUID]time.Time{}
+	if len(joining) > 0 {
+		given, err := s.gate.Turns(ctx, s.tx, joining)
+		if err != nil {
+			return err
+		}
+		for i, place := range fair {
+			turns[found[place].ID] = given[i]
+		}
+	}
+	slices.SortFunc(found, func(a, b next) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	ids, at := make([]uuid.UUID, len(found)), make([]*time.Time, len(found))
+	for i := range found {
+		ids[i] = found[i].ID
+		if turn, ok := turns[ids[i]]; ok {
+			at[i] = &turn
+		}
+	}
+	batch.Queue(readySQL, store.Args{"ids": ids, "turns": at}).Query(func(rows pgx.Rows) (err error) {
+		*passed, err = pgx.CollectRows(rows, pgx.RowToStructByName[Passed])
+		return err
+	})
+	return nil
+}

@@ -1,0 +1,43 @@
+package sweep
+
+import (
+	"context"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/gate"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+const (
+	// gatePoll finds the checks that another core appended and did not work off.
+	gatePoll = 5 * time.Second
+	// gateSweepPeriod and gateSweepKeys bound the search for keys whose jobs wait for nothing.
+	gateSweepPeriod = 5 * time.Second
+	gateSweepKeys   = 500
+)
+
+// Gates lets jobs with a key pass the gate of it, right after the commit that brought them there or made room.
+func (d Duties) Gates() *Duty {
+	return d.inRounds("gates", gatePoll, rounds{tenants: d.store.Gates.WaitingTenants, step: func(ctx context.Context, owner tenant.ID) (bool, error) {
+		passed, worked, err := d.store.Gates.Pass(ctx, owner)
+		if err != nil {
+			return false, err
+		}
+		ready := make([]jobs.Ready, len(passed))
+		for i, one := range passed {
+			ready[i] = jobs.Ready{Lane: one.Lane, Priority: one.Priority, At: one.At, ID: one.ID}
+		}
+		d.engine.Publisher.Wake(ready)
+		return worked, nil
+	}})
+}
+
+// GateSweep checks all keys with jobs at their gates, some at a time. It is the net for changes of settings.
+func (d Duties) GateSweep() *Duty {
+	var place gate.Key
+	return d.every(gateSweepPeriod, "gates", func(ctx context.Context) (err error) {
+		place, err = d.store.Gates.Sweep(ctx, place, gateSweepKeys)
+		return err
+	})
+}
