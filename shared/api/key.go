@@ -74,7 +74,7 @@ func (k *KeySettingsRequest) Settings() *KeySettings {
 
 // Request is the request that sets these settings.
 func (k *KeySettings) Request() *KeySettingsRequest {
-	return &KeySettingsRequest{Fair: &k.Fair, MaxRunning: k.MaxRunning, Order: &k.Order, OnDead: &k.OnDead}
+	return &KeySettingsRequest{Fair: &k.Fair, MaxRunning: k.MaxRunning, Order: orNil(k.Order), OnDead: orNil(k.OnDead)}
 }
 
 var (

@@ -37,7 +37,7 @@ func Rules() map[string]map[string]Rule {
 		&SubmitRequest{}, &RetryRequest{}, &Dependency{}, &BatchRequest{},
 		&WorkflowRequest{}, &WorkflowJobsRequest{}, &WorkflowJobRequest{}, &WorkflowDependency{},
 		&ClaimRequest{}, &WorkerRequest{}, &HeartbeatRequest{}, &Lease{}, &Progress{}, &OutcomesRequest{}, &OutcomeRequest{},
-		&QueueRequest{}, &TypeLimit{}, &PushRequest{}, &BreakerSettingsRequest{},
+		&QueueRequest{}, &TypeLimit{}, &KeySettingsRequest{}, &PushRequest{}, &BreakerSettingsRequest{},
 		&DeadLetterRequest{}, &DeadLetterFilterBody{}, &CanaryRequest{},
 		&ScheduleRequest{}, &ScheduleJob{}, &JobTypeRequest{}, &JobTypeDefaults{}, &WebhookRequest{}, &WebhookFilter{},
 		&TenantRequest{}, &TenantPatch{}, &PlanRequest{}, &Limits{}, &KeyRequest{},

@@ -105,6 +105,10 @@ func (d draws) settings() api.QueueSettings {
 		Retry: api.Retry{BaseMS: d.ms(1e6), CapMS: d.ms(api.MaxBackoff.Milliseconds()), Jitter: d.Float64(), Curve: []string{api.CurveExponential, api.CurveLinear, api.CurveConstant}[d.IntN(3)]},
 		Types: api.TypeLimits{"mail": {MaxRunning: new(d.count()), RatePerSecond: new(d.rate())}},
 	}
+	s.Keys = []api.KeySettings{
+		(*api.KeySettings)(nil).InForce(), {MaxRunning: new(1 + d.count()), Order: api.KeyOrderNone, OnDead: api.KeySkip},
+		{Fair: true, Order: api.KeyOrderFIFO, OnDead: api.KeyHold},
+	}[d.IntN(3)]
 	if d.IntN(2) == 0 {
 		s.MaxActive, s.MaxRunning, s.RatePerSecond = new(d.count()), new(d.count()), new(d.rate())
 	}
