@@ -7,6 +7,8 @@ const (
 	WhyPaused          = "paused"
 	WhyRunningCap      = "running_cap"
 	WhyRate            = "rate"
+	WhyKeyCap          = "key_cap"
+	WhyKeyOrder        = "key_order"
 	WhyNoWorker        = "no_worker"
 	WhyTags            = "tags"
 	WhyBreaker         = "breaker"

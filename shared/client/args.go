@@ -70,6 +70,10 @@ type JobOptions struct {
 	// DedupeKey makes a second live job with the same key answer with the first: 1 to
 	// 128 printable ASCII characters. Not in a workflow. It takes the place of Unique.
 	DedupeKey string
+	// Key is whose turn the job takes within its queue, 1 to 128 printable ASCII characters; the user if empty. KeyWeight is
+	// its share in the turns, 0.1 to 100; 1 if 0.
+	Key       string
+	KeyWeight float64
 	// Unique makes the DedupeKey of the job's type and arguments (see UniqueKey), so
 	// that there is one such job at a time. A job that has ended makes room for the
 	// next one. Arguments that must not count: make a DedupeKey of the others instead.
@@ -202,7 +206,7 @@ func (o JobOptions) start(now time.Time) time.Time {
 func (o JobOptions) request() api.SubmitRequest {
 	request := api.SubmitRequest{
 		Queue: o.Queue, Priority: o.Priority, MaxAttempts: orNil(o.MaxAttempts), Tags: o.Tags, User: orNil(o.User),
-		Metadata: o.Metadata, DedupeKey: orNil(o.DedupeKey), After: o.After,
+		Metadata: o.Metadata, DedupeKey: orNil(o.DedupeKey), Key: orNil(o.Key), KeyWeight: orNil(o.KeyWeight), After: o.After,
 		DelayMS: orNil(milliseconds(o.Delay)), TimeoutMS: orNil(milliseconds(o.Timeout)), MaxWaitMS: orNil(milliseconds(o.MaxWait)),
 		RunAt: timeOrNil(o.RunAt), Deadline: timeOrNil(o.Deadline), ExpiresAfterMS: orNil(milliseconds(o.ExpiresAfter)),
 	}

@@ -23,6 +23,7 @@ func (c *Client) List(ctx context.Context, filter api.JobFilter, page PageReques
 	set(query, "tag", filter.Tag)
 	set(query, "user", filter.User)
 	set(query, "dedupe_key", filter.DedupeKey)
+	set(query, "key", filter.Key)
 	setTime(query, "created_after", filter.CreatedAfter)
 	setTime(query, "created_before", filter.CreatedBefore)
 	for key, value := range filter.Metadata {

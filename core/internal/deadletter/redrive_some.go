@@ -23,7 +23,7 @@ import (
 
 // redrivenColumns are those that a redrive leaves as they are. The last holder's repeat gets the same answer until the next
 // claim (D5).
-const redrivenColumns = read.IdentityColumns + `, priority, payload, tags, metadata, ` + read.OptionColumns + `, ` + read.LinkColumns + `,
+const redrivenColumns = read.IdentityColumns + `, priority, payload, tags, metadata, ` + read.OptionColumns + `, ` + read.KeyColumns + `, ` + read.LinkColumns + `,
   created_at, started_at, progress, checkpoint, ` + read.AnswerColumns
 
 // redriveSQL makes dead letters live jobs again: same id, attempts from 0, the epoch continues. A

@@ -99,10 +99,20 @@ type waits struct {
 	known map[LineKey]*laneWait
 }
 
-// LineKey names the jobs of a lane with one priority.
+// LineKey names the jobs of a lane with one priority, in a fair lane those of one key.
 type LineKey struct {
 	Lane     lanes.ID
 	Priority int
+	Key      string
+}
+
+// LineOf names the line that a job joins. key is nil for none.
+func LineOf(lane *lanes.Lane, priority int, key *string) LineKey {
+	made := LineKey{Lane: lane.ID, Priority: priority}
+	if lane.Fair && key != nil {
+		made.Key = *key
+	}
+	return made
 }
 
 type laneWait struct {
@@ -146,9 +156,9 @@ func (w *waits) joined(key LineKey) {
 func (e *Explainer) TurnOf(key LineKey) (turn Turn, known bool) { return e.waits.get(key) }
 
 // ReadTurn reads when a job that is submitted now is likely to start.
-func (e *Explainer) ReadTurn(ctx context.Context, lane *lanes.Lane, priority int) Turn {
-	turn := e.newTurn(ctx, lane, priority)
-	e.waits.set(LineKey{lane.ID, priority}, turn)
+func (e *Explainer) ReadTurn(ctx context.Context, lane *lanes.Lane, key LineKey) Turn {
+	turn := e.newTurn(ctx, lane, key)
+	e.waits.set(key, turn)
 	return turn
 }
 
@@ -156,9 +166,9 @@ func (e *Explainer) ReadTurn(ctx context.Context, lane *lanes.Lane, priority int
 func (e *Explainer) Joined(key LineKey) { e.waits.joined(key) }
 
 // newTurn is when a job that is submitted now is likely to start.
-func (e *Explainer) newTurn(ctx context.Context, lane *lanes.Lane, priority int) Turn {
+func (e *Explainer) newTurn(ctx context.Context, lane *lanes.Lane, key LineKey) Turn {
 	settings := e.cached.Lanes.Settings(lane.Tenant, lane.Queue)
-	line, beside, err := e.place(ctx, read.QueuePosition{Lane: *lane, Priority: priority})
+	line, beside, err := e.place(ctx, read.QueuePosition{Lane: *lane, Priority: key.Priority, Key: key.Key})
 	if err != nil {
 		e.log.WarnContext(ctx, "how long a new job would wait is not known", "error", err)
 		return Turn{}

@@ -251,7 +251,7 @@ func TestWhyNamesNoOtherUser(t *testing.T) {
 	f := newFixture(t)
 	f.Take(1)
 	f.backlog(2000, enginetest.Request("secret-bob"))
-	mine := f.Submit(enginetest.Request("ada"))[0]
+	mine := f.backlog(2000, enginetest.Request("ada"))[1999]
 	f.drain(mine)
 	f.Override(api.Overrides{Limits: api.Limits{MaxRunning: new(int64(1)), UserMaxRunning: new(int64(10))}, Users: map[string]api.Limits{"secret-bob": {UserMaxRunning: new(int64(1))}}})
 	made, err := f.D.Explain(t.Context(), f.Tenant, "ada", mine, false)

@@ -10,11 +10,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/claim"
+	"github.com/forgequeue/forgequeue/core/internal/gate"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/workers"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -22,7 +24,7 @@ import (
 
 // Explain says why a job waits, by the settings that this core claims by; with details the job and its attempts are a part
 // of the answer. It takes four statements at most: the job, with its attempts; its parents; its place in line, or the
-// worker of a running one; the use of its caps. Besides, how fast lines move in other cores is read once in two
+// worker of a running one; the use of its caps, or what other jobs of its key do. Besides, how fast lines move in other cores is read once in two
 // seconds, for all callers.
 func (e *Explainer) Explain(ctx context.Context, owner tenant.ID, user string, id uuid.UUID, details bool) (made api.Explanation, err error) {
 	var facts Facts
@@ -66,14 +68,19 @@ func (e *Explainer) addWhy(ctx context.Context, owner tenant.ID, id uuid.UUID, f
 	if cached, known := e.cached.Lanes.Find(&lanes.Ask{Key: lane.Key}); known {
 		lane = cached.Lane
 	}
-	line, beside, err := e.place(ctx, read.QueuePosition{ID: id, Lane: lane, Priority: found.Priority})
+	line, beside, err := e.place(ctx, read.QueuePosition{ID: id, Lane: lane, Priority: found.Priority, Key: LineOf(&lane, found.Priority, found.Key).Key})
 	if err != nil {
 		return err
 	}
 	settings := e.cached.Lanes.Settings(owner, found.Queue)
 	facts.Paused, facts.Push, facts.Breaker = settings.Paused, settings.Push, e.cached.Breakers.Of(settings.QueueKey)
 	facts.Workers, facts.Ahead = workersFor(&lane, line.Workers), line.Jobs
-	facts.Now, facts.Turn = line.Now, e.turn(&lane, &settings, &line, beside)
+	facts.AtGate, facts.Now, facts.Turn = line.AtGate, line.Now, e.turn(&lane, &settings, &line, beside)
+	if line.AtGate {
+		facts.Keys = settings.Keys.InForce()
+		facts.Line, err = e.store.Gates.Look(ctx, gate.Key{Tenant: owner, Queue: found.Queue, Key: store.OrElse(found.Key, "")})
+		return err
+	}
 	if found.State == api.StateQueued {
 		return e.addLimits(ctx, facts, lane, settings, &line)
 	}

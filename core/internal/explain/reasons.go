@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/caps"
+	"github.com/forgequeue/forgequeue/core/internal/gate"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -25,6 +27,10 @@ type Facts struct {
 	Rates []Rate
 	// Ahead are the jobs of its lane before it, api.MaxCountedAhead+1 at most.
 	Ahead int64
+	// AtGate: the job is queued, and waits for others of its key. Keys are the queue's settings, Line what is before it.
+	AtGate bool
+	Keys   api.KeySettings
+	Line   gate.Line
 	// Turn is of the job, or of a scheduled one as if it were queued now, and Now is PostgreSQL's clock.
 	Turn Turn
 	Now  time.Time
@@ -60,6 +66,10 @@ func Explain(f *Facts) api.Explanation {
 	case api.StateRunning:
 		made.Because = running(f.Job, f.SilentSince)
 	case api.StateQueued:
+		if f.AtGate {
+			made.Because = append(f.held(), f.ofKey())
+			break
+		}
 		held := f.held()
 		if made.Because = slices.Concat(held, f.limited()); len(held) == 0 {
 			made.Estimate = f.Turn.Estimate()
@@ -190,6 +200,25 @@ func (f *Facts) limited() []api.Reason {
 		})
 	}
 	return reasons
+}
+
+// ofKey says what a job waits for at the gate of its key.
+func (f *Facts) ofKey() api.Reason {
+	key := "the key " + *f.Job.Key
+	cap := api.Reason{Code: api.WhyKeyCap, Limit: f.Keys.MaxRunning, Current: new(f.Line.Past), Frees: "One of them ends, or the queue's keys.max_running is raised."}
+	if f.Keys.Order != api.KeyOrderFIFO {
+		cap.Detail = fmt.Sprintf("%d jobs of %s are ready or running, and the queue allows %d.", f.Line.Past, key, store.OrElse(f.Keys.MaxRunning, f.Line.Past))
+		return cap
+	}
+	order := api.Reason{Code: api.WhyKeyOrder, Detail: "The jobs of " + key + " run in order, and others were accepted before this one.", Frees: "The jobs before it end."}
+	switch {
+	case f.Line.Dead != nil && f.Keys.OnDead == api.KeyHold:
+		order.Detail = "The dead letter " + f.Line.Dead.String() + " holds " + key + "."
+		order.Frees = "It is redriven and completes, or is discarded."
+	case f.Line.First != nil && f.Line.First.String() != f.Job.ID:
+		order.Detail = "The jobs of " + key + " run in order, and it is the turn of the job " + f.Line.First.String() + "."
+	}
+	return order
 }
 
 func (f *Facts) inLine() api.Reason {

@@ -103,13 +103,13 @@ func (g *Gate) WaitingTenants(ctx context.Context) ([]tenant.ID, error) {
 const sweepSQL = `
 WITH RECURSIVE keys AS (
   (SELECT tenant_id, queue, key, 1 AS n FROM jobs
-   WHERE state = 'queued' AND ready_at IS NULL AND (tenant_id, queue, key) > (@tenant, @queue, @key)
+   WHERE key IS NOT NULL AND state = 'queued' AND ready_at IS NULL AND (tenant_id, queue, key) > (@tenant, @queue, @key)
    ORDER BY tenant_id, queue, key LIMIT 1)
   UNION ALL
   SELECT next.tenant_id, next.queue, next.key, keys.n + 1
   FROM keys CROSS JOIN LATERAL (
     SELECT tenant_id, queue, key FROM jobs
-    WHERE state = 'queued' AND ready_at IS NULL AND (tenant_id, queue, key) > (keys.tenant_id, keys.queue, keys.key)
+    WHERE key IS NOT NULL AND state = 'queued' AND ready_at IS NULL AND (tenant_id, queue, key) > (keys.tenant_id, keys.queue, keys.key)
     ORDER BY tenant_id, queue, key LIMIT 1) AS next
   WHERE keys.n < @most::integer
 ), checked AS (
@@ -141,12 +141,10 @@ func (g *Gate) Sweep(ctx context.Context, after Key, most int) (Key, error) {
 // holds it. cap is null for keys in order, of which one is past the gate, or waits for a retry.
 const roomSQL = `
 SELECT (asked.place - 1)::integer AS place,
-  CASE WHEN EXISTS (SELECT FROM jobs WHERE state = 'queued' AND ready_at IS NULL AND tenant_id = asked.tenant_id AND queue = asked.queue AND key = asked.key) THEN 0
-       WHEN asked.cap IS NOT NULL THEN GREATEST(asked.cap - (SELECT count(*) FROM (
-         SELECT FROM jobs WHERE gate > 0 AND ready_at IS NOT NULL AND tenant_id = asked.tenant_id AND queue = asked.queue AND key = asked.key LIMIT asked.cap) AS c), 0)
-       WHEN EXISTS (SELECT FROM jobs WHERE gate = 2 AND state <> 'blocked' AND tenant_id = asked.tenant_id AND queue = asked.queue AND key = asked.key) THEN 0
-       WHEN EXISTS (SELECT FROM jobs WHERE gate > 0 AND ready_at IS NOT NULL AND tenant_id = asked.tenant_id AND queue = asked.queue AND key = asked.key) THEN 0
-       WHEN asked.hold AND EXISTS (SELECT FROM dead_letters WHERE key IS NOT NULL AND tenant_id = asked.tenant_id AND queue = asked.queue AND key = asked.key) THEN 0
+  CASE WHEN EXISTS (SELECT ` + atGate + `) THEN 0
+       WHEN asked.cap IS NOT NULL THEN GREATEST(asked.cap - (SELECT count(*) FROM (SELECT ` + pastGate + ` LIMIT asked.cap) AS c), 0)
+       WHEN EXISTS (SELECT ` + inOrder + `) OR EXISTS (SELECT ` + pastGate + `) THEN 0
+       WHEN asked.hold AND EXISTS (SELECT ` + dead + `) THEN 0
        ELSE 1 END AS jobs
 FROM unnest(@tenants::uuid[], @queues::text[], @keys::text[], @caps::bigint[], @holds::boolean[]) WITH ORDINALITY AS asked(tenant_id, queue, key, cap, hold, place)`
 

@@ -35,26 +35,33 @@ SELECT name, keys FROM queues WHERE tenant_id = @tenant_id AND name = ANY(@queue
 const limitSQL = `
 UPDATE jobs SET gate = asked.gate
 FROM unnest(@queues::text[], @keys::text[], @gates::smallint[]) AS asked(queue, key, gate)
-WHERE jobs.state = 'queued' AND jobs.ready_at IS NULL AND jobs.tenant_id = @tenant_id AND jobs.queue = asked.queue AND jobs.key = asked.key
+WHERE jobs.key IS NOT NULL AND jobs.state = 'queued' AND jobs.ready_at IS NULL AND jobs.tenant_id = @tenant_id AND jobs.queue = asked.queue AND jobs.key = asked.key
   AND jobs.gate <> asked.gate`
 
 const nextColumns = `id, lane_id, priority, key, key_weight`
 
-// PastGateSQL are the jobs past the gate of a key with a limit: alias has its tenant_id, queue and key.
-const PastGateSQL = `FROM jobs AS past WHERE past.gate > 0 AND past.ready_at IS NOT NULL AND past.tenant_id = @tenant_id AND past.queue = asked.queue AND past.key = asked.key`
+// The parts of the index jobs_gated for the key in asked: the jobs past its gate, of those with a limit, those at the gate, and
+// those that have their place in its order, which waits for a job that is to be tried again, but not for one with parents.
+const (
+	keyInAsked = `tenant_id = asked.tenant_id AND queue = asked.queue AND key = asked.key AND CASE WHEN ready_at IS NULL THEN 1 ELSE 0 END = `
+	pastGate   = `FROM jobs WHERE gate > 0 AND ` + keyInAsked + `0`
+	atGate     = `FROM jobs WHERE key IS NOT NULL AND state = 'queued' AND ready_at IS NULL AND ` + keyInAsked + `1`
+	inOrder    = `FROM jobs WHERE gate = 2 AND gate > 0 AND state <> 'blocked' AND ` + keyInAsked + `1`
+	gateOrder  = `ORDER BY CASE WHEN gate = 2 THEN 0 ELSE priority END DESC, created_at, id`
+	// dead are the dead letters of the key.
+	dead = `FROM dead_letters AS dead WHERE dead.key IS NOT NULL AND dead.tenant_id = asked.tenant_id AND dead.queue = asked.queue AND dead.key = asked.key`
+)
 
 // nextSQL gives for each key the jobs that may pass its gate: by priority, then as they were accepted.
 const nextSQL = `
 SELECT (asked.place - 1)::integer AS place, lanes.fair, next.*
-FROM unnest(@queues::text[], @keys::text[], @caps::bigint[]) WITH ORDINALITY AS asked(queue, key, cap, place)
+FROM (SELECT *, @tenant_id::uuid AS tenant_id FROM unnest(@queues::text[], @keys::text[], @caps::bigint[]) WITH ORDINALITY AS a(queue, key, cap, place)) AS asked
 CROSS JOIN LATERAL (
   SELECT CASE WHEN asked.cap IS NULL THEN @most::bigint
-              ELSE LEAST(@most::bigint, asked.cap - (SELECT count(*) FROM (SELECT ` + PastGateSQL + ` LIMIT asked.cap) AS c)) END AS jobs
+              ELSE LEAST(@most::bigint, asked.cap - (SELECT count(*) FROM (SELECT ` + pastGate + ` LIMIT asked.cap) AS c)) END AS jobs
 ) AS room
 CROSS JOIN LATERAL (
-  SELECT ` + nextColumns + ` FROM jobs
-  WHERE state = 'queued' AND ready_at IS NULL AND tenant_id = @tenant_id AND queue = asked.queue AND key = asked.key
-  ORDER BY priority DESC, created_at, id
+  SELECT ` + nextColumns + ` ` + atGate + ` ` + gateOrder + `
   LIMIT GREATEST(room.jobs, 0)
 ) AS next
 JOIN lanes ON lanes.id = next.lane_id
@@ -64,21 +71,15 @@ ORDER BY asked.place, next.priority DESC`
 // wait for their parents are left out, those that wait for a retry are not. A dead letter holds the key where the queue says so.
 const nextInOrderSQL = `
 SELECT (asked.place - 1)::integer AS place, lanes.fair, first.id, first.lane_id, first.priority, first.key, first.key_weight
-FROM unnest(@queues::text[], @keys::text[], @holds::boolean[]) WITH ORDINALITY AS asked(queue, key, hold, place)
+FROM (SELECT *, @tenant_id::uuid AS tenant_id FROM unnest(@queues::text[], @keys::text[], @holds::boolean[]) WITH ORDINALITY AS a(queue, key, hold, place)) AS asked
 CROSS JOIN LATERAL (
-  SELECT ` + nextColumns + `, state, ready_at FROM jobs
-  WHERE gate = 2 AND state <> 'blocked' AND tenant_id = @tenant_id AND queue = asked.queue AND key = asked.key
-  ORDER BY created_at, id
-  LIMIT 1
+  SELECT ` + nextColumns + `, state, ready_at ` + inOrder + ` ` + gateOrder + ` LIMIT 1
 ) AS first
 JOIN lanes ON lanes.id = first.lane_id
 WHERE first.state = 'queued' AND first.ready_at IS NULL
-  AND NOT EXISTS (SELECT ` + PastGateSQL + `)
-  AND NOT (asked.hold AND ` + heldSQL + `)
+  AND NOT EXISTS (SELECT ` + pastGate + `)
+  AND NOT (asked.hold AND EXISTS (SELECT ` + dead + `))
 ORDER BY asked.place`
-
-// heldSQL says that a dead letter holds the key in asked.
-const heldSQL = `EXISTS (SELECT FROM dead_letters AS dead WHERE dead.key IS NOT NULL AND dead.tenant_id = @tenant_id AND dead.queue = asked.queue AND dead.key = asked.key)`
 
 // readySQL gives jobs at the gate their turns; those of other lanes than fair ones the time.
 const readySQL = `

@@ -112,7 +112,7 @@ func (s *Queues) PutPush(
 // checkKeysSQL has the keys checked with jobs at their gates: more of them may now pass.
 const checkKeysSQL = `
 INSERT INTO key_checks (tenant_id, queue, key)
-SELECT DISTINCT tenant_id, queue, key FROM jobs WHERE state = 'queued' AND ready_at IS NULL AND tenant_id = @tenant_id AND queue = @queue`
+SELECT DISTINCT tenant_id, queue, key FROM jobs WHERE key IS NOT NULL AND state = 'queued' AND ready_at IS NULL AND tenant_id = @tenant_id AND queue = @queue`
 
 // keysJSON is nil for the defaults.
 func keysJSON(request *api.KeySettingsRequest) *string {

@@ -82,7 +82,13 @@ func (s *Submitter) submitCapped(ctx context.Context, submissions []Submission, 
 		batch := &pgx.Batch{}
 		var waiting []place
 		if results, waiting = openAll(chosen); len(waiting) > 0 {
-			batch.Queue(insertJobsSQL, insertArgs(chosen, waiting)).Query(func(rows pgx.Rows) error {
+			statement := insertJobsSQL
+			args, keyed := insertArgs(chosen, waiting)
+			if keyed {
+				statement = insertKeyedSQL
+				addKeys(args, chosen, waiting)
+			}
+			batch.Queue(statement, args).Query(func(rows pgx.Rows) error {
 				missing, err := collectInserted(rows, chosen, waiting, results)
 				if err == nil && len(missing) > 0 {
 					err = fmt.Errorf("%d of %d jobs were not stored", len(missing), len(waiting))

@@ -3,6 +3,7 @@ package submit
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -120,6 +121,18 @@ func holdAll(submissions []Submission) {
 			}
 		}
 	}
+}
+
+// addKeys adds the columns of inputSQL that insertJobsSQL does not have.
+func addKeys(args store.Args, submissions []Submission, places []place) {
+	n := len(places)
+	keys, weights, turns, gates, held := make([]*string, n), make([]*float64, n), make([]*time.Time, n), make([]int16, n), make([]bool, n)
+	for i, p := range places {
+		j := &submissions[p.submission].Jobs[p.job]
+		keys[i], weights[i], turns[i], gates[i], held[i] = j.Key, j.KeyWeight, j.turn, int16(j.Limit), j.atGate()
+	}
+	args["keys"], args["weights"], args["turns"] = unlessNone(keys), unlessNone(weights), unlessNone(turns)
+	args["gates"], args["held"] = oneOrAll(gates), oneOrAll(held)
 }
 
 // checksOf are the keys with jobs that were stored at their gates, where a job may have to pass.

@@ -102,29 +102,41 @@ type Submission struct {
 
 // insertJobsSQL stores jobs of any number of tenants, none of which has a dedupe_key or is one of an
 // atomic batch. A job with a deadline in the past is left out. An id that is taken is an error.
-const insertJobsSQL = `
-WITH ` + askedSQL + `, stored AS (
-INSERT INTO jobs (` + newColumns + `)
+const insertJobsSQL = insertPlainSQL + newColumns + `)
+SELECT ` + newValuesHead + `
+       CASE WHEN start_at > statement_timestamp() THEN 'scheduled' ELSE 'queued' END,` + newValuesMiddle + `
+       CASE WHEN start_at > statement_timestamp() THEN NULL ELSE statement_timestamp() END,` + newValuesTail + `
+FROM (` + inputSelect + inputArrays + inputNames + inputEnd + plainEndSQL
+
+// insertKeyedSQL is insertJobsSQL where a job has a key: the others do not pay for it.
+const insertKeyedSQL = insertPlainSQL + keyedColumns + `)
 SELECT ` + newValuesSQL + `
-FROM (` + inputSQL + ` OFFSET 0) AS input
+FROM (` + inputSQL + plainEndSQL
+
+const (
+	insertPlainSQL = `
+WITH ` + askedSQL + `, stored AS (
+INSERT INTO jobs (`
+	plainEndSQL = ` OFFSET 0) AS input
 WHERE (deadline IS NULL OR deadline > statement_timestamp()) AND (SELECT takes FROM asked)
 ORDER BY id` + insertedSQL
+)
 
 // insertDedupedSQL also leaves out a job whose dedupe_key a live job has, or whose id is taken. ON
 // CONFLICT makes each row's insert speculative: PostgreSQL looks into the unique indexes first,
 // takes a lock, and confirms the row with one more WAL record. A unit is what stands or falls
 // together: an atomic batch, else a single job.
 const insertDedupedSQL = unitsSQL + `, stored AS (
-INSERT INTO jobs (` + newColumns + `)
+INSERT INTO jobs (` + keyedColumns + `)
 SELECT ` + newValuesSQL + dedupedSQL
 
 // insertLinkedSQL is insertDedupedSQL where a job comes after others, or runs another one again.
 const insertLinkedSQL = unitsSQL + `, stored AS (
-INSERT INTO jobs (` + newColumns + `, linked, has_dependents, rerun_of)
+INSERT INTO jobs (` + keyedColumns + `, linked, has_dependents, rerun_of)
 SELECT ` + newValuesHead + `
        CASE WHEN (@blocked::boolean[])[place] THEN 'blocked' WHEN start_at > statement_timestamp() THEN 'scheduled' ELSE 'queued' END,` + newValuesMiddle + `
-       CASE WHEN NOT (@blocked::boolean[])[place] AND start_at <= statement_timestamp() AND NOT held THEN COALESCE(turn, statement_timestamp()) END,
-       CASE WHEN NOT (@blocked::boolean[])[place] AND start_at <= statement_timestamp() AND (held OR turn IS NOT NULL) THEN statement_timestamp() END,` + newValuesTail + ` + (@parents_sizes::integer[])[place],
+       CASE WHEN NOT (@blocked::boolean[])[place] AND start_at <= statement_timestamp() AND NOT held THEN COALESCE(turn, statement_timestamp()) END,` + newValuesTail + ` + (@parents_sizes::integer[])[place],
+       CASE WHEN NOT (@blocked::boolean[])[place] AND start_at <= statement_timestamp() AND (held OR turn IS NOT NULL) THEN statement_timestamp() END, gate, ` + read.KeyColumns + `,
        (@linked::boolean[])[place], (@has_dependents::boolean[])[place], (@reruns::uuid[])[place]` + dedupedSQL
 
 // askedSQL fails for a tenant that is being moved. Citus takes no INSERT whose SELECT reads tables in a subquery.
@@ -146,12 +158,14 @@ ORDER BY tenant_id, COALESCE(user_id, '') COLLATE "C", dedupe_key COLLATE "C" NU
 ON CONFLICT DO NOTHING` + insertedSQL
 
 const newColumns = read.IdentityColumns + `, state, priority, payload, tags, metadata, ` + read.OptionColumns + `,
-                  created_at, run_at, deadline, ready_at, waiting_since, gate, counted, size`
+                  created_at, run_at, deadline, ready_at, counted, size`
+
+const keyedColumns = newColumns + `, waiting_since, gate, ` + read.KeyColumns
 
 const newValuesSQL = newValuesHead + `
        CASE WHEN start_at > statement_timestamp() THEN 'scheduled' ELSE 'queued' END,` + newValuesMiddle + `
-       CASE WHEN start_at <= statement_timestamp() AND NOT held THEN COALESCE(turn, statement_timestamp()) END,
-       CASE WHEN start_at <= statement_timestamp() AND (held OR turn IS NOT NULL) THEN statement_timestamp() END,` + newValuesTail
+       CASE WHEN start_at <= statement_timestamp() AND NOT held THEN COALESCE(turn, statement_timestamp()) END,` + newValuesTail + `,
+       CASE WHEN start_at <= statement_timestamp() AND (held OR turn IS NOT NULL) THEN statement_timestamp() END, gate, ` + read.KeyColumns
 
 // The values before the state, between the state and ready_at, and after that.
 const (
@@ -160,14 +174,17 @@ const (
        priority, payload::json, tags, metadata::json, ` + read.OptionColumns + `,
        statement_timestamp(), start_at, deadline,`
 	newValuesTail = `
-       gate, counted,
+       counted,
        octet_length(payload) + metadata_size + tags_size`
 )
 
 // inputSQL are the jobs as rows. unnest keeps each array's elements in a store of its own, so a
 // column with one value for all jobs travels as an array of that: it fills up with NULL.
-const inputSQL = `
-  SELECT i.id, i.place, i.user_id, i.payload, i.timeout_ms, i.dedupe_key, i.traceparent, i.key, i.key_weight, i.turn,
+const inputSQL = inputSelect + keyedSelect + inputArrays + keyedArrays + inputNames + keyedNames + inputEnd
+
+const (
+	inputSelect = `
+  SELECT i.id, i.place, i.user_id, i.payload, i.timeout_ms, i.dedupe_key, i.traceparent,
          COALESCE(i.tenant_id, (@tenants::uuid[])[1])            AS tenant_id,
          COALESCE(i.lane_id, (@lanes::bigint[])[1])             AS lane_id,
          COALESCE(i.queue, (@queues::text[])[1])                 AS queue,
@@ -184,22 +201,26 @@ const inputSQL = `
          COALESCE(i.retry_jitter, (@jitters::float8[])[1])       AS retry_jitter,
          COALESCE(i.retry_curve, (@curves::text[])[1])           AS retry_curve,
          COALESCE(i.counted, (@counted::smallint[])[1])          AS counted,
-         COALESCE(i.gate, (@gates::smallint[])[1])               AS gate,
-         COALESCE(i.held, (@held::boolean[])[1])                 AS held,
          CASE WHEN cardinality(@correlation_ids::text[]) = 1 THEN (@correlation_ids::text[])[1] ELSE i.correlation_id END AS correlation_id,
          -- a time in the past is now; every instant is the statement's, never a client's
          GREATEST(COALESCE(i.asked_at, statement_timestamp() +
                            COALESCE(i.delay_ms, (@delays::bigint[])[1]) * interval '1 millisecond'),
                   statement_timestamp()) AS start_at,
-         COALESCE(i.deadline, statement_timestamp() + i.expires_after_ms * interval '1 millisecond') AS deadline
+         COALESCE(i.deadline, statement_timestamp() + i.expires_after_ms * interval '1 millisecond') AS deadline`
+	keyedSelect = `, i.key, i.key_weight, i.turn, COALESCE(i.gate, (@gates::smallint[])[1]) AS gate, COALESCE(i.held, (@held::boolean[])[1]) AS held`
+	inputArrays = `
   FROM unnest(@ids::uuid[], @tenants::uuid[], @lanes::bigint[], @queues::text[], @types::text[],
               @users::text[], @priorities::smallint[], @payloads::text[], @tags::text[], @metadata::text[],
               @max_attempts::integer[], @bases::bigint[], @caps::bigint[], @jitters::float8[], @curves::text[], @timeouts::bigint[],
-              @dedupe_keys::text[], @keys::text[], @weights::float8[], @correlation_ids::text[], @traceparents::text[],
-              @run_ats::timestamptz[], @delays::bigint[], @deadlines::timestamptz[], @expiries::bigint[], @counted::smallint[],
-              @gates::smallint[], @held::boolean[], @turns::timestamptz[])
+              @dedupe_keys::text[], @correlation_ids::text[], @traceparents::text[],
+              @run_ats::timestamptz[], @delays::bigint[], @deadlines::timestamptz[], @expiries::bigint[], @counted::smallint[]`
+	keyedArrays = `, @keys::text[], @weights::float8[], @gates::smallint[], @held::boolean[], @turns::timestamptz[]`
+	inputNames  = `)
        WITH ORDINALITY AS i(` + read.IdentityColumns + `, priority, payload, tags, metadata, ` + read.OptionColumns + `,
-            asked_at, delay_ms, deadline, expires_after_ms, counted, gate, held, turn, place)`
+            asked_at, delay_ms, deadline, expires_after_ms, counted`
+	keyedNames = `, key, key_weight, gate, held, turn`
+	inputEnd   = `, place)`
+)
 
 const insertedSQL = `
 RETURNING id, state, created_at, run_at, deadline
@@ -363,8 +384,14 @@ func (s *Submission) refusal(j int) *problem.Problem {
 
 // insertOnce runs the insert and gives the places whose job it did not store.
 func insertOnce(ctx context.Context, db store.Querier, statement string, submissions []Submission, places []place, results [][]JobResult) (missing []place, err error) {
-	args := insertArgs(submissions, places)
+	args, keyed := insertArgs(submissions, places)
+	if keyed && statement == insertJobsSQL {
+		statement = insertKeyedSQL
+	}
 	if statement != insertJobsSQL {
+		addKeys(args, submissions, places)
+	}
+	if statement != insertJobsSQL && statement != insertKeyedSQL {
 		args["units"] = unitsOf(submissions, places)
 	}
 	if statement == insertLinkedSQL {
@@ -411,8 +438,8 @@ func newRow(submission *Submission, n *NewJob, made inserted) *read.Row {
 	}
 }
 
-// insertArgs turns jobs into one array for each column, see inputSQL.
-func insertArgs(submissions []Submission, places []place) store.Args {
+// insertArgs turns jobs into one array for each column, see inputSQL, and says whether one of them has a key.
+func insertArgs(submissions []Submission, places []place) (args store.Args, keyed bool) {
 	n := len(places)
 	c := struct {
 		lanes                                           []lanes.ID
@@ -420,11 +447,6 @@ func insertArgs(submissions []Submission, places []place) store.Args {
 		ids, tenants                                    []uuid.UUID
 		queues, types, payloads, tags, metadata, curves []string
 		users, dedupeKeys, correlationIDs, traceparents []*string
-		keys                                            []*string
-		weights                                         []*float64
-		gates                                           []int16
-		held                                            []bool
-		turns                                           []*time.Time
 		priorities                                      []int16
 		counted                                         []int16
 		bases, caps, delays                             []int64
@@ -450,8 +472,7 @@ func insertArgs(submissions []Submission, places []place) store.Args {
 		c.delays, c.deadlines = append(c.delays, j.Delay.Milliseconds()), append(c.deadlines, j.Deadline)
 		c.expiries = append(c.expiries, j.ExpiresAfterMS)
 		c.counted = append(c.counted, int16(caps.BitsOf(j.Caps)))
-		c.keys, c.weights, c.gates = append(c.keys, j.Key), append(c.weights, j.KeyWeight), append(c.gates, int16(j.Limit))
-		c.held, c.turns = append(c.held, j.atGate()), append(c.turns, j.turn)
+		keyed = keyed || j.Key != nil
 	}
 	return store.Args{
 		"ids": c.ids, "tenants": oneOrAll(c.tenants), "lanes": oneOrAll(c.lanes), "queues": oneOrAll(c.queues), "types": oneOrAll(c.types),
@@ -460,8 +481,7 @@ func insertArgs(submissions []Submission, places []place) store.Args {
 		"jitters": oneOrAll(c.jitters), "curves": oneOrAll(c.curves), "timeouts": unlessNone(c.timeouts),
 		"dedupe_keys": unlessNone(c.dedupeKeys), "correlation_ids": unlessEqual(c.correlationIDs), "traceparents": unlessNone(c.traceparents),
 		"run_ats": unlessNone(c.runAts), "delays": oneOrAll(c.delays), "deadlines": unlessNone(c.deadlines), "expiries": unlessNone(c.expiries), "counted": oneOrAll(c.counted),
-		"keys": unlessNone(c.keys), "weights": unlessNone(c.weights), "gates": oneOrAll(c.gates), "held": oneOrAll(c.held), "turns": unlessNone(c.turns),
-	}
+	}, keyed
 }
 
 // addFlags adds the columns of insertLinkedSQL.

@@ -26,7 +26,7 @@ func (s *Submits) refuseLate(ctx context.Context, call *Call, lanes []lanes.Made
 		if request.MaxWaitMS == nil || !call.startsInLine(i) || lanes[i].ID == 0 {
 			continue
 		}
-		key := explain.LineKey{Lane: lanes[i].ID, Priority: store.OrElse(request.Priority, api.DefaultPriority)}
+		key := explain.LineOf(&lanes[i].Lane, store.OrElse(request.Priority, api.DefaultPriority), keyOf(request))
 		turn, known := turns[key]
 		if settings := s.cached.Lanes.Settings(call.Tenant, lanes[i].Queue); s.cached.HeldBack(&settings) {
 			continue
@@ -39,7 +39,7 @@ func (s *Submits) refuseLate(ctx context.Context, call *Call, lanes []lanes.Made
 				if reads++; reads > waitsPerCall {
 					continue
 				}
-				turn = s.explainer.ReadTurn(ctx, &lanes[i].Lane, key.Priority)
+				turn = s.explainer.ReadTurn(ctx, &lanes[i].Lane, key)
 			}
 		}
 		if turns == nil {

@@ -43,6 +43,7 @@ var jobFilters = []forms.Field{
 	{Name: "tag", Label: "Tag"},
 	{Name: "user", Label: "User"},
 	{Name: "dedupe_key", Label: "Dedupe key"},
+	{Name: "key", Label: "Key"},
 	{Name: "metadata", Label: "Metadata", Now: "key=value"},
 }
 
@@ -82,7 +83,7 @@ func listJobs(v *visit.Visit) (visit.Page, error) {
 // inputOf is the part of a filter that one of jobFilters sets.
 func inputOf(filter *api.JobFilter, name string) *string {
 	return map[string]*string{
-		"queue": &filter.Queue, "type": &filter.Type, "tag": &filter.Tag, "user": &filter.User, "dedupe_key": &filter.DedupeKey,
+		"queue": &filter.Queue, "type": &filter.Type, "tag": &filter.Tag, "user": &filter.User, "dedupe_key": &filter.DedupeKey, "key": &filter.Key,
 	}[name]
 }
 

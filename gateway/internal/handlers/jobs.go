@@ -24,6 +24,7 @@ import (
 //	@Param       tag            query string false "Jobs with this tag."
 //	@Param       user           query string false "Jobs of this user."
 //	@Param       dedupe_key     query string false "Jobs with this deduplication key."
+//	@Param       key            query string false "Jobs of this key."
 //	@Param       metadata       query object false "Only jobs with this metadata: an object whose members become parameters such as metadata.order."
 //	@Param       created_after  query string false "Jobs submitted after this time." Format(date-time)
 //	@Param       created_before query string false "Jobs submitted before this time." Format(date-time)
@@ -55,6 +56,7 @@ func readJobFilter(q *request.Query) api.JobFilter {
 		Tag:           q.Name("tag"),
 		User:          q.Label("user"),
 		DedupeKey:     q.Label("dedupe_key"),
+		Key:           q.Label("key"),
 		Metadata:      q.Metadata(),
 		CreatedAfter:  q.Time("created_after"),
 		CreatedBefore: q.Time("created_before"),

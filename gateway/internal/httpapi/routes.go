@@ -72,7 +72,7 @@ func (s *Server) routes() []route {
 
 		{"POST", "/v1/jobs", submit, body, perJob, nil, "submit", priced(h.SubmitJob, h.Submit)},
 		{"POST", "/v1/jobs/batch", submit, longBody, perJob, nil, "submit_batch", priced(h.SubmitBatch, h.Submit)},
-		{"GET", "/v1/jobs", read, noBody, perRequest, page("queue", "type", "state", "tag", "user", "dedupe_key", request.MetadataPrefix, "created_after", "created_before"), "", handle(h.ListJobs)},
+		{"GET", "/v1/jobs", read, noBody, perRequest, page("queue", "type", "state", "tag", "user", "dedupe_key", "key", request.MetadataPrefix, "created_after", "created_before"), "", handle(h.ListJobs)},
 		{"GET", "/v1/jobs/{id}", read, noBody, perRequest, nil, "", handle(h.GetJob)},
 		{"DELETE", "/v1/jobs/{id}", manage, noBody, perRequest, nil, "", handle(h.DeleteJob)},
 		{"GET", "/v1/jobs/{id}/explain", read, noBody, perRequest, []string{"details"}, "", handle(h.ExplainJob)},

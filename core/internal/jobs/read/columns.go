@@ -6,13 +6,15 @@ const (
 	// IdentityColumns say whose a job is, and in which lane.
 	IdentityColumns = `id, tenant_id, lane_id, queue, type, user_id`
 	// OptionColumns are what a submit decides, besides its tags, metadata, payload and times.
-	OptionColumns = `max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, key, key_weight, correlation_id, traceparent`
+	OptionColumns = `max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent`
+	// KeyColumns are whose turn it takes.
+	KeyColumns = `key, key_weight`
 	// LinkColumns are its links with other jobs.
 	LinkColumns = `has_dependents, linked, rerun_of`
 	// AnswerColumns are how the last attempt ended, and what a repeat of its outcome is answered.
 	AnswerColumns = `last_error, outcome_lease_id, outcome_hash, outcome_answer`
 
-	narrowColumns = IdentityColumns + `, priority, tags, metadata, ` + OptionColumns + `, ` + LinkColumns + `,
+	narrowColumns = IdentityColumns + `, priority, tags, metadata, ` + OptionColumns + `, ` + KeyColumns + `, ` + LinkColumns + `,
   epoch, redrives, created_at, run_at, deadline, started_at, worker_id, cancel_requested, progress`
 
 	// StableColumns do not change when a job moves to another table.

@@ -161,11 +161,24 @@ func describeQueue(t *cli.Table, q api.Queue) {
 	t.Pair("max active", number(q.Settings.MaxActive))
 	t.Pair("max running", number(q.Settings.MaxRunning))
 	t.Pair("rate per second", number(q.Settings.RatePerSecond))
+	t.Pair("jobs of a key", keysOf(q.Settings.Keys))
 	for _, jobType := range slices.Sorted(maps.Keys(q.Settings.Types)) {
 		limit := q.Settings.Types[jobType]
 		t.Pair("type "+jobType, fmt.Sprintf("max running %s, rate per second %s", number(limit.MaxRunning), number(limit.RatePerSecond)))
 	}
 	describePush(t, q)
+}
+
+// keysOf says how the jobs of a key start.
+func keysOf(keys api.KeySettings) string {
+	text := "take turns"
+	if !keys.Fair {
+		text = "as they become ready"
+	}
+	if keys.Order == api.KeyOrderFIFO {
+		return text + ", one after the other in order, after a dead letter " + keys.OnDead
+	}
+	return text + ", max running " + number(keys.MaxRunning)
 }
 
 // number is a limit; absent is "none".

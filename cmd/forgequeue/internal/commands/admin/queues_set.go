@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -21,6 +22,7 @@ type queueFlags struct {
 	active, running, rate  string
 	ofType, rateOfType     map[string]string
 	curve                  string
+	keys                   keyFlags
 	push                   pushFlags
 	reset                  bool
 }
@@ -34,6 +36,7 @@ func newQueuesSet(a *cli.App) *cobra.Command {
 again. The word none removes a limit.`,
 		Example: "  forgequeue queue set mail --visibility-timeout 2m --max-active 5000 --max-running 20 --rate none\n" +
 			"  forgequeue queue set mail --type-max-running invoice=5 --type-rate invoice=10\n" +
+			"  forgequeue queue set invoices --key-order fifo --key-on-dead hold\n" +
 			"  forgequeue queue set hooks --push https://example.com/jobs --max-running 10",
 		Args: cli.One(),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error { return setQueue(ctx, s, args[0], &f) }),
@@ -51,6 +54,7 @@ again. The word none removes a limit.`,
 	flags.StringToStringVar(&f.ofType, "type-max-running", nil, "TYPE=N: jobs of a type that may run at once, or none")
 	flags.StringToStringVar(&f.rateOfType, "type-rate", nil, "TYPE=N: jobs of a type that may start in a second, or none")
 	flags.BoolVar(&f.reset, "reset", false, "put back to the default what is not given")
+	f.keys.flags(flags)
 	f.push.flags(command)
 	return command
 }
@@ -94,14 +98,49 @@ func (f *queueFlags) apply(command *cobra.Command, request *api.QueueRequest) er
 	replace(&request.Retry.Curve, cli.Given(command, "retry-curve", f.curve))
 	whole := func(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }
 	number := func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
+	f.keys.apply(command, request)
 	return errors.Join(
 		f.push.apply(command, request),
+		f.keys.limit(command, request, whole),
 		replaceLimit(command, &request.MaxActive, "max-active", f.active, whole),
 		replaceLimit(command, &request.MaxRunning, "max-running", f.running, whole),
 		replaceLimit(command, &request.RatePerSecond, "rate", f.rate, number),
 		limitTypes(request, "type-max-running", f.ofType, whole, func(limit *api.TypeLimit) **int64 { return &limit.MaxRunning }),
 		limitTypes(request, "type-rate", f.rateOfType, number, func(limit *api.TypeLimit) **float64 { return &limit.RatePerSecond }),
 	)
+}
+
+// keyFlags are how the jobs of a key start.
+type keyFlags struct {
+	fair                   bool
+	running, order, onDead string
+}
+
+func (f *keyFlags) flags(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.fair, "key-fair", true, "the keys of jobs take turns; otherwise jobs start in the order in which they became ready")
+	flags.StringVar(&f.running, "key-max-running", "", "jobs of a key that may run at once, or none")
+	flags.StringVar(&f.order, "key-order", api.KeyOrderNone, "fifo: the jobs of a key run one after the other, as they were accepted; or none")
+	flags.StringVar(&f.onDead, "key-on-dead", api.KeySkip, "with fifo, after a dead letter: skip lets the next job of the key start, \"hold\" waits for its redrive or discard")
+}
+
+func (f *keyFlags) apply(command *cobra.Command, request *api.QueueRequest) {
+	given := api.KeySettingsRequest{}
+	if request.Keys != nil {
+		given = *request.Keys
+	}
+	replace(&given.Fair, cli.Given(command, "key-fair", f.fair))
+	replace(&given.Order, cli.Given(command, "key-order", f.order))
+	replace(&given.OnDead, cli.Given(command, "key-on-dead", f.onDead))
+	if given != (api.KeySettingsRequest{}) || command.Flags().Changed("key-max-running") {
+		request.Keys = &given
+	}
+}
+
+func (f *keyFlags) limit(command *cobra.Command, request *api.QueueRequest, parse func(string) (int64, error)) error {
+	if request.Keys == nil {
+		return nil
+	}
+	return replaceLimit(command, &request.Keys.MaxRunning, "key-max-running", f.running, parse)
 }
 
 // limitTypes sets one kind of limit by type. A type without limits is left out.

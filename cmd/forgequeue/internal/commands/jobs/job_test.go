@@ -77,12 +77,12 @@ func TestJobRerun(t *testing.T) {
 	old := f.Submitted("x", "-q", q, "--data", `{"n":1}`, "--priority", "2", "--dedupe-key", "k-"+q)
 	f.Want(1, []string{"job_live (409)"}, "job", "rerun", old)
 	f.Must("job", "cancel", old)
-	made := commandtest.Decode[api.SubmitResponse](f, f.Must("job", "rerun", old, "--data", `{"n":2}`, "--key", "r-"+q, "-o", "json"))
+	made := commandtest.Decode[api.SubmitResponse](f, f.Must("job", "rerun", old, "--data", `{"n":2}`, "--idempotency-key", "r-"+q, "-o", "json"))
 	f.Want(0, []string{"rerun of", old, `{"n":2}`}, "job", "get", made.ID)
 	if made.RerunOf == nil || *made.RerunOf != old || made.Queue != q || made.Priority != 2 || made.DedupeKey != nil {
 		t.Errorf("%+v", made)
 	}
-	f.Want(0, []string{"This key was used before", made.ID}, "job", "rerun", old, "--data", `{"n":2}`, "--key", "r-"+q)
+	f.Want(0, []string{"This key was used before", made.ID}, "job", "rerun", old, "--data", `{"n":2}`, "--idempotency-key", "r-"+q)
 	f.Work("-q", q, "--", "true")
 	f.Want(0, []string{"completed"}, "job", "rerun", old, "--type", "y", "--wait")
 	f.Want(2, []string{"missing ID"}, "job", "rerun")

@@ -65,6 +65,7 @@ func newJobsList(a *cli.App) *cobra.Command {
 	flags.StringVar(&filter.Tag, "tag", "", "with this tag")
 	flags.StringVar(&filter.User, "user", "", "of this user")
 	flags.StringVar(&filter.DedupeKey, "dedupe-key", "", "with this deduplication key")
+	flags.StringVar(&filter.Key, "key", "", "of this key")
 	flags.StringArrayVar(&metadata, "metadata", nil, "with this NAME=VALUE; repeatable")
 	flags.Var(&after, "created-after", "made after this time, or within this long, such as 2h")
 	flags.Var(&before, "created-before", "made before this time, or longer ago than this")
@@ -121,6 +122,10 @@ func describe(t *cli.Table, job api.Job) {
 	t.Pair("tags", strings.Join(job.Tags, ", "))
 	for _, name := range slices.Sorted(maps.Keys(job.Metadata)) {
 		t.Pair("metadata", name+"="+job.Metadata[name])
+	}
+	t.Pair("key", cli.OrElse(job.Key, ""))
+	if job.KeyWeight != nil {
+		t.Pair("key weight", fmt.Sprint(*job.KeyWeight))
 	}
 	t.Pair("dedupe key", cli.OrElse(job.DedupeKey, ""))
 	t.Pair("correlation id", cli.OrElse(job.CorrelationID, ""))

@@ -59,7 +59,7 @@ gives takes the place of the old job's; its dedupe key, its parents, and a deadl
 	flags.StringArrayVar(&f.tags, "tag", nil, "what a worker must have, in the place of all old tags; repeatable")
 	flags.StringArrayVar(&f.metadata, "metadata", nil, "NAME=VALUE, in the place of all old ones; repeatable")
 	flags.StringVar(&f.dedupe, "dedupe-key", "", "answer with the live job that has the same key, if there is one")
-	flags.StringVar(&f.key, "key", "", "Idempotency-Key: the same key again gets the first answer again")
+	flags.StringVar(&f.idempotency, "idempotency-key", "", "Idempotency-Key: the same key again gets the first answer again")
 	f.waiting(flags)
 	return command
 }

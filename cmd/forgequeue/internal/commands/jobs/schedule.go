@@ -130,7 +130,7 @@ func newScheduleTrigger(a *cli.App) *cobra.Command {
 	var follow bool
 	command := &cobra.Command{Use: "trigger NAME", Short: "Submit one job of a schedule now; its ticks do not change", Args: cli.One()}
 	flags := command.Flags()
-	flags.StringVar(&key, "key", "", "Idempotency-Key: the same key again gets the first answer again")
+	flags.StringVar(&key, "idempotency-key", "", "Idempotency-Key: the same key again gets the first answer again")
 	flags.BoolVar(&follow, "wait", false, "wait for the job's end; the exit code is its outcome")
 	flags.DurationVar(&patience, "wait-timeout", 0, "wait for at most this long (default: without end)")
 	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {

@@ -31,8 +31,8 @@ func TestSchedules(t *testing.T) {
 	if changed.Cron != nil || *changed.EveryMS != 90_000 || changed.Overlap != api.OverlapSkip || changed.CatchUp != api.CatchUpAll || changed.Job.Type != "report.daily" {
 		t.Errorf("%+v", changed)
 	}
-	triggered := commandtest.Decode[api.SubmitResponse](f, f.Must("schedule", "trigger", name, "--key", name, "-o", "json"))
-	again := commandtest.Decode[api.SubmitResponse](f, f.Must("schedule", "trigger", name, "--key", name, "-o", "json"))
+	triggered := commandtest.Decode[api.SubmitResponse](f, f.Must("schedule", "trigger", name, "--idempotency-key", name, "-o", "json"))
+	again := commandtest.Decode[api.SubmitResponse](f, f.Must("schedule", "trigger", name, "--idempotency-key", name, "-o", "json"))
 	if triggered.ID == "" || again.ID != triggered.ID || triggered.Queue != q {
 		t.Errorf("%+v, then %+v", triggered.JobSummary, again.JobSummary)
 	}

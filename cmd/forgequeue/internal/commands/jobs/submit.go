@@ -16,14 +16,15 @@ import (
 
 // submission is the flags of submit.
 type submission struct {
-	data, queue, key, user, dedupe string
-	file                           string
-	priority, attempts, batch      int
-	delay, timeout, waitTimeout    time.Duration
-	maxWait, expires               time.Duration
-	runAt, deadline                cli.Instant
-	tags, metadata, after          []string
-	wait                           bool
+	data, queue, user, dedupe   string
+	file, idempotency, key      string
+	keyWeight                   float64
+	priority, attempts, batch   int
+	delay, timeout, waitTimeout time.Duration
+	maxWait, expires            time.Duration
+	runAt, deadline             cli.Instant
+	tags, metadata, after       []string
+	wait                        bool
 }
 
 func newSubmit(a *cli.App) *cobra.Command {
@@ -38,13 +39,13 @@ or was cancelled, 4 when --wait-timeout passed first (the job keeps running).
 
 With --file each line of a file is a job, in the shape of POST /v1/jobs; - is standard input. All lines are checked
 before the first is sent. They are sent in batches of --batch; what a rate or a cap refuses is sent again when there is
-room. The same file with the same --key resumes a run that was stopped, and stores nothing twice; that run has
+room. The same file with the same --idempotency-key resumes a run that was stopped, and stores nothing twice; that run has
 shown the key. -o jsonl shows the id of each line's job.`,
 		Example: `  forgequeue submit hash.sha256 --data '{"text":"hello"}' --wait
-  forgequeue submit report --data @order.json --queue nightly --delay 2h --key order-17
+  forgequeue submit report --data @order.json --queue nightly --delay 2h --idempotency-key order-17
   forgequeue submit report.send --after 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 --after 0199f0a4-7c1e-7000-8000-5d2c6f1e9a11:run
   echo '{"to":"ada"}' | forgequeue submit mail --data - --priority 9 --tag gpu --metadata shop=berlin
-  forgequeue submit --file jobs.jsonl --key import-17`,
+  forgequeue submit --file jobs.jsonl --idempotency-key import-17`,
 		Args: func(command *cobra.Command, args []string) error {
 			if command.Flags().Changed("file") {
 				return checkFileFlags(command, args, f.batch)
@@ -69,9 +70,11 @@ shown the key. -o jsonl shows the id of each line's job.`,
 	flags.Var(&f.runAt, "run-at", "start no sooner than at this time, or after this long")
 	flags.Var(&f.deadline, "deadline", "of no use after this time, or after this long; it then becomes a dead letter")
 	flags.DurationVar(&f.expires, "expires-after", 0, "the same as --deadline, counted from when the server stores the job, such as 1h")
-	flags.StringVar(&f.key, "key", "", "Idempotency-Key: the same key and job again get the first answer again")
+	flags.StringVar(&f.idempotency, "idempotency-key", "", "Idempotency-Key: the same key and job again get the first answer again")
 	flags.StringVar(&f.dedupe, "dedupe-key", "", "answer with the live job that has the same key, if there is one")
 	flags.StringVar(&f.user, "user", "", "your own end user for whom the job runs")
+	flags.StringVar(&f.key, "key", "", "whose turn the job takes in its queue, such as a customer of yours; the user if not given")
+	flags.Float64Var(&f.keyWeight, "key-weight", 1, "share of the key in the turns, 0.1 to 100")
 	flags.StringArrayVar(&f.tags, "tag", nil, "what a worker must have to be given the job; repeatable")
 	flags.StringArrayVar(&f.metadata, "metadata", nil, "NAME=VALUE, carried along; repeatable")
 	flags.IntVar(&f.attempts, "max-attempts", api.DefaultMaxAttempts, "executions that may be spent on it; the queue's setting if not given")
@@ -100,11 +103,11 @@ func submit(ctx context.Context, s *cli.Session, jobType string, f *submission) 
 func (f *submission) send(ctx context.Context, s *cli.Session, call func(...client.CallOption) (api.SubmitResponse, error)) error {
 	var options []client.CallOption
 	var replayed bool
-	if s.Command.Flags().Changed("key") {
-		if f.key == "" {
-			return cli.Usage("--key is empty")
+	if s.Command.Flags().Changed("idempotency-key") {
+		if f.idempotency == "" {
+			return cli.Usage("--idempotency-key is empty")
 		}
-		options = append(options, client.WithIdempotencyKey(f.key), client.WithReplayed(&replayed))
+		options = append(options, client.WithIdempotencyKey(f.idempotency), client.WithReplayed(&replayed))
 	}
 	submitted, err := call(options...)
 	if err != nil {
@@ -142,6 +145,7 @@ func (f *submission) request(s *cli.Session, jobType string) (api.SubmitRequest,
 		RunAt: f.runAt.At, DelayMS: cli.GivenMS(command, "delay", f.delay), Deadline: f.deadline.At, ExpiresAfterMS: cli.GivenMS(command, "expires-after", f.expires),
 		MaxAttempts: cli.Given(command, "max-attempts", f.attempts), TimeoutMS: cli.GivenMS(command, "timeout", f.timeout), MaxWaitMS: cli.GivenMS(command, "max-wait", f.maxWait),
 		Tags: f.tags, User: cli.Given(command, "user", f.user), DedupeKey: cli.Given(command, "dedupe-key", f.dedupe),
+		Key: cli.Given(command, "key", f.key), KeyWeight: cli.Given(command, "key-weight", f.keyWeight),
 	}
 	for _, one := range f.after {
 		id, policy, _ := strings.Cut(one, ":")

@@ -27,7 +27,7 @@ import (
 )
 
 // fileFlags are the flags of submit that may stand beside --file.
-var fileFlags = []string{"file", "key", "batch", "output", "url", "profile", "wait-timeout"}
+var fileFlags = []string{"file", "idempotency-key", "batch", "output", "url", "profile", "wait-timeout"}
 
 func checkFileFlags(command *cobra.Command, args []string, batch int) error {
 	if len(args) > 0 {
@@ -79,13 +79,13 @@ type fileSubmit struct {
 
 // submitFile submits a file's jobs. All of its lines are read and checked before the first is sent.
 func submitFile(ctx context.Context, s *cli.Session, f *submission) error {
-	key := f.key
-	if !s.Command.Flags().Changed("key") {
+	key := f.idempotency
+	if !s.Command.Flags().Changed("idempotency-key") {
 		key = "file-" + strings.ToLower(rand.Text()[:16])
 	}
 	// The rest is for the numbers that are added.
 	if longest := api.MaxIdempotencyKey - len("/1000000000/1000000000"); key == "" || len(key) > longest {
-		return cli.Usage("--key: must have 1 to %d characters with --file", longest)
+		return cli.Usage("--idempotency-key: must have 1 to %d characters with --file", longest)
 	}
 	file, remove, err := openJobs(f.file, s.In)
 	if err != nil {
@@ -111,7 +111,7 @@ func submitFile(ctx context.Context, s *cli.Session, f *submission) error {
 	if err == nil {
 		return to.summary(total)
 	}
-	goOn := fmt.Sprintf("  %d of %d jobs were accepted. To resume: forgequeue submit --file %s --key %s --batch %d", to.accepted, total, f.file, key, f.batch)
+	goOn := fmt.Sprintf("  %d of %d jobs were accepted. To resume: forgequeue submit --file %s --idempotency-key %s --batch %d", to.accepted, total, f.file, key, f.batch)
 	if f.file == "-" {
 		goOn += " with the same input"
 	}

@@ -48,14 +48,14 @@ func TestSubmitAFile(t *testing.T) {
 	f := commandtest.New(t)
 	queue := f.Queue()
 	file := fileOf(f, queue, 25)
-	ids := strings.Fields(f.Must("submit", "--file", file, "--key", "import-"+queue, "--batch", "10", "-o", "name"))
+	ids := strings.Fields(f.Must("submit", "--file", file, "--idempotency-key", "import-"+queue, "--batch", "10", "-o", "name"))
 	if len(ids) != 25 || len(slices.Compact(slices.Sorted(slices.Values(ids)))) != 25 {
 		t.Fatalf("%d ids: %q", len(ids), ids)
 	}
 	if last := f.State(ids[24]); string(last.Payload) != `{"n":24}` || last.Priority != 4 {
 		t.Errorf("the order is not the file's: %+v", last)
 	}
-	again := f.Want(0, []string{"25 of the lines had been submitted with this key before"}, "submit", "--file", file, "--key", "import-"+queue, "--batch", "10", "-o", "name")
+	again := f.Want(0, []string{"25 of the lines had been submitted with this key before"}, "submit", "--file", file, "--idempotency-key", "import-"+queue, "--batch", "10", "-o", "name")
 	if !slices.Equal(strings.Fields(again.Out), ids) {
 		t.Errorf("again: %q, want %q", again.Out, ids)
 	}
@@ -92,7 +92,7 @@ func TestSubmitAFileWithWrongLines(t *testing.T) {
 	f.Want(2, []string{"each line has its own"}, "submit", "mail", "--file", file)
 	f.Want(2, []string{"--priority cannot be combined with --file"}, "submit", "--file", file, "--priority", "1")
 	f.Want(2, []string{"--batch 0"}, "submit", "--file", file, "--batch", "0")
-	f.Want(2, []string{"--key: must have"}, "submit", "--file", file, "--key", "")
+	f.Want(2, []string{"--idempotency-key: must have"}, "submit", "--file", file, "--idempotency-key", "")
 	if n := len(stored(queue).ids(f)); n != 0 {
 		t.Errorf("%d jobs are stored, want none", n)
 	}
@@ -166,7 +166,7 @@ func TestSubmitAFileGoesOn(t *testing.T) {
 		file := fileOf(f, queue, 25)
 		r := f.With("FORGEQUEUE_URL", proxy.URL).Run("submit", "--file", file, "--batch", "10")
 		proxy.Close()
-		goOn := regexp.MustCompile(`To resume: forgequeue (submit --file \S+ --key \S+ --batch 10)`).FindStringSubmatch(r.Err)
+		goOn := regexp.MustCompile(`To resume: forgequeue (submit --file \S+ --idempotency-key \S+ --batch 10)`).FindStringSubmatch(r.Err)
 		if r.Code == 0 || goOn == nil || !strings.Contains(r.Err, "10 of 25 jobs were accepted") || !strings.Contains(r.Err, "lines 21 to 39") {
 			t.Fatalf("%s: %+v", name, r)
 		}

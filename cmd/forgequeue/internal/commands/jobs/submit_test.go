@@ -35,13 +35,13 @@ func TestSubmitSaysAllThatItIsTold(t *testing.T) {
 	}
 	f.Want(0, []string{"was there already: " + id}, "submit", "mail", "-q", q, "--user", "ada", "--dedupe-key", "one-"+q)
 
-	r := f.RunWith(t.Context(), `{"from":"stdin"}`, "submit", "mail", "-q", q, "--data", "-", "--key", "k-"+q, "-o", "json")
-	again := f.RunWith(t.Context(), `{"from":"stdin"}`, "submit", "mail", "-q", q, "--data", "-", "--key", "k-"+q, "-o", "json")
+	r := f.RunWith(t.Context(), `{"from":"stdin"}`, "submit", "mail", "-q", q, "--data", "-", "--idempotency-key", "k-"+q, "-o", "json")
+	again := f.RunWith(t.Context(), `{"from":"stdin"}`, "submit", "mail", "-q", q, "--data", "-", "--idempotency-key", "k-"+q, "-o", "json")
 	const said = "This key was used before"
 	if r.Code != 0 || r.Out != again.Out || strings.Contains(r.Err, said) || !strings.Contains(again.Err, said) {
 		t.Errorf("a repeat with the same key: %+v, %+v", r, again)
 	}
-	f.Want(1, []string{"POST /v1/jobs was refused: idempotency_mismatch (422)", "request id: "}, "submit", "mail", "-q", q, "--data", "1", "--key", "k-"+q)
+	f.Want(1, []string{"POST /v1/jobs was refused: idempotency_mismatch (422)", "request id: "}, "submit", "mail", "-q", q, "--data", "1", "--idempotency-key", "k-"+q)
 }
 
 func TestSubmitRefusals(t *testing.T) {
@@ -56,7 +56,7 @@ func TestSubmitRefusals(t *testing.T) {
 	f.Want(2, []string{"--run-at", "such as"}, "submit", "x", "--run-at", "soon")
 	f.Want(2, []string{"missing TYPE: forgequeue submit TYPE --data JSON", "submit --help"}, "submit")
 	f.Want(2, []string{"expected one TYPE", "x, {}"}, "submit", "x", "{}")
-	f.Want(2, []string{"--key is empty"}, "submit", "x", "--key", "")
+	f.Want(2, []string{"--idempotency-key is empty"}, "submit", "x", "--idempotency-key", "")
 	f.With("FORGEQUEUE_API_KEY", "").Want(3, []string{"FORGEQUEUE_API_KEY is not set", "no `forgequeue up` started by your user runs here"}, "submit", "x")
 	f.With("FORGEQUEUE_API_KEY", "fq_live_x").Want(3, []string{
 		"FORGEQUEUE_API_KEY is not a key of " + f.Ready.Gateway, "revoked, expired", "(401)", "request id: ",

@@ -20,7 +20,7 @@ func newSubmit(a *cli.App) *cobra.Command {
 
 With --wait it is followed to its end, and drawn: exit code 0 when it completed, 1 when it failed or was cancelled, 4
 when --wait-timeout passed first (the workflow keeps running).`,
-		Example: `  forgequeue workflow submit report.json --key report-2026-11-20 --wait
+		Example: `  forgequeue workflow submit report.json --idempotency-key report-2026-11-20 --wait
   echo '{"jobs":[{"ref":"a","type":"extract"},{"ref":"b","type":"send","after":["a"]}]}' | forgequeue workflow submit -`,
 		Args: cli.One(),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
@@ -43,7 +43,7 @@ when --wait-timeout passed first (the workflow keeps running).`,
 			return s.Show(made, func(t *cli.Table) { rows(t, []api.Workflow{made}) })
 		}),
 	}
-	command.Flags().StringVar(&key, "key", "", "Idempotency-Key: the same key and workflow again get the first answer again")
+	command.Flags().StringVar(&key, "idempotency-key", "", "Idempotency-Key: the same key and workflow again get the first answer again")
 	w.flags(command)
 	return command
 }
@@ -79,18 +79,18 @@ input. The jobs may come after those that are there, by their refs. A workflow t
 			return s.Show(now, func(t *cli.Table) { rows(t, []api.Workflow{now}) })
 		}),
 	}
-	command.Flags().StringVar(&key, "key", "", "Idempotency-Key: the same key and jobs again get the first answer again")
+	command.Flags().StringVar(&key, "idempotency-key", "", "Idempotency-Key: the same key and jobs again get the first answer again")
 	return command
 }
 
-// keyed are the options for --key, and whether the answer is a remembered one.
+// keyed are the options for --idempotency-key, and whether the answer is a remembered one.
 func keyed(s *cli.Session, key string) ([]client.CallOption, *bool, error) {
 	replayed := new(bool)
-	if !s.Command.Flags().Changed("key") {
+	if !s.Command.Flags().Changed("idempotency-key") {
 		return nil, replayed, nil
 	}
 	if key == "" {
-		return nil, replayed, cli.Usage("--key is empty")
+		return nil, replayed, cli.Usage("--idempotency-key is empty")
 	}
 	return []client.CallOption{client.WithIdempotencyKey(key), client.WithReplayed(replayed)}, replayed, nil
 }

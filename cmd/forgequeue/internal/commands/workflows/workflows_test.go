@@ -115,7 +115,7 @@ func TestWorkflowSubmit(t *testing.T) {
 	if call != sent || len(key) < 20 {
 		t.Errorf("sent %s under %q", call, key)
 	}
-	r := f.RunWith(t.Context(), diamond, "workflow", "submit", "-", "--key", "k-again", "-o", "json")
+	r := f.RunWith(t.Context(), diamond, "workflow", "submit", "-", "--idempotency-key", "k-again", "-o", "json")
 	if call, key = s.last(); call != sent || key != "k-again" || !strings.Contains(r.Err, "This key was used before") {
 		t.Errorf("sent %s under %q: %+v", call, key, r)
 	}
@@ -141,7 +141,7 @@ func TestWorkflowSubmitRefusals(t *testing.T) {
 	f.Want(2, []string{"no such file"}, "workflow", "submit", "/no/such/file")
 	f.Want(2, []string{"missing FILE"}, "workflow", "submit")
 	f.Want(2, []string{"ID FILE"}, "workflow", "add", "w1")
-	f.Want(2, []string{"--key is empty"}, "workflow", "submit", "-", "--key", "")
+	f.Want(2, []string{"--idempotency-key is empty"}, "workflow", "submit", "-", "--idempotency-key", "")
 	if len(s.calls) > 0 {
 		t.Errorf("called %q", s.calls)
 	}
@@ -194,7 +194,7 @@ func TestWorkflowListAddCancelRedrive(t *testing.T) {
 	if call, _ := s.last(); call != "GET /v1/workflows?name=report&page_size=3&state=failed" {
 		t.Errorf("called %s", call)
 	}
-	r := f.RunWith(t.Context(), `{"jobs":[{"ref":"c","type":"check","after":["a"]}]}`, "workflow", "add", "w1", "-", "--key", "k")
+	r := f.RunWith(t.Context(), `{"jobs":[{"ref":"c","type":"check","after":["a"]}]}`, "workflow", "add", "w1", "-", "--idempotency-key", "k")
 	if call, key := s.last(); r.Code != 0 || key != "k" || call != `POST /v1/workflows/w1/jobs {"jobs":[{"ref":"c","type":"check","after":[{"ref":"a"}]}]}` {
 		t.Errorf("called %s: %+v", call, r)
 	}
