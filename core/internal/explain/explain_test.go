@@ -315,3 +315,34 @@ func TestExplainWithDetails(t *testing.T) {
 		t.Errorf("of another tenant: %v", err)
 	}
 }
+
+// A job that waits for others of its key is told which.
+func TestWhyKeys(t *testing.T) {
+	t.Parallel()
+	key := "k"
+	like := api.SubmitRequest{Type: "test", Key: &key}
+	f := newFixture(t)
+	f.Take(1) // a worker
+	f.Put("default", api.QueueRequest{Keys: &api.KeySettingsRequest{MaxRunning: new(int64(1))}})
+	waits := f.Submit(like, like)[1]
+	made := f.why(waits, "key_cap")
+	if why := made.Because[0]; *why.Limit != 1 || *why.Current != 1 || made.Estimate != nil {
+		t.Errorf("%+v", made)
+	}
+	f.Put("default", api.QueueRequest{Keys: &api.KeySettingsRequest{Order: new(api.KeyOrderFIFO), OnDead: new(api.KeyHold)}})
+	f.Exec(`DELETE FROM jobs`)
+	ids := f.Submit(like, like)
+	made = f.why(ids[1], "key_order")
+	if !strings.Contains(made.Because[0].Detail, ids[0].String()) {
+		t.Errorf("%+v does not name the job before it", made.Because)
+	}
+	endings := enginetest.Endings(f.Take(1))
+	endings[0].Kind, endings[0].Permanent, endings[0].Error = api.KindFail, true, &api.JobError{Type: "E"}
+	if ended := f.Store.Jobs.End(t.Context(), endings); ended[0].Err != nil {
+		t.Fatal(ended[0].Err)
+	}
+	made = f.why(ids[1], "key_order")
+	if !strings.Contains(made.Because[0].Detail, "dead letter "+ids[0].String()) {
+		t.Errorf("%+v does not name the dead letter", made.Because)
+	}
+}

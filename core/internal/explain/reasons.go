@@ -68,6 +68,7 @@ func Explain(f *Facts) api.Explanation {
 	case api.StateQueued:
 		if f.AtGate {
 			made.Because = append(f.held(), f.ofKey())
+			made.Ahead = &api.Ahead{Count: min(f.Line.Past, api.MaxCountedAhead), Capped: f.Line.Past > api.MaxCountedAhead}
 			break
 		}
 		held := f.held()

@@ -35,7 +35,7 @@ type history struct {
 func newHistory(t *testing.T, settings *api.KeySettingsRequest) *history {
 	t.Helper()
 	f := newFixture(t, settings)
-	stop, cancel := context.WithTimeout(t.Context(), time.Duration(celltest.Rounds(3, 30))*time.Second)
+	stop, cancel := context.WithTimeout(t.Context(), time.Duration(celltest.Rounds(3, 12))*time.Second)
 	t.Cleanup(cancel)
 	other := f.NewCore(celltest.OpenURL(t, f.URL))
 	if err := other.Refresh(t.Context()); err != nil {
@@ -207,7 +207,7 @@ func (h *history) run(check func()) {
 		if check(); over() && h.Count(`SELECT count(*) FROM jobs`) == 0 {
 			break
 		}
-		if time.Now().After(deadline) || len(failed) > 0 {
+		if time.Now().After(deadline) || len(failed) > 0 || h.Failed() {
 			break
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -219,7 +219,7 @@ func (h *history) run(check func()) {
 		h.Fatal(err)
 	default:
 	}
-	if n := h.Count(`SELECT count(*) FROM jobs`); n > 0 {
+	if n := h.Count(`SELECT count(*) FROM jobs`); n > 0 && !h.Failed() {
 		h.Errorf("%d jobs wait for nothing", n)
 	}
 	if n := h.Count(`SELECT count(*) FROM key_checks`); n > 0 {
@@ -366,5 +366,18 @@ func TestChangesOfALimit(t *testing.T) {
 	f.pass()
 	if found := f.take(10); len(found) != 2 {
 		t.Fatalf("%d more jobs started without a cap", len(found))
+	}
+}
+
+// A job that is to be tried again later gives its place to the next one of its key, where the key has no order.
+func TestARetryGivesItsPlace(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, &api.KeySettingsRequest{MaxRunning: new(int64(1))})
+	ids := f.batch(f.D, of("k", 2)...)
+	for _, kind := range []string{api.KindFail, api.KindSnooze} {
+		f.end(f.take(1), func(e *jobs.Ending) { e.Kind, e.Error, e.Delay = kind, &api.JobError{Type: "E"}, time.Hour })
+	}
+	if n := f.Count(`SELECT count(*) FROM jobs WHERE state = 'scheduled'`); n != len(ids) {
+		t.Errorf("%d jobs were tried, want both", n)
 	}
 }

@@ -111,3 +111,25 @@ func TestWithoutTurns(t *testing.T) {
 		t.Error("a key took its turn")
 	}
 }
+
+// A key that submits its next job when its last one has started gets no more than its share.
+func TestAKeyThatComesAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	const keys = 10
+	for key := range keys {
+		f.batch(f.D, of(fmt.Sprint("k", key), 30)...)
+	}
+	f.batch(f.D, of("again", 1)...)
+	again := 0
+	const all = 100
+	for range all {
+		if f.keys(f.take(1))[0] == "again" {
+			again++
+			f.batch(f.D, of("again", 1)...)
+		}
+	}
+	if again < all/keys/2 || again > all/keys*2 {
+		t.Errorf("%d of %d jobs were of one key of %d", again, all, keys+1)
+	}
+}
