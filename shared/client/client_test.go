@@ -127,6 +127,7 @@ func TestEveryCallGoesToItsRoute(t *testing.T) {
 			}},
 			{`GET /v1/workers page_size=1 `, func() error { _, err := c.Workers(ctx, client.PageRequest{Size: 1}); return err }},
 			{`GET /v1/queues depth_budget=7&page_size=1 `, func() error { _, err := c.QueuesWithin(ctx, 7, client.PageRequest{Size: 1}); return err }},
+			{`GET /v1/queues/q/keys min_waiting=2&page_size=1 `, func() error { _, err := c.QueueKeys(ctx, "q", 2, client.PageRequest{Size: 1}); return err }},
 			{`GET /v1/queues page_size=1 `, func() error { _, err := c.Queues(ctx, client.PageRequest{Size: 1}); return err }},
 			{`GET /v1/queues/q:1  `, func() error { _, err := c.Queue(ctx, "q:1"); return err }},
 			{`PUT /v1/queues/q  {}`, func() error { _, err := c.PutQueue(ctx, "q", api.QueueRequest{}); return err }},

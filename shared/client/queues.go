@@ -21,6 +21,16 @@ func (c *Client) QueuesWithin(ctx context.Context, depthBudget int, page PageReq
 	return list[api.Queue](ctx, c, query, "queues")
 }
 
+// QueueKeys gives one page of the keys of a queue with jobs that are ready, run, or wait for others of their key, by name:
+// those with at least minWaiting jobs that wait for others, all for 0.
+func (c *Client) QueueKeys(ctx context.Context, name string, minWaiting int, page PageRequest) (api.Page[api.QueueKey], error) {
+	query := page.query()
+	if minWaiting > 0 {
+		query.Set("min_waiting", strconv.Itoa(minWaiting))
+	}
+	return list[api.QueueKey](ctx, c, query, "queues", name, "keys")
+}
+
 // Queue reads one queue: its settings, depths and workers.
 func (c *Client) Queue(ctx context.Context, name string) (api.Queue, error) {
 	return c.queue(ctx, http.MethodGet, nil, name)

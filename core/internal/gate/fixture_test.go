@@ -71,17 +71,8 @@ func (f *fixture) keys(found []claim.Job) []string {
 // pass works off all checks, and wakes claims.
 func (f *fixture) pass() {
 	f.Helper()
-	for {
-		passed, worked, err := f.Store.Gates.Pass(f.Context(), f.Tenant)
-		if err != nil {
-			f.Fatal(err)
-		}
-		for _, one := range passed {
-			f.D.WakeHere([]jobs.Waiting{{Ready: jobs.Ready{Lane: one.Lane, Priority: one.Priority, At: one.At, ID: one.ID}, Jobs: 1}})
-		}
-		if !worked {
-			return
-		}
+	if err := f.D.PassGates(f.Context(), f.Tenant); err != nil {
+		f.Fatal(err)
 	}
 }
 

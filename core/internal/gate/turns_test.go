@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/gate"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/submits"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -131,5 +132,31 @@ func TestAKeyThatComesAgainAndAgain(t *testing.T) {
 	}
 	if again < all/keys/2 || again > all/keys*2 {
 		t.Errorf("%d of %d jobs were of one key of %d", again, all, keys+1)
+	}
+}
+
+// The keys of a queue are listed by name, with what waits for others of its key, what is ready, and what runs.
+func TestListOfKeys(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, &api.KeySettingsRequest{MaxRunning: new(int64(1))})
+	f.batch(f.D, of("a", 3)...)
+	f.batch(f.D, of("b", 1, at(9))...)
+	f.take(1) // of b
+	f.batch(f.D, of("c", 1, at(1))...)
+	list := func(after string, minWaiting int64, most int) []api.QueueKey {
+		t.Helper()
+		keys, err := f.Store.Gates.List(t.Context(), gate.Key{Tenant: f.Tenant, Queue: api.DefaultQueue, Key: after}, minWaiting, f.D.Settings(f.Tenant, api.DefaultQueue).Keys.InForce(), most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return keys
+	}
+	a, b, c := api.QueueKey{Key: "a", Waiting: 2, Ready: 1}, api.QueueKey{Key: "b", Running: 1}, api.QueueKey{Key: "c", Ready: 1}
+	for _, want := range []struct {
+		got, want []api.QueueKey
+	}{{list("", 0, 10), []api.QueueKey{a, b, c}}, {list("", 0, 2), []api.QueueKey{a, b}}, {list("a", 0, 10), []api.QueueKey{b, c}}, {list("", 1, 10), []api.QueueKey{a}}, {list("", 3, 10), nil}} {
+		if !slices.Equal(want.got, want.want) {
+			t.Errorf("%+v, want %+v", want.got, want.want)
+		}
 	}
 }

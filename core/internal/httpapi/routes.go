@@ -68,6 +68,7 @@ func (s *Server) routes() []route { //nolint:funlen // one table
 		each(hop.ListWorkers, owned(o.ListWorkers)),
 
 		each(hop.ListQueues, owned(o.ListQueues)),
+		each(hop.ListQueueKeys, owned(o.ListQueueKeys)),
 		each(hop.GetQueue, owned(o.GetQueue)),
 		each(hop.PutQueue, owned(o.PutQueue)),
 		each(hop.PauseQueue, owned(o.PauseQueue)),

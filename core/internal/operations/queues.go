@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/gate"
 	"github.com/forgequeue/forgequeue/core/internal/pages"
 	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -22,6 +23,22 @@ func (o *Operations) ListQueues(ctx context.Context, owner tenant.ID, item hop.I
 	of := pages.ListingOf(hop.ListQueues.Path, item.Principal, nil, item.Request.PageSize, item.Request.PageToken)
 	return pages.Listed(o.Pages, of, pages.ByText, func(q api.Queue) string { return q.Name }, func(after string, limit int) ([]api.Queue, error) {
 		return o.Engine.Explainer.Queues(ctx, owner, queues.Page{After: after, Size: limit, CountTogether: max(item.Request.DepthBudget, 0)})
+	})
+}
+
+// ListQueueKeys lists the keys of a queue with jobs that are ready, run, or wait for others of their key, by name.
+//
+//	@x-problems  ["not_found"]
+//	@x-example-waiting {"name": "default", "min_waiting": 1, "page_size": 50}
+func (o *Operations) ListQueueKeys(ctx context.Context, owner tenant.ID, item hop.Item[hop.ListQueueKeysRequest]) (api.Page[api.QueueKey], error) {
+	asked := &item.Request
+	if _, err := o.Store.Queues.Mode(ctx, owner, asked.Name); err != nil {
+		return api.Page[api.QueueKey]{}, err
+	}
+	settings := o.Engine.Cached.Settings(owner, asked.Name).Keys.InForce()
+	of := pages.ListingOf(hop.ListQueueKeys.Path, item.Principal, []any{asked.Name, asked.MinWaiting}, asked.PageSize, asked.PageToken)
+	return pages.Listed(o.Pages, of, pages.ByText, func(k api.QueueKey) string { return k.Key }, func(after string, limit int) ([]api.QueueKey, error) {
+		return o.Store.Gates.List(ctx, gate.Key{Tenant: owner, Queue: asked.Name, Key: after}, max(asked.MinWaiting, 0), settings, limit)
 	})
 }
 

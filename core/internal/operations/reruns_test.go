@@ -73,6 +73,9 @@ func TestARerunIsLikeTheEndedJob(t *testing.T) {
 		if redriven.RerunOf == nil || *redriven.RerunOf != old.ID {
 			t.Errorf("round %d: redriven %+v", round, redriven)
 		}
+		if err := f.Memory.PassGates(t.Context(), uuid.MustParse(f.Tenant.Tenant)); err != nil {
+			t.Fatal(err)
+		}
 		if o := f.Outcome(f.Tenant, api.OutcomeRequest{JobID: got.ID, Kind: api.KindComplete, LeaseToken: f.Claim().LeaseToken}); o.Problem != nil {
 			t.Fatal(o.Problem)
 		}

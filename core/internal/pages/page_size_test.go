@@ -46,7 +46,7 @@ func TestPageSizesHaveBounds(t *testing.T) {
 	}
 	for _, path := range []string{
 		hop.ListQueues.Path, hop.ListRedrives.Path, hop.ListSchedules.Path, hop.ListTypes.Path, hop.ListWebhooks.Path, hop.ListWorkers.Path,
-		hop.ListJobs.Path, hop.ListDeadLetters.Path, hop.ListWorkflows.Path, hop.ListAudit.Path, hop.GetUsage.Path, hop.ListAttempts.Path, hop.ListScheduleRuns.Path, hop.ListTypeVersions.Path, hop.ListParents.Path,
+		hop.ListJobs.Path, hop.ListDeadLetters.Path, hop.ListWorkflows.Path, hop.ListAudit.Path, hop.GetUsage.Path, hop.ListAttempts.Path, hop.ListScheduleRuns.Path, hop.ListQueueKeys.Path, hop.ListTypeVersions.Path, hop.ListParents.Path,
 	} {
 		for _, size := range []int{0, -1, -2, math.MinInt, math.MaxInt} {
 			request := map[string]any{"page_size": size}

@@ -23,6 +23,24 @@ func (h *Handlers) ListQueues(ctx context.Context, c *call.Call, _ call.None) (c
 	return call.Pass(ctx, h.core, c, hop.ListQueues, asked)
 }
 
+// ListQueueKeys lists the keys of a queue.
+//
+//	@Description The keys with jobs that are ready, run, or wait for others of their key, by name. Counts stop at 10,000.
+//	@Param       min_waiting query int false "Only keys with at least so many jobs that wait for others of the key, 1 to 10000."
+//	@Success     200 {object} api.Page[api.QueueKey] "A page of keys."
+func (h *Handlers) ListQueueKeys(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
+	name, err := c.Name()
+	if err != nil {
+		return call.Passed{}, err
+	}
+	q := request.NewQuery(c.Query)
+	asked := hop.ListQueueKeysRequest{PageRequest: q.Page(), Name: name, MinWaiting: q.Whole("min_waiting", api.MaxCountedKeyJobs)}
+	if err := q.Err(); err != nil {
+		return call.Passed{}, err
+	}
+	return call.Pass(ctx, h.core, c, hop.ListQueueKeys, asked)
+}
+
 // GetQueue reads a queue.
 //
 //	@Description Effective settings, depths, the age of the oldest ready job, the number of workers, and types and tags that jobs need and no worker has. In push mode, also the state of the destination's circuit breaker.

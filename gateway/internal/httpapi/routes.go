@@ -103,6 +103,7 @@ func (s *Server) routes() []route {
 
 		{"GET", "/v1/queues", readTenant, noBody, perRequest, page("depth_budget"), "", handle(h.ListQueues)},
 		{"GET", "/v1/queues/{name}", readTenant, noBody, perRequest, nil, "", handle(h.GetQueue)},
+		{"GET", "/v1/queues/{name}/keys", readTenant, noBody, perRequest, page("min_waiting"), "", handle(h.ListQueueKeys)},
 		{"PUT", "/v1/queues/{name}", manageTenant, body, perRequest, nil, "", handle(h.PutQueue)},
 		{"DELETE", "/v1/queues/{name}", manageTenant, noBody, perRequest, nil, "", handle(h.DeleteQueue)},
 		{"POST", "/v1/queues/{name}/pause", manageTenant, bodyOrNone, perRequest, nil, "", handle(h.PauseQueue)},

@@ -36,6 +36,7 @@ var (
 
 	// Queues
 	ListQueues      = list[ListQueuesRequest, api.Page[api.Queue]]("list-queues", ForManager)
+	ListQueueKeys   = list[ListQueueKeysRequest, api.Page[api.QueueKey]]("list-queue-keys", ForManager)
 	GetQueue        = read[Name, api.Queue]("get-queue", ForManager)
 	PutQueue        = write[Put[api.QueueRequest], api.Queue]("put-queue", ForManager)
 	PauseQueue      = write[Pause, api.Queue]("pause-queue", ForManager)

@@ -130,6 +130,14 @@ type ListQueuesRequest struct {
 	DepthBudget int64 `json:"depth_budget,omitzero"`
 }
 
+// ListQueueKeysRequest asks for one page of the keys of a queue.
+type ListQueueKeysRequest struct {
+	PageRequest
+	Name string `json:"name"`
+	// MinWaiting leaves out keys with fewer jobs that wait for others of the key.
+	MinWaiting int64 `json:"min_waiting,omitzero"`
+}
+
 // StatsRequest asks for stats; what is null or empty is its default.
 type StatsRequest struct {
 	Queue string    `json:"queue,omitempty"`

@@ -441,6 +441,19 @@ func (c *Core) FollowUp(ctx context.Context, owner tenant.ID) (done int, more bo
 	return followed.Done, followed.More, err
 }
 
+// PassGates lets jobs of a tenant pass the gates of their keys, as the duty does, until no check is left.
+func (c *Core) PassGates(ctx context.Context, owner tenant.ID) error {
+	for {
+		passed, worked, err := c.store.Gates.Pass(ctx, owner)
+		if err != nil || !worked {
+			return err
+		}
+		for _, one := range passed {
+			c.WakeHere([]jobs.Waiting{{Ready: jobs.Ready{Lane: one.Lane, Priority: one.Priority, At: one.At, ID: one.ID}, Jobs: 1}})
+		}
+	}
+}
+
 // PutSchedule makes a schedule.
 func (c *Core) PutSchedule(ctx context.Context, owner tenant.ID, user, name string, request api.ScheduleRequest) (api.Schedule, error) {
 	shown, err := c.store.Schedules.PutSchedule(ctx, owner, user, name, request)

@@ -27,7 +27,7 @@ func newQueues(a *cli.App) *cobra.Command {
 	command.Flags().AddFlagSet(list.Flags()) // `queue` alone is the list
 	command.RunE = list.RunE
 	command.AddCommand(
-		list, newQueuesGet(a), newQueuesSet(a), newQueuesDelete(a),
+		list, newQueuesGet(a), newQueuesKeys(a), newQueuesSet(a), newQueuesDelete(a),
 		cli.Call(a.AsTenant, "pause NAME", "Stop the claims from a queue; running jobs continue", (*client.Client).PauseQueue, cli.Row(queues)),
 		cli.Call(a.AsTenant, "resume NAME", "Let a paused queue be claimed from again", (*client.Client).ResumeQueue, cli.Row(queues)),
 		cli.Call(a.AsTenant, "probe NAME", "Try the destination of a queue in push mode now, although its breaker is open", (*client.Client).ProbeQueue, cli.Row(queues)),
@@ -122,6 +122,33 @@ func newQueuesGet(a *cli.App) *cobra.Command {
 			}
 			return s.Show(q, func(t *cli.Table) { describeQueue(t, q) })
 		}),
+	}
+}
+
+func newQueuesKeys(a *cli.App) *cobra.Command {
+	var page cli.Paging
+	var waiting int
+	command := &cobra.Command{
+		Use:   "keys NAME",
+		Short: "List the keys of a queue's jobs, with how many wait, are ready and run",
+		Long: `List the keys with jobs that wait or run. Waiting jobs wait for others of their key, because the queue limits how many of
+them run, or in which order; ready jobs start when a worker is free. Counts stop at 10000.`,
+		Args: cli.One(),
+	}
+	page.Flags(command)
+	command.Flags().IntVar(&waiting, "min-waiting", 0, "only keys with at least so many jobs that wait for others of the key")
+	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+		return cli.ShowList(ctx, s, page, func(ctx context.Context, p client.PageRequest) (api.Page[api.QueueKey], error) {
+			return s.Client.QueueKeys(ctx, args[0], waiting, p)
+		}, queueKeys)
+	})
+	return command
+}
+
+func queueKeys(t *cli.Table, all []api.QueueKey) {
+	t.Head("KEY", "WAITING", "READY", "RUNNING", cli.Long("HELD BY"))
+	for _, k := range all {
+		t.Row(k.Key, k.Waiting, k.Ready, k.Running, cli.OrElse(k.HeldBy, ""))
 	}
 }
 
