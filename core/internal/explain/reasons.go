@@ -206,15 +206,15 @@ func (f *Facts) limited() []api.Reason {
 // ofKey says what a job waits for at the gate of its key.
 func (f *Facts) ofKey() api.Reason {
 	key := "the key " + *f.Job.Key
-	cap := api.Reason{Code: api.WhyKeyCap, Limit: f.Keys.MaxRunning, Current: new(f.Line.Past), Frees: "One of them ends, or the queue's keys.max_running is raised."}
+	full := api.Reason{Code: api.WhyKeyCap, Limit: f.Keys.MaxRunning, Current: new(f.Line.Past), Frees: "One of them ends, or the queue's keys.max_running is raised."}
 	if f.Keys.Order != api.KeyOrderFIFO {
-		cap.Detail = fmt.Sprintf("%d jobs of %s are ready or running, and the queue allows %d.", f.Line.Past, key, store.OrElse(f.Keys.MaxRunning, f.Line.Past))
-		return cap
+		full.Detail = fmt.Sprintf("%d jobs of %s are ready or running, and the queue allows %d.", f.Line.Past, key, store.OrElse(f.Keys.MaxRunning, f.Line.Past))
+		return full
 	}
 	order := api.Reason{Code: api.WhyKeyOrder, Detail: "The jobs of " + key + " run in order, and others were accepted before this one.", Frees: "The jobs before it end."}
 	switch {
 	case f.Line.Dead != nil && f.Keys.OnDead == api.KeyHold:
-		order.Detail = "The dead letter " + f.Line.Dead.String() + " holds " + key + "."
+		order.Detail = "The dead letter " + f.Line.Dead.String() + " stops " + key + "."
 		order.Frees = "It is redriven and completes, or is discarded."
 	case f.Line.First != nil && f.Line.First.String() != f.Job.ID:
 		order.Detail = "The jobs of " + key + " run in order, and it is the turn of the job " + f.Line.First.String() + "."

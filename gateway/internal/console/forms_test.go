@@ -106,7 +106,8 @@ func (d draws) settings() api.QueueSettings {
 		Types: api.TypeLimits{"mail": {MaxRunning: new(d.count()), RatePerSecond: new(d.rate())}},
 	}
 	s.Keys = []api.KeySettings{
-		(*api.KeySettings)(nil).InForce(), {MaxRunning: new(1 + d.count()), Order: api.KeyOrderNone, OnDead: api.KeySkip},
+		(*api.KeySettings)(nil).InForce(),
+		{MaxRunning: new(1 + d.count()), Order: api.KeyOrderNone, OnDead: api.KeySkip},
 		{Fair: true, Order: api.KeyOrderFIFO, OnDead: api.KeyHold},
 	}[d.IntN(3)]
 	if d.IntN(2) == 0 {

@@ -146,7 +146,7 @@ them run, or in which order; ready jobs start when a worker is free. Counts stop
 }
 
 func queueKeys(t *cli.Table, all []api.QueueKey) {
-	t.Head("KEY", "WAITING", "READY", "RUNNING", cli.Long("HELD BY"))
+	t.Head("KEY", "WAITING", "READY", "RUNNING", cli.Long("STOPPED BY"))
 	for _, k := range all {
 		t.Row(k.Key, k.Waiting, k.Ready, k.Running, cli.OrElse(k.HeldBy, ""))
 	}

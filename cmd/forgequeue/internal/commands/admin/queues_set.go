@@ -120,7 +120,7 @@ func (f *keyFlags) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.fair, "key-fair", true, "the keys of jobs take turns; otherwise jobs start in the order in which they became ready")
 	flags.StringVar(&f.running, "key-max-running", "", "jobs of a key that may run at once, or none")
 	flags.StringVar(&f.order, "key-order", api.KeyOrderNone, "fifo: the jobs of a key run one after the other, as they were accepted; or none")
-	flags.StringVar(&f.onDead, "key-on-dead", api.KeySkip, "with fifo, after a dead letter: skip lets the next job of the key start, \"hold\" waits for its redrive or discard")
+	flags.StringVar(&f.onDead, "key-on-dead", api.KeySkip, "with fifo, after a dead letter: skip (the next job of the key starts) or hold (none starts until its redrive or discard)")
 }
 
 func (f *keyFlags) apply(command *cobra.Command, request *api.QueueRequest) {

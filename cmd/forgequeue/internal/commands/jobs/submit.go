@@ -73,7 +73,7 @@ shown the key. -o jsonl shows the id of each line's job.`,
 	flags.StringVar(&f.idempotency, "idempotency-key", "", "Idempotency-Key: the same key and job again get the first answer again")
 	flags.StringVar(&f.dedupe, "dedupe-key", "", "answer with the live job that has the same key, if there is one")
 	flags.StringVar(&f.user, "user", "", "your own end user for whom the job runs")
-	flags.StringVar(&f.key, "key", "", "whose turn the job takes in its queue, such as a customer of yours; the user if not given")
+	flags.StringVar(&f.key, "key", "", "whose turn the job takes in its queue, such as a customer or an account; the user if not given")
 	flags.Float64Var(&f.keyWeight, "key-weight", 1, "share of the key in the turns, 0.1 to 100")
 	flags.StringArrayVar(&f.tags, "tag", nil, "what a worker must have to be given the job; repeatable")
 	flags.StringArrayVar(&f.metadata, "metadata", nil, "NAME=VALUE, carried along; repeatable")
