@@ -35,7 +35,7 @@ func TestCommandsDocument(t *testing.T) {
 	}
 	written, err := os.ReadFile(path)
 	if err != nil || string(written) != b.String() {
-		t.Errorf("api-docs/commands.md is not what the commands say (%v); write it anew with -update", err)
+		t.Errorf("api-docs/commands.md is not what the commands say (%v); run the test with -update", err)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/secret"
 )
 
-var update = flag.Bool("update", false, "write api-docs/config.md and api-docs/metrics.md anew")
+var update = flag.Bool("update", false, "write the generated pages of api-docs")
 
 // The page of settings is written from the tags of the structs that read them.
 func TestConfigDocument(t *testing.T) {
@@ -36,7 +36,7 @@ func TestConfigDocument(t *testing.T) {
 	}
 	written, err := os.ReadFile(path)
 	if err != nil || string(written) != b.String() {
-		t.Errorf("api-docs/config.md is not what the code says (%v); write it anew with -update", err)
+		t.Errorf("api-docs/config.md is not what the code says (%v); run the test with -update", err)
 	}
 }
 

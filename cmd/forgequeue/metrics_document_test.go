@@ -59,7 +59,7 @@ func TestMetricsDocument(t *testing.T) {
 	}
 	written, err := os.ReadFile(path)
 	if err != nil || string(written) != b.String() {
-		t.Errorf("api-docs/metrics.md is not what the code says (%v); write it anew with -update", err)
+		t.Errorf("api-docs/metrics.md is not what the code says (%v); run the test with -update", err)
 	}
 }
 

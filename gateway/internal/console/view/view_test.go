@@ -102,7 +102,7 @@ func TestATimelineIsToScale(t *testing.T) {
 			nil,
 		},
 		"at once": {new(at(0)), []api.Attempt{{Attempt: 1, Epoch: 1, Kind: "completed", StartedAt: new(at(0)), EndedAt: new(at(0))}}, 5, []string{"completed 1: 0\u00a0ms at 0, 5 wide"}, nil},
-		// a redrive: the time as a dead letter is no wait, and attempts are counted anew
+		// a redrive: the time as a dead letter is no wait, and attempts are counted again from 1
 		"dead, redriven, runs again": {
 			nil,
 			[]api.Attempt{
