@@ -68,17 +68,22 @@ func verifyStore(ctx context.Context, store *cell.Cell) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	keys, err := store.Gates.Verify(ctx)
+	if err != nil {
+		return nil, err
+	}
 	waits, err := store.Dependencies.VerifyDependencies(ctx)
 	if err != nil {
 		return nil, err
 	}
-	lines := make([]string, 0, len(drifts)+len(waits))
+	lines := make([]string, 0, len(drifts)+len(keys)+len(waits))
 	for _, drift := range drifts {
 		lines = append(lines, drift.String())
 	}
 	if collation != "" {
 		lines = append(lines, "collation: "+collation)
 	}
+	lines = append(lines, keys...)
 	lines = append(lines, waits...)
 	return lines, store.Processes.NoteVerified(ctx, len(lines))
 }

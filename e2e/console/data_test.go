@@ -102,6 +102,7 @@ func (d *data) pages() []page {
 		{"overview", "/console"},
 		{"queues", "/console/queues"},
 		{"queue", "/console/queues/" + queue},
+		{"queue-keys", "/console/queues/" + queue + "/keys"},
 		{"jobs", "/console/jobs"},
 		{"jobs-filtered", "/console/jobs?state=queued&metadata=order%3D" + marker},
 		{"job-completed", "/console/jobs/" + d.completed},

@@ -14,6 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/claims"
 	"github.com/forgequeue/forgequeue/core/internal/engine/enginetest"
+	"github.com/forgequeue/forgequeue/core/internal/gate"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -225,6 +226,9 @@ func (h *history) run(check func()) {
 	if n := h.Count(`SELECT count(*) FROM key_checks`); n > 0 {
 		h.sweepAll()
 	}
+	if found, err := h.Store.Gates.Verify(h.Context()); err != nil || len(found) > 0 {
+		h.Errorf("verify: %q, %v", found, err)
+	}
 	h.Logf("%d executions", h.claimed)
 	if h.claimed < 100 {
 		h.Errorf("%d executions are too few", h.claimed)
@@ -380,4 +384,36 @@ func TestARetryGivesItsPlace(t *testing.T) {
 	if n := f.Count(`SELECT count(*) FROM jobs WHERE state = 'scheduled'`); n != len(ids) {
 		t.Errorf("%d jobs were tried, want both", n)
 	}
+}
+
+// core verify finds a key whose jobs wait for nothing, and none that waits for another job, a dead letter or a check.
+func TestVerifyFindsWhatWaitsForNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, &api.KeySettingsRequest{Order: new(api.KeyOrderFIFO), OnDead: new(api.KeyHold)})
+	lines := func(want int) {
+		t.Helper()
+		f.Exec(`UPDATE jobs SET waiting_since = now() - interval '1 hour' WHERE state = 'queued' AND ready_at IS NULL`)
+		if found, err := f.Store.Gates.Verify(t.Context()); err != nil || len(found) != want {
+			t.Errorf("%q, %v, want %d lines", found, err, want)
+		}
+	}
+	f.batch(f.D, of("k", 3)...)
+	lines(0)
+	first := f.take(1)
+	for i, ended := range f.Store.Jobs.End(t.Context(), enginetest.Endings(first)) {
+		if ended.Err != nil {
+			t.Fatal(i, ended.Err)
+		}
+	}
+	lines(0) // there is a check
+	f.Exec(`DELETE FROM key_checks`)
+	lines(1)
+	if _, err := f.Store.Gates.Sweep(t.Context(), gate.Key{}, 100); err != nil {
+		t.Fatal(err)
+	}
+	f.pass()
+	f.end(f.take(1), func(e *jobs.Ending) { e.Kind, e.Permanent, e.Error = api.KindFail, true, &api.JobError{Type: "E"} })
+	lines(0) // a dead letter holds the key
+	f.Exec(`DELETE FROM dead_letters`)
+	lines(1)
 }

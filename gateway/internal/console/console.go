@@ -110,6 +110,7 @@ func (c *Console) routes() map[string]http.Handler {
 		"GET /console/charts":                   c.Data(newerCharts),
 		"GET /console/queues":                   c.Page(listQueues),
 		"GET /console/queues/{name}":            c.Page(showQueue),
+		"GET /console/queues/{name}/keys":       c.Page(listQueueKeys),
 		"POST /console/queues/{name}":           c.Action(changeQueue),
 		"GET /console/jobs":                     c.Page(listJobs),
 		"GET /console/jobs/{id}":                c.Page(showJob),

@@ -371,7 +371,7 @@ func TestSearch(t *testing.T) {
 	for text, want := range map[string]string{
 		"0190A000-0000-7000-8000-0000000000B1": "/console/jobs/0190a000-0000-7000-8000-0000000000b1",
 		"":                                     "/console/jobs", "mail.send": "/console/jobs?type=mail.send", "order=17": "/console/jobs?metadata=order%3D17",
-		"queue:mails": "/console/jobs?queue=mails", "key:order:17": "/console/jobs?dedupe_key=order%3A17", "a:b": "/console/jobs?type=a%3Ab",
+		"queue:mails": "/console/jobs?queue=mails", "key:order:17": "/console/jobs?key=order%3A17", "dedupe:order:17": "/console/jobs?dedupe_key=order%3A17", "a:b": "/console/jobs?type=a%3Ab",
 	} {
 		if status, got := send(http.MethodGet, "/console/search?q="+url.QueryEscape(text)); status != http.StatusSeeOther || got != want {
 			t.Errorf("%q leads to %q, want %q", text, got, want)

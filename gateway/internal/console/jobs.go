@@ -121,9 +121,9 @@ func search(v *visit.Visit) (visit.Page, error) {
 		return visit.Page{}, visit.RedirectError{To: "/console/jobs"}
 	}
 	name, value := "type", text
-	if key, rest, ok := strings.Cut(text, ":"); ok && slices.Contains([]string{"queue", "type", "tag", "user", "state"}, key) {
+	if key, rest, ok := strings.Cut(text, ":"); ok && slices.Contains([]string{"queue", "type", "tag", "user", "state", "key"}, key) {
 		name, value = key, rest
-	} else if key, rest, ok := strings.Cut(text, ":"); ok && key == "key" {
+	} else if key, rest, ok := strings.Cut(text, ":"); ok && key == "dedupe" {
 		name, value = "dedupe_key", rest
 	} else if strings.Contains(text, "=") {
 		name = "metadata"

@@ -197,7 +197,52 @@ func settingFields(s *api.QueueSettings) []forms.Field {
 		whole("max_active", "Cap on active jobs", s.MaxActive, "no cap"),
 		whole("max_running", "Cap on running jobs", s.MaxRunning, "no cap"),
 		number("rate_per_second", "Start rate (per second)", s.RatePerSecond, "no rate"),
+		{Name: "keys_fair", Label: "Keys take turns", Value: yesNo(s.Keys.Fair), Now: yesNo(s.Keys.Fair), Options: []string{yes, no}},
+		whole("keys_max_running", "Cap on running jobs of a key", s.Keys.MaxRunning, "no cap"),
+		{Name: "keys_order", Label: "Order of a key's jobs", Value: s.Keys.Order, Now: s.Keys.Order, Options: []string{api.KeyOrderNone, api.KeyOrderFIFO}},
+		{Name: "keys_on_dead", Label: "A dead letter in that order", Value: s.Keys.OnDead, Now: s.Keys.OnDead, Options: []string{api.KeySkip, api.KeyHold}},
 	}
+}
+
+const yes, no = "yes", "no"
+
+func yesNo(is bool) string {
+	if is {
+		return yes
+	}
+	return no
+}
+
+type queueKeysPage struct {
+	Queue, Path string
+	Items       []queueKeyRow
+	// Waiting says that only keys with waiting jobs are listed.
+	Waiting bool
+	Older   string
+}
+
+type queueKeyRow struct {
+	api.QueueKey
+	Jobs string
+}
+
+// listQueueKeys shows the keys of a queue.
+func listQueueKeys(v *visit.Visit) (visit.Page, error) {
+	name := v.Request.PathValue("name")
+	page := queueKeysPage{Queue: name, Path: "/console/queues/" + url.PathEscape(name), Waiting: v.Request.FormValue("waiting") != ""}
+	least := 0
+	if page.Waiting {
+		least = 1
+	}
+	keys, err := v.API.QueueKeys(v.Context(), name, least, v.PageRequest(queuesPerPage))
+	if err != nil {
+		return visit.Page{}, err
+	}
+	for _, key := range keys.Items {
+		page.Items = append(page.Items, queueKeyRow{key, "/console/jobs?" + url.Values{"queue": {name}, "key": {key.Key}}.Encode()})
+	}
+	page.Older = v.Older(keys.NextPageToken)
+	return visit.Page{Template: "queue_keys", Title: "Keys of " + name, Data: page}, nil
 }
 
 func changeQueue(v *visit.Visit) (string, error) {
@@ -234,6 +279,10 @@ func saveQueue(v *visit.Visit, name string) error {
 		BaseMS: form.Seconds("retry_base"), CapMS: form.Seconds("retry_cap"), Jitter: form.Number("retry_jitter"), Curve: form.Word("retry_curve"),
 	}
 	request.MaxActive, request.MaxRunning, request.RatePerSecond = form.Whole("max_active"), form.Whole("max_running"), form.Number("rate_per_second")
+	request.Keys = &api.KeySettingsRequest{MaxRunning: form.Whole("keys_max_running"), Order: form.Word("keys_order"), OnDead: form.Word("keys_on_dead")}
+	if fair := form.Word("keys_fair"); fair != nil {
+		request.Keys.Fair = new(*fair == yes)
+	}
 	if len(form.Wrong) > 0 {
 		return problem.Invalid(form.Wrong...)
 	}
