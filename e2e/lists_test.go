@@ -87,7 +87,7 @@ func newLists(t *testing.T, c *stack.Cluster) *lists {
 	ctx, all, admin := t.Context(), c.Client(t, tenant.Key), c.Client(t, stack.Operator)
 	l := &lists{
 		T: t, url: c.Gateways[0].URL, keys: map[string]string{operator: stack.Operator, platform: c.NewPlatformKey(t), unbound: tenant.Key},
-		ids: map[string][]string{"tenants": {tenant.ID}},
+		ids: map[string][]string{"tenants": {tenant.ID}, "queues": {api.DefaultQueue, "mail"}},
 	}
 	no := func(err error) {
 		t.Helper()

@@ -64,6 +64,7 @@ var table = map[string]struct {
 	"GET /v1/workers":                        {scope: "read", platform: true, unbound: true},
 	"POST /v1/claims":                        {scope: "work", platform: true},
 	"GET /v1/queues":                         {scope: "read", unbound: true},
+	"GET /v1/queues/{name}/keys":             {scope: "read", unbound: true},
 	"GET /v1/queues/{name}":                  {scope: "read", unbound: true},
 	"PUT /v1/queues/{name}":                  {scope: "manage", unbound: true},
 	"DELETE /v1/queues/{name}":               {scope: "manage", unbound: true},

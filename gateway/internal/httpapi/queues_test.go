@@ -12,12 +12,12 @@ import (
 
 var aQueue = api.Queue{
 	Name: "mail", Mode: api.ModePull, DepthCapped: []string{"queued"}, Unserved: []api.Unserved{{Type: "resize", Tags: []string{"gpu"}}},
-	Depth: api.Depth{Queued: api.MaxDepthCount}, Settings: api.QueueSettings{VisibilityTimeoutMS: 30_000, MaxAttempts: 3, Types: api.TypeLimits{}},
+	Depth: api.Depth{Queued: api.MaxDepthCount}, Settings: api.QueueSettings{VisibilityTimeoutMS: 30_000, MaxAttempts: 3, Types: api.TypeLimits{}, Keys: (*api.KeySettings)(nil).InForce()},
 }
 
 const queueText = `{"name":"mail","mode":"pull","paused":false,"depth":{"blocked":0,"scheduled":0,"queued":10000,"running":0,"dead_letter":0},` +
 	`"depth_capped":["queued"],"oldest_queued_ms":null,"active_workers":0,"stale_workers":0,"unserved":[{"type":"resize","tags":["gpu"]}],"drain_per_second":null,"wait_ms":null,"breaker":null,` +
-	`"settings":{"visibility_timeout_ms":30000,"max_attempts":3,"retry":{"base_ms":0,"cap_ms":0,"jitter":0,"curve":""},"max_active":null,"max_running":null,"rate_per_second":null,"types":{},"push":null}}`
+	`"settings":{"visibility_timeout_ms":30000,"max_attempts":3,"retry":{"base_ms":0,"cap_ms":0,"jitter":0,"curve":""},"max_active":null,"max_running":null,"rate_per_second":null,"types":{},"keys":{"fair":true,"max_running":null,"order":"none","on_dead":"skip"},"push":null}}`
 
 func TestQueues(t *testing.T) {
 	t.Parallel()
@@ -122,4 +122,21 @@ func TestDeleteQueue(t *testing.T) {
 	}
 	d.core.On(hop.DeleteQueue.Path, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.QueueNotEmpty, "1 queued.") })
 	d.do("DELETE", "/v1/queues/q", key, "").refused(t, 409, problem.QueueNotEmpty)
+}
+
+// The keys of a queue are asked for by its name, with the filter.
+func TestQueueKeys(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	read := d.key("read")
+	paging(d, hop.ListQueueKeys.Path, api.QueueKey{Key: "k", Waiting: 2, Ready: 1})
+	got := d.do("GET", "/v1/queues/mail/keys?min_waiting=3&page_size=9", read, "")
+	if got.status != 200 || string(got.body) != `{"items":[{"key":"k","waiting":2,"ready":1,"running":0,"held_by":null}],"next_page_token":"next"}` {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	want := hop.ListQueueKeysRequest{Name: "mail", MinWaiting: 3, PageRequest: hop.PageRequest{PageSize: 9}}
+	if sent := last[hop.ListQueueKeysRequest](d, hop.ListQueueKeys.Path); sent != want {
+		t.Errorf("sent %+v, want %+v", sent, want)
+	}
+	d.refuses("/v1/queues/mail/keys", read, map[string]string{"page_size": "page_size", "min_waiting": "min_waiting"})
 }
