@@ -42,7 +42,7 @@ func (m *Memory) Settings(owner tenant.ID, name string) queues.Settings {
 	return m.Lanes.Settings(owner, name)
 }
 
-// LaneOf is the lane of a job: a user with a running cap of his own has lanes of his own, and so have jobs whose keys take
+// LaneOf is the lane of a job: a user with its own running cap has its own lanes, and so have jobs whose keys take
 // turns. jobKey is nil for a job without a key.
 func (m *Memory) LaneOf(owner tenant.ID, name, jobType string, tags []string, user, jobKey *string) lanes.Key {
 	key := lanes.NewKey(owner, name, jobType, tags)

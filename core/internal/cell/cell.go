@@ -87,7 +87,7 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 		Store:        db,
 		Tenants:      &tenants.Tenants{Store: db},
 		Keys:         &keys.Keys{Store: db},
-		Queues:       &queues.Queues{Store: db},
+		Queues:       &queues.Queues{Store: db, Gates: gates},
 		Lanes:        &lanes.Lanes{Store: db},
 		Workers:      &workers.Workers{Store: db},
 		JobTypes:     &jobtypes.Types{Store: db},

@@ -152,6 +152,7 @@ func (s *Letters) Redrive(ctx context.Context, owner tenant.ID, user string, ids
 	}
 	var known map[uuid.UUID]bool
 	if err == nil {
+		s.gates.Appended()
 		known, err = s.reads.Existing(ctx, owner, user, some.missing(ids))
 	}
 	all := make([]Redriven, len(ids))

@@ -316,7 +316,7 @@ func TestExplainWithDetails(t *testing.T) {
 	}
 }
 
-// A job that waits for others of its key is told which.
+// The explanation of a job that waits for others of its key names them.
 func TestWhyKeys(t *testing.T) {
 	t.Parallel()
 	key := "k"

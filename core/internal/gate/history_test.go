@@ -73,16 +73,11 @@ func (h *history) work(core *enginetest.Core) error {
 	if err != nil {
 		return err
 	}
-	if len(found) == 0 {
-		time.Sleep(time.Millisecond)
-		return nil
-	}
 	for i := range found {
 		if err := h.note(&found[i]); err != nil {
 			return err
 		}
 	}
-	time.Sleep(time.Duration(rand.IntN(3)) * time.Millisecond)
 	endings := enginetest.Endings(found)
 	for i := range endings {
 		e := &endings[i]
@@ -138,7 +133,7 @@ func (h *history) note(found *claim.Job) error {
 }
 
 // sweep is what the duties do.
-func (h *history) sweep(core *enginetest.Core) error {
+func (h *history) sweep(*enginetest.Core) error {
 	if _, err := h.Store.Jobs.Promote(h.Context(), jobs.AllTime, 100); err != nil {
 		return err
 	}
@@ -151,14 +146,11 @@ func (h *history) sweep(core *enginetest.Core) error {
 			c.WakeHere([]jobs.Waiting{{Ready: jobs.Ready{Lane: one.Lane, Priority: one.Priority, At: one.At, ID: one.ID}, Jobs: 1}})
 		}
 	}
-	_ = core
-	time.Sleep(time.Millisecond)
 	return nil
 }
 
 // cancel cancels a job that waits.
 func (h *history) cancel(core *enginetest.Core) error {
-	time.Sleep(10 * time.Millisecond)
 	page, err := h.Store.JobReads.List(h.Context(), h.Tenant, api.JobFilter{States: []string{api.StateQueued, api.StateScheduled}}, 20, "")
 	if err != nil || len(page.Items) == 0 {
 		return err
@@ -176,9 +168,11 @@ func (h *history) run(check func()) {
 	h.Helper()
 	var all sync.WaitGroup
 	failed := make(chan error, 100)
-	again := func(what func(*enginetest.Core) error, core *enginetest.Core, until func() bool) {
+	again := func(every time.Duration, what func(*enginetest.Core) error, core *enginetest.Core, until func() bool) {
 		all.Go(func() {
-			for !until() {
+			pace := time.NewTicker(every)
+			defer pace.Stop()
+			for ; !until(); <-pace.C {
 				if err := what(core); err != nil {
 					failed <- err
 					return
@@ -197,21 +191,22 @@ func (h *history) run(check func()) {
 		}
 	}
 	for _, core := range h.cores {
-		again(func(c *enginetest.Core) error { time.Sleep(3 * time.Millisecond); return h.submit(c) }, core, over)
-		again(h.work, core, done)
-		again(h.work, core, done)
-		again(h.sweep, core, done)
+		again(3*time.Millisecond, h.submit, core, over)
+		again(time.Millisecond, h.work, core, done)
+		again(time.Millisecond, h.work, core, done)
+		again(time.Millisecond, h.sweep, core, done)
 	}
-	again(h.cancel, h.D, over)
+	again(10*time.Millisecond, h.cancel, h.D, over)
 	deadline := time.Now().Add(90 * time.Second)
-	for {
+	checks := time.NewTicker(5 * time.Millisecond)
+	defer checks.Stop()
+	for ; ; <-checks.C {
 		if check(); over() && h.Count(`SELECT count(*) FROM jobs`) == 0 {
 			break
 		}
 		if time.Now().After(deadline) || len(failed) > 0 || h.Failed() {
 			break
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 	close(idle)
 	all.Wait()

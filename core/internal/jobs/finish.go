@@ -344,6 +344,9 @@ func (s *Jobs) follow(row *lockedRow) {
 	if row.told {
 		s.events.Appended()
 	}
+	if row.Gate != gate.None {
+		s.gates.Appended()
+	}
 }
 
 // released are the counts that the jobs leave: a requeued job leaves the running counts, an ended

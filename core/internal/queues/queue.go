@@ -106,6 +106,7 @@ func (s *Queues) PutPush(
 	if err != nil {
 		return false, fmt.Errorf("queues: settings: %w", err)
 	}
+	s.Gates.Appended()
 	return taken, nil
 }
 

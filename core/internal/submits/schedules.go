@@ -58,6 +58,7 @@ func (s *Submits) stepped(ctx context.Context, step *schedule.Step) {
 	s.publisher.Publish(ctx, publish.Changes{Stored: step.Answers, Jobs: step.Cancelled, Reported: step.Requested})
 	if len(step.Cancelled) > 0 {
 		s.store.Dependencies.Appended() // others may come after them
+		s.store.Gates.Appended()
 		s.store.Events.Appended()
 	}
 	s.metrics.Schedules.Ticks.Add(float64(step.Ticks))

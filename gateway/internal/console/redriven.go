@@ -13,7 +13,7 @@ import (
 // redrivesPerPage is how many redrives of several jobs are looked through for one of them.
 const redrivesPerPage = 50
 
-// redrivesOf are the redrives of a job that the audit log tells of, to a key that may read it. It names a job that was
+// redrivesOf are the redrives of a job that are in the audit log, for a key that may read it. It names a job that was
 // redriven by its id, but not those of a redrive by filter.
 func redrivesOf(v *visit.Visit, job *api.Job) []view.Redriven {
 	if job.Redrives == 0 || !v.May(api.ScopeManage) || v.Who.User != nil {

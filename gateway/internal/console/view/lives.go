@@ -63,7 +63,7 @@ const sameRedrive = time.Second
 // redrivesKnown are those whose time is known, in their order.
 type redrivesKnown struct {
 	all []Redriven
-	// complete says that these are all, unplaced that some may have come where no attempt tells of them.
+	// complete says that these are all, unplaced that some may have come where no attempt shows them.
 	complete, unplaced bool
 }
 
