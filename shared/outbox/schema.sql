@@ -77,7 +77,9 @@ CREATE OR REPLACE FUNCTION forgequeue_enqueue(
   metadata     jsonb       DEFAULT NULL, -- an object of strings, at most 32
   dedupe_key   text        DEFAULT NULL, -- unique among live jobs
   after        jsonb       DEFAULT NULL, -- ids of jobs that must have ended before, as in POST /v1/jobs
-  ordering_key text        DEFAULT NULL  -- rows with the same key are sent one after the other
+  ordering_key text        DEFAULT NULL, -- rows with the same key are sent one after the other
+  key          text        DEFAULT NULL, -- whose turn the job takes in its queue; the user
+  key_weight   numeric     DEFAULT NULL  -- the key's share in the turns, 0.1 to 100; 1
 ) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT -- finds the table, whoever calls
@@ -93,7 +95,7 @@ BEGIN
       'run_at', CASE WHEN isfinite(run_at) THEN to_char(run_at AT TIME ZONE 'UTC', utc) ELSE run_at::text END,
       'deadline', CASE WHEN isfinite(deadline) THEN to_char(deadline AT TIME ZONE 'UTC', utc) ELSE deadline::text END,
       'max_attempts', max_attempts, 'timeout_ms', ceil(extract(epoch FROM timeout) * 1000)::bigint, 'tags', to_jsonb(tags),
-      'user', for_user, 'metadata', metadata, 'dedupe_key', dedupe_key, 'after', after, 'retry', retry)) AS m
+      'user', for_user, 'metadata', metadata, 'dedupe_key', dedupe_key, 'key', key, 'key_weight', key_weight, 'after', after, 'retry', retry)) AS m
     WHERE m.value <> 'null'
   ), ordering_key);
 END $$;
@@ -148,9 +150,13 @@ BEGIN
         IF entry.kind <> 'string' OR entry.txt COLLATE "C" !~ name THEN
           RETURN entry.key || ': ' || name_rule;
         END IF;
-      WHEN entry.key IN ('user', 'dedupe_key') THEN
+      WHEN entry.key IN ('user', 'dedupe_key', 'key') THEN
         IF entry.kind <> 'string' OR entry.txt COLLATE "C" !~ '^[ -~]{1,128}$' THEN
           RETURN entry.key || ': must be 1 to 128 printable ASCII characters';
+        END IF;
+      WHEN entry.key = 'key_weight' THEN
+        IF entry.kind <> 'number' OR entry.txt::numeric NOT BETWEEN 0.1 AND 100 THEN
+          RETURN 'key_weight: must be between 0.1 and 100';
         END IF;
       WHEN entry.key IN ('priority', 'max_attempts', 'timeout_ms', 'delay_ms', 'expires_after_ms') THEN
         IF entry.kind <> 'number' OR entry.txt !~ '^-?[0-9]{1,18}$' THEN

@@ -131,6 +131,8 @@ class SubmitRequest(_Type, total=False):
     user: str
     metadata: Dict[str, str]
     dedupe_key: str
+    key: str
+    key_weight: float
     after: List[Union[str, Dict[str, str]]]
 
 
@@ -154,6 +156,8 @@ class JobSummary(TypedDict):
     timeout_ms: Optional[int]
     retry: Retry
     dedupe_key: Optional[str]
+    key: Optional[str]
+    key_weight: Optional[float]
     cancel_requested: bool
     worker_id: Optional[str]
     lease_expires_at: Optional[str]
@@ -689,25 +693,25 @@ class Client:
         return self.result(submitted["id"], timeout=None if timeout is None else max(timeout - (time.monotonic() - begun), 0))
 
     def list(
-        self, *, queue: str = "", type: str = "", states: Sequence[str] = (), tag: str = "", user: str = "", dedupe_key: str = "",
+        self, *, queue: str = "", type: str = "", states: Sequence[str] = (), tag: str = "", user: str = "", dedupe_key: str = "", key: str = "",
         metadata: Optional[Mapping[str, str]] = None, created_after: str = "", created_before: str = "", size: int = 0, token: str = "",
         timeout: Optional[float] = None,
     ) -> Page:
         """Gives one page of the jobs that match, newest first: of size 1 to 200 (50), after the page whose next_page_token is token."""
         query: Dict[str, Any] = {
-            "queue": queue, "type": type, "state": ",".join(states), "tag": tag, "user": user, "dedupe_key": dedupe_key,
+            "queue": queue, "type": type, "state": ",".join(states), "tag": tag, "user": user, "dedupe_key": dedupe_key, "key": key,
             "created_after": created_after, "created_before": created_before,
         }
         query.update((f"metadata.{name}", value) for name, value in (metadata or {}).items())
         return self._list(["v1", "jobs"], query, size, token, timeout)
 
     def all(
-        self, *, queue: str = "", type: str = "", states: Sequence[str] = (), tag: str = "", user: str = "", dedupe_key: str = "",
+        self, *, queue: str = "", type: str = "", states: Sequence[str] = (), tag: str = "", user: str = "", dedupe_key: str = "", key: str = "",
         metadata: Optional[Mapping[str, str]] = None, created_after: str = "", created_before: str = "",
     ) -> Iterator[JobSummary]:
         """Gives all jobs that match, newest first, page by page."""
         return pages(lambda size, token: self.list(
-            queue=queue, type=type, states=states, tag=tag, user=user, dedupe_key=dedupe_key, metadata=metadata, created_after=created_after,
+            queue=queue, type=type, states=states, tag=tag, user=user, dedupe_key=dedupe_key, key=key, metadata=metadata, created_after=created_after,
             created_before=created_before, size=size, token=token,
         ))
 
@@ -1054,25 +1058,25 @@ class AsyncClient:
         )
 
     async def list(
-        self, *, queue: str = "", type: str = "", states: Sequence[str] = (), tag: str = "", user: str = "", dedupe_key: str = "",
+        self, *, queue: str = "", type: str = "", states: Sequence[str] = (), tag: str = "", user: str = "", dedupe_key: str = "", key: str = "",
         metadata: Optional[Mapping[str, str]] = None, created_after: str = "", created_before: str = "", size: int = 0, token: str = "",
         timeout: Optional[float] = None,
     ) -> Page:
         """Client.list"""
         return await self._run(
-            self.sync.list, queue=queue, type=type, states=states, tag=tag, user=user, dedupe_key=dedupe_key, metadata=metadata, created_after=created_after,
+            self.sync.list, queue=queue, type=type, states=states, tag=tag, user=user, dedupe_key=dedupe_key, key=key, metadata=metadata, created_after=created_after,
             created_before=created_before, size=size, token=token, timeout=timeout,
         )
 
     async def all(
-        self, *, queue: str = "", type: str = "", states: Sequence[str] = (), tag: str = "", user: str = "", dedupe_key: str = "",
+        self, *, queue: str = "", type: str = "", states: Sequence[str] = (), tag: str = "", user: str = "", dedupe_key: str = "", key: str = "",
         metadata: Optional[Mapping[str, str]] = None, created_after: str = "", created_before: str = "",
     ) -> AsyncIterator[JobSummary]:
         """Client.all"""
         token = ""
         while True:
             page = await self.list(
-                queue=queue, type=type, states=states, tag=tag, user=user, dedupe_key=dedupe_key, metadata=metadata, created_after=created_after,
+                queue=queue, type=type, states=states, tag=tag, user=user, dedupe_key=dedupe_key, key=key, metadata=metadata, created_after=created_after,
                 created_before=created_before, size=_MAX_PAGE, token=token,
             )
             for job in page["items"]:

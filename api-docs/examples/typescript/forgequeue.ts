@@ -71,6 +71,8 @@ export interface SubmitRequest<Payload = unknown> {
   user?: string;
   metadata?: Record<string, string>;
   dedupe_key?: string;
+  key?: string;
+  key_weight?: number;
   after?: (string | Dependency)[];
 }
 
@@ -93,6 +95,8 @@ export interface JobSummary {
   timeout_ms: number | null;
   retry: Required<Retry>;
   dedupe_key: string | null;
+  key: string | null;
+  key_weight: number | null;
   cancel_requested: boolean;
   worker_id: string | null;
   lease_expires_at: string | null;
@@ -155,6 +159,7 @@ export interface JobFilter {
   tag?: string;
   user?: string;
   dedupe_key?: string;
+  key?: string;
   metadata?: Record<string, string>;
   created_after?: string;
   created_before?: string;

@@ -133,7 +133,7 @@ func running(job *api.Job, silentSince *time.Time) []api.Reason {
 }
 
 func ended(job *api.Job) api.Reason {
-	reason := api.Reason{Code: api.WhyEnded, Detail: "The job is " + job.State + ".", Frees: "Nothing: it has ended. A rerun makes a new job of it."}
+	reason := api.Reason{Code: api.WhyEnded, Detail: "The job is " + job.State + ".", Frees: "Never. A rerun submits a new job like it."}
 	if job.State == api.StateDeadLetter {
 		reason.Detail = "The job is a dead letter."
 		if job.DeadReason != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -118,6 +119,7 @@ func (g *Gate) Pass(ctx context.Context, owner tenant.ID) (passed []Passed, work
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	var checks []check
 	err = g.InShortTx(ctx, func(batch *pgx.Batch) {
+		caps.QueueLockWait(ctx, batch)
 		g.QueueLock(batch, []tenant.ID{owner})
 		batch.Queue(checksSQL, store.Args{"tenant_id": owner, "most": checksPerPass}).Query(func(rows pgx.Rows) (err error) {
 			checks, err = pgx.CollectRows(rows, pgx.RowToStructByPos[check])

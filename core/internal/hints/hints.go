@@ -163,7 +163,7 @@ func (h *Hints) channel(ctx context.Context) string {
 
 func (h *Hints) sendHints(ctx context.Context, channel string) {
 	oneNode := h.client.OneNode()
-	failing := false
+	lost, failing := 0, false
 	for {
 		select {
 		case <-ctx.Done():
@@ -174,8 +174,12 @@ func (h *Hints) sendHints(ctx context.Context, channel string) {
 			if err == nil && receivers <= 1 && oneNode {
 				h.quiet.Store(time.Now().Add(aloneFor).UnixNano())
 			}
-			if failed := err != nil && ctx.Err() == nil; failed != failing {
-				failing = failed
+			if lost++; err == nil {
+				lost = 0
+			}
+			// One hint costs a poll: at a start the first connection may take longer than a hint may.
+			if fails := lost > 1 || lost > 0 && failing; fails != failing && ctx.Err() == nil {
+				failing = fails
 				h.log.WarnContext(ctx, "hints to other processes", "lost", failing, "error", err)
 			}
 		}

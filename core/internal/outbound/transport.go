@@ -103,11 +103,11 @@ func (g Guard) Judge(u *url.URL) (wrong string) {
 	isAddress := err == nil
 	switch {
 	case encrypted(u.Scheme) != u.Scheme && (!g.AllowsAny() || isAddress && !g.Allowed(address)):
-		return "must begin with " + encrypted(u.Scheme) + "://; " + u.Scheme + " is only for addresses that the operator allows (FORGEQUEUE_PUSH_ALLOW)"
+		return "must begin with " + encrypted(u.Scheme) + "://; " + u.Scheme + " is only for addresses that the operator allows (FORGEQUEUE_PUSH_ALLOW, such as 10.1.0.0/16)"
 	case isAddress && !g.MayCall(address):
-		return "must not be an address inside a network, or of special purpose, unless the operator allows it (FORGEQUEUE_PUSH_ALLOW)"
+		return "must not be an address inside a network, or of special purpose, unless the operator allows it (FORGEQUEUE_PUSH_ALLOW, such as 10.1.0.0/16)"
 	case !isAddress && isLocal(u.Hostname()) && !g.AllowsAny():
-		return "must not name this machine, unless the operator allows its address (FORGEQUEUE_PUSH_ALLOW)"
+		return "must not name this machine, unless the operator allows its address (FORGEQUEUE_PUSH_ALLOW=127.0.0.0/8)"
 	}
 	return ""
 }

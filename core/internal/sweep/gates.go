@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/gate"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -20,7 +21,7 @@ const (
 // Gates lets jobs with a key pass the gate of it, right after the commit that brought them there or made room.
 func (d Duties) Gates() *Duty {
 	return d.inRounds("gates", gatePoll, rounds{tenants: d.store.Gates.WaitingTenants, step: func(ctx context.Context, owner tenant.ID) (bool, error) {
-		passed, worked, err := d.store.Gates.Pass(ctx, owner)
+		passed, worked, err := d.store.Gates.Pass(caps.WithLockWait(ctx, followLockWait), owner)
 		if err != nil {
 			return false, err
 		}

@@ -18,8 +18,8 @@ func newAudit(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "audit",
 		Short: "List audit entries, newest first: who changed what",
-		Long: `List who did what to what is the tenant's: redrives and discards, settings of queues, keys, limits. It needs a key
-with the scope manage. With --operator it is of all tenants, and needs the operator's key.`,
+		Long: `List who changed what in the tenant: redrives and discards, settings of queues, keys, limits. It needs a key with the
+scope manage. With --operator it lists the changes of all tenants, and needs the operator's key.`,
 		Example: "  forgequeue audit --action queue.pause --from 24h",
 		Args:    cobra.NoArgs,
 	}

@@ -125,9 +125,8 @@ func newTenantSet(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "set ID [LIMIT=NUMBER...]",
 		Short: "Change a tenant: name, plan, weight, overrides of limits",
-		Long: `Change a tenant; what is not given stays. LIMIT=NUMBER is a limit of its own in the place of its plan's, with the names
-that plan get shows, and LIMIT=none goes back to the plan's; --user-limit does so for one of its users. --reset-limits drops
-all of them first.`,
+		Long: `Change a tenant; what is not given stays. LIMIT=NUMBER replaces a limit of its plan for this tenant; plan get shows the names.
+LIMIT=none returns to the plan's limit. --user-limit sets a limit of one user. --reset-limits removes all of them first.`,
 		Example: `  forgequeue tenant set 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 --plan standard max_active=500
   forgequeue tenant set 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 --user-limit ada:max_running=2`,
 		Args: cli.First,

@@ -143,7 +143,7 @@ func newDeadLettersDiscard(a *cli.App) *cobra.Command {
 		Use:   "discard [ID...]",
 		Short: "Delete dead letters, by id or by filter",
 		Long: `Delete dead letters permanently: those that are named, or all that match the flags of the list (--all for every
-one). On a terminal it asks first; elsewhere it wants --yes. --dry-run says how many it would be.`,
+one). On a terminal it asks first; otherwise it needs --yes. --dry-run says how many there are.`,
 		Example: `  forgequeue dead-letter discard --type mail --died-before 168h --dry-run
   forgequeue dead-letter discard --type mail --died-before 168h --yes`,
 	}

@@ -52,7 +52,7 @@ gives takes the place of the old job's; its dedupe key, its parents, and a deadl
 	flags.StringVarP(&f.queue, "queue", "q", "", "queue")
 	flags.IntVar(&f.priority, "priority", 0, "0 to 9, higher first")
 	flags.DurationVar(&f.delay, "delay", 0, "start no sooner than after this long, such as 90s")
-	flags.Var(&f.deadline, "deadline", "of no use after this time, or after this long")
+	flags.Var(&f.deadline, "deadline", "becomes a dead letter if it has not ended by this time, or within this long")
 	flags.DurationVar(&f.expires, "expires-after", 0, "the same, counted from when the server stores the job, such as 1h")
 	flags.IntVar(&f.attempts, "max-attempts", 0, "executions that may be spent on it")
 	flags.DurationVar(&f.timeout, "timeout", 0, "longest time for one execution")

@@ -68,7 +68,7 @@ shown the key. -o jsonl shows the id of each line's job.`,
 	flags.DurationVar(&f.delay, "delay", 0, "start no sooner than after this long, such as 90s")
 	flags.DurationVar(&f.maxWait, "max-wait", 0, "refuse the job if its turn is likely to come later than after this long")
 	flags.Var(&f.runAt, "run-at", "start no sooner than at this time, or after this long")
-	flags.Var(&f.deadline, "deadline", "of no use after this time, or after this long; it then becomes a dead letter")
+	flags.Var(&f.deadline, "deadline", "becomes a dead letter if it has not ended by this time, or within this long")
 	flags.DurationVar(&f.expires, "expires-after", 0, "the same as --deadline, counted from when the server stores the job, such as 1h")
 	flags.StringVar(&f.idempotency, "idempotency-key", "", "Idempotency-Key: the same key and job again get the first answer again")
 	flags.StringVar(&f.dedupe, "dedupe-key", "", "answer with the live job that has the same key, if there is one")
@@ -117,7 +117,7 @@ func (f *submission) send(ctx context.Context, s *cli.Session, call func(...clie
 		s.Note("warning: %s", warning)
 	}
 	if replayed {
-		s.Note("This key was used before, and is answered as it was then: %s.", submitted.ID)
+		s.Note("This key was used before; this is the first answer again: %s.", submitted.ID)
 	}
 	if submitted.Deduplicated {
 		s.Note("A live job with this dedupe key was there already: %s.", submitted.ID)

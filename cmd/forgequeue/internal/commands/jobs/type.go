@@ -120,7 +120,7 @@ func newTypeSet(a *cli.App) *cobra.Command {
 		Short: "Create a job type, or a new version of it",
 		Long: `Create a job type, or a new version of it. What is not given stays as it is; with --reset it becomes empty.
 
-Schemas are JSON Schema 2020-12. Payloads that do not fit are refused from then on, with the places where they do not.
+Schemas are JSON Schema 2020-12. From then on, a payload that does not fit is refused, and the answer names each place in it that does not fit.
 A schema that waiting jobs do not fit is refused, unless --force is given. --payload-schema null removes the check.`,
 		Example: `  forgequeue type set mail.send --payload-schema @mail.schema.json --example '{"to":"ada@example.com"}' --queue mail
   forgequeue type set hash --result-schema '{"required":["sha256"]}' --check-results`,

@@ -52,7 +52,8 @@ takes all that it has started with it.
 The command finds FORGEQUEUE_JOB_ID, _TYPE, _QUEUE, _ATTEMPT, _MAX_ATTEMPTS, _EPOCH, _PRIORITY, _TENANT, _USER,
 _TAGS, _METADATA (JSON), _DEADLINE, _CREATED_AT, _CORRELATION_ID, _TRACEPARENT, _WORKFLOW and _WORKFLOW_REF in its environment, and
 TRACEPARENT, where OpenTelemetry's tools look for it. The results of the jobs before it come from
-"forgequeue job parents $FORGEQUEUE_JOB_ID -o json". With OTEL_EXPORTER_OTLP_ENDPOINT set, each execution is a span, and both name that.`,
+"forgequeue job parents $FORGEQUEUE_JOB_ID -o json". With OTEL_EXPORTER_OTLP_ENDPOINT set, each execution is a span, and TRACEPARENT and FORGEQUEUE_TRACEPARENT
+name that span.`,
 		Example: `  forgequeue worker run --queue thumbnails --concurrency 4 -- ./thumbnail.sh
   forgequeue worker run -q mail --type welcome --timeout 2m -- python3 mail.py`,
 		Args: func(_ *cobra.Command, args []string) error {

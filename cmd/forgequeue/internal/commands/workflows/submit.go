@@ -97,6 +97,6 @@ func keyed(s *cli.Session, key string) ([]client.CallOption, *bool, error) {
 
 func noteReplay(s *cli.Session, replayed bool, id string) {
 	if replayed {
-		s.Note("This key was used before, and is answered as it was then: %s.", id)
+		s.Note("This key was used before; this is the first answer again: %s.", id)
 	}
 }
