@@ -136,7 +136,7 @@ func (r *run) prepare(ctx context.Context, many bool) (end func(), err error) {
 // useQueue sends all further jobs to a queue of the run, and warms it up.
 func (r *run) useQueue(ctx context.Context, suffix string) {
 	r.queue = r.baseQueue + suffix
-	r.endpoint.Use(wire.NewShape(r.queue, r.payload, r.types))
+	r.endpoint.Use(wire.NewShape(r.queue, r.payload, r.types).WithKeys(r.keys))
 	r.warm(ctx)
 }
 

@@ -20,7 +20,7 @@ type settings struct {
 	closed                 bool
 	concurrency, consumers int
 	batch, claimBatch      int
-	items, types           int
+	items, types, keys     int
 	jobs, tenants          int
 	duration               time.Duration
 	payload                int
@@ -57,6 +57,7 @@ func (s *settings) definitions() map[string]func(*pflag.FlagSet) {
 		"batch":       whole("batch", &s.batch, "jobs in one submit, 1 to 1000; 1 is the route for a single job"),
 		"claim-batch": whole("claim-batch", &s.claimBatch, "jobs in one claim, and in one call that completes them, 1 to 1000"),
 		"types":       whole("types", &s.types, "types of jobs; with more than one, of all priorities too"),
+		"keys":        whole("keys", &s.keys, "keys that jobs are of, which take turns; 0 for jobs without keys"),
 		"items":       whole("items", &s.items, "with --core: callers' submits in one signed call, as a gateway joins them, 1 to 1000"),
 		"jobs":        whole("jobs", &s.jobs, "jobs at most; 0 leaves it to --duration, where that is possible"),
 		"duration": func(f *pflag.FlagSet) {
@@ -118,6 +119,7 @@ const (
 	maxPayload = 4096
 	maxTenants = 100_000
 	maxTypes   = 10_000
+	maxKeys    = 1_000_000
 )
 
 // check validates what cobra cannot.
@@ -136,6 +138,7 @@ func (s *settings) check() error {
 	between("batch", s.batch, 1, api.MaxBatchJobs)
 	between("claim-batch", s.claimBatch, 1, api.MaxClaim)
 	between("types", s.types, 1, maxTypes)
+	between("keys", s.keys, 0, maxKeys)
 	between("items", s.items, 1, hop.MaxItems)
 	between("jobs", s.jobs, 0, maxJobs)
 	between("tenants", s.tenants, 0, maxTenants)

@@ -27,6 +27,8 @@ type Shape struct {
 	before, after []byte
 	// types, where more than 1, is from how many types a job's is drawn, and its priority from all.
 	types int
+	// keys, where not 0, is from how many keys a job's is drawn.
+	keys int
 }
 
 // NewShape is the shape of jobs for a queue, with payloads of about payloadBytes bytes, of so many types.
@@ -43,6 +45,12 @@ func NewShape(queue string, payloadBytes, types int) Shape {
 	return made
 }
 
+// WithKeys is the shape of jobs with one of n keys each; without for 0.
+func (s Shape) WithKeys(n int) Shape {
+	s.keys = n
+	return s
+}
+
 // appendJob writes a job with the intended start of its submit.
 func (s Shape) appendJob(to []byte, at time.Duration) []byte {
 	if s.types > 1 {
@@ -51,7 +59,12 @@ func (s Shape) appendJob(to []byte, at time.Duration) []byte {
 	}
 	to = append(to, s.before...)
 	to = appendDigits(to, int64(at), atDigits)
-	return append(to, s.after...)
+	to = append(to, s.after...)
+	if s.keys > 0 {
+		to = strconv.AppendInt(append(to[:len(to)-1], `,"key":"k`...), rand.Int64N(int64(s.keys)), 10) //nolint:gosec // likewise
+		to = append(to, `"}`...)
+	}
+	return to
 }
 
 func (s Shape) appendJobs(to []byte, at time.Duration, n int) []byte {

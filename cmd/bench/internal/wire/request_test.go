@@ -116,3 +116,15 @@ func TestRequestsToCore(t *testing.T) {
 		t.Errorf("%s", body)
 	}
 }
+
+// Jobs of keys have each one of so many.
+func TestJobsOfKeys(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, job := range decode[[]api.SubmitRequest](t, NewShape("q1", 50, 1).WithKeys(3).appendJobs(nil, 0, 100)) {
+		seen[*job.Key] = true
+	}
+	if len(seen) != 3 || !seen["k0"] || !seen["k2"] {
+		t.Errorf("keys %v", seen)
+	}
+}
