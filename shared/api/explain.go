@@ -9,6 +9,7 @@ const (
 	WhyRate            = "rate"
 	WhyKeyCap          = "key_cap"
 	WhyKeyOrder        = "key_order"
+	WhyKeyRate         = "key_rate"
 	WhyNoWorker        = "no_worker"
 	WhyTags            = "tags"
 	WhyBreaker         = "breaker"

@@ -23,6 +23,10 @@ type KeySettings struct {
 	Fair bool `json:"fair"`
 	// MaxRunning is how many jobs of a key run at once at most; null is no cap. With order fifo it is 1.
 	MaxRunning *int64 `json:"max_running"`
+	// RatePerSecond is how many jobs of a key start in a second at most, Burst how many at once after a pause; null is no rate,
+	// and the rate rounded up.
+	RatePerSecond *float64 `json:"rate_per_second"`
+	Burst         *int64   `json:"burst"`
 	// Order is none, or fifo: the jobs of a key run one after the other, in the order in which they were accepted.
 	Order string `json:"order"`
 	// OnDead is what a dead letter does to its key with order fifo: skip, the next job starts, or hold, none does until it was
@@ -47,6 +51,10 @@ type KeySettingsRequest struct {
 	Fair *bool `json:"fair,omitzero"`
 	// MaxRunning is how many jobs of a key run at once at most; absent for no cap.
 	MaxRunning *int64 `json:"max_running,omitzero"`
+	// RatePerSecond is how many jobs of a key start in a second at most; absent for no rate. Burst is how many may start at once
+	// after a pause; the rate rounded up if absent.
+	RatePerSecond *float64 `json:"rate_per_second,omitzero"`
+	Burst         *int64   `json:"burst,omitzero"`
 	// Order is none or fifo; none if absent.
 	Order *string `json:"order,omitzero"`
 	// OnDead is skip or hold; skip if absent.
@@ -62,7 +70,7 @@ func (k *KeySettingsRequest) Settings() *KeySettings {
 	if k.Fair != nil {
 		made.Fair = *k.Fair
 	}
-	made.MaxRunning = k.MaxRunning
+	made.MaxRunning, made.RatePerSecond, made.Burst = k.MaxRunning, k.RatePerSecond, k.Burst
 	if k.Order != nil {
 		made.Order = *k.Order
 	}
@@ -74,7 +82,7 @@ func (k *KeySettingsRequest) Settings() *KeySettings {
 
 // Request is the request that sets these settings.
 func (k *KeySettings) Request() *KeySettingsRequest {
-	return &KeySettingsRequest{Fair: &k.Fair, MaxRunning: k.MaxRunning, Order: orNil(k.Order), OnDead: orNil(k.OnDead)}
+	return &KeySettingsRequest{Fair: &k.Fair, MaxRunning: k.MaxRunning, RatePerSecond: k.RatePerSecond, Burst: k.Burst, Order: orNil(k.Order), OnDead: orNil(k.OnDead)}
 }
 
 var (
@@ -84,6 +92,9 @@ var (
 
 func (k *KeySettingsRequest) rules(r refusals) {
 	whole(r, "max_running", k.MaxRunning, 1, maxCount)
+	r.above("rate_per_second", k.RatePerSecond, maxRate, "")
+	whole(r, "burst", k.Burst, 1, maxCount)
+	r.check(k.RatePerSecond != nil || k.Burst == nil, "burst", "can only be used with rate_per_second")
 	r.words("order", k.Order, keyOrders)
 	r.words("on_dead", k.OnDead, keyOnDead)
 	fifo := k.Order != nil && *k.Order == KeyOrderFIFO

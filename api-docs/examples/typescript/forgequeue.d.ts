@@ -49,6 +49,8 @@ export interface SubmitRequest<Payload = unknown> {
     user?: string;
     metadata?: Record<string, string>;
     dedupe_key?: string;
+    key?: string;
+    key_weight?: number;
     after?: (string | Dependency)[];
 }
 /** A job without payload, result and stack. Times are RFC 3339 in UTC. */
@@ -70,6 +72,8 @@ export interface JobSummary {
     timeout_ms: number | null;
     retry: Required<Retry>;
     dedupe_key: string | null;
+    key: string | null;
+    key_weight: number | null;
     cancel_requested: boolean;
     worker_id: string | null;
     lease_expires_at: string | null;
@@ -147,6 +151,7 @@ export interface JobFilter {
     tag?: string;
     user?: string;
     dedupe_key?: string;
+    key?: string;
     metadata?: Record<string, string>;
     created_after?: string;
     created_before?: string;

@@ -345,4 +345,13 @@ func TestWhyKeys(t *testing.T) {
 	if !strings.Contains(made.Because[0].Detail, "dead letter "+ids[0].String()) {
 		t.Errorf("%+v does not name the dead letter", made.Because)
 	}
+	f.Put("default", api.QueueRequest{Keys: &api.KeySettingsRequest{RatePerSecond: new(0.01)}})
+	f.Exec(`DELETE FROM jobs`)
+	waits = f.Submit(like, like)[1]
+	if err := f.D.PassGates(t.Context(), f.Tenant); err != nil {
+		t.Fatal(err)
+	}
+	if made = f.why(waits, "key_rate"); made.Because[0].Until == nil {
+		t.Errorf("%+v", made)
+	}
 }

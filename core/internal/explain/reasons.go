@@ -206,6 +206,12 @@ func (f *Facts) limited() []api.Reason {
 // ofKey says what a job waits for at the gate of its key.
 func (f *Facts) ofKey() api.Reason {
 	key := "the key " + *f.Job.Key
+	if f.Line.Due != nil {
+		return api.Reason{
+			Code: api.WhyKeyRate, Detail: fmt.Sprintf("%v jobs of %s start in a second at most.", store.OrElse(f.Keys.RatePerSecond, 0), key),
+			Until: api.AtOrNil(f.Line.Due), Frees: "Time passes, or the queue's keys.rate_per_second is raised.",
+		}
+	}
 	full := api.Reason{Code: api.WhyKeyCap, Limit: f.Keys.MaxRunning, Current: new(f.Line.Past), Frees: "One of them ends, or the queue's keys.max_running is raised."}
 	if f.Keys.Order != api.KeyOrderFIFO {
 		full.Detail = fmt.Sprintf("%d jobs of %s are ready or running, and the queue allows %d.", f.Line.Past, key, store.OrElse(f.Keys.MaxRunning, f.Line.Past))

@@ -412,3 +412,32 @@ func TestVerifyFindsWhatWaitsForNothing(t *testing.T) {
 	f.Exec(`DELETE FROM dead_letters`)
 	lines(1)
 }
+
+// A rate by key lets so many jobs of each key pass at once, and then one for each interval; other keys do not wait.
+func TestRateByKey(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, &api.KeySettingsRequest{RatePerSecond: new(0.01), Burst: new(int64(2))})
+	f.batch(f.D, of("k", 250)...) // more than pass in one transaction
+	f.batch(f.D, of("other", 1)...)
+	f.pass()
+	if found := f.take(10); len(found) != 3 {
+		t.Fatalf("%d jobs started, want two and one", len(found))
+	}
+	f.batch(f.D, of("k", 1)...)
+	f.pass()
+	if next, waits, err := f.Store.Gates.NextDue(t.Context()); err != nil || !waits || next < 90*time.Second || next > 100*time.Second {
+		t.Errorf("the next one is due in %v, %v, %v", next, waits, err)
+	}
+	if n := f.Count(`SELECT count(*) FROM key_checks`); n != 1 {
+		t.Errorf("%d checks, want one for the key that waits", n)
+	}
+	f.Exec(`UPDATE key_checks SET due_at = now(); UPDATE key_rates SET used_to = used_to - interval '100 s'`)
+	f.pass()
+	if found := f.take(10); len(found) != 1 {
+		t.Fatalf("%d jobs started after an interval, want one", len(found))
+	}
+	f.Exec(`UPDATE key_rates SET used_to = now() - interval '1 s'`)
+	if err := f.Store.Gates.ForgetRates(t.Context(), 10); err != nil || f.Count(`SELECT count(*) FROM key_rates`) != 0 {
+		t.Errorf("rates are kept: %v", err)
+	}
+}

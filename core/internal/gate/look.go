@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -14,7 +15,8 @@ import (
 const lookSQL = `
 SELECT (SELECT count(*) FROM (SELECT ` + pastGate + ` LIMIT 10001) AS c) AS past,
   COALESCE((SELECT id ` + pastGate + ` LIMIT 1), (SELECT id ` + inOrder + ` ` + gateOrder + ` LIMIT 1)) AS first,
-  (SELECT id ` + dead + ` ORDER BY created_at, id LIMIT 1) AS dead
+  (SELECT id ` + dead + ` ORDER BY created_at, id LIMIT 1) AS dead,
+  (SELECT min(due_at) FROM key_checks AS c WHERE c.due_at > statement_timestamp() AND c.tenant_id = asked.tenant_id AND c.queue = asked.queue AND c.key = asked.key) AS due
 FROM (SELECT @tenant_id::uuid AS tenant_id, @queue::text AS queue, @key::text AS key) AS asked`
 
 // Line is what is before a job at the gate of its key.
@@ -23,6 +25,8 @@ type Line struct {
 	Past int64
 	// First is the job whose turn it is by order, Dead the first dead letter of the key; nil for none.
 	First, Dead *uuid.UUID
+	// Due is when the rate of the key lets the next job pass; nil where none waits for that.
+	Due *time.Time
 }
 
 // Look reads what the jobs at a gate wait for.

@@ -26,8 +26,8 @@ const (
 
 const checksSQL = `
 SELECT id, queue, key FROM key_checks
-WHERE tenant_id = @tenant_id AND tenant_id <> ALL(` + store.MovingSQL + `)
-ORDER BY id LIMIT @most`
+WHERE tenant_id = @tenant_id AND due_at <= statement_timestamp() AND tenant_id <> ALL(` + store.MovingSQL + `)
+ORDER BY due_at, id LIMIT @most`
 
 const settingsSQL = `
 SELECT name, keys FROM queues WHERE tenant_id = @tenant_id AND name = ANY(@queues::text[]) AND keys IS NOT NULL`
@@ -55,7 +55,7 @@ const (
 
 // nextSQL gives for each key the jobs that may pass its gate: by priority, then as they were accepted.
 const nextSQL = `
-SELECT (asked.place - 1)::integer AS place, lanes.fair, next.*
+SELECT (asked.place - 1)::integer AS place, lanes.fair, asked.queue, next.*
 FROM (SELECT *, @tenant_id::uuid AS tenant_id FROM unnest(@queues::text[], @keys::text[], @caps::bigint[]) WITH ORDINALITY AS a(queue, key, cap, place)) AS asked
 CROSS JOIN LATERAL (
   SELECT CASE WHEN asked.cap IS NULL THEN @most::bigint
@@ -71,7 +71,7 @@ ORDER BY asked.place, next.priority DESC`
 // nextInOrderSQL gives for each key the first job that was accepted, where it is at the gate and none is past it. Those that
 // wait for their parents are left out, those that wait for a retry are not. A dead letter holds the key where the queue says so.
 const nextInOrderSQL = `
-SELECT (asked.place - 1)::integer AS place, lanes.fair, first.id, first.lane_id, first.priority, first.key, first.key_weight
+SELECT (asked.place - 1)::integer AS place, lanes.fair, asked.queue, first.id, first.lane_id, first.priority, first.key, first.key_weight
 FROM (SELECT *, @tenant_id::uuid AS tenant_id FROM unnest(@queues::text[], @keys::text[], @holds::boolean[]) WITH ORDINALITY AS a(queue, key, hold, place)) AS asked
 CROSS JOIN LATERAL (
   SELECT ` + nextColumns + `, state, ready_at ` + inOrder + ` ` + gateOrder + ` LIMIT 1
@@ -98,6 +98,7 @@ type check struct {
 type next struct {
 	Place     int32
 	Fair      bool
+	Queue     string
 	ID        uuid.UUID
 	LaneID    lanes.ID
 	Priority  int16
@@ -230,13 +231,20 @@ func (s *step) work(ctx context.Context, checks []check, passed *[]Passed) (*pgx
 		return nil, err
 	}
 	found = append(found, inOrder...)
+	batch := &pgx.Batch{}
+	var throttled []*rated
+	if found, throttled, err = s.throttle(ctx, batch, found, settings); err != nil {
+		return nil, err
+	}
+	for _, r := range throttled { // it has a check for later
+		delete(more, queueKey{r.queue, r.key})
+	}
 	var done []int64
 	for _, one := range checks {
 		if !more[queueKey{one.Queue, one.Key}] {
 			done = append(done, one.ID)
 		}
 	}
-	batch := &pgx.Batch{}
 	if len(found) > 0 {
 		if err := s.pass(ctx, batch, found, passed); err != nil {
 			return nil, err

@@ -35,7 +35,7 @@ var asksNot = map[string][]string{ //nolint:gochecknoglobals // a constant in al
 		"claim.leaseSQL", "jobs.requeueSQL", "jobs.removeSQL", "jobs.deadLetterSQL", "jobs.cancelledSQL", "jobs.recordAttemptsSQL",
 		"jobs.keepEdgesSQL", "jobs.resolveEdgesSQL", "jobs.resolveAllSQL", "jobs.unblockSQL", "jobs.deleteFollowUpsSQL",
 		"caps.appendRatesSQL", "caps.appendLeavingSQL", "dependency.appendSQL", "gate.appendSQL", "ledger.failedSQL",
-		"gate.limitSQL", "gate.readySQL", "gate.forgetSQL",
+		"gate.limitSQL", "gate.readySQL", "gate.forgetSQL", "gate.useSQL", "gate.laterSQL",
 		"schedule.claimRunsSQL", "schedule.correctRunsSQL", "schedule.moveSchedulesSQL",
 		"deadletter.progressSQL", "deadletter.discardMatchingSQL", "deadletter.writeSampleSQL",
 		"webhook.deleteEventsSQL", "workflow.deliveredSQL",

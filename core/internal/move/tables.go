@@ -55,6 +55,7 @@ func tables() []table {
 		{name: "redrive_samples", parent: "redrives", by: "redrive_id"},
 		{name: "follow_ups", owner: "tenant_id"},
 		{name: "key_checks", owner: "tenant_id"},
+		{name: "key_rates", owner: "tenant_id"},
 		{name: "webhooks", owner: "tenant_id"},
 		{name: "webhook_events", owner: "tenant_id"},
 		{name: "job_types", owner: "tenant_id"},

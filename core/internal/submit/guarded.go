@@ -56,14 +56,14 @@ func (s *Submitter) underLock(ctx context.Context, submissions []Submission, wor
 }
 
 // storedWhole says that every job that is admitted is also stored, or none: none has an
-// Idempotency-Key, a dedupe_key or a deadline, or is one of an atomic batch, or has a limit by key and a run_at, which may be
-// due.
+// Idempotency-Key, a dedupe_key or a deadline, or is one of an atomic batch, or has a rate by key, or a limit by key and a run_at,
+// which may be due.
 func storedWhole(submissions []Submission) bool {
 	if anyInRounds(submissions) {
 		return false
 	}
 	return !slices.ContainsFunc(submissions, func(s Submission) bool {
-		return s.Idempotency != nil || slices.ContainsFunc(s.Jobs, func(j NewJob) bool { return j.Deadline != nil || j.Limit != gate.None && j.RunAt != nil })
+		return s.Idempotency != nil || slices.ContainsFunc(s.Jobs, func(j NewJob) bool { return j.Deadline != nil || j.Rated || j.Limit != gate.None && j.RunAt != nil })
 	})
 }
 

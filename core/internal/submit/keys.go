@@ -53,7 +53,7 @@ func (s *Submitter) takeTurns(ctx context.Context, submissions []Submission) err
 
 // limited says that the submission has a job under a limit by key.
 func (s *Submission) limited() bool {
-	return slices.ContainsFunc(s.Jobs, func(j NewJob) bool { return j.Limit != gate.None })
+	return slices.ContainsFunc(s.Jobs, func(j NewJob) bool { return j.Limit != gate.None || j.Rated })
 }
 
 // keys counts the jobs past the gates of the keys of submissions that are stored whole.
@@ -116,7 +116,7 @@ func (k *keys) hold(submissions []Submission) {
 func holdAll(submissions []Submission) {
 	for i := range submissions {
 		for j := range submissions[i].Jobs {
-			if n := &submissions[i].Jobs[j]; n.Limit != gate.None {
+			if n := &submissions[i].Jobs[j]; n.Limit != gate.None || n.Rated {
 				n.held = true
 			}
 		}

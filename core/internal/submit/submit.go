@@ -46,8 +46,10 @@ type NewJob struct {
 	Limit gate.Limit
 	// MaxRunning is how many jobs of the key run at once, with gate.Capped; HoldOnDead says that a dead letter holds the key,
 	// with gate.Ordered.
-	MaxRunning    int64
-	HoldOnDead    bool
+	MaxRunning int64
+	HoldOnDead bool
+	// Rated: the queue has a rate for the jobs of a key, so the job comes to the gate.
+	Rated         bool
 	CorrelationID *string
 	Traceparent   *string
 	// RunAt is when it may start; if nil, Delay from now.

@@ -212,6 +212,7 @@ func (s *Submits) newJob(call *Call, i int, lane lanes.ID) submit.NewJob {
 	if made.Key != nil {
 		limit := settings.Keys.InForce()
 		made.Fair, made.Limit = limit.Fair, gate.LimitOf(&limit)
+		made.Rated = limit.RatePerSecond != nil
 		made.MaxRunning, made.HoldOnDead = store.OrElse(limit.MaxRunning, 0), limit.OnDead == api.KeyHold
 		if made.Limit == gate.Ordered {
 			made.MaxRunning = 0

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/caps"
@@ -13,6 +14,8 @@ import (
 const (
 	// gatePoll finds the checks that another core appended and did not work off.
 	gatePoll = 5 * time.Second
+	// minGateSleep bounds how often the checks of rates are looked for.
+	minGateSleep = 5 * time.Millisecond
 	// gateSweepPeriod and gateSweepKeys bound the search for keys whose jobs wait for nothing.
 	gateSweepPeriod = 5 * time.Second
 	gateSweepKeys   = 500
@@ -20,7 +23,7 @@ const (
 
 // Gates lets jobs with a key pass the gate of it, right after the commit that brought them there or made room.
 func (d Duties) Gates() *Duty {
-	return d.inRounds("gates", gatePoll, rounds{tenants: d.store.Gates.WaitingTenants, step: func(ctx context.Context, owner tenant.ID) (bool, error) {
+	all := d.inRounds("gates", gatePoll, rounds{tenants: d.store.Gates.WaitingTenants, step: func(ctx context.Context, owner tenant.ID) (bool, error) {
 		passed, worked, err := d.store.Gates.Pass(caps.WithLockWait(ctx, followLockWait), owner)
 		if err != nil {
 			return false, err
@@ -32,6 +35,15 @@ func (d Duties) Gates() *Duty {
 		d.engine.Publisher.Wake(ready)
 		return worked, nil
 	}})
+	// a rate lets the next job pass at a time that is known
+	return d.kicked(all.kicks, "gates", func(ctx context.Context) (time.Duration, error) {
+		sleep, err := all.RunOnce(ctx)
+		next, waits, nextErr := d.store.Gates.NextDue(ctx)
+		if waits && nextErr == nil {
+			sleep = min(sleep, max(next, minGateSleep))
+		}
+		return sleep, errors.Join(err, nextErr)
+	})
 }
 
 // GateSweep checks all keys with jobs at their gates, some at a time. It is the net for changes of settings.
@@ -39,6 +51,6 @@ func (d Duties) GateSweep() *Duty {
 	var place gate.Key
 	return d.every(gateSweepPeriod, "gates", func(ctx context.Context) (err error) {
 		place, err = d.store.Gates.Sweep(ctx, place, gateSweepKeys)
-		return err
+		return errors.Join(err, d.store.Gates.ForgetRates(ctx, gateSweepKeys))
 	})
 }

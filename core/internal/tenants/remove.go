@@ -136,6 +136,7 @@ WITH ended AS (
 	}),
 	removeRows("follow_ups", "tenant_id", "id bigint"),
 	removeRows("key_checks", "tenant_id", "id bigint"),
+	removeRows("key_rates", "tenant_id", "queue text", "key text"),
 	removeRows("webhook_events", "tenant_id", "event_id bigint"),
 	removeRows("webhooks", "tenant_id", "name text"),
 	removeRows("job_types", "tenant_id", "type text", "version integer"),

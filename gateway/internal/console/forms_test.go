@@ -107,7 +107,7 @@ func (d draws) settings() api.QueueSettings {
 	}
 	s.Keys = []api.KeySettings{
 		(*api.KeySettings)(nil).InForce(),
-		{MaxRunning: new(1 + d.count()), Order: api.KeyOrderNone, OnDead: api.KeySkip},
+		{MaxRunning: new(1 + d.count()), RatePerSecond: new(d.rate()), Burst: new(1 + d.count()), Order: api.KeyOrderNone, OnDead: api.KeySkip},
 		{Fair: true, Order: api.KeyOrderFIFO, OnDead: api.KeyHold},
 	}[d.IntN(3)]
 	if d.IntN(2) == 0 {

@@ -199,6 +199,8 @@ func settingFields(s *api.QueueSettings) []forms.Field {
 		number("rate_per_second", "Start rate (per second)", s.RatePerSecond, "no rate"),
 		{Name: "keys_fair", Label: "Keys take turns", Value: yesNo(s.Keys.Fair), Now: yesNo(s.Keys.Fair), Options: []string{yes, no}},
 		whole("keys_max_running", "Cap on running jobs of a key", s.Keys.MaxRunning, "no cap"),
+		number("keys_rate", "Start rate of a key (per second)", s.Keys.RatePerSecond, "no rate"),
+		whole("keys_burst", "Starts of a key at once", s.Keys.Burst, "the rate"),
 		{Name: "keys_order", Label: "Order of a key's jobs", Value: s.Keys.Order, Now: s.Keys.Order, Options: []string{api.KeyOrderNone, api.KeyOrderFIFO}},
 		{Name: "keys_on_dead", Label: "A dead letter in that order", Value: s.Keys.OnDead, Now: s.Keys.OnDead, Options: []string{api.KeySkip, api.KeyHold}},
 	}
@@ -279,7 +281,7 @@ func saveQueue(v *visit.Visit, name string) error {
 		BaseMS: form.Seconds("retry_base"), CapMS: form.Seconds("retry_cap"), Jitter: form.Number("retry_jitter"), Curve: form.Word("retry_curve"),
 	}
 	request.MaxActive, request.MaxRunning, request.RatePerSecond = form.Whole("max_active"), form.Whole("max_running"), form.Number("rate_per_second")
-	request.Keys = &api.KeySettingsRequest{MaxRunning: form.Whole("keys_max_running"), Order: form.Word("keys_order"), OnDead: form.Word("keys_on_dead")}
+	request.Keys = &api.KeySettingsRequest{MaxRunning: form.Whole("keys_max_running"), RatePerSecond: form.Number("keys_rate"), Burst: form.Whole("keys_burst"), Order: form.Word("keys_order"), OnDead: form.Word("keys_on_dead")}
 	if fair := form.Word("keys_fair"); fair != nil {
 		request.Keys.Fair = new(*fair == yes)
 	}

@@ -82,7 +82,7 @@ func furtherExamples() map[string][]string {
 	const after, ref = `"type":"t","after":[{"job_id":"` + anID + `"}]`, `{"ref":"r","type":"t","after":[{"ref":"other"}]}`
 	const outcome = `{"outcomes":[{"job_id":"` + anID + `","lease_token":"l","kind":`
 	return map[string][]string{
-		"PUT /v1/queues/{name}":        {`{"keys":{"order":"fifo"}}`},
+		"PUT /v1/queues/{name}":        {`{"keys":{"order":"fifo"}}`, `{"keys":{"rate_per_second":1}}`},
 		"POST /v1/jobs":                {`{` + after + `}`},
 		"POST /v1/jobs/batch":          {`{"jobs":[{` + after + `}]}`},
 		"POST /v1/jobs/{id}/rerun":     {`{` + after + `}`},

@@ -57,6 +57,7 @@ func (f *Fixture) Inhabit(owner tenant.ID) {
 	f.Exec(`INSERT INTO limit_stats VALUES ($1, 'tenant-active', '', 0, now(), 1, 1, 1)`, owner)
 	f.Exec(`INSERT INTO job_stats VALUES ($1, 'q', 0, now(), 1, 1, 1, 1, 1, 1, 1, 1)`, owner)
 	f.Exec(`INSERT INTO key_checks (tenant_id, queue, key) VALUES ($1, 'default', 'k')`, owner)
+	f.Exec(`INSERT INTO key_rates (tenant_id, queue, key, used_to) VALUES ($1, 'default', 'k', now())`, owner)
 	f.Exec(`INSERT INTO follow_ups (tenant_id, job_id, state, redrives, ended_at) VALUES ($1, gen_random_uuid(), 'completed', 0, now())`, owner)
 	f.Exec(`INSERT INTO webhooks (tenant_id, name, events, created_at, updated_at) VALUES ($1, 'hook', '{job.completed}', now(), now())`, owner)
 	f.Exec(`INSERT INTO webhook_events (tenant_id, webhook, kind, job, finished_at) VALUES ($1, 'hook', 'job.completed', '{}', now())`, owner)

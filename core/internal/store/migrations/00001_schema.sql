@@ -121,7 +121,7 @@ CREATE TABLE queues (
   rate_per_second            float8      CHECK (rate_per_second > 0),
   -- limits by job type: {"TYPE": {"max_running", "rate_per_second"}}
   types                      json,
-  -- how jobs with a key start: {"fair", "max_running", "order", "on_dead"}
+  -- how jobs with a key start: {"fair", "max_running", "rate_per_second", "burst", "order", "on_dead"}
   keys                       json,
   -- push mode: the URL of an HTTP endpoint or of a broker. push_secret signs the calls, push_credentials are the broker's
   -- user and password; both are encrypted with a key that only the cores have. After a rotation calls are signed with
@@ -393,9 +393,21 @@ CREATE TABLE key_checks (
   id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   tenant_id uuid   NOT NULL,
   queue     text   COLLATE "C" NOT NULL,
-  key       text   COLLATE "C" NOT NULL
+  key       text   COLLATE "C" NOT NULL,
+  -- not before: when a rate lets the next job pass
+  due_at    timestamptz NOT NULL DEFAULT '-infinity'
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
-CREATE INDEX key_checks_by_tenant ON key_checks (tenant_id, id);
+CREATE INDEX key_checks_by_tenant ON key_checks (tenant_id, due_at, id);
+CREATE INDEX key_checks_due       ON key_checks (due_at) WHERE due_at > '-infinity';
+
+-- When the rate of a key is used up to (GCRA's theoretical arrival time); a row in the past is as none.
+CREATE TABLE key_rates (
+  tenant_id uuid NOT NULL,
+  queue     text COLLATE "C" NOT NULL,
+  key       text COLLATE "C" NOT NULL,
+  used_to   timestamptz NOT NULL,
+  PRIMARY KEY (tenant_id, queue, key)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 -- A named group of jobs. Its state is computed from the states of its jobs.
 CREATE TABLE workflows (

@@ -203,9 +203,9 @@ func keysOf(keys api.KeySettings) string {
 		text = "as they become ready"
 	}
 	if keys.Order == api.KeyOrderFIFO {
-		return text + ", one after the other in order, after a dead letter " + keys.OnDead
+		return text + ", one after the other in order, after a dead letter " + keys.OnDead + ", rate per second " + number(keys.RatePerSecond)
 	}
-	return text + ", max running " + number(keys.MaxRunning)
+	return text + ", max running " + number(keys.MaxRunning) + ", rate per second " + number(keys.RatePerSecond)
 }
 
 // number is a limit; absent is "none".

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -101,7 +102,7 @@ func (f *queueFlags) apply(command *cobra.Command, request *api.QueueRequest) er
 	f.keys.apply(command, request)
 	return errors.Join(
 		f.push.apply(command, request),
-		f.keys.limit(command, request, whole),
+		f.keys.limits(command, request, whole, number),
 		replaceLimit(command, &request.MaxActive, "max-active", f.active, whole),
 		replaceLimit(command, &request.MaxRunning, "max-running", f.running, whole),
 		replaceLimit(command, &request.RatePerSecond, "rate", f.rate, number),
@@ -114,11 +115,14 @@ func (f *queueFlags) apply(command *cobra.Command, request *api.QueueRequest) er
 type keyFlags struct {
 	fair                   bool
 	running, order, onDead string
+	rate, burst            string
 }
 
 func (f *keyFlags) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.fair, "key-fair", true, "the keys of jobs take turns; otherwise jobs start in the order in which they became ready")
 	flags.StringVar(&f.running, "key-max-running", "", "jobs of a key that may run at once, or none")
+	flags.StringVar(&f.rate, "key-rate", "", "jobs of a key that may start in a second, or none")
+	flags.StringVar(&f.burst, "key-burst", "", "jobs of a key that may start at once after a pause, or none for the rate rounded up")
 	flags.StringVar(&f.order, "key-order", api.KeyOrderNone, "fifo: the jobs of a key run one after the other, as they were accepted; or none")
 	flags.StringVar(&f.onDead, "key-on-dead", api.KeySkip, "with fifo, after a dead letter: skip (the next job of the key starts) or hold (none starts until its redrive or discard)")
 }
@@ -131,16 +135,25 @@ func (f *keyFlags) apply(command *cobra.Command, request *api.QueueRequest) {
 	replace(&given.Fair, cli.Given(command, "key-fair", f.fair))
 	replace(&given.Order, cli.Given(command, "key-order", f.order))
 	replace(&given.OnDead, cli.Given(command, "key-on-dead", f.onDead))
-	if given != (api.KeySettingsRequest{}) || command.Flags().Changed("key-max-running") {
+	if given != (api.KeySettingsRequest{}) || slices.ContainsFunc([]string{"key-max-running", "key-rate", "key-burst"}, command.Flags().Changed) {
 		request.Keys = &given
 	}
 }
 
-func (f *keyFlags) limit(command *cobra.Command, request *api.QueueRequest, parse func(string) (int64, error)) error {
-	if request.Keys == nil {
+func (f *keyFlags) limits(command *cobra.Command, request *api.QueueRequest, whole func(string) (int64, error), number func(string) (float64, error)) error {
+	keys := request.Keys
+	if keys == nil {
 		return nil
 	}
-	return replaceLimit(command, &request.Keys.MaxRunning, "key-max-running", f.running, parse)
+	err := errors.Join(
+		replaceLimit(command, &keys.MaxRunning, "key-max-running", f.running, whole),
+		replaceLimit(command, &keys.RatePerSecond, "key-rate", f.rate, number),
+		replaceLimit(command, &keys.Burst, "key-burst", f.burst, whole),
+	)
+	if keys.RatePerSecond == nil && !command.Flags().Changed("key-burst") {
+		keys.Burst = nil // it goes with the rate
+	}
+	return err
 }
 
 // limitTypes sets one kind of limit by type. A type without limits is left out.
