@@ -39,6 +39,9 @@ const (
 	resubscribePause = 100 * time.Millisecond
 	// lanesPerHint bounds a message; a fallback poll finds the rest.
 	lanesPerHint = 1000
+	// lostFor is for how long every hint must be lost before the log says so. The first one often is: it includes the
+	// connection, on a machine that starts other processes.
+	lostFor = time.Second
 	// identifyPause is about the pause before the database is asked again who it is.
 	identifyPause = time.Second
 )
@@ -163,7 +166,7 @@ func (h *Hints) channel(ctx context.Context) string {
 
 func (h *Hints) sendHints(ctx context.Context, channel string) {
 	oneNode := h.client.OneNode()
-	lost, failing := 0, false
+	var losses losses
 	for {
 		select {
 		case <-ctx.Done():
@@ -174,16 +177,32 @@ func (h *Hints) sendHints(ctx context.Context, channel string) {
 			if err == nil && receivers <= 1 && oneNode {
 				h.quiet.Store(time.Now().Add(aloneFor).UnixNano())
 			}
-			if lost++; err == nil {
-				lost = 0
-			}
-			// One hint costs a poll: at a start the first connection may take longer than a hint may.
-			if fails := lost > 1 || lost > 0 && failing; fails != failing && ctx.Err() == nil {
-				failing = fails
-				h.log.WarnContext(ctx, "hints to other processes", "lost", failing, "error", err)
+			if losses.note(err != nil && ctx.Err() == nil, time.Now()) {
+				h.log.WarnContext(ctx, "hints to other processes", "lost", losses.said, "error", err)
 			}
 		}
 	}
+}
+
+// losses says when the log is to say that hints are lost, or no longer.
+type losses struct {
+	// since is when the first of the hints that were lost in a row was; zero after one that was sent.
+	since time.Time
+	// said: the last line says that hints are lost.
+	said bool
+}
+
+// note takes whether a hint was lost, and reports whether said has changed.
+func (l *losses) note(lost bool, now time.Time) (changed bool) {
+	switch {
+	case !lost:
+		l.since = time.Time{}
+	case l.since.IsZero():
+		l.since = now
+	}
+	said := l.said
+	l.said = lost && (said || now.Sub(l.since) >= lostFor)
+	return l.said != said
 }
 
 // publish sends one message within a time and gives the number of receivers.
