@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -151,6 +152,32 @@ func TestURLsAreJudgedAtOnce(t *testing.T) {
 		}
 		if wrong != "" {
 			t.Errorf("%q %s", text, wrong)
+		}
+	}
+}
+
+// A refusal names the setting that allows the address.
+func TestARefusalNamesTheSetting(t *testing.T) {
+	t.Parallel()
+	var none outbound.Guard
+	for text, want := range map[string]string{
+		"http://127.0.0.1:9/x": "FORGEQUEUE_PUSH_ALLOW=127.0.0.0/8", "https://127.0.0.2/": "FORGEQUEUE_PUSH_ALLOW=127.0.0.0/8",
+		"http://localhost/": "FORGEQUEUE_PUSH_ALLOW=127.0.0.0/8", "https://localhost/": "FORGEQUEUE_PUSH_ALLOW=127.0.0.0/8",
+		"https://10.1.2.3/": "FORGEQUEUE_PUSH_ALLOW=10.1.2.3/32", "https://[::1]/": "FORGEQUEUE_PUSH_ALLOW=::1/128",
+		"http://example.com/": "FORGEQUEUE_PUSH_ALLOW=10.1.0.0/16, if its address is in that network",
+	} {
+		u, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong := none.Judge(u)
+		if !strings.HasSuffix(wrong, want) {
+			t.Errorf("%s %s, want %s", text, wrong, want)
+		}
+		setting, _, _ := strings.Cut(want, ",")
+		guard, err := outbound.ParseGuard(strings.TrimPrefix(setting, "FORGEQUEUE_PUSH_ALLOW="))
+		if err != nil || guard.Judge(u) != "" {
+			t.Errorf("%s is refused with %s too: %v", text, want, err)
 		}
 	}
 }

@@ -103,13 +103,27 @@ func (g Guard) Judge(u *url.URL) (wrong string) {
 	isAddress := err == nil
 	switch {
 	case encrypted(u.Scheme) != u.Scheme && (!g.AllowsAny() || isAddress && !g.Allowed(address)):
-		return "must begin with " + encrypted(u.Scheme) + "://; " + u.Scheme + " is only for addresses that the operator allows (FORGEQUEUE_PUSH_ALLOW, such as 10.1.0.0/16)"
+		return "must begin with " + encrypted(u.Scheme) + "://; " + u.Scheme + " is only for addresses that the operator allows, with " + allowing(u.Hostname())
 	case isAddress && !g.MayCall(address):
-		return "must not be an address inside a network, or of special purpose, unless the operator allows it (FORGEQUEUE_PUSH_ALLOW, such as 10.1.0.0/16)"
+		return "must not be an address inside a network, or of special purpose, unless the operator allows it, with " + allowing(u.Hostname())
 	case !isAddress && isLocal(u.Hostname()) && !g.AllowsAny():
-		return "must not name this machine, unless the operator allows its address (FORGEQUEUE_PUSH_ALLOW=127.0.0.0/8)"
+		return "must not name this machine, unless the operator allows its address, with " + allowing(u.Hostname())
 	}
 	return ""
+}
+
+// allowing is the operator's setting that allows a host: the network of loopback addresses for this machine, an address
+// alone, and an example for a name, whose address is not known.
+func allowing(host string) string {
+	network := "10.1.0.0/16, if its address is in that network"
+	switch address, err := netip.ParseAddr(host); {
+	case isLocal(host) || err == nil && address.Unmap().Is4() && address.IsLoopback():
+		network = "127.0.0.0/8"
+	case err == nil:
+		address = address.Unmap().WithZone("")
+		network = netip.PrefixFrom(address, address.BitLen()).String()
+	}
+	return "FORGEQUEUE_PUSH_ALLOW=" + network
 }
 
 // encrypted is the scheme that is the same over TLS.
