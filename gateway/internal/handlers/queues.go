@@ -2,10 +2,12 @@ package handlers
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
@@ -46,7 +48,8 @@ func (h *Handlers) ListQueueKeys(ctx context.Context, c *call.Call, _ call.None)
 //	@Description Effective settings, depths, the age of the oldest ready job, the number of workers, and types and tags that jobs need and no worker has. In push mode, also the state of the destination's circuit breaker.
 //	@Success     200 {object} api.Queue "The queue."
 func (h *Handlers) GetQueue(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
-	return call.ByName(ctx, h.core, c, hop.GetQueue)
+	passed, err := call.ByName(ctx, h.core, c, hop.GetQueue)
+	return passed, noQueue(c, err)
 }
 
 // PutQueue sets a queue.
@@ -74,7 +77,8 @@ func (h *Handlers) PutQueue(ctx context.Context, c *call.Call, r api.QueueReques
 //	@Success     200 {object} api.Queue "The queue as it is now."
 //	@x-problems  ["too_many_lanes"]
 func (h *Handlers) PauseQueue(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
-	return call.Pause(ctx, h.core, c, hop.PauseQueue, true)
+	passed, err := call.Pause(ctx, h.core, c, hop.PauseQueue, true)
+	return passed, noQueue(c, err)
 }
 
 // ResumeQueue resumes a queue.
@@ -83,7 +87,8 @@ func (h *Handlers) PauseQueue(ctx context.Context, c *call.Call, _ call.None) (c
 //	@Success     200 {object} api.Queue "The queue as it is now."
 //	@x-problems  ["too_many_lanes"]
 func (h *Handlers) ResumeQueue(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
-	return call.Pause(ctx, h.core, c, hop.PauseQueue, false)
+	passed, err := call.Pause(ctx, h.core, c, hop.PauseQueue, false)
+	return passed, noQueue(c, err)
 }
 
 // ProbeQueue tries a queue's destination now.
@@ -91,7 +96,8 @@ func (h *Handlers) ResumeQueue(ctx context.Context, c *call.Call, _ call.None) (
 //	@Description Makes the open breaker of a queue in push mode half-open, in every core within a second: the next jobs are sent to the destination, as many from each core as `half_open` allows. If they are accepted the breaker closes; if not it is open for its full time again, and no job loses an attempt. Where the breaker is closed nothing changes. A queue that is not in push mode is 400.
 //	@Success     200 {object} api.Queue "The queue as it is now."
 func (h *Handlers) ProbeQueue(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
-	return call.ByName(ctx, h.core, c, hop.ProbeQueue)
+	passed, err := call.ByName(ctx, h.core, c, hop.ProbeQueue)
+	return passed, noQueue(c, err)
 }
 
 // DeleteQueue deletes an empty queue.
@@ -103,4 +109,13 @@ func (h *Handlers) ProbeQueue(ctx context.Context, c *call.Call, _ call.None) (c
 //	@x-problems  ["queue_not_empty"]
 func (h *Handlers) DeleteQueue(ctx context.Context, c *call.Call, _ call.None) (call.Response[call.None], error) {
 	return call.NoContent(call.ByName(ctx, h.core, c, hop.DeleteQueue))
+}
+
+// noQueue says, where there is no queue, how one is made.
+func noQueue(c *call.Call, err error) error {
+	if p, ok := problem.From(err); !ok || p.Code != problem.NotFound {
+		return err
+	}
+	name := c.Params["name"]
+	return problem.New(problem.NotFound, fmt.Sprintf("There is no queue %q. Its first job creates it, or its settings do: PUT /v1/queues/%s.", name, name))
 }

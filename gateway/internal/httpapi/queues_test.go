@@ -140,3 +140,21 @@ func TestQueueKeys(t *testing.T) {
 	}
 	d.refuses("/v1/queues/mail/keys", read, map[string]string{"page_size": "page_size", "min_waiting": "min_waiting"})
 }
+
+// A queue has a name that its user chose: where there is none, the answer says how one is made.
+func TestWithoutAQueueTheAnswerSaysHowOneIsMade(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	none := func(coretest.Item) coretest.Result { return coretest.Refuse(problem.NotFound, "") }
+	for _, path := range []string{hop.GetQueue.Path, hop.PauseQueue.Path, hop.ProbeQueue.Path} {
+		d.core.On(path, none)
+	}
+	key := d.key("manage", "read")
+	for _, route := range []string{"GET /v1/queues/mail", "POST /v1/queues/mail/pause", "POST /v1/queues/mail/resume", "POST /v1/queues/mail/probe"} {
+		method, path, _ := strings.Cut(route, " ")
+		p := d.do(method, path, key, "").refused(t, 404, problem.NotFound)
+		if want := `There is no queue "mail". Its first job creates it, or its settings do: PUT /v1/queues/mail.`; p.Detail != want {
+			t.Errorf("%s: %s", route, p.Detail)
+		}
+	}
+}
