@@ -140,15 +140,15 @@ func TestSharesOfTenants(t *testing.T) {
 	const items = `"items":[{"at":"2026-11-20T11:58:00Z","started":%d},{"at":"2026-11-20T11:59:00Z","started":0}]`
 	stats := func(others string) string {
 		return `{"from":"2026-11-20T11:58:00Z","to":"2026-11-20T12:00:00Z","step":"minute","tenants":[
-			{"tenant_id":"00000001","name":"acme","weight":3,"started":900,` + fmt.Sprintf(items, 900) + `},
-			{"tenant_id":"00000002","name":"<beta>","weight":1,"started":80,` + fmt.Sprintf(items, 80) + `}],"others":` + others + `}`
+			{"tenant_id":"00000001","name":"acme","weight":3,"started":900,"running_ms":1000,` + fmt.Sprintf(items, 900) + `},
+			{"tenant_id":"00000002","name":"<beta>","weight":1,"started":80,"running_ms":2000,` + fmt.Sprintf(items, 80) + `}],"others":` + others + `}`
 	}
 	f := &fake{answers: map[string]string{
 		"GET /v1/whoami": `{"operator":true,"scopes":["operator"],"key_id":"k"}`,
 		"GET /v1/admin/tenants": `{"items":[{"id":"00000001","name":"acme","weight":3},{"id":"00000002","name":"<beta>","weight":1},
 			{"id":"00000003","name":"gamma","weight":1}],"next_page_token":null}`,
 		"GET /v1/admin/plans":         `{"items":[],"next_page_token":null}`,
-		"GET /v1/admin/tenants/stats": stats(`{"tenants":2,"weight":4,"started":20,` + fmt.Sprintf(items, 20) + `}`),
+		"GET /v1/admin/tenants/stats": stats(`{"tenants":2,"weight":4,"started":20,"running_ms":1000,` + fmt.Sprintf(items, 20) + `}`),
 	}}
 	send := open(t, f)
 	page := func(wanted ...string) {
@@ -160,17 +160,17 @@ func TestSharesOfTenants(t *testing.T) {
 			}
 		}
 	}
-	row := func(had, fair string) string {
-		return `data-label="Attempts, last hour">` + had + `</td><td class="n" data-label="By weight">` + fair + `</td>`
+	row := func(had, ran, fair string) string {
+		return `data-label="Attempts, last hour">` + had + `</td><td class="n" data-label="Running time">` + ran + `</td><td class="n" data-label="By weight">` + fair + `</td>`
 	}
-	page(row("90 %", "38 %"), row("8 %", "13 %"), row("at most 8 %", "—"), `data-charts="/console/charts?of=tenants&amp;span=hour"`, "2 others", "&lt;beta&gt;")
+	page(row("90 %", "25 %", "38 %"), row("8 %", "50 %", "13 %"), row("at most 8 %", "—", "—"), `data-charts="/console/charts?of=tenants&amp;span=hour"`, "2 others", "&lt;beta&gt;")
 	if status, text := send(http.MethodGet, "/console/charts?of=tenants"); status != http.StatusOK || !strings.Contains(text, `"values":[[900,0],[80,0],[20,0]]`) {
 		t.Errorf("%d %s", status, text)
 	}
 	f.answers["GET /v1/admin/tenants/stats"] = stats(`{"tenants":0,"weight":0,"started":0,"items":[]}`)
-	page(row("92 %", "75 %"), row("8.2 %", "25 %"), row("0 %", "—"))
+	page(row("92 %", "33 %", "75 %"), row("8.2 %", "67 %", "25 %"), row("0 %", "0 %", "—"))
 	f.answers["GET /v1/admin/tenants/stats"] = `{"from":"2026-11-20T11:58:00Z","to":"2026-11-20T12:00:00Z","step":"minute","tenants":[],"others":{"tenants":0,"items":[]}}`
-	page(row("0 %", "—"), "Nothing to show in this time")
+	page(row("0 %", "0 %", "—"), "Nothing to show in this time")
 	f.answers["GET /v1/admin/tenants/stats"] = "503"
 	page("acme")
 }

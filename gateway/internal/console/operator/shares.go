@@ -11,17 +11,18 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// sharesIn are the tenants' shares of the attempts that were started in a span, for the operator.
+// shares are the tenants' shares of the attempts that were started in a span, for the operator.
 type shares struct {
 	Charts *charts.Charts
 
 	stats api.TenantStats
-	// started and weight are sums over the tenants that had attempts.
-	started, weight int64
+	// started, running (ms) and weight are sums over the tenants that had attempts.
+	started, running, weight int64
 }
 
-// tenantShare is one tenant's, in words; Fair is its share by weight among the tenants that had attempts.
-type tenantShare struct{ Had, Fair string }
+// tenantShare is one tenant's, in words: of the attempts, of the time that these ran, and Fair, its share by weight among
+// the tenants that had attempts.
+type tenantShare struct{ Attempts, Time, Fair string }
 
 // sharesIn gives nil where the API gives none: a list of tenants without shares is better than none.
 func sharesIn(v *visit.Visit) *shares {
@@ -30,9 +31,10 @@ func sharesIn(v *visit.Visit) *shares {
 	if err != nil {
 		return nil // the log line of this request has why
 	}
-	s := shares{stats: stats, started: stats.Others.Started, weight: stats.Others.Weight}
+	s := shares{stats: stats, started: stats.Others.Started, running: stats.Others.RunningMS, weight: stats.Others.Weight}
 	for i := range stats.Tenants {
 		s.started += stats.Tenants[i].Started
+		s.running += stats.Tenants[i].RunningMS
 		s.weight += int64(stats.Tenants[i].Weight)
 	}
 	s.Charts = &charts.Charts{Spans: charts.SpanLinks(v.Request.URL.Path, span), All: charts.Tenants(span, &stats)}
@@ -53,18 +55,18 @@ func NewerTenants(v *visit.Visit, span string) (map[string]charts.Data, error) {
 }
 
 // of gives a tenant's share. The API counts only those with the most attempts one by one: of another one it is known that
-// it had no more than the last of them.
+// it had no more than the last of them, and nothing of its time.
 func (s *shares) of(tenant string) tenantShare {
 	counted := s.stats.Tenants
 	for i := range counted {
 		if one := &counted[i]; one.TenantID == tenant {
-			return tenantShare{percent(one.Started, s.started), percent(int64(one.Weight), s.weight)}
+			return tenantShare{percent(one.Started, s.started), percent(one.RunningMS, s.running), percent(int64(one.Weight), s.weight)}
 		}
 	}
 	if s.stats.Others.Started == 0 {
-		return tenantShare{percent(0, 1), "—"}
+		return tenantShare{percent(0, 1), percent(0, 1), "—"}
 	}
-	return tenantShare{"at most " + percent(counted[len(counted)-1].Started, s.started), "—"}
+	return tenantShare{"at most " + percent(counted[len(counted)-1].Started, s.started), "—", "—"}
 }
 
 // percent is of a whole above 0, or "—".
