@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// A ForgeQueue worker: Node 18 or newer, no packages, one file.
+// A ForgeQueue worker: Node.js 20 or newer, no packages, one file.
 //
 //   export FORGEQUEUE_URL=http://127.0.0.1:8080 FORGEQUEUE_API_KEY=fq_live_...
 //   node worker.mjs QUEUE

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A ForgeQueue worker: Python 3.8 or newer, the standard library, one file.
+"""A ForgeQueue worker: Python 3.9 or newer, the standard library, one file.
 
     export FORGEQUEUE_URL=http://127.0.0.1:8080 FORGEQUEUE_API_KEY=fq_live_...
     python3 worker.py QUEUE

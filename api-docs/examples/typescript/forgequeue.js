@@ -631,10 +631,7 @@ function wellFormed(content) {
 /** At least 128 random bits. */
 function randomKey() {
     const random = new Uint8Array(16);
-    if (globalThis.crypto !== undefined)
-        globalThis.crypto.getRandomValues(random);
-    else
-        random.forEach((_, i) => { random[i] = Math.floor(Math.random() * 256); }); // Node.js 18
+    globalThis.crypto.getRandomValues(random);
     return Array.from(random, (one) => one.toString(16).padStart(2, '0')).join('');
 }
 /** Waits; throws the reason of the signal if it aborts. */

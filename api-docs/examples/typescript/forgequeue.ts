@@ -890,8 +890,7 @@ function wellFormed(content: string): string {
 /** At least 128 random bits. */
 function randomKey(): string {
   const random = new Uint8Array(16);
-  if (globalThis.crypto !== undefined) globalThis.crypto.getRandomValues(random);
-  else random.forEach((_, i) => { random[i] = Math.floor(Math.random() * 256); }); // Node.js 18
+  globalThis.crypto.getRandomValues(random);
   return Array.from(random, (one) => one.toString(16).padStart(2, '0')).join('');
 }
 
