@@ -123,7 +123,7 @@ func (a *App) call(kind keyKind, run action) func(*cobra.Command, []string) erro
 		if err != nil {
 			return err
 		}
-		if s.Client, err = client.New(client.Options{URL: to.url, APIKey: to.key}); err != nil {
+		if s.Client, err = client.New(client.Options{URL: to.url, APIKey: to.key, Logger: newRetries(s.Screen)}); err != nil {
 			return Environment(fmt.Errorf("%s, %s: %w", to.urlFrom, to.keyFrom, err))
 		}
 		defer s.Client.CloseIdleConnections()

@@ -29,7 +29,7 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	}
 	if err != nil {
 		colours, _ := takes(root.ErrOrStderr(), os.Getenv)
-		report(root.ErrOrStderr(), colours, err)
+		report(root.ErrOrStderr(), colours, command, err)
 	}
 	return exitCode(err)
 }

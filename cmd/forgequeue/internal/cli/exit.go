@@ -66,3 +66,15 @@ func Interrupted(ctx context.Context) bool { return errors.Is(ctx.Err(), context
 
 // IsNotFound reports whether the server answered 404.
 func IsNotFound(err error) bool { return client.Status(err) == http.StatusNotFound }
+
+// hintError is an error with a line on what to do about it.
+type hintError struct {
+	error
+
+	hint string
+}
+
+func (e *hintError) Unwrap() error { return e.error }
+
+// WithHint adds a line to the report of an error.
+func WithHint(err error, hint string) error { return &hintError{err, hint} }

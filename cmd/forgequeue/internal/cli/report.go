@@ -12,17 +12,22 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // report writes an error for people: the operation, the problem's code, detail, fields and limits, and the
-// request id, which finds the request in the server's log.
-func report(w io.Writer, colours bool, err error) {
+// request id, which finds the request in the server's log. A field has the command's flag that sets it.
+func report(w io.Writer, colours bool, command *cobra.Command, err error) {
 	if errors.Is(err, ErrReported) {
 		return
 	}
 	mark := paint(colours, Red, "forgequeue:")
+	if more, ok := errors.AsType[*hintError](err); ok {
+		defer fmt.Fprintln(w, "  "+Visible(more.hint))
+	}
 	p, ok := problem.From(err)
 	if unknown, told := errors.AsType[*unknownKeyError](err); told {
 		fmt.Fprintf(w, "%s %s: %s (%d)\n", mark, Visible(unknown.Error()), problem.Unauthenticated, http.StatusUnauthorized)
@@ -41,14 +46,16 @@ func report(w io.Writer, colours bool, err error) {
 	}
 	fmt.Fprintf(w, "%s %s was refused: %s (%d)\n", mark, Visible(what), Visible(string(p.Code)), p.Status)
 	line := func(format string, args ...any) { fmt.Fprintln(w, "  "+Visible(fmt.Sprintf(format, args...))) }
-	if p.Detail != "" {
+	// The detail may be that of a single field.
+	if p.Detail != "" && (len(p.Errors) != 1 || p.Errors[0].Field+": "+p.Errors[0].Message != p.Detail) {
 		line("%s", p.Detail)
 	}
 	for _, field := range p.Errors {
-		if field.Field+": "+field.Message == p.Detail {
-			continue // a single field is the detail already
+		text := field.Field + ": " + field.Message
+		if flag := fieldFlag(command, field.Field); flag != "" {
+			text += " (" + flag + ")"
 		}
-		line("%s: %s", field.Field, field.Message)
+		line("%s", text)
 	}
 	for _, policy := range p.Policies {
 		line("limit %s: %d of %d", policy.Name, policy.Current, policy.Limit)

@@ -27,7 +27,7 @@ func newProfile(a *cli.App) *cobra.Command {
 
 It is chosen by --profile, by FORGEQUEUE_PROFILE, or as the current one (profile use). A key in the environment goes
 before a profile that --profile does not name, and a profile before a ` + "`forgequeue up`" + ` that runs on this machine.
-Profiles are kept in forgequeue/profiles.json in the user's folder of settings, which only the user can read.`,
+Profiles are kept in forgequeue/profiles.json in your settings folder, and only you can read the file.`,
 	}
 	list := newProfileList(a)
 	command.Args, command.RunE = cobra.NoArgs, list.RunE // `profile` alone is the list

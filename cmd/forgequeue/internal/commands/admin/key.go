@@ -157,7 +157,11 @@ cannot revoke itself.`,
 			if operator {
 				revoke = s.Client.RevokeKey
 			}
-			if err := revoke(ctx, args[0]); err != nil {
+			err := revoke(ctx, args[0])
+			if cli.IsNotFound(err) && !operator {
+				return cli.WithHint(err, "This revokes keys of the API key's own tenant. With --operator it revokes those of all tenants, with the operator key.")
+			}
+			if err != nil {
 				return err
 			}
 			if !s.JSON { // the API answers 204, without a body

@@ -64,13 +64,13 @@ func newPlanSet(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "set NAME [LIMIT=NUMBER...]",
 		Short: "Create a plan, or change it for all of its tenants",
-		Long: `Create a plan, or change it for all of its tenants. What is not given stays as it is; with --reset it
-has no limit any more. The limits have the names that plan get shows; the word none in the place of a number removes one.`,
+		Long: `Create a plan, or change it for all of its tenants. What is not given stays as it is; with --reset all
+other limits are removed. "plan get" shows the names of the limits. LIMIT=none removes a limit.`,
 		Example: "  forgequeue plan set standard requests_per_second=50 request_burst=100 max_active=none",
 		Args:    cli.First,
 	}
 	command.Flags().StringVar(&longest, "max-visibility-timeout", "", "longest visibility timeout a queue may have, or none")
-	command.Flags().BoolVar(&reset, "reset", false, "no limit for what is not given")
+	command.Flags().BoolVar(&reset, "reset", false, "remove all limits that are not given")
 	command.RunE = a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
 		var request api.PlanRequest
 		if !reset {

@@ -141,6 +141,7 @@ func TestKeysGoToTheirServerOnly(t *testing.T) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
+	f.With("FORGEQUEUE_API_KEY", f.Ready.APIKey).Want(2, []string{"is not sent there", "--endpoint URL"}, "webhook", "set", "done", "--url", trap.URL+"/hook")
 	if keys := trap.keys(); len(keys) > 0 {
 		t.Errorf("the other server got %q", keys)
 	}

@@ -28,9 +28,9 @@ func newQueues(a *cli.App) *cobra.Command {
 	command.RunE = list.RunE
 	command.AddCommand(
 		list, newQueuesGet(a), newQueuesKeys(a), newQueuesSet(a), newQueuesDelete(a),
-		cli.Call(a.AsTenant, "pause NAME", "Stop the claims from a queue; running jobs continue", (*client.Client).PauseQueue, cli.Row(queues)),
-		cli.Call(a.AsTenant, "resume NAME", "Let a paused queue be claimed from again", (*client.Client).ResumeQueue, cli.Row(queues)),
-		cli.Call(a.AsTenant, "probe NAME", "Try the destination of a queue in push mode now, although its breaker is open", (*client.Client).ProbeQueue, cli.Row(queues)),
+		cli.Call(a.AsTenant, "pause NAME", "Stop the claims from a queue; running jobs continue", known((*client.Client).PauseQueue), cli.Row(queues)),
+		cli.Call(a.AsTenant, "resume NAME", "Let workers claim from a paused queue again", known((*client.Client).ResumeQueue), cli.Row(queues)),
+		cli.Call(a.AsTenant, "probe NAME", "Try the destination of a queue in push mode now, although its breaker is open", known((*client.Client).ProbeQueue), cli.Row(queues)),
 	)
 	return command
 }
@@ -107,16 +107,24 @@ func unserved(q api.Queue) string {
 	return strings.Join(types, ", ")
 }
 
+// known is a call about a queue whose 404 says how a queue is created.
+func known(call func(*client.Client, context.Context, string) (api.Queue, error)) func(*client.Client, context.Context, string) (api.Queue, error) {
+	return func(c *client.Client, ctx context.Context, name string) (api.Queue, error) {
+		q, err := call(c, ctx, name)
+		if cli.IsNotFound(err) {
+			return q, fmt.Errorf("there is no queue %s; its first job creates it, or forgequeue queue set %[1]s", name)
+		}
+		return q, err
+	}
+}
+
 func newQueuesGet(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "get NAME",
 		Short: "Show a queue: depths, workers and settings",
 		Args:  cli.One(),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
-			q, err := s.Client.Queue(ctx, args[0])
-			if cli.IsNotFound(err) {
-				return fmt.Errorf("there is no queue %s; its first job makes it, or forgequeue queue set %[1]s", args[0])
-			}
+			q, err := known((*client.Client).Queue)(s.Client, ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -156,8 +164,8 @@ func newQueuesDelete(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "delete NAME",
 		Short: "Delete an empty queue and its settings",
-		Long: `Forget a queue that has neither live jobs nor dead letters, and its settings. Jobs that have ended stay. A job that is
-submitted to it later makes it again, with defaults.`,
+		Long: `Delete a queue that has neither live jobs nor dead letters, and its settings. Jobs that have ended are kept. A job that
+is submitted to it later creates it again, with default settings.`,
 		Args: cli.One(),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
 			if err := s.Client.DeleteQueue(ctx, args[0]); err != nil {

@@ -31,10 +31,10 @@ func (f *pushFlags) flags(command *cobra.Command) {
 	flags.DurationVar(&f.timeout, "push-timeout", api.DefaultPushTimeout, "how long one call may take")
 	flags.StringVar(&f.secretFile, "push-secret-file", "", "file with the secret (whsec_…) that signs the calls, - for standard input")
 	flags.BoolVar(&f.newSecret, "new-push-secret", false, "make a new secret, and show it once")
-	flags.IntVar(&f.calls, "breaker-calls", api.DefaultBreakerCalls, "calls by which the destination is judged, at least")
-	flags.Float64Var(&f.ratio, "breaker-failure-ratio", api.DefaultBreakerFailureRatio, "part of them that has failed when its breaker opens")
+	flags.IntVar(&f.calls, "breaker-calls", api.DefaultBreakerCalls, "minimum number of calls before the breaker may open")
+	flags.Float64Var(&f.ratio, "breaker-failure-ratio", api.DefaultBreakerFailureRatio, "share of failed calls at which the breaker opens")
 	flags.DurationVar(&f.open, "breaker-open", api.DefaultBreakerOpen, "how long it stays open")
-	flags.IntVar(&f.halfOpen, "breaker-half-open", api.DefaultBreakerHalfOpen, "calls that then try the destination again")
+	flags.IntVar(&f.halfOpen, "breaker-half-open", api.DefaultBreakerHalfOpen, "calls that then test the destination")
 }
 
 // names are those of the flags that need a queue in push mode.

@@ -50,8 +50,11 @@ func TestQueues(t *testing.T) {
 	fresh := f.Queue()
 	f.Want(0, []string{fresh}, "queues", "set", fresh, "--max-attempts", "2")
 	f.Want(1, []string{"there is no queue absent", "first job", "queue set absent"}, "queues", "get", "absent")
+	for _, verb := range []string{"pause", "resume", "probe"} {
+		f.Want(1, []string{"there is no queue absent", "first job", "queue set absent"}, "queue", verb, "absent")
+	}
 	f.Want(1, []string{"invalid_request"}, "queues", "set", q, "--max-attempts", "0")
-	f.Want(1, []string{"max_active"}, "queues", "set", q, "--max-active", "-1")
+	f.Want(1, []string{"max_active: ", "(--max-active)"}, "queues", "set", q, "--max-active", "-1")
 	f.Want(2, []string{"--max-active"}, "queues", "set", q, "--max-active", "many")
 	f.Want(2, []string{"--rate"}, "queues", "set", q, "--rate", "fast")
 }

@@ -64,7 +64,7 @@ func newTenantDelete(a *cli.App) *cobra.Command {
 		Use:   "delete ID",
 		Short: "Revoke a tenant's keys and remove all of its data",
 		Long: `Revoke a tenant's keys at once and remove all of its data, jobs that run included. The server does it in the background; tenant get
-shows how far it is. It cannot be taken back, so it wants --yes. The audit log stays.`,
+shows how far it is. It cannot be undone, so it requires --yes. The audit log stays.`,
 		Example: "  forgequeue tenant delete 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 --yes",
 		Args:    cli.One(),
 		RunE: a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
@@ -139,7 +139,7 @@ LIMIT=none returns to the plan's limit. --user-limit sets a limit of one user. -
 	flags.StringVar(&f.plan, "plan", "", "another plan")
 	flags.IntVar(&f.weight, "weight", 1, "share of workers that serve many tenants, 1 to 1000")
 	flags.StringArrayVar(&f.userLimits, "user-limit", nil, "USER:NAME=NUMBER or USER:NAME=none; repeatable")
-	flags.BoolVar(&f.reset, "reset-limits", false, "drop all limits of its own")
+	flags.BoolVar(&f.reset, "reset-limits", false, "remove all overrides first")
 	return command
 }
 

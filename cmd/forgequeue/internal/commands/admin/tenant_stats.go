@@ -16,9 +16,8 @@ func newTenantStats(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "stats",
 		Short: "Show the tenants' shares of attempts and of their time (operator)",
-		Long: `Show which tenants had the most attempts started, and compare their shares of the attempts and of the time that these ran
-with those by weight. -o json has them by minute
-or hour. The range has at most 24 hours.`,
+		Long: `Show the tenants with the most attempts started: their shares of the attempts and of the running time, and their shares
+by weight. -o json has them by minute or hour. The range has at most 24 hours.`,
 		Example: "  forgequeue tenant stats --from 6h",
 		Args:    cobra.NoArgs,
 		RunE: a.AsOperator(func(ctx context.Context, s *cli.Session, _ []string) error {

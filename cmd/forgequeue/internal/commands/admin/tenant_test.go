@@ -35,6 +35,7 @@ func TestTenantsAndKeys(t *testing.T) {
 	other := f.With("FORGEQUEUE_API_KEY", key.Secret)
 	other.Want(0, []string{tenant.ID, "ada", key.KeyID}, "whoami")
 	other.Want(1, []string{"forbidden (403)"}, "queues", "pause", "x")
+	f.Want(1, []string{"not_found (404)", "--operator"}, "key", "revoke", key.KeyID) // of another tenant
 	f.Want(0, []string{"is revoked"}, "key", "revoke", "--operator", key.KeyID)
 	f.Want(0, nil, "key", "revoke", "--operator", key.KeyID, "-o", "json")
 	other.Want(3, []string{"unauthenticated (401)"}, "whoami")

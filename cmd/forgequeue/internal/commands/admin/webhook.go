@@ -101,7 +101,14 @@ once, when the webhook is created. The word none removes a filter.`,
 		Example: `  forgequeue webhook set failures --endpoint https://example.com/hooks --event job.dead_letter
   forgequeue webhook set invoices --endpoint https://example.com/hooks --event job.completed,job.cancelled --queue invoices`,
 		Args: cli.One(),
-		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error { return setWebhook(ctx, s, args[0], &f) }),
+	}
+	run := a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error { return setWebhook(ctx, s, args[0], &f) })
+	command.RunE = func(command *cobra.Command, args []string) error {
+		err := run(command, args)
+		if changed := command.Flags().Changed; err != nil && changed("url") && !changed("endpoint") {
+			return cli.WithHint(err, "--url is the URL of the gateway. The URL of the webhook is --endpoint URL.")
+		}
+		return err
 	}
 	flags := command.Flags()
 	flags.StringVar(&f.url, "endpoint", "", "URL that is called with each event")
@@ -165,7 +172,7 @@ func describeTest(t *cli.Table, delivery api.JobSummary) {
 }
 
 func newWebhookRotate(a *cli.App) *cobra.Command {
-	command := &cobra.Command{Use: "rotate-secret NAME", Short: "Make a new secret, and show it once; calls carry both signatures for 24 hours", Args: cli.One()}
+	command := &cobra.Command{Use: "rotate-secret NAME", Short: "Create a new secret, and show it once; calls carry both signatures for 24 hours", Args: cli.One()}
 	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
 		if err := s.NoNames("it would not show the new secret, which is never shown again"); err != nil {
 			return err

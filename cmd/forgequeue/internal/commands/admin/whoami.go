@@ -12,7 +12,7 @@ import (
 func newWhoami(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "whoami",
-		Short: "Show what the API key is: tenant, user, scopes, plan",
+		Short: "Show the tenant, user, scopes and plan of the API key",
 		Args:  cobra.NoArgs,
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
 			who, err := s.Client.Whoami(ctx)

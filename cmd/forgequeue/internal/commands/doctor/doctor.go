@@ -43,13 +43,13 @@ func Command(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the gateway, PostgreSQL and Redis, and say what to change",
-		Long: `Look at what is named in the environment, each optional, and say what to change:
+		Long: `Check what the environment names, and say what to change. Each variable is optional:
 
   FORGEQUEUE_URL  the gateway: reachable, its parts, FORGEQUEUE_API_KEY and FORGEQUEUE_OPERATOR_KEY valid
   DATABASE_URL    PostgreSQL: version, migrations, connections, settings that lose data
   REDIS_URL       Redis or Valkey: version, scripts, pub/sub, eviction, latency
 
-and compare the clocks of all with this machine's. --url names another gateway, and a profile a gateway with its keys:
+It also compares their clocks with this machine's. --url names another gateway, and a profile a gateway with its keys:
 --profile, FORGEQUEUE_PROFILE, or the current one if the gateway's variables are not set. What is unset is taken from a "forgequeue up" started by your user that
 runs here, and the gateway is otherwise looked for at its usual address. Nothing is changed; one key that expires within a second is
 written to Redis. Exit code: 0 nothing has failed (warnings aside), 1 something has, 3 something that is named

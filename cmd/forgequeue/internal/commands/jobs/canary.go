@@ -20,8 +20,8 @@ type canaryFlags struct {
 
 func (c *canaryFlags) flags(command *cobra.Command) {
 	c.command = command
-	command.Flags().IntVar(&c.count, "canary", 0, "by filter: queue a sample of so many first, and the others only after it has passed")
-	command.Flags().Float64Var(&c.success, "success", 0.9, "with --canary: the part of the sample that must complete")
+	command.Flags().IntVar(&c.count, "canary", 0, "by filter: queue a sample of this size first, and the others only after it has passed")
+	command.Flags().Float64Var(&c.success, "success", 0.9, "with --canary: the share of the sample that must complete")
 	command.Flags().DurationVar(&c.timeout, "canary-timeout", api.DefaultCanaryTimeout*time.Second, "with --canary: the time in which the sample must end")
 }
 

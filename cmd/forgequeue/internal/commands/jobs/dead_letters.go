@@ -116,13 +116,13 @@ func newDeadLettersRedrive(a *cli.App) *cobra.Command {
 		Use:   "redrive [ID...]",
 		Short: "Queue dead letters again, by id or by filter",
 		Long: `Queue dead letters again: those that are named, or all that match the flags of the list (--all for every
-one). Each keeps its id and starts with attempt 1. --dry-run says how many it would be.
+one). Each keeps its id and starts with attempt 1. --dry-run only counts them.
 
-By filter the server does it, at --rate a second, and this only watches: if it is interrupted here, the server continues, until
-it is done or "forgequeue redrive cancel" ends it. Under a full cap on active jobs it waits for room.
+By filter the server queues them, --rate a second, and this command only watches. If you interrupt it, the server continues
+until all are queued or you run "forgequeue redrive cancel". Under a full cap on active jobs it waits for room.
 
 With --canary N the server queues a sample of N first, some of each cause. When all of them have ended and at least the
-part --success completed, it continues with the others. Otherwise it stops, says why, and leaves the others dead.`,
+share --success completed, it continues with the others. Otherwise it stops, says why, and leaves the others dead.`,
 		Example: `  forgequeue dead-letter redrive 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10
   forgequeue dead-letter redrive --queue mail --reason worker_lost --dry-run
   forgequeue dead-letter redrive --queue mail --rate 100

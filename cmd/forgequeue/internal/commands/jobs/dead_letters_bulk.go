@@ -37,8 +37,8 @@ type bulk struct {
 func (o *bulk) flags(command *cobra.Command) {
 	o.filter = newDeadLetterFilter(command)
 	command.Flags().BoolVar(&o.all, "all", false, "every dead letter")
-	command.Flags().BoolVar(&o.dryRun, "dry-run", false, "only say how many it would be")
-	command.Flags().Float64Var(&o.rate, "rate", 0, "by filter: so many a second at most; 0: default pace")
+	command.Flags().BoolVar(&o.dryRun, "dry-run", false, "only count them")
+	command.Flags().Float64Var(&o.rate, "rate", 0, "by filter: at most this many a second; 0: the default pace")
 	command.Flags().BoolVar(&o.detach, "detach", false, "by filter: do not wait for the end")
 	waitFlag(command, &o.wait)
 }

@@ -115,9 +115,9 @@ func newJobWhy(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why ID",
 		Short: "Explain why a job waits",
-		Long: `Say all that keeps a job from starting now, and what ends it: its time, its parents, a paused queue, a cap, a rate,
+		Long: `List all that keeps a job from starting now, and what ends it: its time, its parents, a paused queue, a cap, a rate,
 no worker, tags, an open circuit breaker. A job that is ready is in line: ahead are the jobs of the same queue, type and tags
-that are claimed before it. Where it is known how fast its line moves, the last line says when the job is likely to start.`,
+that are claimed before it. If its drain is known, the last line says when the job is likely to start.`,
 		Example: `  forgequeue job why "$ID"`,
 		Args:    cli.One(),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
@@ -158,8 +158,8 @@ func newJobParents(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "parents ID",
 		Short: "List a job's parents, with their results",
-		Long: `List the jobs that a job came after, those that are still kept, with the results of those that have completed. A key
-with the scope work alone may ask while the job runs under its lease.`,
+		Long: `List the jobs that a job came after, with the results of those that completed. Jobs past their retention are not
+listed. A key that has only the scope work may do this while it holds the job's lease.`,
 		Example: `  forgequeue job parents "$FORGEQUEUE_JOB_ID" -o json | jq '.items[0].result'`,
 		Args:    cli.One(),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {

@@ -31,8 +31,8 @@ func newJobRerun(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "rerun ID",
 		Short: "Submit a new job like an ended one",
-		Long: `Submit a new job like one that has completed, was cancelled or is a dead letter. The old one stays as it is. What a flag
-gives takes the place of the old job's; its dedupe key, its parents, and a deadline that has passed are not taken over.`,
+		Long: `Submit a new job like one that has completed, was cancelled or is a dead letter. The old one stays as it is. Flags
+replace the old job's settings. Its dedupe key, its parents, and a deadline that has passed are not copied.`,
 		Example: `  forgequeue job rerun 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 --wait
   forgequeue job rerun 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 --data @order.json --priority 9`,
 		Args: cli.One(),
@@ -56,8 +56,8 @@ gives takes the place of the old job's; its dedupe key, its parents, and a deadl
 	flags.DurationVar(&f.expires, "expires-after", 0, "the same, counted from when the server stores the job, such as 1h")
 	flags.IntVar(&f.attempts, "max-attempts", 0, "executions that may be spent on it")
 	flags.DurationVar(&f.timeout, "timeout", 0, "longest time for one execution")
-	flags.StringArrayVar(&f.tags, "tag", nil, "what a worker must have, in the place of all old tags; repeatable")
-	flags.StringArrayVar(&f.metadata, "metadata", nil, "NAME=VALUE, in the place of all old ones; repeatable")
+	flags.StringArrayVar(&f.tags, "tag", nil, "what a worker must have, instead of all old tags; repeatable")
+	flags.StringArrayVar(&f.metadata, "metadata", nil, "NAME=VALUE, instead of all old ones; repeatable")
 	flags.StringVar(&f.dedupe, "dedupe-key", "", "answer with the live job that has the same key, if there is one")
 	flags.StringVar(&f.idempotency, "idempotency-key", "", "Idempotency-Key: the same key again gets the first answer again")
 	f.waiting(flags)

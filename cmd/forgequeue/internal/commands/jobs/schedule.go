@@ -29,7 +29,7 @@ func newSchedule(a *cli.App) *cobra.Command {
 		cli.ListOf(a.AsTenant, "runs NAME", "List the runs of a schedule, newest first", (*client.Client).ScheduleRuns, scheduleRuns),
 		cli.Delete(a.AsTenant, "delete NAME", "Delete a schedule and its runs; its jobs are kept", (*client.Client).DeleteSchedule),
 		cli.Call(a.AsTenant, "pause NAME", "Skip the ticks of a schedule until it is resumed", (*client.Client).PauseSchedule, cli.Row(schedules)),
-		cli.Call(a.AsTenant, "resume NAME", "Let a paused schedule make jobs again", (*client.Client).ResumeSchedule, cli.Row(schedules)),
+		cli.Call(a.AsTenant, "resume NAME", "Resume a paused schedule: its ticks submit jobs again", (*client.Client).ResumeSchedule, cli.Row(schedules)),
 	)
 	return command
 }

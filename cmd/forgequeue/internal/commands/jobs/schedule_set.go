@@ -48,16 +48,16 @@ name such as @hourly. It is read in --timezone.`,
 	flags.IntVar(&f.priority, "priority", api.DefaultPriority, "0 to 9, higher first")
 	flags.IntVar(&f.attempts, "max-attempts", api.DefaultMaxAttempts, "executions that may be spent on a job; the queue's setting if not given")
 	flags.DurationVar(&f.timeout, "timeout", 0, "longest time for one execution")
-	flags.DurationVar(&f.expires, "expires-after", 0, "a job is of no use so long after it was submitted")
+	flags.DurationVar(&f.expires, "expires-after", 0, "a job that has not ended this long after its submit becomes a dead letter")
 	flags.StringArrayVar(&f.tags, "tag", nil, "what a worker must have to be given a job; repeatable")
 	flags.StringArrayVar(&f.metadata, "metadata", nil, "NAME=VALUE, carried along; repeatable")
 	flags.StringVar(&f.overlap, "overlap", api.OverlapAllow, "while the last job lives: allow, skip or cancel")
 	flags.StringVar(&f.catchUp, "catch-up", api.CatchUpNone, "ticks that were missed: none, latest or all")
-	flags.IntVar(&f.catchUpMax, "catch-up-max", api.DefaultCatchUpMax, "how many of all")
-	flags.Var(&f.starts, "starts", "no tick before this time, or before so long from now")
-	flags.Var(&f.ends, "ends", "no tick after this time, or after so long from now")
+	flags.IntVar(&f.catchUpMax, "catch-up-max", api.DefaultCatchUpMax, "with --catch-up all: how many ticks at most")
+	flags.Var(&f.starts, "starts", "no tick before this time, or before this long from now")
+	flags.Var(&f.ends, "ends", "no tick after this time, or after this long from now")
 	flags.BoolVar(&f.paused, "paused", false, "skip its ticks")
-	flags.BoolVar(&f.reset, "reset", false, "put back to the default what is not given")
+	flags.BoolVar(&f.reset, "reset", false, "reset all settings that are not given")
 	return command
 }
 

@@ -39,8 +39,8 @@ or was cancelled, 4 when --wait-timeout passed first (the job keeps running).
 
 With --file each line of a file is a job, in the shape of POST /v1/jobs; - is standard input. All lines are checked
 before the first is sent. They are sent in batches of --batch; what a rate or a cap refuses is sent again when there is
-room. The same file with the same --idempotency-key resumes a run that was stopped, and stores nothing twice; that run has
-shown the key. -o jsonl shows the id of each line's job.`,
+room. The same file with the same --idempotency-key resumes a run that was stopped, and stores nothing twice; the run that
+was stopped has shown the key. -o jsonl shows the id of each line's job.`,
 		Example: `  forgequeue submit hash.sha256 --data '{"text":"hello"}' --wait
   forgequeue submit report --data @order.json --queue nightly --delay 2h --idempotency-key order-17
   forgequeue submit report.send --after 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 --after 0199f0a4-7c1e-7000-8000-5d2c6f1e9a11:run

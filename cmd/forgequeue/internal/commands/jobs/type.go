@@ -131,14 +131,14 @@ A schema that waiting jobs do not fit is refused, unless --force is given. --pay
 	flags.StringVar(&f.description, "description", "", "what jobs of the type do")
 	flags.StringVar(&f.payload, "payload-schema", "", "schema of payloads: JSON, @FILE or - for standard input")
 	flags.StringVar(&f.result, "result-schema", "", "schema of results: JSON, @FILE or - for standard input")
-	flags.BoolVar(&f.checkResults, "check-results", false, "refuse results that do not fit")
-	flags.StringArrayVar(&f.examples, "example", nil, "a payload that fits: JSON or @FILE; repeatable")
+	flags.BoolVar(&f.checkResults, "check-results", false, "refuse results that do not match")
+	flags.StringArrayVar(&f.examples, "example", nil, "a payload that matches: JSON or @FILE; repeatable")
 	flags.StringVarP(&f.queue, "queue", "q", "", "queue of submits that name none")
 	flags.IntVar(&f.priority, "priority", api.DefaultPriority, "priority of submits that name none: 0 to 9, higher first")
 	flags.IntVar(&f.attempts, "max-attempts", api.DefaultMaxAttempts, "attempts of submits that name none")
 	flags.DurationVar(&f.timeout, "timeout", 0, "longest time for one execution, of submits that name none")
 	flags.DurationVar(&f.retryBase, "retry-base", 0, "wait after the first failure, of submits that name none")
-	flags.BoolVar(&f.force, "force", false, "store it although waiting jobs do not fit")
+	flags.BoolVar(&f.force, "force", false, "store it although waiting jobs do not match")
 	flags.BoolVar(&f.reset, "reset", false, "empty what is not given")
 	return command
 }

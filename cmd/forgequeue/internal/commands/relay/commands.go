@@ -61,7 +61,7 @@ func databaseURL(a *cli.App, command *cobra.Command) (secret.Text, error) {
 func newMigrate(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "migrate",
-		Short: "Make the outbox in your database, or update it; can be repeated safely",
+		Short: "Create the outbox in your database, or update it; can be repeated safely",
 		Args:  cobra.NoArgs,
 		RunE: onTable(a, func(ctx context.Context, s *cli.Screen, t *outbox.Table, _ []string) error {
 			from, err := t.Migrate(ctx)

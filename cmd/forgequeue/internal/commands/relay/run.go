@@ -25,8 +25,8 @@ func newRun(a *cli.App) *cobra.Command {
 		Long: `Send the jobs of an outbox: rows that programs insert into a table of their own database (forgequeue_enqueue in SQL,
 shared/outbox in Go), so that a job commits with their own rows or not at all. Each committed row is exactly one job.
 
-Any number of relays may run at once. SIGTERM or Ctrl-C ends the batches in flight, which takes 8 s at most, and exits with 0; one
-that is killed costs a wait of --lease. While the server, or the database, does not answer, the relay waits for it.
+Any number of relays may run at once. SIGTERM or Ctrl-C ends the batches in flight, which takes 8 s at most, and exits with 0; the batches of
+one that is killed wait for --lease. While the server, or the database, does not answer, the relay waits for it.
 
 The key needs the scope submit. All settings are also variables, such as FORGEQUEUE_RELAY_DATABASE_URL (a file's name in
 FORGEQUEUE_RELAY_DATABASE_URL_FILE), FORGEQUEUE_RELAY_BATCH, FORGEQUEUE_RELAY_METRICS_LISTEN.`,

@@ -15,8 +15,8 @@ func newWorkerHealth(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "health [WORKER_ID]",
 		Short: "Check that a worker is alive for the server; exits 1 if not",
-		Long: `Say whether the server hears of a worker, by default of the one named like this machine. The server counts
-one as active that claims or sends heartbeats: this is the health check of a container that runs one.`,
+		Long: `Check that the server hears from a worker, by default from the one that has this machine's name. A worker that claims
+or sends heartbeats is active. Use it as the health check of a container that runs a worker.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
 			id, err := ownID(append(args, "")[0])

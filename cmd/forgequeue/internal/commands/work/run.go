@@ -49,8 +49,8 @@ command with it (on Linux), but not what that has started. SIGTERM or Ctrl-C dra
 worker deregisters and is no longer listed. On Windows the command gets Ctrl-Break instead of SIGTERM, and a killed worker
 takes all that it has started with it.
 
-The command finds FORGEQUEUE_JOB_ID, _TYPE, _QUEUE, _ATTEMPT, _MAX_ATTEMPTS, _EPOCH, _PRIORITY, _TENANT, _USER,
-_TAGS, _METADATA (JSON), _DEADLINE, _CREATED_AT, _CORRELATION_ID, _TRACEPARENT, _WORKFLOW and _WORKFLOW_REF in its environment, and
+The command's environment has FORGEQUEUE_JOB_ID, _TYPE, _QUEUE, _ATTEMPT, _MAX_ATTEMPTS, _EPOCH, _PRIORITY, _TENANT, _USER,
+_TAGS, _METADATA (JSON), _DEADLINE, _CREATED_AT, _CORRELATION_ID, _TRACEPARENT, _WORKFLOW and _WORKFLOW_REF, and
 TRACEPARENT, where OpenTelemetry's tools look for it. The results of the jobs before it come from
 "forgequeue job parents $FORGEQUEUE_JOB_ID -o json". With OTEL_EXPORTER_OTLP_ENDPOINT set, each execution is a span, and TRACEPARENT and FORGEQUEUE_TRACEPARENT
 name that span.`,

@@ -46,7 +46,7 @@ still is shown by its layers, with the first of its dead letters; --jobs lists e
 			return show(s, workflow)
 		}),
 	}
-	command.Flags().BoolVar(&all, "jobs", false, "list every job in the place of the drawing")
+	command.Flags().BoolVar(&all, "jobs", false, "list every job instead of the drawing")
 	w.flags(command)
 	return command
 }
