@@ -63,7 +63,7 @@ func TestRetriesSaySoAfterTwoSeconds(t *testing.T) {
 	try(2, 1100)
 	try(3, 1200)
 	log.Warn("warning of the server", slog.String("call", "x"))
-	if want := "waiting: active_cap_reached: 10 of 10; the call is tried again\n"; out.String() != want {
+	if want := "waiting to try again: active_cap_reached: 10 of 10\n"; out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
 	if strings.Count(out.String(), "waiting") != 1 {

@@ -54,7 +54,7 @@ func (r *retries) Handle(_ context.Context, record slog.Record) error {
 	}
 	r.waited[call] = before + pause
 	if before < silentFor && before+pause >= silentFor {
-		r.Note("waiting: %s; the call is tried again", refusal)
+		r.Note("waiting to try again: %s", refusal)
 	}
 	return nil
 }

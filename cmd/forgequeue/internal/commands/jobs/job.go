@@ -159,7 +159,7 @@ func newJobParents(a *cli.App) *cobra.Command {
 		Use:   "parents ID",
 		Short: "List a job's parents, with their results",
 		Long: `List the jobs that a job came after, with the results of those that completed. Jobs past their retention are not
-listed. A key that has only the scope work may do this while it holds the job's lease.`,
+listed. A key that has only the scope work may do this while the job runs under its lease.`,
 		Example: `  forgequeue job parents "$FORGEQUEUE_JOB_ID" -o json | jq '.items[0].result'`,
 		Args:    cli.One(),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
