@@ -229,6 +229,27 @@ func TestWhoFillsTheQueueIsRefused(t *testing.T) {
 	})
 }
 
+// Of many owners the one with most calls that wait loses one, whoever comes.
+func TestWhoHasMostLosesACall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const quiet = 10
+		q := newQueue(t, seats.Options{Seats: 1, Waiting: 2 * quiet, Classes: []seats.Class{{All: 1}}})
+		take(t, q.seats, seats.Work{})
+		enter := func(name, owner string) { q.enter(name, seats.Work{Owner: owner, Operation: "o"}, forEver) }
+		for i := range quiet {
+			enter(fmt.Sprint("loud ", i), "loud")
+			enter(fmt.Sprint("quiet ", i), fmt.Sprint("quiet ", i))
+		}
+		for i := range quiet / 2 {
+			enter(fmt.Sprint("late ", i), fmt.Sprint("late ", i))
+			if gone := fmt.Sprint("loud ", quiet-1-i); !errors.Is(q.refused()[gone], seats.ErrDisplaced) || len(q.refused()) != i+1 {
+				t.Errorf("after %d came: %v", i+1, q.refused())
+			}
+		}
+	})
+}
+
 // Who leaves while it waits, or at the moment of its turn, keeps no seat.
 func TestWhoLeavesKeepsNoSeat(t *testing.T) {
 	t.Parallel()
