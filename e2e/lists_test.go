@@ -163,7 +163,10 @@ func newLists(t *testing.T, c *stack.Cluster) *lists {
 		redrive := post("/v1/dead-letters/redrive", map[string]any{"filter": map[string]any{"queue": "absent-" + request.Type}})
 		l.ids["redrives"] = append(l.ids["redrives"], redrive.ID)
 	}
-	_, err := all.PutWebhook(ctx, "hook", api.WebhookRequest{URL: "http://127.0.0.1:1/", Events: []string{"workflow.ended"}})
+	_, err := all.PutBudget(ctx, "budget", api.BudgetRequest{Unit: "tokens", Amount: 10, Window: new(api.BudgetDay), By: new(api.BudgetByUser)})
+	no(err)
+	l.ids["budgets"] = append(l.ids["budgets"], "budget")
+	_, err = all.PutWebhook(ctx, "hook", api.WebhookRequest{URL: "http://127.0.0.1:1/", Events: []string{"workflow.ended"}})
 	no(err)
 	return l
 }

@@ -178,7 +178,7 @@ func (e *commandExamples) real(t *testing.T, path, example string) string {
 			t.Fatal(err)
 		}
 		id, key = tenant.ID, made.KeyID
-	case "type", "schedule", "webhook", "queue", "profile", "worker":
+	case "type", "schedule", "webhook", "queue", "budget", "profile", "worker":
 		e.named(t, noun, verb)
 	}
 	text := strings.NewReplacer(commandID, id, otherID, e.otherParent(t, example), commandKey, key, `"$FORGEQUEUE_JOB_ID"`, id, `"$ID"`, id,
@@ -264,6 +264,8 @@ func (e *commandExamples) named(t *testing.T, noun, verb string) {
 		_, err = e.c.PutSchedule(t.Context(), "nightly-report", api.ScheduleRequest{Cron: new("@yearly"), Job: api.ScheduleJob{Type: "x", Queue: "held"}})
 	case "webhook":
 		_, err = e.c.PutWebhook(t.Context(), "billing", api.WebhookRequest{URL: "https://example.com/hooks", Events: []string{api.EventJobCompleted}})
+	case "budget":
+		_, err = e.c.PutBudget(t.Context(), "openai", api.BudgetRequest{Unit: "tokens", Amount: 1000, PerMS: new(int64(60_000))})
 	case "queue":
 		request := api.QueueRequest{}
 		if verb == "probe" {

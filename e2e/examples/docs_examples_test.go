@@ -36,6 +36,7 @@ const (
 	documentedSchedule = `"nightly"`
 	documentedWebhook  = `"billing"`
 	documentedType     = `"mail.send"`
+	documentedBudget   = `"openai"`
 )
 
 // needs says what has to be there for an operation's examples to work, where a job
@@ -49,6 +50,7 @@ var needs = map[string]string{
 	"triggerSchedule": "schedule", "listScheduleRuns": "schedule", "putSchedule": "schedule",
 	"probeQueue": "push", "queueProbes": "push", "probeWebhook": "webhook", "webhookProbes": "webhook",
 	"getWebhook": "webhook", "rotateWebhookSecret": "webhook", "testWebhook": "webhook", "deleteWebhook": "webhook",
+	"getBudget": "budget", "deleteBudget": "budget", "readBudgetUsage": "budget", "getBudgetUsage": "budget", "putBudget": "queue",
 	"getType": "type", "listTypeVersions": "type", "deleteType": "type",
 	// of core alone
 	"submitJobs": "nothing", "createTenant": "nothing",
@@ -242,6 +244,11 @@ func (e *documented) values(t *testing.T, op *openapi3.Operation) *strings.Repla
 			t.Fatal(err)
 		}
 		job = newID(t)
+	case "budget":
+		if _, err := e.client.PutBudget(t.Context(), queue, api.BudgetRequest{Unit: "tokens", Amount: 1, Window: new(api.BudgetDay)}); err != nil {
+			t.Fatal(err)
+		}
+		job, named = newID(t), strconv.Quote(queue)
 	case "type":
 		if _, err := e.client.PutType(t.Context(), queue, api.JobTypeRequest{Description: "Sends a mail."}); err != nil {
 			t.Fatal(err)
@@ -266,7 +273,7 @@ func (e *documented) values(t *testing.T, op *openapi3.Operation) *strings.Repla
 		ownType = strconv.Quote(queue)
 	}
 	return strings.NewReplacer(
-		documentedType, ownType, documentedJob, job, documentedTenant, tenant, documentedRedrive, redrive, documentedKey, id, documentedQueue, named, documentedSchedule, strconv.Quote(queue), documentedWebhook, strconv.Quote(queue),
+		documentedType, ownType, documentedJob, job, documentedTenant, tenant, documentedRedrive, redrive, documentedKey, id, documentedQueue, named, documentedSchedule, strconv.Quote(queue), documentedWebhook, strconv.Quote(queue), documentedBudget, strconv.Quote(queue),
 		"LEASE_TOKEN", token, "exampleexamp", id[:6]+"zzzzzz",
 	)
 }

@@ -71,8 +71,13 @@ func answers() map[string]any {
 			RatePerSecond: new(50.0), State: api.RedriveRunning, Matched: 412, Done: 150, CreatedAt: at(0), UpdatedAt: at(3),
 			Canary: &api.Canary{Count: 20, Success: 0.9, TimeoutSeconds: api.DefaultCanaryTimeout, State: api.CanaryPassed, Sampled: 20, Completed: 19, Failed: 1},
 		},
-		"Schedule": exampleSchedule(),
-		"JobType":  exampleType(),
+		"Budget": api.Budget{
+			Name: "openai", Unit: "tokens", Amount: 400_000, PerMS: new(int64(60_000)), Timezone: api.DefaultTimezone, Available: new(int64(121_300)),
+			Reserved: 40_000, Waiting: 17, CreatedAt: at(0), UpdatedAt: at(0),
+		},
+		"BudgetUsages": api.BudgetUsages{Budget: "openai", Unit: "tokens", Days: []api.BudgetUsage{{Day: "2026-11-23", Reserved: 9_120_000, Used: 6_412_331, Overdrawn: 1_204}}},
+		"Schedule":     exampleSchedule(),
+		"JobType":      exampleType(),
 		"JobTypeSummary": api.JobTypeSummary{
 			Type: "mail.send", Version: 2, Description: "Sends a mail.", ChecksPayload: true, Defaults: exampleType().Defaults, CreatedAt: at(0),
 		},

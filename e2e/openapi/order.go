@@ -20,7 +20,7 @@ func operationOrder() []string {
 	return []string{
 		"submitJob", "getJob", "listJobs", "cancelJob", "rerunJob", "explainJob", "streamJobEvents", "createEventsToken", "submitBatch", "listAttempts", "deleteJob",
 		"claimJobs", "sendHeartbeat", "completeJob", "failJob", "snoozeJob", "releaseJob", "reportOutcomes", "registerWorker", "listWorkers", "removeWorker",
-		"listQueues", "getQueue", "listQueueKeys", "putQueue", "pauseQueue", "resumeQueue", "probeQueue", "deleteQueue", "readStats", "readLimitStats", "readUsage",
+		"listQueues", "getQueue", "listQueueKeys", "putQueue", "pauseQueue", "resumeQueue", "probeQueue", "deleteQueue", "putBudget", "getBudget", "listBudgets", "readBudgetUsage", "deleteBudget", "readStats", "readLimitStats", "readUsage",
 		"listDeadLetters", "groupDeadLetters", "redriveJob", "redriveDeadLetters", "discardDeadLetters", "listRedrives", "getRedrive", "cancelRedrive",
 		"submitWorkflow", "getWorkflow", "listWorkflows", "addToWorkflow", "cancelWorkflow", "redriveWorkflow", "listParents",
 		"putSchedule", "getSchedule", "listSchedules", "triggerSchedule", "pauseSchedule", "resumeSchedule", "listScheduleRuns", "deleteSchedule",

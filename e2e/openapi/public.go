@@ -26,7 +26,7 @@ func tagOf() map[string]string {
 		"admin": "Admin", "audit": "Self", "claims": "Workers", "dead-letters": "Dead letters", "jobs": "Jobs", "keys": "Keys",
 		"limits": "Queues", "openapi": "Job types", "outcomes": "Workers", "queues": "Queues", "redrives": "Dead letters",
 		"schedules": "Schedules", "sessions": "Self", "stats": "Queues", "types": "Job types", "usage": "Queues",
-		"webhooks": "Webhooks", "whoami": "Self", "workers": "Workers", "workflows": "Workflows",
+		"budgets": "Queues", "webhooks": "Webhooks", "whoami": "Self", "workers": "Workers", "workflows": "Workflows",
 	}
 }
 

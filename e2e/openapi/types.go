@@ -17,7 +17,7 @@ type field struct {
 	goName string
 	// of is the struct that has it, which may be embedded in the one that it is read from.
 	of string
-	// pointer, or raw JSON: null where there is none.
+	// pointer, raw JSON, or amounts of budgets: null where there is none.
 	nullable bool
 	// raw is any JSON.
 	raw bool
@@ -84,7 +84,7 @@ func fieldsOf(of string, structs map[string]*ast.StructType) map[string]field {
 		fields[name] = field{
 			goName:   f.Names[0].Name,
 			of:       of,
-			nullable: strings.HasPrefix(kind, "*") || kind == "RawMessage",
+			nullable: strings.HasPrefix(kind, "*") || kind == "RawMessage" || kind == "Amounts",
 			raw:      kind == "RawMessage",
 			bytes:    kind == "[]byte",
 			omitted:  strings.Contains(options, "omit"),

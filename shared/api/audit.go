@@ -49,6 +49,8 @@ const (
 	AuditPlanPut        = "plan.put"
 
 	AuditWebhookPut    = "webhook.put"
+	AuditBudgetPut     = "budget.put"
+	AuditBudgetDelete  = "budget.delete"
 	AuditWebhookRotate = "webhook.rotate_secret"
 	AuditWebhookDelete = "webhook.delete"
 	AuditWebhookTest   = "webhook.test"
@@ -70,7 +72,7 @@ func AuditActions() []string {
 		AuditRedrive, AuditDiscard, AuditRedriveCreate, AuditRedriveCancel, AuditWorkflowCancel, AuditJobDelete, AuditQueuePut, AuditQueuePause, AuditQueueResume, AuditQueueProbe, AuditQueueDelete,
 		AuditTenantCreate, AuditTenantPatch, AuditKeyCreate, AuditSessionsEnd, AuditKeyRevoke, AuditPlanPut,
 		AuditSchedulePut, AuditSchedulePause, AuditScheduleResume, AuditScheduleTrigger, AuditScheduleDelete,
-		AuditWebhookPut, AuditWebhookRotate, AuditWebhookTest, AuditWebhookProbe, AuditWebhookDelete, AuditTypePut, AuditTypeDelete, AuditTenantDelete,
+		AuditWebhookPut, AuditWebhookRotate, AuditWebhookTest, AuditWebhookProbe, AuditWebhookDelete, AuditTypePut, AuditTypeDelete, AuditBudgetPut, AuditBudgetDelete, AuditTenantDelete,
 	}
 }
 

@@ -10,6 +10,7 @@ const (
 	WhyKeyCap          = "key_cap"
 	WhyKeyOrder        = "key_order"
 	WhyKeyRate         = "key_rate"
+	WhyBudget          = "budget"
 	WhyNoWorker        = "no_worker"
 	WhyTags            = "tags"
 	WhyBreaker         = "breaker"

@@ -56,6 +56,9 @@ type SubmitRequest struct {
 	Key *string `json:"key,omitzero"`
 	// KeyWeight is the share of the key in the turns, 0.1 to 100; 1 if absent.
 	KeyWeight *float64 `json:"key_weight,omitzero"`
+	// Costs are what an attempt may use of budgets, by the name of the budget, at most 8: it starts when each of them has so
+	// much available. The type's or else the queue's, if absent.
+	Costs Amounts `json:"costs,omitzero"`
 	// After are the jobs that must have ended before it can start, at most 100; it is blocked until
 	// then.
 	After []Dependency `json:"after,omitzero"`
@@ -101,35 +104,37 @@ type Retry struct {
 
 // JobSummary is JOB- of the contract: a job without payload, result and stack.
 type JobSummary struct {
-	ID              string            `json:"id"`
-	Type            string            `json:"type"`
-	Queue           string            `json:"queue"`
-	User            *string           `json:"user"`
-	State           string            `json:"state"`
-	Priority        int               `json:"priority"`
-	Tags            []string          `json:"tags"`
-	Metadata        map[string]string `json:"metadata"`
-	Attempt         int               `json:"attempt"`
-	MaxAttempts     int               `json:"max_attempts"`
-	Epoch           int64             `json:"epoch"`
-	Redrives        int               `json:"redrives"`
-	RunAt           *Time             `json:"run_at" swaggertype:"string" format:"date-time"`
-	Deadline        *Time             `json:"deadline" swaggertype:"string" format:"date-time"`
-	TimeoutMS       *int64            `json:"timeout_ms"`
-	Retry           Retry             `json:"retry"`
-	DedupeKey       *string           `json:"dedupe_key"`
-	Key             *string           `json:"key"`
-	KeyWeight       *float64          `json:"key_weight"`
-	CancelRequested bool              `json:"cancel_requested"`
-	WorkerID        *string           `json:"worker_id"`
-	LeaseExpiresAt  *Time             `json:"lease_expires_at" swaggertype:"string" format:"date-time"`
-	LastError       *ErrorBrief       `json:"last_error"`
-	DeadReason      *string           `json:"dead_reason"`
-	CorrelationID   *string           `json:"correlation_id"`
-	Traceparent     *string           `json:"traceparent"`
-	CreatedAt       Time              `json:"created_at" swaggertype:"string" format:"date-time"`
-	StartedAt       *Time             `json:"started_at" swaggertype:"string" format:"date-time"`
-	FinishedAt      *Time             `json:"finished_at" swaggertype:"string" format:"date-time"`
+	ID          string            `json:"id"`
+	Type        string            `json:"type"`
+	Queue       string            `json:"queue"`
+	User        *string           `json:"user"`
+	State       string            `json:"state"`
+	Priority    int               `json:"priority"`
+	Tags        []string          `json:"tags"`
+	Metadata    map[string]string `json:"metadata"`
+	Attempt     int               `json:"attempt"`
+	MaxAttempts int               `json:"max_attempts"`
+	Epoch       int64             `json:"epoch"`
+	Redrives    int               `json:"redrives"`
+	RunAt       *Time             `json:"run_at" swaggertype:"string" format:"date-time"`
+	Deadline    *Time             `json:"deadline" swaggertype:"string" format:"date-time"`
+	TimeoutMS   *int64            `json:"timeout_ms"`
+	Retry       Retry             `json:"retry"`
+	DedupeKey   *string           `json:"dedupe_key"`
+	Key         *string           `json:"key"`
+	KeyWeight   *float64          `json:"key_weight"`
+	// Costs are what an attempt may use of budgets; null for none.
+	Costs           Amounts     `json:"costs"`
+	CancelRequested bool        `json:"cancel_requested"`
+	WorkerID        *string     `json:"worker_id"`
+	LeaseExpiresAt  *Time       `json:"lease_expires_at" swaggertype:"string" format:"date-time"`
+	LastError       *ErrorBrief `json:"last_error"`
+	DeadReason      *string     `json:"dead_reason"`
+	CorrelationID   *string     `json:"correlation_id"`
+	Traceparent     *string     `json:"traceparent"`
+	CreatedAt       Time        `json:"created_at" swaggertype:"string" format:"date-time"`
+	StartedAt       *Time       `json:"started_at" swaggertype:"string" format:"date-time"`
+	FinishedAt      *Time       `json:"finished_at" swaggertype:"string" format:"date-time"`
 	// Workflow is null for a job of no workflow.
 	Workflow *JobWorkflow `json:"workflow"`
 	// After are the jobs that it comes after, those that are still kept.

@@ -44,6 +44,7 @@ type JobTypeDefaults struct {
 	MaxAttempts *int          `json:"max_attempts,omitzero"`
 	TimeoutMS   *int64        `json:"timeout_ms,omitzero"`
 	Retry       *RetryRequest `json:"retry,omitzero"`
+	Costs       Amounts       `json:"costs,omitzero"`
 }
 
 // JobType is a version of a type.
@@ -98,6 +99,7 @@ func (d *JobTypeDefaults) rules(r refusals) {
 	if d.Retry != nil {
 		d.Retry.rules(r.in("retry."))
 	}
+	r.amounts("costs", d.Costs)
 }
 
 // HasSchema says whether a schema is given: null is none.
@@ -111,6 +113,9 @@ func (d *JobTypeDefaults) Apply(job *SubmitRequest) {
 	job.Priority = either(job.Priority, d.Priority)
 	job.MaxAttempts = either(job.MaxAttempts, d.MaxAttempts)
 	job.TimeoutMS = either(job.TimeoutMS, d.TimeoutMS)
+	if job.Costs == nil {
+		job.Costs = d.Costs
+	}
 	if d.Retry == nil {
 		return
 	}

@@ -64,6 +64,8 @@ type QueueSettings struct {
 	Types TypeLimits `json:"types"`
 	// Keys are how jobs with a key start.
 	Keys KeySettings `json:"keys"`
+	// Costs are what an attempt of a job that does not say it may use of budgets; null for nothing.
+	Costs Amounts `json:"costs"`
 	// Push is where a queue in push mode sends its jobs; null for the others.
 	Push *Push `json:"push"`
 }
@@ -78,7 +80,7 @@ func (s *QueueSettings) Request() QueueRequest {
 		Mode: &mode, Push: s.Push.request(),
 		VisibilityTimeoutMS: &s.VisibilityTimeoutMS, MaxAttempts: &s.MaxAttempts,
 		Retry:     &RetryRequest{BaseMS: &s.Retry.BaseMS, CapMS: &s.Retry.CapMS, Jitter: &s.Retry.Jitter, Curve: &s.Retry.Curve},
-		MaxActive: s.MaxActive, MaxRunning: s.MaxRunning, RatePerSecond: s.RatePerSecond, Types: s.Types, Keys: s.Keys.Request(),
+		MaxActive: s.MaxActive, MaxRunning: s.MaxRunning, RatePerSecond: s.RatePerSecond, Types: s.Types, Keys: s.Keys.Request(), Costs: s.Costs,
 	}
 }
 
@@ -101,6 +103,8 @@ type QueueRequest struct {
 	Types TypeLimits `json:"types,omitzero"`
 	// Keys are how jobs with a key start.
 	Keys *KeySettingsRequest `json:"keys,omitzero"`
+	// Costs are what an attempt of a job that does not say it may use of budgets, by the name of the budget.
+	Costs Amounts `json:"costs,omitzero"`
 }
 
 // TypeLimits are limits by type of jobs.
@@ -198,6 +202,7 @@ func (q *QueueRequest) rules(r refusals) {
 	if q.Keys != nil {
 		q.Keys.rules(r.in("keys."))
 	}
+	r.amounts("costs", q.Costs)
 	r.items("types", len(q.Types), 0, MaxTypesPerCall, "")
 	for _, jobType := range slices.Sorted(maps.Keys(q.Types)) {
 		limits, field := q.Types[jobType], "types."+jobType

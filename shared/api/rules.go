@@ -37,7 +37,7 @@ func Rules() map[string]map[string]Rule {
 		&SubmitRequest{}, &RetryRequest{}, &Dependency{}, &BatchRequest{},
 		&WorkflowRequest{}, &WorkflowJobsRequest{}, &WorkflowJobRequest{}, &WorkflowDependency{},
 		&ClaimRequest{}, &WorkerRequest{}, &HeartbeatRequest{}, &Lease{}, &Progress{}, &OutcomesRequest{}, &OutcomeRequest{},
-		&QueueRequest{}, &TypeLimit{}, &KeySettingsRequest{}, &PushRequest{}, &BreakerSettingsRequest{},
+		&QueueRequest{}, &TypeLimit{}, &KeySettingsRequest{}, &BudgetRequest{}, &Throttle{}, &PushRequest{}, &BreakerSettingsRequest{},
 		&DeadLetterRequest{}, &DeadLetterFilterBody{}, &CanaryRequest{},
 		&ScheduleRequest{}, &ScheduleJob{}, &JobTypeRequest{}, &JobTypeDefaults{}, &WebhookRequest{}, &WebhookFilter{},
 		&TenantRequest{}, &TenantPatch{}, &PlanRequest{}, &Limits{}, &KeyRequest{},
@@ -275,5 +275,5 @@ var (
 	overlapWords = []string{OverlapAllow, OverlapSkip, OverlapCancel}
 	catchUpWords = []string{CatchUpNone, CatchUpLatest, CatchUpAll}
 	reasonWords  = []string{ReasonExhausted, ReasonPermanent, ReasonWorkerLost, ReasonDeadline}
-	eventWords   = []string{EventJobCompleted, EventJobDeadLetter, EventJobCancelled, EventWorkflowEnded}
+	eventWords   = []string{EventJobCompleted, EventJobDeadLetter, EventJobCancelled, EventWorkflowEnded, EventBudgetClosed}
 )

@@ -49,6 +49,7 @@ type ScheduleJob struct {
 	DedupeKey   *string           `json:"dedupe_key,omitzero"`
 	Key         *string           `json:"key,omitzero"`
 	KeyWeight   *float64          `json:"key_weight,omitzero"`
+	Costs       Amounts           `json:"costs,omitzero"`
 	// ExpiresAfterMS makes a deadline for each job: so long after it is submitted.
 	ExpiresAfterMS *int64 `json:"expires_after_ms,omitzero"`
 }
@@ -58,6 +59,7 @@ func (j *ScheduleJob) Submit() SubmitRequest {
 	return SubmitRequest{
 		Type: j.Type, Queue: j.Queue, Payload: j.Payload, Priority: j.Priority, MaxAttempts: j.MaxAttempts, TimeoutMS: j.TimeoutMS,
 		Retry: j.Retry, Tags: j.Tags, User: j.User, Metadata: j.Metadata, DedupeKey: j.DedupeKey, Key: j.Key, KeyWeight: j.KeyWeight,
+		Costs: j.Costs,
 	}
 }
 
@@ -76,6 +78,7 @@ type ScheduleTemplate struct {
 	DedupeKey      *string           `json:"dedupe_key"`
 	Key            *string           `json:"key"`
 	KeyWeight      *float64          `json:"key_weight"`
+	Costs          Amounts           `json:"costs"`
 	ExpiresAfterMS *int64            `json:"expires_after_ms"`
 }
 

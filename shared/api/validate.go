@@ -72,6 +72,7 @@ func (s *SubmitRequest) rules(r refusals) {
 	r.text("dedupe_key", s.DedupeKey, &labelText)
 	r.text("key", s.Key, &labelText)
 	r.number("key_weight", s.KeyWeight, MinKeyWeight, MaxKeyWeight)
+	r.amounts("costs", s.Costs)
 	r.after(s.After)
 }
 
@@ -215,6 +216,9 @@ func (o *OutcomeRequest) rules(r refusals) {
 	r.check(o.Kind == KindFail || o.Kind == KindSnooze || o.Error == nil, "error", "belongs to fail and snooze only")
 	r.check(o.Kind == KindFail || (o.RetryAfterMS == nil && !o.Permanent), "retry_after_ms", "retry_after_ms and permanent belong to fail only")
 	r.check(o.Kind == KindComplete || o.Result == nil, "result", "belongs to complete only")
+	r.amounts("used", o.Used)
+	r.check(o.Kind == KindFail || o.Kind == KindSnooze || o.Throttle == nil, "throttle", "belongs to fail and snooze only")
+	r.throttle(o.Throttle)
 }
 
 // Clean makes an error text fit to be stored: no NUL, valid UTF-8, cut to its

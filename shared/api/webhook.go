@@ -15,6 +15,7 @@ const (
 	EventJobDeadLetter = "job.dead_letter"
 	EventJobCancelled  = "job.cancelled"
 	EventWorkflowEnded = "workflow.ended"
+	EventBudgetClosed  = "budget.closed"
 	EventWebhookTest   = "webhook.test"
 )
 
@@ -54,8 +55,8 @@ type WebhookRequest struct {
 	// allows the address.
 	URL string `json:"url"`
 	// Events are the kinds of events that it delivers.
-	Events []string `json:"events" enums:"job.completed,job.dead_letter,job.cancelled,workflow.ended"`
-	// Filter selects the jobs; all if absent. It does not apply to workflow.ended.
+	Events []string `json:"events" enums:"job.completed,job.dead_letter,job.cancelled,workflow.ended,budget.closed"`
+	// Filter selects the jobs; all if absent. It does not apply to workflow.ended and budget.closed.
 	Filter *WebhookFilter `json:"filter,omitzero"`
 	// Paused holds deliveries back. They are kept for two days.
 	Paused bool `json:"paused,omitzero"`
@@ -108,16 +109,25 @@ type WebhookDeliveries struct {
 // WebhookEvent is the body of a delivery.
 type WebhookEvent struct {
 	Type string `json:"type"`
-	// Timestamp is when the job or the workflow ended.
+	// Timestamp is when the job or the workflow ended, or the budget was closed.
 	Timestamp Time             `json:"timestamp" swaggertype:"string" format:"date-time"`
 	Data      WebhookEventData `json:"data"`
 }
 
-// WebhookEventData has the job, the workflow, or for a test the webhook's name.
+// WebhookEventData has the job, the workflow, the budget, or for a test the webhook's name.
 type WebhookEventData struct {
-	Job      *EndedJob `json:"job,omitzero"`
-	Workflow *Workflow `json:"workflow,omitzero"`
-	Webhook  string    `json:"webhook,omitzero"`
+	Job      *EndedJob     `json:"job,omitzero"`
+	Workflow *Workflow     `json:"workflow,omitzero"`
+	Budget   *ClosedBudget `json:"budget,omitzero"`
+	Webhook  string        `json:"webhook,omitzero"`
+}
+
+// ClosedBudget is a budget that a worker has closed with throttle, having been told to come back later.
+type ClosedBudget struct {
+	Name string `json:"name"`
+	Unit string `json:"unit"`
+	// ClosedUntil is as it was then: it may have been closed for longer since.
+	ClosedUntil Time `json:"closed_until" swaggertype:"string" format:"date-time"`
 }
 
 // EndedJob is JOB as it ended, without its payload.

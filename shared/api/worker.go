@@ -136,6 +136,8 @@ type ClaimedJob struct {
 type CompleteRequest struct {
 	LeaseToken string          `json:"lease_token"`
 	Result     json.RawMessage `json:"result,omitzero" swaggertype:"object"`
+	// Used is what the attempt has used of budgets; what it has reserved, if absent.
+	Used Amounts `json:"used,omitzero"`
 }
 
 // FailRequest ends an attempt badly.
@@ -146,6 +148,10 @@ type FailRequest struct {
 	RetryAfterMS *int64 `json:"retry_after_ms,omitzero"`
 	// Permanent dead-letters at once.
 	Permanent bool `json:"permanent,omitzero"`
+	// Used is what the attempt has used of budgets; what it has reserved, if absent, and nothing of one in Throttle.
+	Used Amounts `json:"used,omitzero"`
+	// Throttle closes budgets for all jobs, such as when their destination answered 429.
+	Throttle map[string]Throttle `json:"throttle,omitzero"`
 }
 
 // SnoozeRequest puts a job back for a while; the attempt is given back.
@@ -154,11 +160,16 @@ type SnoozeRequest struct {
 	LeaseToken string    `json:"lease_token"`
 	DelayMS    *int64    `json:"delay_ms"`
 	Error      *JobError `json:"error,omitzero"`
+	// Used and Throttle are as in a fail.
+	Used     Amounts             `json:"used,omitzero"`
+	Throttle map[string]Throttle `json:"throttle,omitzero"`
 }
 
 // ReleaseRequest puts a job back at once; the attempt is given back.
 type ReleaseRequest struct {
 	LeaseToken string `json:"lease_token"`
+	// Used is what the attempt has used of budgets; nothing, if absent.
+	Used Amounts `json:"used,omitzero"`
 }
 
 // Outcome is what became of the job, as answered to its lease holder.
@@ -181,6 +192,9 @@ type OutcomeRequest struct {
 	RetryAfterMS *int64          `json:"retry_after_ms,omitzero"`
 	Permanent    bool            `json:"permanent,omitzero"`
 	DelayMS      *int64          `json:"delay_ms,omitzero"`
+	// Used is what the attempt has used of budgets. Throttle, of a fail or snooze, closes budgets.
+	Used     Amounts             `json:"used,omitzero"`
+	Throttle map[string]Throttle `json:"throttle,omitzero"`
 }
 
 // OutcomesRequest carries up to 1000 outcomes.

@@ -74,6 +74,8 @@ type JobOptions struct {
 	// its share in the turns, 0.1 to 100; 1 if 0.
 	Key       string
 	KeyWeight float64
+	// Costs are what an attempt may use of budgets, by the name of the budget, at most 8; nil leaves it to the type or queue.
+	Costs api.Amounts
 	// Unique makes the DedupeKey of the job's type and arguments (see UniqueKey), so
 	// that there is one such job at a time. A job that has ended makes room for the
 	// next one. Arguments that must not count: make a DedupeKey of the others instead.
@@ -206,7 +208,7 @@ func (o JobOptions) start(now time.Time) time.Time {
 func (o JobOptions) request() api.SubmitRequest {
 	request := api.SubmitRequest{
 		Queue: o.Queue, Priority: o.Priority, MaxAttempts: orNil(o.MaxAttempts), Tags: o.Tags, User: orNil(o.User),
-		Metadata: o.Metadata, DedupeKey: orNil(o.DedupeKey), Key: orNil(o.Key), KeyWeight: orNil(o.KeyWeight), After: o.After,
+		Metadata: o.Metadata, DedupeKey: orNil(o.DedupeKey), Key: orNil(o.Key), KeyWeight: orNil(o.KeyWeight), Costs: o.Costs, After: o.After,
 		DelayMS: orNil(milliseconds(o.Delay)), TimeoutMS: orNil(milliseconds(o.Timeout)), MaxWaitMS: orNil(milliseconds(o.MaxWait)),
 		RunAt: timeOrNil(o.RunAt), Deadline: timeOrNil(o.Deadline), ExpiresAfterMS: orNil(milliseconds(o.ExpiresAfter)),
 	}

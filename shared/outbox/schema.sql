@@ -79,7 +79,8 @@ CREATE OR REPLACE FUNCTION forgequeue_enqueue(
   after        jsonb       DEFAULT NULL, -- ids of jobs that must have ended before, as in POST /v1/jobs
   ordering_key text        DEFAULT NULL, -- rows with the same key are sent one after the other
   key          text        DEFAULT NULL, -- whose turn the job takes in its queue; the user
-  key_weight   numeric     DEFAULT NULL  -- the key's share in the turns, 0.1 to 100; 1
+  key_weight   numeric     DEFAULT NULL, -- the key's share in the turns, 0.1 to 100; 1
+  costs        jsonb       DEFAULT NULL  -- what an attempt may use of budgets: {"BUDGET": amount}, at most 8
 ) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT -- finds the table, whoever calls
@@ -95,7 +96,7 @@ BEGIN
       'run_at', CASE WHEN isfinite(run_at) THEN to_char(run_at AT TIME ZONE 'UTC', utc) ELSE run_at::text END,
       'deadline', CASE WHEN isfinite(deadline) THEN to_char(deadline AT TIME ZONE 'UTC', utc) ELSE deadline::text END,
       'max_attempts', max_attempts, 'timeout_ms', ceil(extract(epoch FROM timeout) * 1000)::bigint, 'tags', to_jsonb(tags),
-      'user', for_user, 'metadata', metadata, 'dedupe_key', dedupe_key, 'key', key, 'key_weight', key_weight, 'after', after, 'retry', retry)) AS m
+      'user', for_user, 'metadata', metadata, 'dedupe_key', dedupe_key, 'key', key, 'key_weight', key_weight, 'costs', costs, 'after', after, 'retry', retry)) AS m
     WHERE m.value <> 'null'
   ), ordering_key);
 END $$;
@@ -157,6 +158,14 @@ BEGIN
       WHEN entry.key = 'key_weight' THEN
         IF entry.kind <> 'number' OR entry.txt::numeric NOT BETWEEN 0.1 AND 100 THEN
           RETURN 'key_weight: must be between 0.1 and 100';
+        END IF;
+      WHEN entry.key = 'costs' THEN
+        IF entry.kind <> 'object' OR (SELECT count(*) FROM jsonb_object_keys(entry.value)) > 8 THEN
+          RETURN 'costs: must be an object of at most 8 entries';
+        ELSIF EXISTS (SELECT FROM jsonb_each(entry.value) AS c WHERE c.key COLLATE "C" !~ name) THEN
+          RETURN 'costs: each key ' || name_rule;
+        ELSIF EXISTS (SELECT FROM jsonb_each(entry.value) AS c WHERE jsonb_typeof(c.value) <> 'number' OR c.value #>> '{}' !~ '^[0-9]{1,15}$') THEN
+          RETURN 'costs: each value must be a whole number, at least 0';
         END IF;
       WHEN entry.key IN ('priority', 'max_attempts', 'timeout_ms', 'delay_ms', 'expires_after_ms') THEN
         IF entry.kind <> 'number' OR entry.txt !~ '^-?[0-9]{1,18}$' THEN

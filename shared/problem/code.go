@@ -40,6 +40,7 @@ const (
 	IdempotencyMismatch Code = "idempotency_mismatch"
 	TooManyLanes        Code = "too_many_lanes"
 	SchemaMismatch      Code = "schema_mismatch"
+	CostAboveBudget     Code = "cost_above_budget"
 
 	RateLimited      Code = "rate_limited"
 	ActiveCapReached Code = "active_cap_reached"
@@ -85,6 +86,7 @@ var meanings = map[Code]meaning{
 	IdempotencyMismatch:   {http.StatusUnprocessableEntity, "The Idempotency-Key was used with another body"},
 	TooManyLanes:          {http.StatusUnprocessableEntity, "The tenant has too many combinations of queue, type and tags"},
 	SchemaMismatch:        {http.StatusUnprocessableEntity, "A payload or result does not fit the schema of its type"},
+	CostAboveBudget:       {http.StatusBadRequest, "The job may cost more than its budget ever holds"},
 	RateLimited:           {http.StatusTooManyRequests, "Too many requests"},
 	ActiveCapReached:      {http.StatusTooManyRequests, "Too many active jobs"},
 	QueueFull:             {http.StatusTooManyRequests, "The queue holds as many jobs as it may"},

@@ -127,6 +127,10 @@ var helps = map[Code]help{
 		"The tenant has too many combinations of queue, type and tags (10,000, one user 1,000), or too many queues (1,000, 100 made by one user's jobs).",
 		"Use fewer at a time. A combination without jobs that is not used is deleted after about an hour.",
 	},
+	CostAboveBudget: {
+		"An amount of `costs` is above what the budget ever has available: its `burst`, or else its `amount`. The job could never start. Nothing was stored.",
+		"Lower the costs, or raise the budget (`PUT /v1/budgets/{name}`).",
+	},
 	SchemaMismatch: {
 		"The payload does not fit the `payload_schema` of the job's type, or the result its `result_schema`. Nothing was stored. `errors` has up to 10 places, as JSON pointers below the field. When a type is set: jobs that wait do not fit its new schema.",
 		"Correct the value, or the schema (`GET /v1/types/{type}` shows it). A worker that cannot give another result fails the job. `force=true` stores a schema that waiting jobs do not fit.",

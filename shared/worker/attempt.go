@@ -121,8 +121,11 @@ func (w *Worker) execute(ctx context.Context, handler HandlerFunc, job api.Claim
 		ctx, cancel = context.WithTimeoutCause(ctx, own.timeout, ErrTimeout)
 		defer cancel()
 	}
-	result, err := invoke(ctx, handler, newRawJob(job, w, noted), abandon)
-	return w.again(own, job, decide(result, err, context.Cause(ctx)))
+	raw := newRawJob(job, w, noted)
+	result, err := invoke(ctx, handler, raw, abandon)
+	made := decide(result, err, context.Cause(ctx))
+	made.used = raw.used.all()
+	return w.again(own, job, made)
 }
 
 type verdict struct {

@@ -67,6 +67,7 @@
 //	RetryAfter(err, d)      fail: retried after d
 //	Permanent(err)          fail: never retried
 //	Snooze(d)               snooze: back after d, the attempt is not spent; what it is wrapped with is the job's last error
+//	Throttled(err, name, d) snooze, and the budget is closed for d for all jobs
 //	a panic                 fail, type "panic", with the stack
 //	payload not an In       fail, type "payload", permanent
 //	result not fit to send  fail, type "result", permanent

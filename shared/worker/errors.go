@@ -113,6 +113,9 @@ func snoozeReason(err error) *api.JobError {
 	if errors.Is(err, errNoHandler) {
 		reported.Type = "no_handler"
 	}
+	if throttleOf(err) != nil {
+		reported.Type = "throttled"
+	}
 	return reported.Clean()
 }
 

@@ -54,6 +54,8 @@ type Info struct {
 	// checkpoint is that of an earlier attempt. reports are what the handler reports; nil if no worker made the job.
 	checkpoint json.RawMessage
 	reports    *reports
+	// used is what the handler reports of budgets; nil if no worker made the job.
+	used *used
 	// client reads the parents' results; nil if no worker made the job.
 	client *client.Client
 	// logger is the worker's; nil if no worker made the job.
@@ -83,7 +85,7 @@ func newRawJob(claimed api.ClaimedJob, w *Worker, reports *reports) *RawJob {
 		CorrelationID: orEmpty(claimed.CorrelationID), Traceparent: orEmpty(claimed.Traceparent),
 		CreatedAt: claimed.CreatedAt.Time, Raw: claimed.Payload,
 		Workflow: claimed.Workflow, After: claimed.Parents, client: w.client, logger: w.logger,
-		checkpoint: claimed.Checkpoint, reports: reports,
+		checkpoint: claimed.Checkpoint, reports: reports, used: &used{},
 	}
 	if claimed.Deadline != nil {
 		info.Deadline = claimed.Deadline.Time

@@ -42,6 +42,7 @@ type decision struct {
 	permanent  bool
 	retryAfter *time.Duration
 	delay      time.Duration
+	used       api.Amounts
 }
 
 // request is the decision as it is sent; without a kind nothing is sent, and it is
@@ -50,13 +51,13 @@ func (d *decision) request(jobID, token string) api.OutcomeRequest {
 	if d.kind == "" {
 		return api.OutcomeRequest{}
 	}
-	request := api.OutcomeRequest{JobID: jobID, Kind: d.kind, LeaseToken: token}
+	request := api.OutcomeRequest{JobID: jobID, Kind: d.kind, LeaseToken: token, Used: d.used}
 	switch d.kind {
 	case api.KindComplete:
 		request.Result = d.result
 	case api.KindSnooze:
 		delay := d.delay.Milliseconds()
-		request.DelayMS, request.Error = &delay, snoozeReason(d.err)
+		request.DelayMS, request.Error, request.Throttle = &delay, snoozeReason(d.err), throttleOf(d.err)
 	case api.KindFail:
 		request.Error, request.Permanent = jobError(d.err), d.permanent
 		if d.retryAfter != nil {
@@ -115,7 +116,7 @@ func (r *run) send(l *lease, d decision) ending {
 	response := r.sendOutcome(l, &d)
 	if d.kind == api.KindComplete && rejectsContent(client.Status(response.Err)) {
 		// Only the result was refused: the attempt still has to end.
-		d = decision{kind: api.KindFail, permanent: true, err: resultError(fmt.Errorf("the result was refused: %w", response.Err))}
+		d = decision{kind: api.KindFail, permanent: true, err: resultError(fmt.Errorf("the result was refused: %w", response.Err)), used: d.used}
 		response = r.sendOutcome(l, &d)
 	}
 	e := ending{decision: d, answer: response.Outcome}

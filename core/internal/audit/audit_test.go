@@ -78,6 +78,8 @@ func (f *fixture) do(ctx context.Context) {
 	must(err)
 	_, err = f.Store.JobTypes.DeleteType(ctx, f.Tenant, "t")
 	must(err)
+	must(f.Store.Budgets.Put(ctx, f.Tenant, "b", api.BudgetRequest{Unit: "tokens", Amount: 1, Window: new(api.BudgetDay)}))
+	must(f.Store.Budgets.Delete(ctx, f.Tenant, "b"))
 	_, err = f.Store.Tenants.Delete(ctx, another)
 	must(err)
 }

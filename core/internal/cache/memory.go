@@ -43,10 +43,11 @@ func (m *Memory) Settings(owner tenant.ID, name string) queues.Settings {
 }
 
 // LaneOf is the lane of a job: a user with its own running cap has its own lanes, and so have jobs whose keys take
-// turns. jobKey is nil for a job without a key.
-func (m *Memory) LaneOf(owner tenant.ID, name, jobType string, tags []string, user, jobKey *string) lanes.Key {
+// turns, and jobs with costs. jobKey is nil for a job without a key.
+func (m *Memory) LaneOf(owner tenant.ID, name, jobType string, tags []string, user, jobKey *string, costs bool) lanes.Key {
 	key := lanes.NewKey(owner, name, jobType, tags)
 	key.Fair = jobKey != nil && m.Lanes.Settings(owner, name).Keys.TakeTurns()
+	key.Budgeted = costs
 	if user != nil && m.Limits.For(owner, *user).UserMaxRunning != nil {
 		return key.Of(*user)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/budget"
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
@@ -61,6 +62,7 @@ type Cell struct {
 	DeadLetters  *deadletter.Letters
 	Dependencies *dependency.Edges
 	Gates        *gate.Gate
+	Budgets      *budget.Budgets
 	Workflows    *workflow.Workflows
 	Schedules    *schedule.Schedules
 	Webhooks     *webhook.Hooks
@@ -94,7 +96,7 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 		Audit:        &audit.Log{Store: db},
 		Processes:    &installation.Registry{Store: db},
 		Submits:      submits,
-		Claims:       claim.New(db, counts),
+		Claims:       claim.New(db, counts, gates),
 		Jobs:         updates,
 		EndedJobs:    ended.New(db, edges, gates),
 		JobReads:     reads,
@@ -102,6 +104,7 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 		DeadLetters:  deadletter.New(db, counts, reads, edges, gates, options.Retention.DeadLetters),
 		Dependencies: edges,
 		Gates:        gates,
+		Budgets:      budget.New(db),
 		Workflows:    &workflow.Workflows{Store: db},
 		Schedules:    schedule.New(db, submits),
 		Webhooks:     &webhook.Hooks{Store: db},

@@ -22,16 +22,24 @@ import (
 // as soon as enough jobs are found: all locked rows are taken, except those above the limit of
 // bytes. A list must not be named twice: SKIP LOCKED does not skip rows that the statement itself
 // has locked.
-const pickSQL = `
-SELECT picked.id, picked.lane_id, picked.priority, picked.ready_at, picked.user_id, picked.size
+const pickSQL = pickHead + `
+    SELECT j.id, j.ready_at, j.user_id, j.size` + pickTail
+
+// pickGuardedSQL also gives what the jobs may use of budgets.
+const pickGuardedSQL = pickHead + `
+    SELECT j.id, j.ready_at, j.user_id, j.size, j.tenant_id, j.queue, j.key, j.costs` + pickTail
+
+const (
+	pickHead = `
+SELECT picked.*
 FROM unnest(@share_firsts::integer[], @share_lasts::integer[], @share_mosts::bigint[]) AS share(first, last, most)
 CROSS JOIN LATERAL (
-  SELECT found.id, list.lane_id, list.priority, found.ready_at, found.user_id, found.size
+  SELECT list.lane_id, list.priority, found.*
   FROM unnest((@list_lanes::bigint[])[share.first:share.last], (@list_priorities::smallint[])[share.first:share.last],
               (@list_ats::timestamptz[])[share.first:share.last], (@list_ids::uuid[])[share.first:share.last])
        AS list(lane_id, priority, at, id)
-  CROSS JOIN LATERAL (
-    SELECT j.id, j.ready_at, j.user_id, j.size
+  CROSS JOIN LATERAL (`
+	pickTail = `
     FROM jobs j
     WHERE j.state = 'queued' AND j.lane_id = list.lane_id AND j.priority = list.priority
       AND (j.ready_at, j.id) > (list.at, list.id)
@@ -46,6 +54,7 @@ CROSS JOIN LATERAL (
   LIMIT share.most
 ) AS picked
 LIMIT @max`
+)
 
 // claimSQL picks and leases in one statement: as many of the picked jobs as the bytes allow, and at
 // least one. MATERIALIZED keeps the LIMITs inside their sub-select.
@@ -76,7 +85,8 @@ SET state = 'running',
     lease_id = @lease_id,
     worker_id = COALESCE((@workers::text[])[1 + width_bucket(` + placeSQL + ` - 1, @worker_lasts::bigint[])], ''),
     worker_owner = @worker_owner,
-    started_at = statement_timestamp(),
+    -- the time of the reservations of budgets, where there are any
+    started_at = COALESCE(@at::timestamptz, statement_timestamp()),
     counted = counted | (@counted::smallint[])[width_bucket(lane_id, @lanes::bigint[])],
     visibility_timeout_ms = COALESCE(` + visibilitySQL + `, 0),
     -- a lease never outlives the attempt's own timeout
@@ -177,7 +187,7 @@ func (c *Request) leaseArgs() store.Args {
 	}
 	return store.Args{
 		"lanes": lanes, "visibilities": visibilities, "counted": counted,
-		"lease_id": c.LeaseID, "workers": workers, "worker_lasts": lasts, "worker_owner": c.Owner,
+		"lease_id": c.LeaseID, "workers": workers, "worker_lasts": lasts, "worker_owner": c.Owner, "at": nil,
 	}
 }
 

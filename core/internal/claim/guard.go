@@ -10,11 +10,13 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/budget"
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 // extraPicks is how many jobs more than twice the wanted number are picked: those under a shared cap
@@ -36,6 +38,10 @@ type picked struct {
 	ReadyAt  time.Time
 	UserID   *string
 	Size     int
+	TenantID tenant.ID
+	Queue    string
+	Key      *string
+	Costs    api.Amounts
 
 	// left says that it was not leased, throttled that a cap or a rate was the reason.
 	left, throttled bool
@@ -59,6 +65,9 @@ func (s *Claimer) claimGuarded(ctx context.Context, request *Request) (taken Res
 		if err != nil {
 			return nil, err
 		}
+		if err := guard.readBudgets(ctx, tx, picks); err != nil {
+			return nil, err
+		}
 		chosen, misrouted, cut := guard.choose(claim, picks)
 		taken = Result{Misrouted: misrouted, Cut: cut, Busy: slices.Collect(maps.Keys(guard.busy)), Scanned: scanned(shares, picks, most)}
 		guard.explain(claim, taken.Scanned)
@@ -73,6 +82,9 @@ func (s *Claimer) claimGuarded(ctx context.Context, request *Request) (taken Res
 		return Result{}, err
 	}
 	s.counts.ReportUse(guard.counts)
+	if guard.checks {
+		s.gates.Appended()
+	}
 	byPlace(taken.Jobs)
 	return taken, nil
 }
@@ -86,6 +98,13 @@ SELECT pg_try_advisory_xact_lock(t.key) FROM unnest(@locks::bigint[]) WITH ORDIN
 type guard struct {
 	counts *caps.Tally
 	rates  caps.Rates
+	// budgets are those of the tenants of budgeted lanes, accounts those that the picked jobs use.
+	budgets  budget.Definitions
+	accounts budget.Accounts
+	// short are jobs that a budget cannot pay now: they go back to the gate.
+	short []*picked
+	// checks says that checks of gates were appended.
+	checks bool
 	// busy are the tenants whose lock another claim holds.
 	busy map[tenant.ID]bool
 }
@@ -138,8 +157,9 @@ func (g *guard) take(lane *Lane) {
 // The guard has them once the batch has run.
 func (s *Claimer) enter(batch *pgx.Batch, lanes []Lane) *guard {
 	keys, rates := caps.KeysOf(capsOf(lanes)...), ratesOf(lanes)
-	entered := &guard{counts: &caps.Tally{}, busy: map[tenant.ID]bool{}}
-	tenants := lockedTenants(keys, rates)
+	entered := &guard{counts: &caps.Tally{}, busy: map[tenant.ID]bool{}, budgets: budget.Definitions{}}
+	budgeted := budgetedTenants(lanes)
+	tenants := lockedTenants(keys, rates, budgeted)
 	if len(tenants) == 0 {
 		return entered
 	}
@@ -158,6 +178,9 @@ func (s *Claimer) enter(batch *pgx.Batch, lanes []Lane) *guard {
 	})
 	caps.QueueRead(batch, entered.counts, keys)
 	entered.rates.Read(batch, rates)
+	if len(budgeted) > 0 {
+		batch.Queue(budget.DefinitionsSQL, store.Args{"tenants": budgeted}).Query(entered.budgets.Scan)
+	}
 	return entered
 }
 
@@ -200,8 +223,8 @@ func (c *Request) without(busy map[tenant.ID]bool) *Request {
 }
 
 // lockedTenants are those whose lock the claim takes, each once, in one order for all callers.
-func lockedTenants(keys []caps.CountKey, limits []*caps.Rate) []tenant.ID {
-	var tenants []tenant.ID
+func lockedTenants(keys []caps.CountKey, limits []*caps.Rate, budgeted []tenant.ID) []tenant.ID {
+	tenants := slices.Clone(budgeted)
 	for _, key := range keys {
 		tenants = append(tenants, key.Tenant)
 	}
@@ -210,6 +233,17 @@ func lockedTenants(keys []caps.CountKey, limits []*caps.Rate) []tenant.ID {
 	}
 	slices.SortFunc(tenants, func(a, b tenant.ID) int { return bytes.Compare(a[:], b[:]) })
 	return slices.Compact(tenants)
+}
+
+// budgetedTenants are those of budgeted lanes.
+func budgetedTenants(lanes []Lane) []tenant.ID {
+	var tenants []tenant.ID
+	for i := range lanes {
+		if lanes[i].Budgeted && !slices.Contains(tenants, lanes[i].Tenant) {
+			tenants = append(tenants, lanes[i].Tenant)
+		}
+	}
+	return tenants
 }
 
 // shares splits the claim's shares by lane, each with as many jobs as its caps and its rate have
@@ -242,7 +276,7 @@ func (g *guard) shares(claim *Request) []Share {
 }
 
 func pick(ctx context.Context, tx pgx.Tx, claim *Request, shares []Share, most int) ([]picked, error) {
-	rows, err := tx.Query(ctx, pickSQL, pickArgs(shares, most, claim.Without))
+	rows, err := tx.Query(ctx, pickGuardedSQL, pickArgs(shares, most, claim.Without))
 	if err != nil {
 		return nil, err
 	}
@@ -274,6 +308,8 @@ func (g *guard) choose(claim *Request, picks []picked) (ids []uuid.UUID, misrout
 					p.left, p.throttled = true, true
 				case len(ids) > 0 && bytes+p.bytes() > claim.bytes():
 					p.left, cut = true, true
+				case !g.reserve(p):
+					g.short = append(g.short, p)
 				default:
 					g.take(lane)
 					taken++
@@ -295,7 +331,7 @@ func (g *guard) lease(claim *Request, ids []uuid.UUID, jobs *[]Job) *pgx.Batch {
 	batch := &pgx.Batch{}
 	if len(ids) > 0 {
 		args := claim.leaseArgs()
-		args["ids"] = ids
+		args["ids"], args["at"] = ids, g.startedAt()
 		batch.Queue(leasePickedSQL, args).Query(func(rows pgx.Rows) (err error) {
 			*jobs, err = pgx.CollectRows(rows, scanJob)
 			return err
@@ -303,6 +339,8 @@ func (g *guard) lease(claim *Request, ids []uuid.UUID, jobs *[]Job) *pgx.Batch {
 	}
 	g.counts.Append(batch)
 	g.rates.Append(batch)
+	g.checks = g.accounts.Append(batch)
+	g.giveBack(batch)
 	return batch
 }
 

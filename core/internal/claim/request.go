@@ -52,10 +52,14 @@ type Lane struct {
 	// IsMisrouted, where not nil, says whether a user has a running cap: then his jobs belong into
 	// lanes of the user's own, and those found in this one are misrouted.
 	IsMisrouted func(user string) bool
+	// Budgeted: its jobs reserve what they may use of budgets.
+	Budgeted bool
 }
 
 // guarded says whether claims from the lane go under its tenant's lock.
-func (l *Lane) guarded() bool { return len(l.Caps) > 0 || l.IsMisrouted != nil || len(l.Rates) > 0 }
+func (l *Lane) guarded() bool {
+	return len(l.Caps) > 0 || l.IsMisrouted != nil || len(l.Rates) > 0 || l.Budgeted
+}
 
 // guarded says whether the claim goes under the locks of tenants.
 func (c *Request) guarded() bool {

@@ -226,7 +226,7 @@ func lockedTenants(lanes []claim.Lane) []tenant.ID {
 		for _, c := range lanes[i].Caps {
 			ids = append(ids, c.Tenant)
 		}
-		if len(lanes[i].Rates) > 0 {
+		if len(lanes[i].Rates) > 0 || lanes[i].Budgeted {
 			ids = append(ids, lanes[i].Tenant)
 		}
 	}

@@ -94,7 +94,7 @@ func (p *planner) plan(drr *scheduler.DRR, filter *scheduler.Filter, n, lists in
 				if settingsOf == nil || settingsOf.InQueue() != list.In.InQueue() || settingsOf.Type != list.In.Type || settingsOf.User != list.In.User {
 					settings, settingsOf = p.claimLane(list.In), list.In
 				}
-				settings.ID = list.Lane
+				settings.ID, settings.Budgeted = list.Lane, list.In.Budgeted
 				made.claim.Lanes = append(made.claim.Lanes, settings)
 			}
 			made.lists = append(made.lists, share.lists...)

@@ -64,7 +64,7 @@ func (e *Explainer) addWhy(ctx context.Context, owner tenant.ID, id uuid.UUID, f
 		return err
 	}
 	found := facts.Job
-	lane := lanes.Lane{Key: e.cached.LaneOf(owner, found.Queue, found.Type, found.Tags, found.User, found.Key)}
+	lane := lanes.Lane{Key: e.cached.LaneOf(owner, found.Queue, found.Type, found.Tags, found.User, found.Key, found.Costs != nil)}
 	if cached, known := e.cached.Lanes.Find(&lanes.Ask{Key: lane.Key}); known {
 		lane = cached.Lane
 	}
@@ -78,6 +78,11 @@ func (e *Explainer) addWhy(ctx context.Context, owner tenant.ID, id uuid.UUID, f
 	facts.AtGate, facts.Now, facts.Turn = line.AtGate, line.Now, e.turn(&lane, &settings, &line, beside)
 	if line.AtGate {
 		facts.Keys = settings.Keys.InForce()
+		if found.Costs != nil {
+			if facts.Budget, err = e.store.Gates.LookLine(ctx, owner, id); err != nil || facts.Budget != nil || found.Key == nil {
+				return err
+			}
+		}
 		facts.Line, err = e.store.Gates.Look(ctx, gate.Key{Tenant: owner, Queue: found.Queue, Key: store.OrElse(found.Key, "")})
 		return err
 	}

@@ -31,6 +31,8 @@ type Facts struct {
 	AtGate bool
 	Keys   api.KeySettings
 	Line   gate.Line
+	// Budget is what it waits for past the limits of its key; nil for none.
+	Budget *gate.Wait
 	// Turn is of the job, or of a scheduled one as if it were queued now, and Now is PostgreSQL's clock.
 	Turn Turn
 	Now  time.Time
@@ -67,8 +69,17 @@ func Explain(f *Facts) api.Explanation {
 		made.Because = running(f.Job, f.SilentSince)
 	case api.StateQueued:
 		if f.AtGate {
-			made.Because = append(f.held(), f.ofKey())
-			made.Ahead = &api.Ahead{Count: min(f.Line.Past, api.MaxCountedAhead), Capped: f.Line.Past > api.MaxCountedAhead}
+			before := f.Line.Past
+			switch {
+			case f.Budget != nil:
+				before = f.Budget.Ahead
+				made.Because = append(f.held(), f.ofBudget())
+			case f.Job.Key == nil:
+				made.Because = append(f.held(), api.Reason{Code: api.WhyBudget, Detail: "The job has just come, and its budgets are being looked at.", Frees: "This takes a moment."})
+			default:
+				made.Because = append(f.held(), f.ofKey())
+			}
+			made.Ahead = &api.Ahead{Count: min(before, api.MaxCountedAhead), Capped: before > api.MaxCountedAhead}
 			break
 		}
 		held := f.held()
@@ -226,6 +237,29 @@ func (f *Facts) ofKey() api.Reason {
 		order.Detail = "The jobs of " + key + " run in order, and it is the turn of the job " + f.Line.First.String() + "."
 	}
 	return order
+}
+
+// ofBudget says which budget a job waits for.
+func (f *Facts) ofBudget() api.Reason {
+	b := f.Budget
+	name := "the budget " + b.Ref.Name
+	if b.By != "" && b.Ref.Subject != "" {
+		name += " of the " + b.By + " " + b.Ref.Subject
+	}
+	reason := api.Reason{Code: api.WhyBudget, Limit: new(b.Holds()), Current: new(b.Holds() - b.Available())}
+	if b.Closed() {
+		reason.Detail = "A worker was told to come back later, so " + name + " is closed."
+		reason.Frees, reason.Until = "Its time comes, or the budget is set again.", api.AtOrNil(b.ClosedUntil)
+		return reason
+	}
+	reason.Detail = fmt.Sprintf("An attempt may use %d %s, and %s has %d of %d left.", b.Cost, b.Unit, name, b.Available(), b.Holds())
+	reason.Frees = "Time passes, running jobs use less than they reserved, or the budget is raised."
+	if b.Ahead > 0 {
+		reason.Detail += fmt.Sprintf(" Jobs before this one: %d.", min(b.Ahead, api.MaxCountedAhead))
+	} else if at, will := b.PaysAt(b.Cost); will {
+		reason.Until = &api.Time{Time: at.Truncate(time.Microsecond)}
+	}
+	return reason
 }
 
 func (f *Facts) inLine() api.Reason {

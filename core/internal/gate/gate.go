@@ -29,12 +29,13 @@ const (
 // Gate has the statements.
 type Gate struct {
 	*store.Store
-	heads    heads
+	heads    heads[listKey]
+	places   heads[place]
 	appended atomic.Pointer[func()]
 }
 
 // New makes them.
-func New(s *store.Store) *Gate { return &Gate{Store: s} }
+func New(s *store.Store) *Gate { return &Gate{Store: s, places: heads[place]{lookback: lineLookback}} }
 
 // OnCheck sets what is called after each commit that has appended checks. It must not block.
 func (g *Gate) OnCheck(call func()) { g.appended.Store(&call) }

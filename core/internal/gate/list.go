@@ -38,7 +38,7 @@ WITH lane AS MATERIALIZED (
   SELECT @tenant_id::uuid AS tenant_id, @queue::text AS queue, key FROM (SELECT key FROM names ORDER BY key LIMIT @most) AS page
 )
 SELECT asked.key,
-  (SELECT count(*) FROM (SELECT ` + atGate + ` LIMIT @counted) AS c) AS waiting,
+  (SELECT count(*) FROM (SELECT ` + atGate + ` UNION ALL SELECT ` + inLine + ` LIMIT @counted) AS c) AS waiting,
   (SELECT count(*) FROM (
      SELECT FROM lane CROSS JOIN generate_series(0, 9) AS p(priority) CROSS JOIN LATERAL (
        SELECT FROM jobs

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/budget"
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -34,21 +35,23 @@ SELECT name, keys FROM queues WHERE tenant_id = @tenant_id AND name = ANY(@queue
 
 // limitSQL writes the limits of the queues, as they are now, to the jobs at the gates.
 const limitSQL = `
-UPDATE jobs SET gate = asked.gate
+UPDATE jobs SET gate = asked.gate | (jobs.gate & 4)
 FROM unnest(@queues::text[], @keys::text[], @gates::smallint[]) AS asked(queue, key, gate)
 WHERE jobs.key IS NOT NULL AND jobs.state = 'queued' AND jobs.ready_at IS NULL AND jobs.tenant_id = @tenant_id AND jobs.queue = asked.queue AND jobs.key = asked.key
-  AND jobs.gate <> asked.gate`
+  AND jobs.gate < 8 AND jobs.gate & 3 <> asked.gate`
 
-const nextColumns = `id, lane_id, priority, key, key_weight`
+const nextColumns = `id, lane_id, priority, key, key_weight, user_id, costs`
 
 // The parts of the index jobs_gated for the key in asked: the jobs past its gate, of those with a limit, those at the gate, and
 // those that have their place in its order, which waits for a job that is to be tried again, but not for one with parents.
 const (
-	keyInAsked = `tenant_id = asked.tenant_id AND queue = asked.queue AND key = asked.key AND CASE WHEN ready_at IS NULL THEN 1 ELSE 0 END = `
+	keyInAsked = `tenant_id = asked.tenant_id AND queue = asked.queue AND key = asked.key AND CASE WHEN ready_at IS NULL AND gate < 8 THEN 1 ELSE 0 END = `
 	pastGate   = `FROM jobs WHERE gate > 0 AND ` + keyInAsked + `0`
 	atGate     = `FROM jobs WHERE key IS NOT NULL AND state = 'queued' AND ready_at IS NULL AND ` + keyInAsked + `1`
-	inOrder    = `FROM jobs WHERE gate = 2 AND gate > 0 AND state <> 'blocked' AND ` + keyInAsked + `1`
-	gateOrder  = `ORDER BY CASE WHEN gate = 2 THEN 0 ELSE priority END DESC, created_at, id`
+	inOrder    = `FROM jobs WHERE gate & 2 = 2 AND gate > 0 AND state <> 'blocked' AND ` + keyInAsked + `1`
+	// inLine are the jobs of the key that wait for a budget.
+	inLine    = `FROM jobs WHERE gate > 0 AND gate >= 8 AND ` + keyInAsked + `0`
+	gateOrder = `ORDER BY CASE WHEN gate & 2 = 2 THEN 0 ELSE priority END DESC, created_at, id`
 	// dead are the dead letters of the key.
 	dead = `FROM dead_letters AS dead WHERE dead.key IS NOT NULL AND dead.tenant_id = asked.tenant_id AND dead.queue = asked.queue AND dead.key = asked.key`
 )
@@ -71,7 +74,7 @@ ORDER BY asked.place, next.priority DESC`
 // nextInOrderSQL gives for each key the first job that was accepted, where it is at the gate and none is past it. Those that
 // wait for their parents are left out, those that wait for a retry are not. A dead letter holds the key where the queue says so.
 const nextInOrderSQL = `
-SELECT (asked.place - 1)::integer AS place, lanes.fair, asked.queue, first.id, first.lane_id, first.priority, first.key, first.key_weight
+SELECT (asked.place - 1)::integer AS place, lanes.fair, asked.queue, first.id, first.lane_id, first.priority, first.key, first.key_weight, first.user_id, first.costs
 FROM (SELECT *, @tenant_id::uuid AS tenant_id FROM unnest(@queues::text[], @keys::text[], @holds::boolean[]) WITH ORDINALITY AS a(queue, key, hold, place)) AS asked
 CROSS JOIN LATERAL (
   SELECT ` + nextColumns + `, state, ready_at ` + inOrder + ` ` + gateOrder + ` LIMIT 1
@@ -84,7 +87,8 @@ ORDER BY asked.place`
 
 // readySQL gives jobs at the gate their turns; those of other lanes than fair ones the time.
 const readySQL = `
-UPDATE jobs SET ready_at = COALESCE((@turns::timestamptz[])[width_bucket(id, @ids::uuid[])], statement_timestamp())
+UPDATE jobs SET ready_at = COALESCE((@turns::timestamptz[])[width_bucket(id, @ids::uuid[])], statement_timestamp()),
+  gate = CASE WHEN costs IS NULL THEN gate ELSE gate & 3 | 4 END
 WHERE id = ANY(@ids::uuid[]) AND state = 'queued' AND ready_at IS NULL
 RETURNING id, lane_id AS lane, priority, ready_at AS at`
 
@@ -104,6 +108,8 @@ type next struct {
 	Priority  int16
 	Key       string
 	KeyWeight *float64
+	UserID    *string
+	Costs     api.Amounts
 }
 
 // Passed is a job that can now be claimed.
@@ -192,12 +198,20 @@ func (s *step) work(ctx context.Context, checks []check, passed *[]Passed) (*pgx
 	type queueKey struct{ queue, key string }
 	seen := map[queueKey]bool{}
 	var capped, ordered, all asks
+	var budgets []budget.Ref
 	for _, one := range checks {
 		if seen[queueKey{one.Queue, one.Key}] {
 			continue
 		}
 		seen[queueKey{one.Queue, one.Key}] = true
+		if one.Queue == "" {
+			budgets = append(budgets, budget.RefOf(s.owner, one.Key))
+			continue
+		}
 		limits := settings[one.Queue]
+		if one.Key == "" { // jobs with costs, and without a key
+			limits = api.KeySettings{}
+		}
 		all.add(one.Queue, one.Key, limits)
 		if LimitOf(&limits) == Ordered {
 			ordered.add(one.Queue, one.Key, limits)
@@ -244,6 +258,9 @@ func (s *step) work(ctx context.Context, checks []check, passed *[]Passed) (*pgx
 		if !more[queueKey{one.Queue, one.Key}] {
 			done = append(done, one.ID)
 		}
+	}
+	if found, err = s.pay(ctx, batch, found, budgets); err != nil {
+		return nil, err
 	}
 	if len(found) > 0 {
 		if err := s.pass(ctx, batch, found, passed); err != nil {

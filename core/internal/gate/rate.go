@@ -72,7 +72,7 @@ func (s *step) throttle(ctx context.Context, batch *pgx.Batch, found []next, set
 		one := &found[i]
 		limits := settings[one.Queue]
 		key := Key{Queue: one.Queue, Key: one.Key}
-		if limits.RatePerSecond == nil || of[key] != nil {
+		if limits.RatePerSecond == nil || one.Key == "" || of[key] != nil {
 			continue
 		}
 		of[key] = newRated(one.Queue, one.Key, &limits)

@@ -82,7 +82,11 @@ func (g *Gate) Turns(ctx context.Context, db store.Querier, joining []Joining) (
 			of, keys = append(of, places[list]), append(keys, flow.key)
 		}
 	}
-	rows, err := db.Query(ctx, turnsSQL, store.Args{"lanes": lanes, "priorities": priorities, "hints": g.heads.of(lists), "lists": of, "keys": keys})
+	hints := make([]time.Time, len(lists))
+	for i, list := range lists {
+		hints[i] = g.heads.of(list)
+	}
+	rows, err := db.Query(ctx, turnsSQL, store.Args{"lanes": lanes, "priorities": priorities, "hints": hints, "lists": of, "keys": keys})
 	if err != nil {
 		return nil, err
 	}
@@ -110,29 +114,32 @@ func (g *Gate) Turns(ctx context.Context, db store.Querier, joining []Joining) (
 }
 
 // heads are the first turns that waited in lists when they were last asked for. They are hints.
-type heads struct {
+type heads[K comparable] struct {
+	// lookback is how long before it a question begins.
+	lookback time.Duration
+
 	mu   sync.Mutex
-	seen map[listKey]time.Time
+	seen map[K]time.Time
 }
 
 // mostHeads bounds them; without one the next question begins at the head of the index.
 const mostHeads = 20_000
 
-func (h *heads) of(lists []listKey) []time.Time {
+func (h *heads[K]) of(list K) time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	hints := make([]time.Time, len(lists))
-	for i, list := range lists {
-		hints[i] = h.seen[list]
+	head, known := h.seen[list]
+	if !known {
+		return time.Time{}
 	}
-	return hints
+	return head.Add(-h.lookback)
 }
 
-func (h *heads) note(list listKey, head time.Time) {
+func (h *heads[K]) note(list K, head time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.seen == nil || len(h.seen) >= mostHeads {
-		h.seen = map[listKey]time.Time{}
+		h.seen = map[K]time.Time{}
 	}
 	h.seen[list] = head
 }

@@ -19,7 +19,7 @@ const verifySQL = `
 SELECT 'key: ' || key || ' of the queue ' || queue || ' has jobs that wait for no other' FROM (
   SELECT asked.queue, asked.key
   FROM (SELECT tenant_id, queue, key FROM jobs
-        WHERE key IS NOT NULL AND state = 'queued' AND ready_at IS NULL AND waiting_since < statement_timestamp() - @late::interval
+        WHERE key IS NOT NULL AND state = 'queued' AND ready_at IS NULL AND gate < 8 AND waiting_since < statement_timestamp() - @late::interval
         GROUP BY tenant_id, queue, key) AS asked
   LEFT JOIN queues ON queues.tenant_id = asked.tenant_id AND queues.name = asked.queue
   WHERE NOT EXISTS (SELECT FROM key_checks AS c WHERE c.tenant_id = asked.tenant_id AND c.queue = asked.queue AND c.key = asked.key)

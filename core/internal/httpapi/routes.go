@@ -104,6 +104,12 @@ func (s *Server) routes() []route { //nolint:funlen // one table
 		together(hop.TriggerSchedule, o.TriggerSchedules),
 		each(hop.ListScheduleRuns, owned(o.ListScheduleRuns)),
 
+		each(hop.PutBudget, owned(o.PutBudget)),
+		each(hop.GetBudget, owned(o.GetBudget)),
+		each(hop.ListBudgets, owned(o.ListBudgets)),
+		each(hop.DeleteBudget, owned(o.DeleteBudget)),
+		each(hop.GetBudgetUsage, owned(o.ReadBudgetUsage)),
+
 		each(hop.PutWebhook, owned(o.PutWebhook)),
 		each(hop.GetWebhook, owned(o.GetWebhook)),
 		each(hop.ListWebhooks, owned(o.ListWebhooks)),

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/forgequeue/forgequeue/core/internal/budget"
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/gate"
@@ -25,7 +26,7 @@ import (
 // lockedColumns are what a verdict on a live job needs.
 const lockedColumns = `id, state, tenant_id, lane_id, priority, queue, type, user_id, counted, attempt, max_attempts, epoch, retry_base_ms, retry_cap_ms,
   retry_jitter, retry_curve, deferred_since, timeout_ms, started_at, lease_id, lease_expires_at, worker_id, cancel_requested, correlation_id, traceparent,
-  has_dependents, redrives, run_at, key, gate, statement_timestamp() AS now`
+  has_dependents, redrives, run_at, key, gate, costs, statement_timestamp() AS now`
 
 // lockedRow is a live job whose row this transaction has locked. The fields of a lease are nil
 // while the job waits.
@@ -62,6 +63,7 @@ type lockedRow struct {
 	RunAt           time.Time
 	Key             *string
 	Gate            gate.Limit
+	Costs           api.Amounts
 	// Now is PostgreSQL's clock when the row was locked: values computed from it are the same in
 	// the answer and in the table.
 	Now time.Time
@@ -131,6 +133,11 @@ type transition struct {
 	leaseID *uuid.UUID
 	hash    []byte
 	answer  *string
+
+	// used is what the holder reported of budgets; free says that nothing else was used, throttle which budgets refused it.
+	used     api.Amounts
+	free     bool
+	throttle map[string]api.Throttle
 }
 
 func (s *transition) attempt() int32 {
@@ -286,6 +293,8 @@ func finish(transitions []*transition) *pgx.Batch {
 	}
 	dependency.Append(batch, followUps(transitions))
 	gate.Append(batch, checks(transitions))
+	budget.Settle(batch, settlements(transitions))
+	budget.Close(batch, closings(transitions))
 	return batch
 }
 
@@ -298,6 +307,30 @@ func checks(transitions []*transition) []gate.Key {
 		}
 	}
 	return keys
+}
+
+// settlements are those of the attempts that end. A job that leaves before its attempt leaves room for another one.
+func settlements(transitions []*transition) []budget.Settlement {
+	var all []budget.Settlement
+	for _, s := range transitions {
+		start := s.row.StartedAt
+		if s.row.State != job.Running {
+			start = nil
+		}
+		all = append(all, budget.Settlements(s.row.TenantID, s.row.UserID, s.row.Key, start, s.row.Costs, s.used, s.free, s.throttle)...)
+	}
+	return all
+}
+
+// closings are the budgets that refused an attempt.
+func closings(transitions []*transition) []budget.Closing {
+	var all []budget.Closing
+	for _, s := range transitions {
+		for name, throttle := range s.throttle {
+			all = append(all, budget.Closing{Tenant: s.row.TenantID, Name: name, For: time.Duration(throttle.RetryAfterMS) * time.Millisecond})
+		}
+	}
+	return all
 }
 
 // toGate says that the job is queued, and comes to the gate of its key.
@@ -331,7 +364,10 @@ func (s *Jobs) appended(transitions []*transition) {
 			s.follow(made.row)
 		}
 	}
-	if len(checks(transitions)) > 0 {
+	if len(closings(transitions)) > 0 {
+		s.events.Appended()
+	}
+	if len(checks(transitions)) > 0 || len(settlements(transitions)) > 0 {
 		s.gates.Appended()
 	}
 }

@@ -42,6 +42,9 @@ type Ending struct {
 	// Left says that a release is because the worker has left, and not the holder's report: no answer
 	// is stored for it, and whatever the holder still reports gets ErrLeaseLost.
 	Left bool
+	// Used is what the attempt has used of budgets. Throttle, of a fail or a snooze, closes budgets.
+	Used     api.Amounts
+	Throttle map[string]api.Throttle
 	// Logged says that the holder itself writes the attempt's log line.
 	Logged bool
 	// Span is the request's, for the trace of the flush; zero for none.
@@ -57,7 +60,9 @@ func (e *Ending) hash() [32]byte {
 		RetryAfter *time.Duration
 		Permanent  bool
 		Delay      time.Duration
-	}{e.Kind, string(e.Result), e.Error, e.RetryAfter, e.Permanent, e.Delay}))
+		Used       api.Amounts             `json:",omitzero"`
+		Throttle   map[string]api.Throttle `json:",omitzero"`
+	}{e.Kind, string(e.Result), e.Error, e.RetryAfter, e.Permanent, e.Delay, e.Used, e.Throttle}))
 }
 
 // Ended is the result of an ending.
@@ -82,7 +87,7 @@ type Ended struct {
 func (s *Jobs) End(ctx context.Context, endings []Ending) []Ended {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	ended := make([]Ended, len(endings))
-	var completes, others []int
+	var completes, settling, others []int
 	firsts := map[job.Lease]int{}
 	repeats := map[int]int{}
 	for _, i := range s.notMoved(endings, all(len(endings)), ended) {
@@ -93,13 +98,17 @@ func (s *Jobs) End(ctx context.Context, endings []Ending) []Ended {
 		}
 		firsts[endings[i].Lease] = i
 		if endings[i].Kind == api.KindComplete {
+			if endings[i].Used != nil {
+				settling = append(settling, i)
+				continue
+			}
 			completes = append(completes, i)
 		} else {
 			others = append(others, i)
 		}
 	}
 	missing := s.endCompletes(ctx, completeOthers, endings, completes, ended)
-	missing = s.endCompletes(ctx, completeParents, endings, missing, ended)
+	missing = s.endCompletes(ctx, completeParents, endings, append(missing, settling...), ended)
 	missing = append(missing, s.endOthers(ctx, endings, others, ended)...)
 	s.answerUnheld(ctx, endings, missing, ended)
 	missing = missing[:0]
@@ -258,7 +267,10 @@ func decide(row *lockedRow, reported *Ending) (*transition, error) {
 	if err != nil {
 		return nil, err
 	}
-	made := &transition{row: row, verdict: verdict, kind: ending.Kind, err: ending.Error, delay: ending.Delay, deferred: deferred}
+	made := &transition{
+		row: row, verdict: verdict, kind: ending.Kind, err: ending.Error, delay: ending.Delay, deferred: deferred,
+		used: ending.Used, free: ending.Kind == api.KindRelease, throttle: ending.Throttle,
+	}
 	if ending.Kind == api.KindFail {
 		made.attemptKind = "failed"
 	}

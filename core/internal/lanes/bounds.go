@@ -164,7 +164,7 @@ func (s *Lanes) readLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks 
 	batch := &pgx.Batch{}
 	batch.Queue(caps.LockTimeoutSQL, store.Args{"timeout": caps.LockTimeout(ctx)})
 	batch.Queue(store.AdvisoryLockSQL, store.Args{"key": s.LockKey(store.LockLane, owner)})
-	batch.Queue(knownLanesSQL, laneArgs(owner, asks, "queues", "types", "tags", "users", "fair")).Query(func(rows pgx.Rows) error {
+	batch.Queue(knownLanesSQL, laneArgs(owner, asks, "queues", "types", "tags", "users", "fair", "budgeted")).Query(func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, pgx.RowToStructByName[knownLane])
 		for _, lane := range found {
 			known[int(lane.Place)] = lane

@@ -28,10 +28,10 @@ type Made struct {
 // knownLanesSQL finds the existing lanes. The LIMIT makes each a probe of its own.
 const knownLanesSQL = `
 SELECT asked.place::integer - 1 AS place, lane.id, lane.retired_at IS NOT NULL AS retired, lane.requested_by
-FROM unnest(@queues::text[], @types::text[], @tags::text[], @users::text[], @fair::boolean[]) WITH ORDINALITY AS asked(queue, type, tags, capped_user, fair, place)
+FROM unnest(@queues::text[], @types::text[], @tags::text[], @users::text[], @fair::boolean[], @budgeted::boolean[]) WITH ORDINALITY AS asked(queue, type, tags, capped_user, fair, budgeted, place)
 CROSS JOIN LATERAL (
   SELECT l.id, l.retired_at, l.requested_by FROM lanes l
-  WHERE l.tenant_id = @tenant_id AND l.queue = asked.queue AND l.type = asked.type AND l.tags = asked.tags::text[] AND l.capped_user = asked.capped_user AND l.fair = asked.fair
+  WHERE l.tenant_id = @tenant_id AND l.queue = asked.queue AND l.type = asked.type AND l.tags = asked.tags::text[] AND l.capped_user = asked.capped_user AND l.fair = asked.fair AND l.budgeted = asked.budgeted
   LIMIT 1
 ) AS lane`
 
@@ -60,10 +60,10 @@ RETURNING lanes.id`
 
 // createLanesSQL stores new lanes. The tenant's lock serialises it.
 const createLanesSQL = `
-INSERT INTO lanes (tenant_id, queue, type, tags, capped_user, fair, requested_by, created_at, used_at)
-SELECT @tenant_id, asked.queue, asked.type, asked.tags::text[], asked.capped_user, asked.fair, asked.requested_by, statement_timestamp(), statement_timestamp()
-FROM unnest(@queues::text[], @types::text[], @tags::text[], @users::text[], @fair::boolean[], @makers::text[]) AS asked(queue, type, tags, capped_user, fair, requested_by)
-RETURNING id, queue, type, tags, capped_user, fair`
+INSERT INTO lanes (tenant_id, queue, type, tags, capped_user, fair, budgeted, requested_by, created_at, used_at)
+SELECT @tenant_id, asked.queue, asked.type, asked.tags::text[], asked.capped_user, asked.fair, asked.budgeted, asked.requested_by, statement_timestamp(), statement_timestamp()
+FROM unnest(@queues::text[], @types::text[], @tags::text[], @users::text[], @fair::boolean[], @budgeted::boolean[], @makers::text[]) AS asked(queue, type, tags, capped_user, fair, budgeted, requested_by)
+RETURNING id, queue, type, tags, capped_user, fair, budgeted`
 
 // errLaneChanged says that a lane was deleted by a concurrent transaction.
 var errLaneChanged = errors.New("lanes: a concurrent transaction deleted a lane")
@@ -173,14 +173,14 @@ func (p *lanePlan) store(ctx context.Context, tx pgx.Tx, owner tenant.ID, made [
 		for _, places := range p.fresh {
 			fresh = append(fresh, p.asks[places[0]])
 		}
-		batch.Queue(createLanesSQL, laneArgs(owner, fresh, "queues", "types", "tags", "users", "fair", "makers")).Query(func(rows pgx.Rows) error {
+		batch.Queue(createLanesSQL, laneArgs(owner, fresh, "queues", "types", "tags", "users", "fair", "budgeted", "makers")).Query(func(rows pgx.Rows) error {
 			var id ID
 			var queue, jobType, user string
 			var tags []string
-			var fair bool
-			_, err := pgx.ForEachRow(rows, []any{&id, &queue, &jobType, &tags, &user, &fair}, func() error {
+			var fair, budgeted bool
+			_, err := pgx.ForEachRow(rows, []any{&id, &queue, &jobType, &tags, &user, &fair, &budgeted}, func() error {
 				key := NewKey(owner, queue, jobType, tags).Of(user)
-				key.Fair = fair
+				key.Fair, key.Budgeted = fair, budgeted
 				for _, place := range p.fresh[key] {
 					made[place].ID = id
 				}
@@ -204,12 +204,15 @@ func (p *lanePlan) store(ctx context.Context, tx pgx.Tx, owner tenant.ID, made [
 func laneArgs(owner tenant.ID, asks []Ask, columns ...string) store.Args {
 	args := store.Args{"tenant_id": owner}
 	for _, column := range columns {
-		if column == "fair" {
-			fair := make([]bool, len(asks))
+		if column == "fair" || column == "budgeted" {
+			are := make([]bool, len(asks))
 			for i, ask := range asks {
-				fair[i] = ask.Fair
+				are[i] = ask.Budgeted
+				if column == "fair" {
+					are[i] = ask.Fair
+				}
 			}
-			args[column] = fair
+			args[column] = are
 			continue
 		}
 		values := make([]string, len(asks))

@@ -143,10 +143,10 @@ func (s *Lanes) OrphanLanes(ctx context.Context, after ID, most int) (orphans []
 }
 
 const jobsOfLaneSQL = `
-(SELECT id, tenant_id, queue, type, tags, COALESCE(user_id, '') AS user_id, key, priority, ready_at
+(SELECT id, tenant_id, queue, type, tags, COALESCE(user_id, '') AS user_id, key, costs IS NOT NULL AS budgeted, priority, ready_at
  FROM jobs WHERE state = 'queued' AND lane_id = @lane ORDER BY lane_id, priority, ready_at, id LIMIT @most)
 UNION ALL
-(SELECT id, tenant_id, queue, type, tags, COALESCE(user_id, '') AS user_id, key, priority, ready_at
+(SELECT id, tenant_id, queue, type, tags, COALESCE(user_id, '') AS user_id, key, costs IS NOT NULL AS budgeted, priority, ready_at
  FROM jobs WHERE state IN ('blocked', 'scheduled') AND lane_id = @lane ORDER BY lane_id, state LIMIT @most)`
 
 // Orphan is a waiting job whose lane was deleted.
@@ -158,6 +158,7 @@ type Orphan struct {
 	Tags     []string
 	UserID   string
 	Key      *string
+	Budgeted bool
 	Priority int16
 	// ReadyAt is nil for a job that is not queued.
 	ReadyAt *time.Time

@@ -29,6 +29,8 @@ type Key struct {
 	User string
 	// Fair: the keys of its jobs take turns.
 	Fair bool
+	// Budgeted: its jobs have costs.
+	Budgeted bool
 }
 
 // Of gives the lane of the same queue, type and tags for one user; "" for the shared one.
@@ -79,9 +81,9 @@ type Row struct {
 }
 
 const lanesAfterSQL = `
-SELECT id, tenant_id, queue, type, tags, capped_user, fair, retired_at FROM lanes WHERE id > @after
+SELECT id, tenant_id, queue, type, tags, capped_user, fair, budgeted, retired_at FROM lanes WHERE id > @after
 UNION ALL
-SELECT id, tenant_id, queue, type, tags, capped_user, fair, retired_at FROM lanes WHERE retired_at > @retired AND id <= @after
+SELECT id, tenant_id, queue, type, tags, capped_user, fair, budgeted, retired_at FROM lanes WHERE retired_at > @retired AND id <= @after
 ORDER BY id`
 
 // After gives every tenant's lanes with an id above after, and those that were retired after a
@@ -93,10 +95,10 @@ func (s *Lanes) After(ctx context.Context, after ID, retired time.Time) ([]Row, 
 		var queue, jobType, user string
 		var tags []string
 		var owner tenant.ID
-		var fair bool
-		err := row.Scan(&lane.ID, &owner, &queue, &jobType, &tags, &user, &fair, &lane.RetiredAt)
+		var fair, budgeted bool
+		err := row.Scan(&lane.ID, &owner, &queue, &jobType, &tags, &user, &fair, &budgeted, &lane.RetiredAt)
 		lane.Key = NewKey(owner, queue, jobType, tags).Of(user)
-		lane.Fair = fair
+		lane.Fair, lane.Budgeted = fair, budgeted
 		return lane, err
 	}
 	lanes, err := store.Query(ctx, s.Store, scan, lanesAfterSQL, store.Args{"after": after, "retired": retired})

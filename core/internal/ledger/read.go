@@ -122,7 +122,7 @@ type usageRow struct {
 // the beginning; a place is "=" and a name.
 func (l *Ledger) Usage(ctx context.Context, owner tenant.ID, request hop.UsageRequest, after string, size int) (api.Usage, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	made, refused, err := l.rangeOf(ctx, request)
+	made, refused, err := l.Range(ctx, request)
 	if err != nil {
 		return api.Usage{}, fmt.Errorf("ledger: usage: %w", err)
 	}
@@ -190,8 +190,8 @@ func (r *usageRow) item(by string) (item api.UsageItem, ok bool) {
 	return item, true
 }
 
-// rangeOf fills in the defaults of a request: the current month, by PostgreSQL's clock.
-func (l *Ledger) rangeOf(ctx context.Context, request hop.UsageRequest) (made api.Usage, refused *problem.Problem, err error) {
+// Range fills in the defaults of a request: the current month, by PostgreSQL's clock.
+func (l *Ledger) Range(ctx context.Context, request hop.UsageRequest) (made api.Usage, refused *problem.Problem, err error) {
 	made = api.Usage{From: request.From, To: request.To, By: request.By, Items: []api.UsageItem{}}
 	if made.By == "" {
 		made.By = api.ByDay

@@ -156,14 +156,14 @@ func (b between) copyInto(ctx context.Context, name, into, condition string, cha
 const (
 	// lanesSQL: jobs of a lane that is gone are moved by a duty from any lane without a row.
 	lanesSQL = `
-SELECT id, queue, type, tags::text AS tags, capped_user, fair, requested_by, created_at FROM lanes WHERE tenant_id = @tenant_id ORDER BY id`
+SELECT id, queue, type, tags::text AS tags, capped_user, fair, budgeted, requested_by, created_at FROM lanes WHERE tenant_id = @tenant_id ORDER BY id`
 	drawLanesSQL = `
-INSERT INTO lanes (tenant_id, queue, type, tags, capped_user, fair, requested_by, created_at, used_at)
-SELECT @tenant_id, l.queue, l.type, l.tags::text[], l.capped_user, l.fair, l.requested_by, l.created_at, statement_timestamp()
-FROM unnest(@queues::text[], @types::text[], @tags::text[], @users::text[], @fair::boolean[], @makers::text[], @made::timestamptz[])
-  AS l(queue, type, tags, capped_user, fair, requested_by, created_at)
-ON CONFLICT (tenant_id, queue, type, tags, capped_user, fair) DO UPDATE SET used_at = EXCLUDED.used_at, retired_at = NULL
-RETURNING id, queue, type, tags::text AS tags, capped_user, fair`
+INSERT INTO lanes (tenant_id, queue, type, tags, capped_user, fair, budgeted, requested_by, created_at, used_at)
+SELECT @tenant_id, l.queue, l.type, l.tags::text[], l.capped_user, l.fair, l.budgeted, l.requested_by, l.created_at, statement_timestamp()
+FROM unnest(@queues::text[], @types::text[], @tags::text[], @users::text[], @fair::boolean[], @budgeted::boolean[], @makers::text[], @made::timestamptz[])
+  AS l(queue, type, tags, capped_user, fair, budgeted, requested_by, created_at)
+ON CONFLICT (tenant_id, queue, type, tags, capped_user, fair, budgeted) DO UPDATE SET used_at = EXCLUDED.used_at, retired_at = NULL
+RETURNING id, queue, type, tags::text AS tags, capped_user, fair, budgeted`
 	noLaneSQL = `
 SELECT nextval(pg_get_serial_sequence('lanes', 'id'))`
 	movedLanesSQL = `
@@ -178,16 +178,19 @@ type laneRow struct {
 	Tags        string
 	CappedUser  string
 	Fair        bool
+	Budgeted    bool
 	RequestedBy string
 	CreatedAt   time.Time
 }
 
 type laneName struct {
 	queue, jobType, tags, user string
-	fair                       bool
+	fair, budgeted             bool
 }
 
-func (r *laneRow) name() laneName { return laneName{r.Queue, r.Type, r.Tags, r.CappedUser, r.Fair} }
+func (r *laneRow) name() laneName {
+	return laneName{r.Queue, r.Type, r.Tags, r.CappedUser, r.Fair, r.Budgeted}
+}
 
 // mapLanes makes the lanes of the source's snapshot in the target, and a table of old and new ids in the source. They are
 // committed at once: a core of the target has read them before it meets the first job.
@@ -220,13 +223,13 @@ func (m *Mover) mapLanes(ctx context.Context, b between) error {
 
 func (m *Mover) drawLanes(ctx context.Context, tx pgx.Tx, old []laneRow, drawn map[laneName]lanes.ID) error {
 	queues, types, tags := make([]string, len(old)), make([]string, len(old)), make([]string, len(old))
-	users, makers, made, fair := make([]string, len(old)), make([]string, len(old)), make([]time.Time, len(old)), make([]bool, len(old))
+	users, makers, made, fair, budgeted := make([]string, len(old)), make([]string, len(old)), make([]time.Time, len(old)), make([]bool, len(old)), make([]bool, len(old))
 	for i := range old {
 		queues[i], types[i], tags[i] = old[i].Queue, old[i].Type, old[i].Tags
-		users[i], makers[i], made[i], fair[i] = old[i].CappedUser, old[i].RequestedBy, old[i].CreatedAt, old[i].Fair
+		users[i], makers[i], made[i], fair[i], budgeted[i] = old[i].CappedUser, old[i].RequestedBy, old[i].CreatedAt, old[i].Fair, old[i].Budgeted
 	}
 	rows, err := tx.Query(ctx, drawLanesSQL, store.Args{
-		"tenant_id": m.tenant, "queues": queues, "types": types, "tags": tags, "users": users, "fair": fair, "makers": makers, "made": made,
+		"tenant_id": m.tenant, "queues": queues, "types": types, "tags": tags, "users": users, "fair": fair, "budgeted": budgeted, "makers": makers, "made": made,
 	})
 	if err != nil {
 		return err

@@ -133,7 +133,7 @@ func rowsOf(f *celltest.Fixture, table, which string, owner tenant.ID) []string 
 	switch table {
 	case "queues":
 		without += ` - 'updated_at'`
-	case "follow_ups", "key_checks":
+	case "follow_ups", "key_checks", "budget_settlements":
 		without += ` - 'id'`
 	case "lanes":
 		without = `- '{id,used_at}'::text[]`

@@ -85,6 +85,7 @@ func outcomeResult(ctx context.Context, index int, outcome *api.Outcome, err err
 func ending(lease job.Lease, sent *api.OutcomeRequest) jobs.Ending {
 	made := jobs.Ending{
 		Lease: lease, Kind: sent.Kind, Result: sent.Result, Error: sent.Error.Clean(), Permanent: sent.Permanent,
+		Used: sent.Used, Throttle: sent.Throttle,
 		Random: rand.Float64(), //nolint:gosec // spreads retries, guards nothing
 	}
 	if string(sent.Result) == "null" {

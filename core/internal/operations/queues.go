@@ -53,7 +53,7 @@ func (o *Operations) GetQueue(ctx context.Context, owner tenant.ID, item hop.Ite
 // PutQueue creates a queue, or replaces all of its settings. The secret of one in push mode is in this
 // answer where the call made or replaced it, and in no other.
 //
-//	@x-problems  ["not_found", "too_many_lanes"]
+//	@x-problems  ["not_found", "too_many_lanes", "cost_above_budget"]
 //	@x-example-settings {"name": "default", "value": {"max_attempts": 5, "max_running": 20}}
 //	@x-example-push {"name": "default", "value": {"mode": "push", "push": {"url": "https://example.com/jobs"}, "rate_per_second": 50, "retry": {"curve": "constant"}}}
 func (o *Operations) PutQueue(ctx context.Context, owner tenant.ID, item hop.Item[hop.Put[api.QueueRequest]]) (api.Queue, error) {
@@ -64,6 +64,9 @@ func (o *Operations) PutQueue(ctx context.Context, owner tenant.ID, item hop.Ite
 	}
 	if !api.ValidName(request.Name) {
 		return api.Queue{}, store.ErrNotFound
+	}
+	if err := o.knownCosts(ctx, owner, request.Value.Costs); err != nil {
+		return api.Queue{}, err
 	}
 	limit, err := o.Store.Queues.VisibilityLimit(ctx, owner)
 	if err != nil {

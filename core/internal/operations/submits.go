@@ -24,7 +24,7 @@ import (
 //
 //	@Success     200 {object} hop.Results[api.SubmitResponse] "An answer for each item."
 //	@Success     default {object} hop.Results[api.BatchResponse]
-//	@x-problems  ["active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "idempotency_in_flight", "idempotency_mismatch"]
+//	@x-problems  ["active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "cost_above_budget", "idempotency_in_flight", "idempotency_mismatch"]
 //	@x-example-single {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "jobs": [{"type": "hash.sha256", "payload": {"text": "hello"}}]}
 func (o *Operations) SubmitJobs(ctx context.Context, items []hop.Item[hop.SubmitJobsRequest]) []hop.Result[hop.SubmitResponse] {
 	results := make([]hop.Result[hop.SubmitResponse], len(items))

@@ -63,7 +63,7 @@ func storedWhole(submissions []Submission) bool {
 		return false
 	}
 	return !slices.ContainsFunc(submissions, func(s Submission) bool {
-		return s.Idempotency != nil || slices.ContainsFunc(s.Jobs, func(j NewJob) bool { return j.Deadline != nil || j.Rated || j.Limit != gate.None && j.RunAt != nil })
+		return s.Idempotency != nil || slices.ContainsFunc(s.Jobs, func(j NewJob) bool { return j.Deadline != nil || j.ToGate || j.Limit != gate.None && j.RunAt != nil })
 	})
 }
 

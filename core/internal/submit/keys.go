@@ -27,7 +27,7 @@ func (s *Submitter) takeTurns(ctx context.Context, submissions []Submission) err
 	var joining []gate.Joining
 	for i := range submissions {
 		for j := range submissions[i].Jobs {
-			if n := &submissions[i].Jobs[j]; n.Fair && n.Key != nil && submissions[i].refusal(j) == nil && n.atOnce() {
+			if n := &submissions[i].Jobs[j]; n.Fair && n.Key != nil && n.Costs == nil && submissions[i].refusal(j) == nil && n.atOnce() {
 				fair = append(fair, n)
 				joining = append(joining, gate.Joining{Lane: n.Lane, Priority: int16(n.Priority), Key: *n.Key, Weight: n.KeyWeight}) //nolint:gosec // 0 to 9
 			}
@@ -53,7 +53,7 @@ func (s *Submitter) takeTurns(ctx context.Context, submissions []Submission) err
 
 // limited says that the submission has a job under a limit by key.
 func (s *Submission) limited() bool {
-	return slices.ContainsFunc(s.Jobs, func(j NewJob) bool { return j.Limit != gate.None || j.Rated })
+	return slices.ContainsFunc(s.Jobs, func(j NewJob) bool { return j.Limit != gate.None || j.ToGate })
 }
 
 // keys counts the jobs past the gates of the keys of submissions that are stored whole.
@@ -116,7 +116,7 @@ func (k *keys) hold(submissions []Submission) {
 func holdAll(submissions []Submission) {
 	for i := range submissions {
 		for j := range submissions[i].Jobs {
-			if n := &submissions[i].Jobs[j]; n.Limit != gate.None || n.Rated {
+			if n := &submissions[i].Jobs[j]; n.Limit != gate.None || n.ToGate {
 				n.held = true
 			}
 		}
@@ -127,12 +127,17 @@ func holdAll(submissions []Submission) {
 func addKeys(args store.Args, submissions []Submission, places []place) {
 	n := len(places)
 	keys, weights, turns, gates, held := make([]*string, n), make([]*float64, n), make([]*time.Time, n), make([]int16, n), make([]bool, n)
+	costs := make([]*string, n)
 	for i, p := range places {
 		j := &submissions[p.submission].Jobs[p.job]
+		if j.Costs != nil {
+			text := string(store.JSON(j.Costs))
+			costs[i] = &text
+		}
 		keys[i], weights[i], turns[i], gates[i], held[i] = j.Key, j.KeyWeight, j.turn, int16(j.Limit), j.atGate()
 	}
 	args["keys"], args["weights"], args["turns"] = unlessNone(keys), unlessNone(weights), unlessNone(turns)
-	args["gates"], args["held"] = oneOrAll(gates), oneOrAll(held)
+	args["gates"], args["held"], args["costs"] = oneOrAll(gates), oneOrAll(held), unlessNone(costs)
 }
 
 // checksOf are the keys with jobs that were stored at their gates, where a job may have to pass.

@@ -19,6 +19,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/workflow"
+	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -48,8 +49,10 @@ type NewJob struct {
 	// with gate.Ordered.
 	MaxRunning int64
 	HoldOnDead bool
-	// Rated: the queue has a rate for the jobs of a key, so the job comes to the gate.
-	Rated         bool
+	// Costs are what it may use of budgets; nil for nothing.
+	Costs api.Amounts
+	// ToGate: the queue has a rate for the jobs of a key, or the job has costs, so that it comes to the gate.
+	ToGate        bool
 	CorrelationID *string
 	Traceparent   *string
 	// RunAt is when it may start; if nil, Delay from now.
@@ -209,18 +212,18 @@ const (
                            COALESCE(i.delay_ms, (@delays::bigint[])[1]) * interval '1 millisecond'),
                   statement_timestamp()) AS start_at,
          COALESCE(i.deadline, statement_timestamp() + i.expires_after_ms * interval '1 millisecond') AS deadline`
-	keyedSelect = `, i.key, i.key_weight, i.turn, COALESCE(i.gate, (@gates::smallint[])[1]) AS gate, COALESCE(i.held, (@held::boolean[])[1]) AS held`
+	keyedSelect = `, i.key, i.key_weight, i.turn, COALESCE(i.gate, (@gates::smallint[])[1]) AS gate, COALESCE(i.held, (@held::boolean[])[1]) AS held, i.costs::jsonb AS costs`
 	inputArrays = `
   FROM unnest(@ids::uuid[], @tenants::uuid[], @lanes::bigint[], @queues::text[], @types::text[],
               @users::text[], @priorities::smallint[], @payloads::text[], @tags::text[], @metadata::text[],
               @max_attempts::integer[], @bases::bigint[], @caps::bigint[], @jitters::float8[], @curves::text[], @timeouts::bigint[],
               @dedupe_keys::text[], @correlation_ids::text[], @traceparents::text[],
               @run_ats::timestamptz[], @delays::bigint[], @deadlines::timestamptz[], @expiries::bigint[], @counted::smallint[]`
-	keyedArrays = `, @keys::text[], @weights::float8[], @gates::smallint[], @held::boolean[], @turns::timestamptz[]`
+	keyedArrays = `, @keys::text[], @weights::float8[], @gates::smallint[], @held::boolean[], @turns::timestamptz[], @costs::text[]`
 	inputNames  = `)
        WITH ORDINALITY AS i(` + read.IdentityColumns + `, priority, payload, tags, metadata, ` + read.OptionColumns + `,
             asked_at, delay_ms, deadline, expires_after_ms, counted`
-	keyedNames = `, key, key_weight, gate, held, turn`
+	keyedNames = `, key, key_weight, gate, held, turn, costs`
 	inputEnd   = `, place)`
 )
 
@@ -435,7 +438,7 @@ func newRow(submission *Submission, n *NewJob, made inserted) *read.Row {
 		MaxAttempts: int32(n.MaxAttempts), //nolint:gosec // 1 to 1000
 		RetryBaseMs: n.Retry.Base.Milliseconds(), RetryCapMs: n.Retry.Cap.Milliseconds(), RetryJitter: n.Retry.Jitter,
 		RetryCurve: string(n.Retry.Curve.OrDefault()),
-		TimeoutMs:  n.TimeoutMS, DedupeKey: n.DedupeKey, Key: n.Key, KeyWeight: n.KeyWeight, AtGate: made.State == string(job.Queued) && n.atGate(), Turn: n.turn, CorrelationID: n.CorrelationID, Traceparent: n.Traceparent,
+		TimeoutMs:  n.TimeoutMS, DedupeKey: n.DedupeKey, Key: n.Key, KeyWeight: n.KeyWeight, Costs: n.Costs, AtGate: made.State == string(job.Queued) && n.atGate(), Turn: n.turn, CorrelationID: n.CorrelationID, Traceparent: n.Traceparent,
 		CreatedAt: made.CreatedAt, RunAt: made.RunAt, Deadline: made.Deadline, State: made.State, RerunOf: submission.RerunOf,
 	}
 }

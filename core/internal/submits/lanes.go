@@ -22,8 +22,9 @@ func (s *Submits) laneAsks(call *Call) []lanes.Ask {
 			continue
 		}
 		request := &call.Jobs[i]
+		costs := s.costsOf(call.Tenant, request)
 		asks[i] = lanes.Ask{
-			Key: s.cached.LaneOf(call.Tenant, queueOf(request), request.Type, request.Tags, request.User, keyOf(request)), RequestedBy: store.OrElse(request.User, ""),
+			Key: s.cached.LaneOf(call.Tenant, queueOf(request), request.Type, request.Tags, request.User, keyOf(request, costs), costs != nil), RequestedBy: store.OrElse(request.User, ""),
 		}
 	}
 	return asks
@@ -39,6 +40,9 @@ func (s *Submits) lanesOf(ctx context.Context, calls []Call, answers []Answer) [
 	wanted := map[tenant.ID]map[lanes.Ask]bool{}
 	for i := range calls {
 		call := &calls[i]
+		if answers[i].RetryUnbatched || answers[i].Err != nil {
+			continue
+		}
 		if call.Shared && !s.cached.Limits.Known(call.Tenant) {
 			answers[i].RetryUnbatched = true
 			continue

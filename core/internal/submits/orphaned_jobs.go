@@ -138,7 +138,7 @@ func (o *Orphans) lanesOfOrphans(ctx context.Context, jobs []lanes.Orphan) ([]la
 		if err := o.cached.Limits.Load(ctx, job.TenantID); err != nil {
 			return nil, err
 		}
-		asks[i] = lanes.Ask{Key: o.cached.LaneOf(job.TenantID, job.Queue, job.Type, job.Tags, store.NullIfEmpty(job.UserID), job.Key), RequestedBy: job.UserID}
+		asks[i] = lanes.Ask{Key: o.cached.LaneOf(job.TenantID, job.Queue, job.Type, job.Tags, store.NullIfEmpty(job.UserID), job.Key, job.Budgeted), RequestedBy: job.UserID}
 		if wanted[job.TenantID] == nil {
 			wanted[job.TenantID] = map[lanes.Ask]bool{}
 		}

@@ -52,6 +52,9 @@ func (s *Submits) likeEnded(ctx context.Context, of *api.Job, again api.SubmitRe
 		again.Key = orPointer(again.Key, of.Key)
 	}
 	again.KeyWeight = orPointer(again.KeyWeight, of.KeyWeight)
+	if again.Costs == nil {
+		again.Costs = of.Costs
+	}
 	again.User, again.TimeoutMS = orPointer(again.User, of.User), orPointer(again.TimeoutMS, of.TimeoutMS)
 	retry := store.OrElse(again.Retry, api.RetryRequest{})
 	again.Retry = &api.RetryRequest{

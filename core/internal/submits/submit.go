@@ -104,6 +104,7 @@ type Answer struct {
 // for them.
 func (s *Submits) Submit(ctx context.Context, calls []Call) []Answer {
 	answers := make([]Answer, len(calls))
+	s.judgeCosts(ctx, calls, answers)
 	lanes := s.lanesOf(ctx, calls, answers)
 	submissions := make([]*submit.Submission, 0, len(calls))
 	places := make([]int, 0, len(calls))
@@ -203,16 +204,17 @@ func (s *Submits) newJob(call *Call, i int, lane lanes.ID) submit.NewJob {
 		ID: call.IDs[i], Lane: lane, Queue: name, Type: request.Type, User: request.User,
 		Priority: store.OrElse(request.Priority, api.DefaultPriority), Payload: request.Payload, Tags: store.EmptyIfNil(request.Tags),
 		MaxAttempts: store.OrElse(request.MaxAttempts, store.OrElse(settings.MaxAttempts, api.DefaultMaxAttempts)),
-		Retry:       settings.Retry(), TimeoutMS: request.TimeoutMS, DedupeKey: request.DedupeKey, Key: keyOf(request), KeyWeight: request.KeyWeight,
+		Retry:       settings.Retry(), TimeoutMS: request.TimeoutMS, DedupeKey: request.DedupeKey, Costs: s.costsOf(call.Tenant, request), KeyWeight: request.KeyWeight,
 		CorrelationID: store.NullIfEmpty(call.CorrelationID), Traceparent: store.NullIfEmpty(call.Traceparent),
 		Delay:          time.Duration(store.OrElse(request.DelayMS, 0)) * time.Millisecond,
 		ExpiresAfterMS: request.ExpiresAfterMS,
 		Caps:           s.cached.ActiveCaps(call.Tenant, name, request.User),
 	}
-	if made.Key != nil {
-		limit := settings.Keys.InForce()
-		made.Fair, made.Limit = limit.Fair, gate.LimitOf(&limit)
-		made.Rated = limit.RatePerSecond != nil
+	made.Key, made.ToGate = keyOf(request, made.Costs), made.Costs != nil
+	limit := settings.Keys.InForce()
+	made.Fair = made.Key != nil && limit.Fair
+	if made.Key != nil && *made.Key != "" {
+		made.Limit, made.ToGate = gate.LimitOf(&limit), made.ToGate || limit.RatePerSecond != nil
 		made.MaxRunning, made.HoldOnDead = store.OrElse(limit.MaxRunning, 0), limit.OnDead == api.KeyHold
 		if made.Limit == gate.Ordered {
 			made.MaxRunning = 0
@@ -267,12 +269,27 @@ func (c *Call) parents(i int) []submit.After {
 	return after
 }
 
-// keyOf is whose turn the job takes: its key, or its user.
-func keyOf(request *api.SubmitRequest) *string {
-	if request.Key != nil {
+// keyOf is whose turn the job takes: its key, or its user; those with costs and neither of them take one together.
+func keyOf(request *api.SubmitRequest, costs api.Amounts) *string {
+	switch {
+	case request.Key != nil:
 		return request.Key
+	case request.User == nil && costs != nil:
+		return new("")
 	}
 	return request.User
+}
+
+// costsOf is what the job may use of budgets: what it says, or else its queue; nil for nothing.
+func (s *Submits) costsOf(owner tenant.ID, request *api.SubmitRequest) api.Amounts {
+	costs := request.Costs
+	if costs == nil {
+		costs = s.cached.Lanes.Settings(owner, queueOf(request)).Costs
+	}
+	if len(costs) == 0 {
+		return nil
+	}
+	return costs
 }
 
 func queueOf(request *api.SubmitRequest) string {

@@ -26,7 +26,7 @@ func (s *Submits) refuseLate(ctx context.Context, call *Call, lanes []lanes.Made
 		if request.MaxWaitMS == nil || !call.startsInLine(i) || lanes[i].ID == 0 {
 			continue
 		}
-		key := explain.LineOf(&lanes[i].Lane, store.OrElse(request.Priority, api.DefaultPriority), keyOf(request))
+		key := explain.LineOf(&lanes[i].Lane, store.OrElse(request.Priority, api.DefaultPriority), keyOf(request, s.costsOf(call.Tenant, request)))
 		turn, known := turns[key]
 		if settings := s.cached.Lanes.Settings(call.Tenant, lanes[i].Queue); s.cached.HeldBack(&settings) {
 			continue

@@ -51,6 +51,6 @@ func (d Duties) GateSweep() *Duty {
 	var place gate.Key
 	return d.every(gateSweepPeriod, "gates", func(ctx context.Context) (err error) {
 		place, err = d.store.Gates.Sweep(ctx, place, gateSweepKeys)
-		return errors.Join(err, d.store.Gates.ForgetRates(ctx, gateSweepKeys))
+		return errors.Join(err, d.store.Gates.ForgetRates(ctx, gateSweepKeys), d.store.Gates.SweepLines(ctx, gateSweepKeys), d.store.Budgets.Fold(ctx, gateSweepKeys))
 	})
 }

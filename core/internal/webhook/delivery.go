@@ -246,15 +246,19 @@ func endedWorkflows(ctx context.Context, tx pgx.Tx, owner tenant.ID, events []*e
 func (s *Step) submissions(events []*event, ended []*workflow.Row) (made []submit.Submission, done []int64, err error) {
 	for _, e := range events {
 		done = append(done, e.EventID)
-		if e.row == nil {
+		if e.row == nil && e.budget == nil {
 			continue
+		}
+		var correlationID, traceparent *string
+		if e.row != nil {
+			correlationID, traceparent = e.row.CorrelationID, e.row.Traceparent
 		}
 		body := e.body()
 		lane, ok := s.lane(*e.Webhook, body.Type, body.Timestamp.Time)
 		if !ok {
 			continue
 		}
-		one, err := s.submission(*e.Webhook, lane, body, e.Now, e.row.CorrelationID, e.row.Traceparent)
+		one, err := s.submission(*e.Webhook, lane, body, e.Now, correlationID, traceparent)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -299,6 +303,8 @@ func NewDelivery(id uuid.UUID, webhook string, body api.WebhookEvent) submit.New
 		metadata["job_id"] = body.Data.Job.ID
 	case body.Data.Workflow != nil:
 		metadata["workflow_id"] = body.Data.Workflow.ID
+	case body.Data.Budget != nil:
+		metadata["budget"] = body.Data.Budget.Name
 	}
 	return submit.NewJob{
 		ID: id, Queue: api.WebhookQueue(webhook), Type: body.Type, Priority: api.DefaultPriority, Payload: store.JSON(body),

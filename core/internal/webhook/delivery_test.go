@@ -477,3 +477,27 @@ func TestDeliveriesAreShownApart(t *testing.T) {
 	}
 	f.NoDrift()
 }
+
+// A budget that a worker closes is an event, and once as long as it is closed.
+func TestAClosedBudgetIsAnEvent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.put(f.Tenant, "hook", api.WebhookFilter{Queue: new("of.no.event")}, api.EventBudgetClosed)
+	f.put(f.Tenant, "other", api.WebhookFilter{}, api.EventJobCompleted)
+	if err := f.Store.Budgets.Put(t.Context(), f.Tenant, "openai", api.BudgetRequest{Unit: "tokens", Amount: 10, PerMS: new(int64(60_000))}); err != nil {
+		t.Fatal(err)
+	}
+	for _, ms := range []int64{30_000, 60_000} {
+		f.Submit(f.Job())
+		f.MustEnd(jobs.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindSnooze, Delay: time.Hour, Throttle: map[string]api.Throttle{"openai": {RetryAfterMS: ms}}})
+	}
+	made := f.delivered("hook")
+	if len(made) != 1 || len(f.delivered("other")) != 0 {
+		t.Fatalf("%d deliveries", len(made))
+	}
+	event := made[0].Event
+	if closed := event.Data.Budget; event.Type != api.EventBudgetClosed || closed == nil || closed.Name != "openai" || closed.Unit != "tokens" || event.Data.Job != nil ||
+		closed.ClosedUntil.Sub(event.Timestamp.Time) != 30*time.Second {
+		t.Errorf("%s", made[0].Raw)
+	}
+}

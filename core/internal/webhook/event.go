@@ -2,6 +2,8 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,7 +15,7 @@ import (
 )
 
 const lockEventsSQL = `
-SELECT event_id, webhook, kind, workflow_id, job, statement_timestamp() AS now
+SELECT event_id, webhook, kind, workflow_id, job, finished_at, statement_timestamp() AS now
 FROM webhook_events
 WHERE event_id = ANY(@ids::bigint[])
   AND tenant_id <> ALL(` + store.MovingSQL + `)
@@ -26,13 +28,15 @@ type event struct {
 	Webhook    *string
 	Kind       string
 	WorkflowID *uuid.UUID
-	// Job is nil for an event of a workflow.
-	Job []byte
+	// Job is nil for an event of a workflow; of budget.closed it is the budget.
+	Job        []byte
+	FinishedAt time.Time
 	// Now is PostgreSQL's clock.
 	Now time.Time
 
-	row   *read.Row
-	shown api.Job
+	row    *read.Row
+	shown  api.Job
+	budget *api.ClosedBudget
 }
 
 // lockEvents locks events, without those that others have locked.
@@ -50,6 +54,13 @@ func lockEvents(ctx context.Context, tx pgx.Tx, ids []int64) ([]*event, error) {
 		if e.Job == nil {
 			continue
 		}
+		if e.Kind == api.EventBudgetClosed {
+			e.budget = &api.ClosedBudget{}
+			if err := json.Unmarshal(e.Job, e.budget); err != nil {
+				return nil, fmt.Errorf("webhook: stored event: %w", err)
+			}
+			continue
+		}
 		if e.row, err = read.FromJSON(e.Job); err != nil {
 			return nil, err
 		}
@@ -63,6 +74,9 @@ func lockEvents(ctx context.Context, tx pgx.Tx, ids []int64) ([]*event, error) {
 
 // body is the event as it is delivered.
 func (e *event) body() api.WebhookEvent {
+	if e.budget != nil {
+		return api.WebhookEvent{Type: e.Kind, Timestamp: api.At(e.FinishedAt), Data: api.WebhookEventData{Budget: e.budget}}
+	}
 	return api.WebhookEvent{Type: e.Kind, Timestamp: api.At(*e.row.FinishedAt), Data: api.WebhookEventData{Job: &api.EndedJob{
 		JobSummary: e.shown.JobSummary, Result: e.shown.Result, Checkpoint: e.shown.Checkpoint, LastError: e.shown.LastError,
 	}}}

@@ -15,7 +15,7 @@ import (
 
 // CompleteJob completes a job.
 //
-//	@Description Completes the job; `result` is stored with it. A repeat with the same token and body gets the same answer.
+//	@Description Completes the job; `result` is stored with it. `used` is what the attempt has used of budgets; without it, what it had reserved. A repeat with the same token and body gets the same answer.
 //	@Description
 //	@Description 409 `lease_lost`: the lease expired, and another worker may run the job again. 409 `outcome_conflict`: another outcome was already reported for this lease. 422 `schema_mismatch`: the result does not fit the type of the job; the lease stays, so complete it with another result, or fail it.
 //	@Tags        Workers
@@ -23,8 +23,9 @@ import (
 //	@Success     200 {object} api.Outcome "The job is completed."
 //	@x-problems  ["lease_lost", "outcome_conflict", "schema_mismatch"]
 //	@x-example-result {"lease_token": "LEASE_TOKEN", "result": {"sha256": "2cf24dba5fb0a30e"}}
+//	@x-example-used {"lease_token": "LEASE_TOKEN", "result": {"answer": "42"}, "used": {"openai": 1312}}
 func (h *Handlers) CompleteJob(c *call.Call, r api.CompleteRequest) (api.OutcomeRequest, admission.Cost, error) {
-	return priceOutcome(c, api.OutcomeRequest{Kind: api.KindComplete, LeaseToken: r.LeaseToken, Result: r.Result})
+	return priceOutcome(c, api.OutcomeRequest{Kind: api.KindComplete, LeaseToken: r.LeaseToken, Result: r.Result, Used: r.Used})
 }
 
 // FailJob reports a failed attempt.
@@ -35,10 +36,12 @@ func (h *Handlers) CompleteJob(c *call.Call, r api.CompleteRequest) (api.Outcome
 //	@Success     200 {object} api.Outcome "The job's new state."
 //	@x-problems  ["lease_lost", "outcome_conflict"]
 //	@x-example-again     {"lease_token": "LEASE_TOKEN", "error": {"type": "timeout", "message": "the mail server did not answer", "stack": ""}, "retry_after_ms": 30000}
+//	@x-example-throttled {"lease_token": "LEASE_TOKEN", "error": {"type": "rate_limited", "message": "429 from the provider"}, "throttle": {"openai": {"retry_after_ms": 20000}}}
 //	@x-example-permanent {"lease_token": "LEASE_TOKEN", "error": {"type": "bad_address", "message": "no such mailbox"}, "permanent": true}
 func (h *Handlers) FailJob(c *call.Call, r api.FailRequest) (api.OutcomeRequest, admission.Cost, error) {
 	return priceOutcome(c, api.OutcomeRequest{
 		Kind: api.KindFail, LeaseToken: r.LeaseToken, Error: r.Error, RetryAfterMS: r.RetryAfterMS, Permanent: r.Permanent,
+		Used: r.Used, Throttle: r.Throttle,
 	})
 }
 
@@ -51,7 +54,7 @@ func (h *Handlers) FailJob(c *call.Call, r api.FailRequest) (api.OutcomeRequest,
 //	@x-problems  ["lease_lost", "outcome_conflict"]
 //	@x-example-minute {"lease_token": "LEASE_TOKEN", "delay_ms": 60000}
 func (h *Handlers) SnoozeJob(c *call.Call, r api.SnoozeRequest) (api.OutcomeRequest, admission.Cost, error) {
-	return priceOutcome(c, api.OutcomeRequest{Kind: api.KindSnooze, LeaseToken: r.LeaseToken, DelayMS: r.DelayMS, Error: r.Error})
+	return priceOutcome(c, api.OutcomeRequest{Kind: api.KindSnooze, LeaseToken: r.LeaseToken, DelayMS: r.DelayMS, Error: r.Error, Used: r.Used, Throttle: r.Throttle})
 }
 
 // ReleaseJob releases a job.
@@ -63,7 +66,7 @@ func (h *Handlers) SnoozeJob(c *call.Call, r api.SnoozeRequest) (api.OutcomeRequ
 //	@x-problems  ["lease_lost", "outcome_conflict"]
 //	@x-example-release {"lease_token": "LEASE_TOKEN"}
 func (h *Handlers) ReleaseJob(c *call.Call, r api.ReleaseRequest) (api.OutcomeRequest, admission.Cost, error) {
-	return priceOutcome(c, api.OutcomeRequest{Kind: api.KindRelease, LeaseToken: r.LeaseToken})
+	return priceOutcome(c, api.OutcomeRequest{Kind: api.KindRelease, LeaseToken: r.LeaseToken, Used: r.Used})
 }
 
 // priceOutcome validates one outcome, of the job that the path names.

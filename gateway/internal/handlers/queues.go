@@ -61,7 +61,7 @@ func (h *Handlers) GetQueue(ctx context.Context, c *call.Call, _ call.None) (cal
 //	@Description **The signing secret** is returned once, as `settings.push.secret`, by the PUT that created or replaced it; it is null everywhere else. A PUT without `push.secret` keeps the current secret. If the answer was lost, request a new secret with `push.new_secret`. If the operator has not enabled push mode, the answer is 400 `invalid_request`.
 //	@Param       settings body api.QueueRequest true "The settings."
 //	@Success     200 {object} api.Queue "The queue as it is now."
-//	@x-problems  ["too_many_lanes"]
+//	@x-problems  ["too_many_lanes", "cost_above_budget"]
 //	@x-example-basic    {"visibility_timeout_ms": 60000, "max_attempts": 5, "retry": {"base_ms": 1000, "cap_ms": 60000, "jitter": 0.2}, "max_running": 20}
 //	@x-example-push     {"mode": "push", "push": {"url": "https://example.com/jobs", "timeout_ms": 10000, "breaker": {"failure_ratio": 0.3}}, "max_running": 10, "rate_per_second": 50, "retry": {"base_ms": 2000, "curve": "linear"}}
 //	@x-example-broker   {"mode": "push", "push": {"url": "amqps://ada:secret@rabbit.example.com/shop/order.new", "settle": "worker"}, "visibility_timeout_ms": 600000}

@@ -45,7 +45,7 @@ import (
 //	@Header      200,202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@Header      200 {string} Location "The job's path, if the request waited for it."
 //	@Header      200 {string} Preference-Applied "`wait=n`, if the request waited."
-//	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
+//	@x-problems  ["cost_above_burst", "cost_above_budget", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-basic      {"type": "hash.sha256", "payload": {"text": "hello"}}
 //	@x-example-scheduled {"type": "report.monthly", "queue": "reports", "delay_ms": 60000, "priority": 3, "max_attempts": 5, "timeout_ms": 120000, "retry": {"base_ms": 10000, "cap_ms": 600000, "jitter": 0.2}}
 //	@x-example-everything {"type": "mail.send", "queue": "mail", "payload": {"to": "ada@example.com", "template": "welcome"}, "priority": 7, "tags": ["smtp"], "user": "ada", "metadata": {"order": "1042"}, "dedupe_key": "welcome-ada", "deadline": "2035-01-01T00:00:00Z"}
@@ -177,7 +177,7 @@ func member(answer json.RawMessage, wanted string) string {
 //	@Param       batch           body   api.BatchRequest true  "The jobs."
 //	@Success     200 {object} api.BatchResponse "A result for each job."
 //	@Header      200 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
-//	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
+//	@x-problems  ["cost_above_burst", "cost_above_budget", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-basic  {"jobs": [{"type": "hash.sha256", "payload": {"text": "one"}}, {"type": "hash.sha256", "payload": {"text": "two"}}]}
 //	@x-example-whole  {"jobs": [{"type": "hash.sha256", "payload": {"text": "all"}}, {"type": "hash.sha256", "payload": {"text": "or none"}}], "atomic": true}
 func (h *Handlers) SubmitBatch(c *call.Call, batch api.BatchRequest) (r hop.SubmitJobsRequest, cost admission.Cost, err error) {

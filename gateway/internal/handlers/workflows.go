@@ -23,7 +23,7 @@ import (
 //	@Success     202 {object} api.Workflow "Accepted: all of its jobs are stored."
 //	@Header      202 {string} Location "The workflow's path."
 //	@Header      202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
-//	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
+//	@x-problems  ["cost_above_burst", "cost_above_budget", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-diamond {"name": "order", "jobs": [{"ref": "charge", "type": "payment.charge"}, {"ref": "invoice", "type": "invoice.make", "after": ["charge"]}, {"ref": "parcel", "type": "parcel.send", "after": [{"ref": "charge", "on_failed": "cancel"}]}, {"ref": "mail", "type": "mail.send", "after": ["invoice", {"ref": "parcel", "on_failed": "run"}]}]}
 func (h *Handlers) SubmitWorkflow(c *call.Call, workflow api.WorkflowRequest) (r hop.SubmitJobsRequest, cost admission.Cost, err error) {
 	if fields := workflow.Validate(time.Now()); len(fields) > 0 {
@@ -45,7 +45,7 @@ func (h *Handlers) SubmitWorkflow(c *call.Call, workflow api.WorkflowRequest) (r
 //	@Success     202 {object} api.Workflow "Accepted: all of the jobs are stored."
 //	@Header      202 {string} Location "The workflow's path."
 //	@Header      202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
-//	@x-problems  ["workflow_ended", "cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
+//	@x-problems  ["workflow_ended", "cost_above_burst", "cost_above_budget", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-one {"jobs": [{"ref": "survey", "type": "mail.send", "after": ["mail"]}]}
 func (h *Handlers) AddToWorkflow(c *call.Call, more api.WorkflowJobsRequest) (r hop.SubmitJobsRequest, cost admission.Cost, err error) {
 	id, err := c.ID()

@@ -287,13 +287,20 @@ func (t *tries) samples(f *bounded) (good, bad []any) {
 		}
 		return good, bad
 	case f.MaxProperties != nil:
+		var value any = "v"
+		switch {
+		case f.name() == "throttle":
+			value = map[string]any{"retry_after_ms": 1}
+		case strings.Contains(string(f.Additional), `"integer"`):
+			value = 1
+		}
 		entries := map[string]any{}
 		for i := range *f.MaxProperties {
-			entries[fmt.Sprint("k", i)] = "v"
+			entries[fmt.Sprint("k", i)] = value
 		}
 		more := maps.Clone(entries)
-		more["k"] = "v"
-		return []any{entries}, []any{more, map[string]any{"a b": "v"}}
+		more["k"] = value
+		return []any{entries}, []any{more, map[string]any{"a b": value}}
 	}
 	return t.texts(f)
 }

@@ -143,6 +143,12 @@ func (s *Server) webhookRoutes() []route {
 	h := s.handlers
 	readTenant, manageTenant := unbound(scoped(api.ScopeRead)), unbound(scoped(api.ScopeManage))
 	return []route{
+		{"GET", "/v1/budgets", readTenant, noBody, perRequest, page(), "", handle(h.ListBudgets)},
+		{"GET", "/v1/budgets/{name}", readTenant, noBody, perRequest, []string{"subject"}, "", handle(h.GetBudget)},
+		{"PUT", "/v1/budgets/{name}", manageTenant, body, perRequest, nil, "", handle(h.PutBudget)},
+		{"DELETE", "/v1/budgets/{name}", manageTenant, noBody, perRequest, nil, "", handle(h.DeleteBudget)},
+		{"GET", "/v1/budgets/{name}/usage", readTenant, noBody, perRequest, []string{"from", "to"}, "", handle(h.BudgetUsage)},
+
 		{"GET", "/v1/webhooks", readTenant, noBody, perRequest, page(), "", handle(h.ListWebhooks)},
 		{"GET", "/v1/webhooks/{name}", readTenant, noBody, perRequest, nil, "", handle(h.GetWebhook)},
 		{"PUT", "/v1/webhooks/{name}", manageTenant, body, perRequest, nil, "", handle(h.PutWebhook)},

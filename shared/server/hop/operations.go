@@ -75,6 +75,13 @@ var (
 	TriggerSchedule  = keyed[OnceRequest, SubmitResponse]("trigger-schedule", ForTenant)
 	ListScheduleRuns = list[PageFor, api.Page[api.ScheduleRun]]("list-schedule-runs", ForTenant)
 
+	// Budgets
+	PutBudget      = write[Put[api.BudgetRequest], api.Budget]("put-budget", ForManager)
+	GetBudget      = read[GetBudgetRequest, api.Budget]("get-budget", ForManager)
+	ListBudgets    = list[PageRequest, api.Page[api.Budget]]("list-budgets", ForManager)
+	DeleteBudget   = write[Name, struct{}]("delete-budget", ForManager)
+	GetBudgetUsage = list[BudgetUsageRequest, api.BudgetUsages]("get-budget-usage", ForManager)
+
 	// Webhooks
 	PutWebhook          = write[Put[api.WebhookRequest], api.Webhook]("put-webhook", ForManager)
 	GetWebhook          = read[Name, api.Webhook]("get-webhook", ForManager)

@@ -138,6 +138,20 @@ type ListQueueKeysRequest struct {
 	MinWaiting int64 `json:"min_waiting,omitzero"`
 }
 
+// GetBudgetRequest asks for a budget.
+type GetBudgetRequest struct {
+	Name string `json:"name"`
+	// Subject is the user or key whose amount is shown, of a budget that is by one; null for none.
+	Subject *string `json:"subject,omitzero"`
+}
+
+// BudgetUsageRequest asks for the usage of a budget on some days; absent ones are as in a UsageRequest.
+type BudgetUsageRequest struct {
+	Name string `json:"name"`
+	From string `json:"from,omitempty" format:"date"`
+	To   string `json:"to,omitempty" format:"date"`
+}
+
 // StatsRequest asks for stats; what is null or empty is its default.
 type StatsRequest struct {
 	Queue string    `json:"queue,omitempty"`

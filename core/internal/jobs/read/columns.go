@@ -8,7 +8,7 @@ const (
 	// OptionColumns are what a submit decides, besides its tags, metadata, payload and times.
 	OptionColumns = `max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent`
 	// KeyColumns are whose turn it takes.
-	KeyColumns = `key, key_weight`
+	KeyColumns = `key, key_weight, costs`
 	// LinkColumns are its links with other jobs.
 	LinkColumns = `has_dependents, linked, rerun_of`
 	// AnswerColumns are how the last attempt ended, and what a repeat of its outcome is answered.

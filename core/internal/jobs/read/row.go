@@ -37,7 +37,8 @@ type Row struct {
 	DedupeKey       *string `json:"dedupe_key"`
 	Key             *string
 	KeyWeight       *float64 `json:"key_weight"`
-	CorrelationID   *string  `json:"correlation_id"`
+	Costs           api.Amounts
+	CorrelationID   *string `json:"correlation_id"`
 	Traceparent     *string
 	CreatedAt       time.Time `json:"created_at"`
 	RunAt           time.Time `json:"run_at"`
@@ -116,7 +117,7 @@ func (r *Row) Summary() api.JobSummary {
 		Attempt: int(r.Attempt), MaxAttempts: int(r.MaxAttempts), Epoch: r.Epoch, Redrives: int(r.Redrives),
 		RunAt: &api.Time{Time: r.RunAt}, Deadline: api.AtOrNil(r.Deadline), TimeoutMS: r.TimeoutMs,
 		Retry:     api.Retry{BaseMS: r.RetryBaseMs, CapMS: r.RetryCapMs, Jitter: r.RetryJitter, Curve: r.RetryCurve},
-		DedupeKey: r.DedupeKey, Key: r.Key, KeyWeight: r.KeyWeight, CancelRequested: r.CancelRequested,
+		DedupeKey: r.DedupeKey, Key: store.NullIfEmpty(store.OrElse(r.Key, "")), KeyWeight: r.KeyWeight, Costs: r.Costs, CancelRequested: r.CancelRequested,
 		WorkerID: r.WorkerID, LeaseExpiresAt: api.AtOrNil(r.LeaseExpiresAt), LastError: r.Failure().Brief(),
 		DeadReason: r.Reason, CorrelationID: r.CorrelationID, Traceparent: r.Traceparent,
 		Workflow: r.Workflow, After: store.EmptyIfNil(r.After), BlockedBy: r.BlockedBy,

@@ -123,6 +123,8 @@ CREATE TABLE queues (
   types                      json,
   -- how jobs with a key start: {"fair", "max_running", "rate_per_second", "burst", "order", "on_dead"}
   keys                       json,
+  -- what a job that does not say it may use of budgets: {"BUDGET": amount}
+  costs                      jsonb,
   -- push mode: the URL of an HTTP endpoint or of a broker. push_secret signs the calls, push_credentials are the broker's
   -- user and password; both are encrypted with a key that only the cores have. After a rotation calls are signed with
   -- the previous secret too, until the given time
@@ -151,8 +153,8 @@ CREATE INDEX queues_by_change ON queues (updated_at);
 CREATE INDEX queues_deleted   ON queues (deleted_at, tenant_id, name) WHERE deleted_at IS NOT NULL;
 
 -- The unit of scheduling: the jobs of one tenant, queue, type and set of required tags (sorted), and, where users have a
--- running cap each, of one user. Jobs whose keys take turns (fair) have lanes of their own: their order is another. Every core
--- caches all lanes. An id is never used again.
+-- running cap each, of one user. Jobs whose keys take turns (fair) have lanes of their own: their order is another; and so have
+-- jobs with costs (budgeted), which are claimed under their tenant's lock. Every core caches all lanes. An id is never used again.
 CREATE TABLE lanes (
   id          bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   tenant_id   uuid        NOT NULL,
@@ -161,6 +163,7 @@ CREATE TABLE lanes (
   tags        text[] COLLATE "C" NOT NULL,
   capped_user text COLLATE "C" NOT NULL DEFAULT '',
   fair        boolean     NOT NULL DEFAULT false,
+  budgeted    boolean     NOT NULL DEFAULT false,
   -- the user whose job created or revived the lane last; '' for none
   requested_by text       NOT NULL DEFAULT '',
   created_at  timestamptz NOT NULL,
@@ -168,7 +171,7 @@ CREATE TABLE lanes (
   used_at     timestamptz NOT NULL DEFAULT now(),
   -- when it was found unused: cores store no new jobs in it, and after a while it is deleted
   retired_at  timestamptz,
-  UNIQUE (tenant_id, queue, type, tags, capped_user, fair)
+  UNIQUE (tenant_id, queue, type, tags, capped_user, fair, budgeted)
 );
 CREATE INDEX lanes_by_use  ON lanes (used_at)    WHERE retired_at IS NULL;
 CREATE INDEX lanes_retired ON lanes (retired_at) WHERE retired_at IS NOT NULL;
@@ -233,8 +236,9 @@ CREATE TABLE jobs (
   -- bits: the counts of caps that include the job (caps.Counter). What ends the job, or its lease, removes it from
   -- exactly these. 0 for a tenant without caps
   counted               smallint    NOT NULL DEFAULT 0,
-  -- the limit of its queue on jobs with the same key: 0 none, 1 how many run at once, 2 their order. What ends the job, or
-  -- takes it out of the queue, then appends a row to key_checks
+  -- bits: a limit of its queue on jobs with the same key, 1 how many run at once, or 2 their order; 4, it has passed with costs;
+  -- 8, it is past the limits of its key and waits for a budget. What ends the job, or takes it out of the queue, then appends a
+  -- row to key_checks
   gate                  smallint    NOT NULL DEFAULT 0,
   -- another job waits, or waited, for this one: its end appends a follow-up
   has_dependents        boolean     NOT NULL DEFAULT false,
@@ -248,9 +252,11 @@ CREATE TABLE jobs (
   outcome_lease_id      uuid, outcome_hash bytea, outcome_answer json,
 
   dedupe_key            text COLLATE "C",
-  -- jobs with the same key take turns with those of other keys, and may have a limit; the user where the job named none.
-  -- Null weight: 1
+  -- jobs with the same key take turns with those of other keys, and may have a limit; the user where the job named none, and ''
+  -- where it has costs and neither. Null weight: 1
   key                   text COLLATE "C", key_weight float8,
+  -- what each attempt reserves of budgets: {"BUDGET": amount}; null for nothing
+  costs                 jsonb,
   correlation_id        text, traceparent text,
   -- the job that this one runs again; it may no longer be kept
   rerun_of              uuid,
@@ -277,7 +283,7 @@ CREATE INDEX jobs_given_back ON jobs (lane_id, waiting_since) WHERE state = 'que
 CREATE INDEX jobs_turns      ON jobs (lane_id, priority, key, ready_at) WHERE state = 'queued' AND key IS NOT NULL;
 -- The jobs past the gate of a key, and then those that are not, in their order there: see package gate. One index, since each
 -- has its predicate computed for every row that is written.
-CREATE INDEX jobs_gated ON jobs (tenant_id, queue, key, (CASE WHEN ready_at IS NULL THEN 1 ELSE 0 END), (CASE WHEN gate = 2 THEN 0 ELSE priority END) DESC, created_at, id)
+CREATE INDEX jobs_gated ON jobs (tenant_id, queue, key, (CASE WHEN ready_at IS NULL AND gate < 8 THEN 1 ELSE 0 END), (CASE WHEN gate & 2 = 2 THEN 0 ELSE priority END) DESC, created_at, id)
   WHERE gate > 0 OR key IS NOT NULL AND state = 'queued' AND ready_at IS NULL;
 -- For depths, by lane. A job that is claimed at once is never in it.
 CREATE INDEX jobs_waiting   ON jobs (lane_id, state)                  WHERE state IN ('blocked', 'scheduled');
@@ -297,7 +303,7 @@ CREATE TABLE ended_job (
   retry_curve text NOT NULL DEFAULT 'exponential', retry_base_ms bigint NOT NULL, retry_cap_ms bigint NOT NULL, retry_jitter float8 NOT NULL,
   timeout_ms bigint, cancel_requested boolean NOT NULL, has_dependents boolean NOT NULL DEFAULT false, linked boolean NOT NULL DEFAULT false,
   started_at timestamptz, worker_id text, outcome_lease_id uuid, outcome_hash bytea, outcome_answer json,
-  dedupe_key text, key text COLLATE "C", key_weight float8, correlation_id text, traceparent text, rerun_of uuid,
+  dedupe_key text, key text COLLATE "C", key_weight float8, costs jsonb, correlation_id text, traceparent text, rerun_of uuid,
   tags text[] NOT NULL, metadata json NOT NULL, payload json NOT NULL, progress json, checkpoint json, last_error json
 );
 
@@ -387,8 +393,9 @@ CREATE TABLE follow_ups (
 CREATE INDEX follow_ups_by_tenant ON follow_ups (tenant_id, id);
 CREATE INDEX follow_ups_by_job    ON follow_ups (job_id, id);
 
--- A key of a queue of which a job may now pass the gate: one has come to it, or one that had passed has left. Written by the
--- statement that changes the job, deleted by the transaction that lets jobs pass.
+-- A key of a queue of which a job may now pass the gate: one has come to it, or one that had passed has left. With an empty
+-- queue, a budget that may have become available: the key is BUDGET/SUBJECT. Written by the statement that changes the job,
+-- deleted by the transaction that lets jobs pass.
 CREATE TABLE key_checks (
   id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   tenant_id uuid   NOT NULL,
@@ -408,6 +415,91 @@ CREATE TABLE key_rates (
   used_to   timestamptz NOT NULL,
   PRIMARY KEY (tenant_id, queue, key)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+-- ======== Budgets ========
+-- How much of something a tenant's jobs may use in a time: see package budget.
+CREATE TABLE budgets (
+  tenant_id    uuid        NOT NULL,
+  name         text COLLATE "C" NOT NULL,
+  unit         text        NOT NULL,
+  amount       bigint      NOT NULL CHECK (amount >= 1),
+  -- the time of the amount: one of the two
+  per_ms       bigint      CHECK (per_ms >= 1000),
+  "window"     text        CHECK ("window" IN ('hour', 'day', 'month')),
+  timezone     text        NOT NULL DEFAULT 'UTC',
+  burst        bigint      CHECK (burst >= 1),
+  -- 'user' or 'key': each has an amount of its own, as a subject of the budget; '' for one amount, of the subject ''
+  by           text        NOT NULL DEFAULT '' CHECK (by IN ('', 'user', 'key')),
+  -- a worker was told to come back then
+  closed_until timestamptz,
+  created_at   timestamptz NOT NULL,
+  updated_at   timestamptz NOT NULL,
+  PRIMARY KEY (tenant_id, name),
+  CHECK ((per_ms IS NULL) <> ("window" IS NULL))
+);
+
+-- What is used of a budget: the row with the highest seq. Appended, as usage_log is, under the tenant's claim lock.
+CREATE TABLE budget_log (
+  tenant_id uuid     NOT NULL,
+  budget    text COLLATE "C" NOT NULL,
+  subject   text COLLATE "C" NOT NULL,
+  seq       bigint   NOT NULL,
+  -- what was used in the parts of the time that began then
+  parts     timestamptz[] NOT NULL,
+  amounts   bigint[] NOT NULL,
+  -- what running jobs have reserved
+  running   bigint   NOT NULL,
+  -- claims read settlements from then on: older ones are in it, but for those of transactions that were open for a minute, which
+  -- a duty finds. What was deleted under an old snapshot is not visited again
+  since     timestamptz NOT NULL,
+  -- what attempts that started on the day (UTC) reserved, have used, and used above what they had reserved
+  day       date     NOT NULL,
+  reserved  bigint   NOT NULL, used bigint NOT NULL, overdrawn bigint NOT NULL,
+  PRIMARY KEY (tenant_id, budget, subject, seq)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+-- What an attempt that has ended had reserved and has used. Appended without a lock; deleted by the claim that has it in its
+-- row of budget_log.
+CREATE TABLE budget_settlements (
+  id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  tenant_id  uuid   NOT NULL,
+  budget     text COLLATE "C" NOT NULL,
+  subject    text COLLATE "C" NOT NULL,
+  at         timestamptz NOT NULL,
+  started_at timestamptz NOT NULL,
+  reserved   bigint NOT NULL, used bigint NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX budget_settlements_by_budget ON budget_settlements (tenant_id, budget, subject, at);
+
+-- The sums of a day that are no longer in budget_log. A day may have several rows.
+CREATE TABLE budget_days (
+  tenant_id uuid   NOT NULL,
+  budget    text COLLATE "C" NOT NULL,
+  subject   text COLLATE "C" NOT NULL,
+  day       date   NOT NULL,
+  reserved  bigint NOT NULL, used bigint NOT NULL, overdrawn bigint NOT NULL
+);
+CREATE INDEX budget_days_by_budget ON budget_days (tenant_id, budget, day);
+
+-- Jobs that wait for a budget, in their order, and those that no longer do and have not started: what they may use is no longer
+-- there for others. Written under the tenant's gate lock only. A row whose job does not wait is deleted when it is met.
+CREATE TABLE budget_line (
+  tenant_id uuid     NOT NULL,
+  budget    text COLLATE "C" NOT NULL,
+  subject   text COLLATE "C" NOT NULL,
+  job_id    uuid     NOT NULL,
+  -- 9 less its priority
+  rank      smallint NOT NULL,
+  key       text COLLATE "C" NOT NULL,
+  -- its place among those of its rank: keys take turns, see package gate
+  turn      timestamptz NOT NULL,
+  cost      bigint   NOT NULL,
+  passed_at timestamptz,
+  PRIMARY KEY (job_id, budget)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX budget_line_waiting ON budget_line (tenant_id, budget, subject, rank, turn, job_id) WHERE passed_at IS NULL;
+CREATE INDEX budget_line_keys    ON budget_line (tenant_id, budget, subject, rank, key, turn)    WHERE passed_at IS NULL;
+CREATE INDEX budget_line_passed  ON budget_line (tenant_id, budget, subject, passed_at)          WHERE passed_at IS NOT NULL;
 
 -- A named group of jobs. Its state is computed from the states of its jobs.
 CREATE TABLE workflows (
@@ -514,11 +606,11 @@ CREATE TABLE webhook_events (
   event_id    bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   tenant_id   uuid        NOT NULL,
   webhook     text,
-  kind        text        NOT NULL CHECK (kind IN ('job.completed', 'job.dead_letter', 'job.cancelled', 'workflow.ended')),
+  kind        text        NOT NULL CHECK (kind IN ('job.completed', 'job.dead_letter', 'job.cancelled', 'workflow.ended', 'budget.closed')),
   workflow_id uuid,
   finished_at timestamptz NOT NULL,
   -- row_to_json of the job as it ended, without its payload. Only core takes it apart: PostgreSQL cannot where a value
-  -- has a \u0000. Null for workflow.ended
+  -- has a \u0000. Of budget.closed it is the budget, and null of workflow.ended
   job         json,
   CHECK ((webhook IS NULL) = (kind = 'workflow.ended')),
   CHECK ((job IS NULL) = (kind = 'workflow.ended')),

@@ -322,14 +322,14 @@ func resultOf(result *api.OutcomeResult) Answer {
 func (o *Outbox) postOne(ctx context.Context, outcome *api.OutcomeRequest, options []client.CallOption) (api.Outcome, error) {
 	switch token := outcome.LeaseToken; outcome.Kind {
 	case api.KindComplete:
-		return o.client.Complete(ctx, outcome.JobID, api.CompleteRequest{LeaseToken: token, Result: outcome.Result}, options...)
+		return o.client.Complete(ctx, outcome.JobID, api.CompleteRequest{LeaseToken: token, Result: outcome.Result, Used: outcome.Used}, options...)
 	case api.KindSnooze:
-		return o.client.Snooze(ctx, outcome.JobID, api.SnoozeRequest{LeaseToken: token, DelayMS: outcome.DelayMS, Error: outcome.Error}, options...)
+		return o.client.Snooze(ctx, outcome.JobID, api.SnoozeRequest{LeaseToken: token, DelayMS: outcome.DelayMS, Error: outcome.Error, Used: outcome.Used, Throttle: outcome.Throttle}, options...)
 	case api.KindRelease:
-		return o.client.Release(ctx, outcome.JobID, api.ReleaseRequest{LeaseToken: token}, options...)
+		return o.client.Release(ctx, outcome.JobID, api.ReleaseRequest{LeaseToken: token, Used: outcome.Used}, options...)
 	default:
 		return o.client.Fail(ctx, outcome.JobID, api.FailRequest{
-			LeaseToken: token, Error: outcome.Error, RetryAfterMS: outcome.RetryAfterMS, Permanent: outcome.Permanent,
+			LeaseToken: token, Error: outcome.Error, RetryAfterMS: outcome.RetryAfterMS, Permanent: outcome.Permanent, Used: outcome.Used, Throttle: outcome.Throttle,
 		}, options...)
 	}
 }
