@@ -17,9 +17,9 @@ const marker = "acme-only"
 type data struct {
 	tenant stack.Tenant
 	client *client.Client
-	// completed, dead, waiting and scheduled are jobs; key is a key's id.
-	completed, dead, waiting, scheduled string
-	fingerprint, workflow, key          string
+	// completed, dead, waiting and scheduled are jobs, broke waits for a budget; key is a key's id.
+	completed, dead, waiting, scheduled, broke string
+	fingerprint, workflow, key                 string
 	// redrive is there once there are busy pages.
 	redrive string
 }
@@ -28,6 +28,8 @@ const (
 	queue    = marker
 	schedule = marker + "-nightly"
 	jobType  = marker + ".render"
+
+	budget, budgetByUser = marker + "-tokens", marker + "-cents"
 )
 
 func fill(t *testing.T, c *stack.Cluster, tenant stack.Tenant) data {
@@ -54,6 +56,7 @@ func fill(t *testing.T, c *stack.Cluster, tenant stack.Tenant) data {
 		t.Fatal(err)
 	}
 	d.waiting = submit("report.render")
+	d.budgets(t)
 	delay := time.Hour.Milliseconds()
 	d.scheduled = stack.Submit(t, d.client, api.SubmitRequest{Type: "report.render", Queue: queue, DelayMS: &delay})
 	letters, err := d.client.DeadLetters(ctx, api.DeadLetterFilter{}, client.PageRequest{})
@@ -93,6 +96,30 @@ func fill(t *testing.T, c *stack.Cluster, tenant stack.Tenant) data {
 	return d
 }
 
+// budgets gives the tenant two, of which one has some usage and a job that waits for it.
+func (d *data) budgets(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	for name, budget := range map[string]api.BudgetRequest{
+		budgetByUser: {Unit: "cents", Amount: 5000, Window: new(api.BudgetDay), Timezone: "Europe/Berlin", By: new(api.BudgetByUser)},
+		budget:       {Unit: "tokens", Amount: 400, PerMS: new(time.Hour.Milliseconds())},
+	} {
+		if _, err := d.client.PutBudget(ctx, name, budget); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := d.client.PutQueue(ctx, "models", api.QueueRequest{Costs: api.Amounts{budget: 300}}); err != nil {
+		t.Fatal(err)
+	}
+	ask := api.SubmitRequest{Type: "model.ask", Queue: "models", User: new("ada"), Costs: api.Amounts{budget: 300, budgetByUser: 2}}
+	stack.Submit(t, d.client, ask)
+	job := stack.ClaimOne(t, d.client, marker+"-worker", "models")
+	if _, err := d.client.Complete(ctx, job.ID, api.CompleteRequest{LeaseToken: job.LeaseToken, Used: api.Amounts{budget: 320}}); err != nil {
+		t.Fatal(err)
+	}
+	d.broke = stack.Submit(t, d.client, ask)
+}
+
 // page is one of a tenant's pages, with something on it.
 type page struct{ name, path string }
 
@@ -109,6 +136,7 @@ func (d *data) pages() []page {
 		{"job-dead", "/console/jobs/" + d.dead},
 		{"job-waiting", "/console/jobs/" + d.waiting},
 		{"job-scheduled", "/console/jobs/" + d.scheduled},
+		{"job-budget", "/console/jobs/" + d.broke},
 		{"dead-letters", "/console/dead-letters"},
 		{"dead-letters-cause", "/console/dead-letters/group?" + cause},
 		{"dead-letters-confirm", "/console/dead-letters/confirm?do=redrive&" + cause},
@@ -119,6 +147,9 @@ func (d *data) pages() []page {
 		{"types", "/console/types"},
 		{"type", "/console/types/" + jobType},
 		{"type-old", "/console/types/" + jobType + "?version=1"},
+		{"budgets", "/console/budgets"},
+		{"budget", "/console/budgets/" + budget},
+		{"budget-by-user", "/console/budgets/" + budgetByUser + "?subject=ada"},
 		{"workers", "/console/workers"},
 		{"keys", "/console/keys"},
 		{"limits", "/console/limits"},

@@ -107,7 +107,7 @@ func TestTenantsDoNotMeet(t *testing.T) {
 	for path, actions := range map[string][]string{
 		"/console/jobs/" + acme.waiting: {"cancel"}, "/console/jobs/" + acme.dead: {"redrive", "rerun", "discard"}, "/console/jobs/" + acme.completed: {"rerun", "forget"},
 		"/console/workflows/" + acme.workflow: {"cancel", "redrive"}, "/console/schedules/" + schedule: {"pause", "resume", "trigger", "delete"},
-		"/console/keys/" + acme.key: {"revoke"},
+		"/console/keys/" + acme.key: {"revoke"}, "/console/budgets/" + budget: {"settings", "delete"},
 	} {
 		for _, do := range actions {
 			if status, text := other.post(path, "do", do); status != http.StatusNotFound {
@@ -156,7 +156,7 @@ func TestAReaderChangesNothing(t *testing.T) {
 		"/console/queues/" + queue:      {"pause", "resume", "settings", "probe", "delete"},
 		"/console/jobs/" + acme.waiting: {"cancel"}, "/console/jobs/" + acme.dead: {"redrive", "rerun", "discard"}, "/console/jobs/" + acme.completed: {"forget"},
 		"/console/workflows/" + acme.workflow: {"cancel", "redrive"}, "/console/schedules/" + schedule: {"pause", "resume", "trigger", "delete"},
-		"/console/dead-letters": {"redrive", "discard"}, "/console/keys": {""}, "/console/keys/" + acme.key: {"revoke"},
+		"/console/dead-letters": {"redrive", "discard"}, "/console/keys": {""}, "/console/budgets/" + budget: {"settings", "delete"}, "/console/keys/" + acme.key: {"revoke"},
 	} {
 		for _, do := range actions {
 			if status, text := reader.post(path, "do", do); status != http.StatusForbidden || !strings.Contains(text, "The key lacks the scope") {

@@ -27,6 +27,7 @@ import (
 // settingsAPI has one of each thing that the console has a form of, and notes what is written.
 type settingsAPI struct {
 	queue  api.Queue
+	budget api.Budget
 	tenant api.Tenant
 	plans  []api.Plan
 	wrote  map[string]json.RawMessage // by path
@@ -47,6 +48,10 @@ func (s *settingsAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(api.Whoami{Tenant: new("t"), Scopes: api.Scopes(), KeyID: "k"})
 	case r.URL.Path == "/v1/queues/q":
 		answer(s.queue)
+	case r.URL.Path == "/v1/budgets/b":
+		answer(s.budget)
+	case r.URL.Path == "/v1/budgets/b/usage":
+		answer(api.BudgetUsages{Budget: "b", Unit: s.budget.Unit})
 	case r.URL.Path == "/v1/admin/plans":
 		size := 200
 		_, _ = fmt.Sscan(r.URL.Query().Get("page_size"), &size)
@@ -114,6 +119,9 @@ func (d draws) settings() api.QueueSettings {
 		s.MaxActive, s.MaxRunning, s.RatePerSecond = new(d.count()), new(d.count()), new(d.rate())
 	}
 	if d.IntN(2) == 0 {
+		s.Costs = api.Amounts{"tokens": d.count(), "a:b.c_d-e": 1 << 50, "9": 0}
+	}
+	if d.IntN(2) == 0 {
 		s.Push = &api.Push{URL: "amqps://host/exchange/key", TimeoutMS: d.ms(1e5), Settle: new("worker"), Breaker: api.BreakerSettings{
 			Calls: 1 + d.IntN(100), FailureRatio: d.Float64(), OpenMS: d.ms(1e6), HalfOpen: 1 + d.IntN(10),
 		}}
@@ -121,8 +129,22 @@ func (d draws) settings() api.QueueSettings {
 	return s
 }
 
+func (d draws) budget() api.Budget {
+	b := api.Budget{Name: "b", Unit: "microDollars", Amount: 1 + d.Int64N([]int64{10, 1e6, 1 << 50}[d.IntN(3)]), Timezone: "UTC"}
+	if d.IntN(2) == 0 {
+		b.Window, b.Timezone = new([]string{api.BudgetHour, api.BudgetDay, api.BudgetMonth}[d.IntN(3)]), []string{"UTC", "Europe/Berlin"}[d.IntN(2)]
+	} else {
+		b.PerMS = new(999 + d.ms(366*24*3600*1000-1000))
+		if d.IntN(2) == 0 {
+			b.Burst = new(1 + d.count())
+		}
+	}
+	b.By = []*string{nil, new(api.BudgetByUser), new(api.BudgetByKey)}[d.IntN(3)]
+	return b
+}
+
 func (d draws) all() *settingsAPI {
-	s := &settingsAPI{wrote: map[string]json.RawMessage{}, queue: api.Queue{Name: "q", Mode: api.ModePull, Settings: d.settings()}}
+	s := &settingsAPI{wrote: map[string]json.RawMessage{}, budget: d.budget(), queue: api.Queue{Name: "q", Mode: api.ModePull, Settings: d.settings()}}
 	if s.queue.Settings.Push != nil {
 		s.queue.Mode = api.ModePush
 	}
@@ -152,7 +174,7 @@ func TestEveryFormSavedUnchangedChangesNothing(t *testing.T) {
 		for _, key := range []string{"tenant", "operator"} {
 			b := &formBrowser{handler: handler}
 			b.post("/console/sign-in", url.Values{"key": {key}})
-			for _, page := range map[string][]string{"tenant": {"/console/queues/q"}, "operator": {"/console/admin/plans", "/console/admin/tenants/" + settingsTenant}}[key] {
+			for _, page := range map[string][]string{"tenant": {"/console/queues/q", "/console/budgets/b"}, "operator": {"/console/admin/plans", "/console/admin/tenants/" + settingsTenant}}[key] {
 				for _, form := range formsOf(b.send(http.MethodGet, page, nil).Body.String()) {
 					if !form.prefilled {
 						continue // it makes something, or is a button
@@ -167,7 +189,7 @@ func TestEveryFormSavedUnchangedChangesNothing(t *testing.T) {
 			}
 		}
 	}
-	want := []string{"/console/admin/plans/plan- ", "/console/admin/tenants/" + settingsTenant + " limits", "/console/admin/tenants/" + settingsTenant + " save", "/console/queues/q settings"}
+	want := []string{"/console/admin/plans/plan- ", "/console/admin/tenants/" + settingsTenant + " limits", "/console/admin/tenants/" + settingsTenant + " save", "/console/budgets/b settings", "/console/queues/q settings"}
 	for i := range want {
 		want[i] = strings.ReplaceAll(want[i], settingsTenant+" ", strings.TrimRight(settingsTenant, "0123456789")+" ")
 	}
@@ -192,6 +214,13 @@ func (s *settingsAPI) unchanged(t *testing.T, of htmlForm) {
 			if push, ok := want["push"].(map[string]any); ok {
 				delete(push, "credentials_set")
 			}
+		case path == "/v1/budgets/b":
+			b := s.budget
+			request := api.BudgetRequest{Unit: b.Unit, Amount: b.Amount, PerMS: b.PerMS, Window: b.Window, Burst: b.Burst, By: b.By}
+			if b.Window != nil {
+				request.Timezone = b.Timezone
+			}
+			want = asMap(request)
 		case strings.HasPrefix(path, "/v1/admin/plans/"):
 			i := slices.IndexFunc(s.plans, func(one api.Plan) bool { return strings.HasSuffix(path, "/"+one.Name) })
 			want = asMap(s.plans[i])

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strings"
@@ -203,7 +204,14 @@ func settingFields(s *api.QueueSettings) []forms.Field {
 		whole("keys_burst", "Starts of a key at once", s.Keys.Burst, "the rate"),
 		{Name: "keys_order", Label: "Order of a key's jobs", Value: s.Keys.Order, Now: s.Keys.Order, Options: []string{api.KeyOrderNone, api.KeyOrderFIFO}},
 		{Name: "keys_on_dead", Label: "A dead letter in that order", Value: s.Keys.OnDead, Now: s.Keys.OnDead, Options: []string{api.KeySkip, api.KeyHold}},
+		costsField(s.Costs),
 	}
+}
+
+// costsField has the costs of jobs that name none.
+func costsField(costs api.Amounts) forms.Field {
+	text := forms.AmountsText(costs)
+	return forms.Field{Name: "costs", Label: "Costs, such as tokens=5, cents=1", Value: text, Now: cmp.Or(text, "none"), Text: true}
 }
 
 const yes, no = "yes", "no"
@@ -284,6 +292,9 @@ func saveQueue(v *visit.Visit, name string) error {
 	request.Keys = &api.KeySettingsRequest{MaxRunning: form.Whole("keys_max_running"), RatePerSecond: form.Number("keys_rate"), Burst: form.Whole("keys_burst"), Order: form.Word("keys_order"), OnDead: form.Word("keys_on_dead")}
 	if fair := form.Word("keys_fair"); fair != nil {
 		request.Keys.Fair = new(*fair == yes)
+	}
+	if v.Form.Has("costs") { // a page of an older console has no such field
+		request.Costs = form.Amounts("costs")
 	}
 	if len(form.Wrong) > 0 {
 		return problem.Invalid(form.Wrong...)

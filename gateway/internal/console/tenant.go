@@ -124,6 +124,8 @@ func newAuditRow(entry api.AuditEntry, operator bool) auditRow {
 		row.Path = "/console/schedules/" + object
 	case api.AuditWebhookPut, api.AuditWebhookProbe:
 		row.Path = "/console/webhooks"
+	case api.AuditBudgetPut:
+		row.Path = budgetPath(*entry.Object)
 	case api.AuditTypePut:
 		row.Path = "/console/types/" + object
 	case api.AuditWorkflowCancel:

@@ -130,6 +130,9 @@ func typeDefaults(d *api.JobTypeDefaults) []forms.Field {
 	if d.TimeoutMS != nil {
 		add("Time limit of an attempt", view.Milliseconds(*d.TimeoutMS))
 	}
+	if len(d.Costs) > 0 {
+		add("Costs", forms.AmountsText(d.Costs))
+	}
 	if d.Retry != nil {
 		if text, err := json.Marshal(d.Retry); err == nil {
 			add("Retries", string(text))

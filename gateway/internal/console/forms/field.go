@@ -6,6 +6,8 @@ type Field struct {
 	Options                 []string
 	// Help says what the input means; empty where its label does.
 	Help string
+	// Text says that the value is no number.
+	Text bool
 }
 
 // Same says that the value in force is in the input, in the same words.

@@ -22,7 +22,7 @@ type Reader struct {
 
 var (
 	plainNumber = regexp.MustCompile(`^-?[0-9]{1,15}(\.[0-9]+)?$`)
-	plainWhole  = regexp.MustCompile(`^-?[0-9]{1,15}$`)
+	plainWhole  = regexp.MustCompile(`^-?[0-9]{1,16}$`)
 )
 
 // Word gives a text without the spaces around it.

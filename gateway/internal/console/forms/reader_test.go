@@ -40,6 +40,30 @@ func TestAFormsNumbersAreReadInOneWay(t *testing.T) {
 	}
 }
 
+// Amounts are read as they are written, also one in each line; what cannot be read is refused with an example.
+func TestAmountsOfBudgets(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"": "", " , ": "", "tokens=500": "tokens=500", " tokens = 500 ,\r\ncents=3\n": "cents=3, tokens=500", "a:b.c=0,": "a:b.c=0", "a=-1": "a=-1",
+	} {
+		form := Reader{Values: url.Values{"f": {text}}}
+		if got := AmountsText(form.Amounts("f")); got != want || len(form.Wrong) > 0 {
+			t.Errorf("%q is %q %v, want %q", text, got, form.Wrong, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"tokens": `"tokens" is not budget=amount`, "=5": `"=5" is not budget=amount`, "tokens=10,000": `"000" is not budget=amount`, "tokens: 5": "is not budget=amount",
+		"tokens=": "digits alone", "tokens=1.5": "digits alone", "tokens=x": "digits alone", "tokens=+5": "digits alone", "a=1=2": "digits alone", "a=99999999999999999999": "digits alone",
+		"a=1, a=2": `"a" is there twice`,
+	} {
+		form := Reader{Values: url.Values{"f": {text}}}
+		form.Amounts("f")
+		if len(form.Wrong) != 1 || form.Wrong[0].Field != "f" || !strings.Contains(form.Wrong[0].Message, want) {
+			t.Errorf("%q is refused with %v, want %q", text, form.Wrong, want)
+		}
+	}
+}
+
 func orMinusOne[T int64 | float64](n *T) T {
 	if n == nil {
 		return -1

@@ -35,6 +35,7 @@ var shapes = map[string]template.HTML{
 	"keys":      `<circle cx="5" cy="11" r="3"/><path d="m7.2 8.8 6.3-6.3M10.5 5.5l2 2M12.5 3.5l1.5 1.5"/>`,
 	"audit":     `<path d="M4 2h8v12H4zM6 5h4M6 8h4M6 11h2"/>`,
 	"webhooks":  `<path d="M8 8V3.5a2 2 0 1 1 2 3.4M8 8l-3.5 3a2 2 0 1 1-1-3.5M8 8l4 3.2a2 2 0 1 1-3 1.6H5.5"/>`,
+	"budgets":   `<ellipse cx="8" cy="4.2" rx="5.5" ry="2.2"/><path d="M2.5 4.2v3.9c0 2.9 11 2.9 11 0V4.2M2.5 8v3.9c0 2.9 11 2.9 11 0V8"/>`,
 	"tenants":   `<circle cx="6" cy="5.5" r="2.5"/><path d="M1.5 13.5c0-5 9-5 9 0M11 3.4a2.4 2.4 0 0 1 0 4.4m1.2 1.6c1.6.6 2.3 2 2.3 4.1"/>`,
 	"plans":     `<path d="m8 2 6 3-6 3-6-3zm-6 6 6 3 6-3M2 11l6 3 6-3"/>`,
 	"search":    `<circle cx="7" cy="7" r="4.5"/><path d="m10.5 10.5 3.5 3.5"/>`,
