@@ -38,6 +38,8 @@ func cases() []testCase {
 		{"whole-numbers", "A whole number of 64 bits can be read from a payload and a result as it was sent", wholeNumbers},
 		{"fails", "Failures: retried after a time, by backoff, or never", failsJobs},
 		{"snoozes", "A snooze uses up no attempt, and shows its reason", snoozes},
+		{"budgets", "Costs are stored with the job; what a handler has used of budgets is sent with its outcome, whatever that is", spends},
+		{"throttled", "A throttled attempt closes the budget for all jobs, uses up no attempt, and shows its reason", throttles},
 		{"concurrency", "No more handlers run than the worker may, and no more jobs are claimed where they are slow", limits},
 		{"claims-ahead", "Quick handlers with a backlog: jobs are claimed ahead of them, and outcomes share requests; no more handlers run than the worker may", claimsAhead},
 		{"ahead-slow", "What was claimed ahead of a handler that turns slow is released at once, and uses up no attempt", releasesAhead},

@@ -90,6 +90,32 @@ func all(ctx context.Context, c *client.Client, cmd command) (any, error) {
 	return answer, nil
 }
 
+func budgets(ctx context.Context, c *client.Client, cmd command) (any, error) {
+	switch cmd.Do {
+	case "put_budget":
+		var settings api.BudgetRequest
+		if err := json.Unmarshal(cmd.Request, &settings); err != nil {
+			return nil, err
+		}
+		return c.PutBudget(ctx, cmd.Budget, settings)
+	case "budget":
+		return c.Budget(ctx, cmd.Budget, cmd.Subject)
+	case "budgets":
+		page, err := c.Budgets(ctx, client.PageRequest{Size: cmd.Size, Token: cmd.Token})
+		answer := listed{}
+		for _, budget := range page.Items {
+			answer.IDs = append(answer.IDs, budget.Name)
+		}
+		return answer, err
+	case "budget_usage":
+		return c.BudgetUsage(ctx, cmd.Budget, cmd.From, cmd.To)
+	case "delete_budget":
+		return nil, c.DeleteBudget(ctx, cmd.Budget)
+	default:
+		return nil, fmt.Errorf("no command is called %s", cmd.Do)
+	}
+}
+
 // verified is the reference library's word: the Go client has no function of its own.
 func verified(c command) bool {
 	header := http.Header{}
@@ -173,6 +199,10 @@ func (d *goDriver) handle(ctx context.Context, worker int, job *sdk.Job[script])
 			return nil, failing(step)
 		case "snooze":
 			return nil, fmt.Errorf("%s: %w", step.Message, sdk.Snooze(time.Duration(step.DelayMS)*time.Millisecond))
+		case "throttled":
+			return nil, sdk.Throttled(errors.New(step.Message), step.Budget, time.Duration(step.DelayMS)*time.Millisecond)
+		case "used":
+			job.Used(step.Budget, int64(step.Amount))
 		case "progress":
 			job.Progress(*step.Percent, step.Message)
 		case "checkpoint":

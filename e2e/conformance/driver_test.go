@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -17,8 +16,8 @@ import (
 type command struct {
 	// ID is repeated in the answer.
 	ID int `json:"id"`
-	// Do is submit, rerun, submit_many, get, wait, result, result_text (the result as JSON), submit_and_wait, list, all, cancel, redrive, verify; work,
-	// which is answered when the worker has stopped; stop, which stops one; go, which lets the handler of a job go on.
+	// Do is submit, rerun, submit_many, get, wait, result, result_text (the result as JSON), submit_and_wait, list, all, cancel, redrive,
+	// put_budget, budget, budgets, budget_usage, delete_budget, verify; work, which is answered when the worker has stopped; stop, which stops one; go, which lets the handler of a job go on.
 	Do  string `json:"do"`
 	URL string `json:"url"`
 	Key string `json:"key"`
@@ -31,6 +30,10 @@ type command struct {
 	Queue          string              `json:"queue,omitzero"`
 	Size           int                 `json:"size,omitzero"`
 	Token          string              `json:"token,omitzero"`
+	Budget         string              `json:"budget,omitzero"`
+	Subject        string              `json:"subject,omitzero"`
+	From           string              `json:"from,omitzero"`
+	To             string              `json:"to,omitzero"`
 
 	Secrets []string          `json:"secrets,omitzero"`
 	Headers map[string]string `json:"headers,omitzero"`
@@ -51,7 +54,7 @@ type script struct {
 	N int64 `json:"n,omitzero"`
 }
 
-// step is one step of a handler: return, undefined (nothing), unencodable (what is no JSON), large (more than a result may have), fail, snooze, progress, checkpoint,
+// step is one step of a handler: return, undefined (nothing), unencodable (what is no JSON), large (more than a result may have), fail, snooze, throttled, used, progress, checkpoint,
 // go (wait for the command), pause (wait for delay_ms), ended (wait to be told to stop, and say so), rethrow (throw why), listen (say later if it is told to stop),
 // big (return the payload's n, as text).
 type step struct {
@@ -62,6 +65,9 @@ type step struct {
 	Permanent    bool     `json:"permanent,omitzero"`
 	RetryAfterMS *int64   `json:"retry_after_ms,omitzero"`
 	DelayMS      int64    `json:"delay_ms,omitzero"`
+	Budget       string   `json:"budget,omitzero"`
+	// Amount is what was used of Budget; one that is no whole number has to be refused.
+	Amount float64 `json:"amount"`
 }
 
 // line is one line of a driver's output: the answer to a command, or an event of a worker.
@@ -226,7 +232,7 @@ func (d *goDriver) produce(ctx context.Context, api *client.Client, c command) (
 	case "redrive":
 		return api.Redrive(ctx, c.Job)
 	default:
-		return nil, fmt.Errorf("no command is called %s", c.Do)
+		return budgets(ctx, api, c)
 	}
 }
 

@@ -13,6 +13,7 @@ import asyncio
 import base64
 import collections
 import contextlib
+import datetime
 import email.message
 import email.utils
 import functools
@@ -44,7 +45,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AsyncClient", "BatchAnswer", "CancelRequested", "Client", "DeadlineError", "EndedError", "ForgeQueueError", "Job", "JobSummary", "LeaseLost",
     "NoAnswerError", "Page", "Permanent", "Problem", "RetryAfter", "RunningJob", "Snooze", "StatusError", "Stopping", "SubmitManyError",
-    "SubmitRequest", "Submitted", "TimedOut", "Worker", "pages", "verify",
+    "SubmitRequest", "Submitted", "Throttled", "TimedOut", "Worker", "pages", "verify",
 ]
 
 T = TypeVar("T")
@@ -63,6 +64,10 @@ _MAX_TYPES = 100
 _MAX_PAGE = 200
 _MAX_DELAY = 366 * 24 * 3600.0
 _MAX_BACKOFF = 7 * 24 * 3600.0
+_MAX_AMOUNT = 1 << 50
+_MAX_COSTS = 8
+# Names of types and budgets.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 
 # ---- limits of this client
 
@@ -81,6 +86,9 @@ _MAX_ANSWER = 64 << 20
 _EXCERPT = 200
 _IDLE = 30.0
 _MAX_IDLE = 32
+# How long a budget is closed whose refusal does not say it, and at least.
+_THROTTLED = 10.0
+_SHORTEST_THROTTLED = 1.0
 
 # ---- what the API has
 
@@ -114,7 +122,11 @@ class _Type(TypedDict):
 
 
 class SubmitRequest(_Type, total=False):
-    """A job as its producer describes it. What is absent is the queue's setting, or the default."""
+    """A job as its producer describes it. What is absent is the queue's setting, or the default.
+
+    ``costs`` are what an attempt may use of budgets, by the name of the budget, at most 8: it starts when each of them has so much
+    available.
+    """
 
     queue: str
     payload: Any
@@ -133,11 +145,15 @@ class SubmitRequest(_Type, total=False):
     dedupe_key: str
     key: str
     key_weight: float
+    costs: Dict[str, int]
     after: List[Union[str, Dict[str, str]]]
 
 
 class JobSummary(TypedDict):
-    """A job without payload, result and stack. Times are RFC 3339 in UTC."""
+    """A job without payload, result and stack. Times are RFC 3339 in UTC.
+
+    ``costs`` are what an attempt may use of budgets, by the name of the budget; None for none.
+    """
 
     id: str
     type: str
@@ -158,6 +174,7 @@ class JobSummary(TypedDict):
     dedupe_key: Optional[str]
     key: Optional[str]
     key_weight: Optional[float]
+    costs: Optional[Dict[str, int]]
     cancel_requested: bool
     worker_id: Optional[str]
     lease_expires_at: Optional[str]
@@ -775,6 +792,31 @@ class Client:
         queue: Dict[str, Any] = self.call("PUT", ["v1", "queues", name], body=dict(settings), repeatable=True, timeout=timeout)
         return queue
 
+    # -- budgets
+
+    def put_budget(self, name: str, settings: Mapping[str, Any], *, timeout: Optional[float] = None) -> Dict[str, Any]:
+        """Makes a budget, or replaces all of its settings: unit, amount, and per_ms or window. One that is closed is open again."""
+        budget: Dict[str, Any] = self.call("PUT", ["v1", "budgets", name], body=dict(settings), repeatable=True, timeout=timeout)
+        return budget
+
+    def budget(self, name: str, subject: str = "", *, timeout: Optional[float] = None) -> Dict[str, Any]:
+        """Reads a budget. subject is the user or key whose available is read, of a budget by user or key."""
+        budget: Dict[str, Any] = self.call("GET", ["v1", "budgets", name], query={"subject": subject}, repeatable=True, timeout=timeout)
+        return budget
+
+    def budgets(self, *, size: int = 0, token: str = "", timeout: Optional[float] = None) -> Page:
+        """Gives one page of the budgets, by name."""
+        return self._list(["v1", "budgets"], {}, size, token, timeout)
+
+    def delete_budget(self, name: str, *, timeout: Optional[float] = None) -> None:
+        """Deletes a budget and its usage. Costs that name it are ignored from then on."""
+        self.call("DELETE", ["v1", "budgets", name], repeatable=True, timeout=timeout)
+
+    def budget_usage(self, name: str, *, first: str = "", last: str = "", timeout: Optional[float] = None) -> Dict[str, Any]:
+        """Reads what was used of a budget by day, from first to last, as YYYY-MM-DD; this month if both are empty."""
+        usage: Dict[str, Any] = self.call("GET", ["v1", "budgets", name, "usage"], query={"from": first, "to": last}, repeatable=True, timeout=timeout)
+        return usage
+
     # -- any call
 
     def call(
@@ -903,7 +945,8 @@ def _retry_after_header(value: Optional[str]) -> Optional[float]:
     if re.fullmatch(r"[0-9]{1,9}", value):
         return float(value)
     try:
-        return max(email.utils.parsedate_to_datetime(value).timestamp() - time.time(), 0)
+        at = email.utils.parsedate_to_datetime(value)
+        return max(at.replace(tzinfo=at.tzinfo or datetime.timezone.utc).timestamp() - time.time(), 0)
     except (TypeError, ValueError, IndexError, OverflowError):
         return None
 
@@ -1212,6 +1255,27 @@ class Snooze(ForgeQueueError):
         super().__init__(f"snoozed for {delay} s")
 
 
+class Throttled(ForgeQueueError):
+    """Raised by a handler that was refused, such as by a provider with 429: for so many seconds the budget is closed for all jobs, then the job comes back.
+
+    No attempt is used up. The reason, if any, becomes its last error.
+    """
+
+    def __init__(self, budget: str, delay: float, reason: str = "") -> None:
+        if not _NAME.fullmatch(budget):
+            raise ForgeQueueError(f"{budget!r} cannot be the name of a budget")
+        if not delay >= 0:
+            raise ForgeQueueError(f"budget {budget} cannot be closed for {delay} s")
+        self.budget, self.delay, self.reason = budget, max(_clamp(delay, _MAX_DELAY), 0.001), reason
+        super().__init__(f"budget {budget} is closed for {delay} s")
+
+    @classmethod
+    def of(cls, budget: str, retry_after: Optional[str], reason: str = "") -> Throttled:
+        """One by the value of a Retry-After header, seconds or a date: at least a second, and 10 seconds if it is None or neither."""
+        asked = None if retry_after is None else _retry_after_header(retry_after.strip())
+        return cls(budget, max(_THROTTLED if asked is None else asked, _SHORTEST_THROTTLED), reason)
+
+
 class RunningJob:
     """One attempt at a job, as its handler sees it."""
 
@@ -1273,6 +1337,18 @@ class RunningJob:
         if self._lease.report(None, encoded):
             self._wake()
 
+    def used(self, budget: str, amount: int) -> None:
+        """Says what the attempt has used of a budget, in all: a whole number from 0. A later call for the same budget replaces it.
+
+        It is sent with the outcome, whatever that is. Raises ForgeQueueError if the amount or the budget's name cannot be sent.
+        """
+        if not _NAME.fullmatch(budget):
+            raise ForgeQueueError(f"{budget!r} cannot be the name of a budget")
+        if not isinstance(amount, int) or isinstance(amount, bool) or not 0 <= amount <= _MAX_AMOUNT:
+            raise ForgeQueueError(f"what was used of budget {budget} has to be a whole number from 0 to 2**50, and is {amount!r}")
+        if not self._lease.use(budget, amount):
+            raise ForgeQueueError(f"an attempt can say of at most {_MAX_COSTS} budgets what it has used")
+
     def restore(self) -> Any:
         """The last checkpoint of an earlier attempt; None if there is none."""
         return self._lease.job.get("checkpoint")
@@ -1322,6 +1398,7 @@ class _Lease:
         self.length = max(job["lease_ms"] / 1000, _SHORTEST_LEASE)
         self.progress: Optional[Progress] = None
         self.checkpoint: Optional[bytes] = None  # JSON
+        self.used: Dict[str, int] = {}  # of budgets, as far as the handler has said so
         self.added = 0  # counts reports: what comes while one is sent stays
         self.next_report = 0.0
 
@@ -1360,6 +1437,19 @@ class _Lease:
             self.added += 1
             return first
 
+    def use(self, budget: str, amount: int) -> bool:
+        """Notes what was used of a budget; False if that is one too many."""
+        with self.lock:
+            if budget not in self.used and len(self.used) >= _MAX_COSTS:
+                return False
+            self.used[budget] = amount
+            return True
+
+    def with_used(self, body: Dict[str, Any]) -> Dict[str, Any]:
+        """The body of an outcome with what was used."""
+        with self.lock:
+            return {**body, "used": dict(self.used)} if self.used else body
+
     def sent(self, added: int) -> None:
         with self.lock:
             if self.added == added:
@@ -1397,7 +1487,8 @@ class _Sending:
 
     def __init__(self, lease: _Lease, outcome: _Outcome, took: float) -> None:
         self.lease, self.took = lease, took
-        self.kind, self.body, self.error = outcome
+        self.kind, self.error = outcome.kind, outcome.error
+        self.body = lease.with_used(outcome.body)
         self.size = _OUTCOME_FRAME + len(_encode(self.body))
         self.failures = 0
         self.again = 0.0  # when it is sent again
@@ -1468,7 +1559,7 @@ class Worker:
         timeout limits an attempt, in addition to the job's own timeout_ms. retry(attempt, error) is the wait before the next attempt, in
         seconds; None leaves it to the server.
         """
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", type):
+        if not _NAME.fullmatch(type):
             raise ForgeQueueError(f"{type!r} cannot be the type of a job")
         if self._started:
             raise ForgeQueueError(f"the handler for {type!r} came after run")
@@ -1903,7 +1994,8 @@ class Worker:
         status, certain_end = _status(error), one.lease.certain_end
         if one.kind == "complete" and _unfit(status) and not whole:  # only the result was refused: the attempt still has to end
             one.error = _Named("result", f"the result was refused: {error}")
-            one.kind, one.body, one.failures, one.again = "fail", {"error": _job_error(one.error, ""), "permanent": True}, 0, 0.0
+            one.kind, one.failures, one.again = "fail", 0, 0.0
+            one.body = one.lease.with_used({"error": _job_error(one.error, ""), "permanent": True})
             return ""
         if _code(error) == "lease_lost":
             one.error = error
@@ -2121,10 +2213,11 @@ def _decide(error: BaseException, stack: str, cause: Optional[ForgeQueueError], 
     if isinstance(cause, LeaseLost):
         return _Outcome("", {}, error)
     if isinstance(error, Snooze):
-        body: Dict[str, Any] = {"delay_ms": int(error.delay * 1000)}
-        if error.reason:
-            body["error"] = {"type": "snoozed", "message": _cut(error.reason, 4096)}
-        return _Outcome("snooze", body, error)
+        return _Outcome("snooze", {"delay_ms": int(error.delay * 1000), **_because("snoozed", error.reason)}, error)
+    if isinstance(error, Throttled):
+        delay_ms = max(int(error.delay * 1000), 1)
+        throttle = {error.budget: {"retry_after_ms": delay_ms}}
+        return _Outcome("snooze", {"delay_ms": delay_ms, "throttle": throttle, **_because("throttled", error.reason)}, error)
     if isinstance(error, Permanent):
         return _Outcome("fail", {"error": _job_error(error, stack), "permanent": True}, error)
     if isinstance(cause, Stopping):
@@ -2138,10 +2231,15 @@ def _decide(error: BaseException, stack: str, cause: Optional[ForgeQueueError], 
         with contextlib.suppress(Exception):  # then it is left to the server
             own = handler.retry(job["attempt"], error)
             after = None if own is None else _clamp(own, _MAX_BACKOFF)
-    body = {"error": _job_error(reported, stack)}
+    body: Dict[str, Any] = {"error": _job_error(reported, stack)}
     if after is not None:
         body["retry_after_ms"] = int(after * 1000)
     return _Outcome("fail", body, reported)
+
+
+def _because(type: str, reason: str) -> Dict[str, JobError]:
+    """Why a job was put back, if that was said."""
+    return {"error": {"type": type, "message": _cut(reason, 4096)}} if reason else {}
 
 
 def _job_error(error: BaseException, stack: str) -> JobError:

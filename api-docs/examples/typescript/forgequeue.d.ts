@@ -31,6 +31,8 @@ export interface Dependency {
     job_id: string;
     on_failed?: 'cancel' | 'run' | 'hold';
 }
+/** Amounts of budgets, by the name of the budget: whole numbers from 0. */
+export type Amounts = Record<string, number>;
 /** A job as its producer describes it. What is absent is the queue's setting, or the default. */
 export interface SubmitRequest<Payload = unknown> {
     type: string;
@@ -51,6 +53,8 @@ export interface SubmitRequest<Payload = unknown> {
     dedupe_key?: string;
     key?: string;
     key_weight?: number;
+    /** What an attempt may use of budgets, at most 8: it starts when each of them has so much available. */
+    costs?: Amounts;
     after?: (string | Dependency)[];
 }
 /** A job without payload, result and stack. Times are RFC 3339 in UTC. */
@@ -74,6 +78,8 @@ export interface JobSummary {
     dedupe_key: string | null;
     key: string | null;
     key_weight: number | null;
+    /** What an attempt may use of budgets; null for none. */
+    costs: Amounts | null;
     cancel_requested: boolean;
     worker_id: string | null;
     lease_expires_at: string | null;
@@ -217,6 +223,53 @@ export interface QueueRequest {
         max_running?: number | null;
         rate_per_second?: number | null;
     }>;
+    /** What an attempt of a job may use of budgets if neither the job nor its type says so. */
+    costs?: Amounts;
+}
+/**
+ * The settings of a budget; what is absent is the default again. amount, in units such as tokens or cents, may be used in per_ms,
+ * or in each window of the calendar: one of them is needed. by gives each user, or each key, an amount of its own.
+ */
+export interface BudgetRequest {
+    unit: string;
+    amount: number;
+    per_ms?: number;
+    window?: 'hour' | 'day' | 'month';
+    timezone?: string;
+    burst?: number;
+    by?: 'user' | 'key';
+}
+/**
+ * A budget. available is what attempts may reserve now, below zero if more was used than reserved, and null for a budget by user or
+ * key of which none is named. reserved is what running jobs have reserved, waiting counts the jobs that wait for it.
+ */
+export interface Budget {
+    name: string;
+    unit: string;
+    amount: number;
+    per_ms: number | null;
+    window: 'hour' | 'day' | 'month' | null;
+    timezone: string;
+    burst: number | null;
+    by: 'user' | 'key' | null;
+    available: number | null;
+    reserved: number;
+    waiting: number;
+    /** Until when it is closed because a worker was throttled; null for an open one. */
+    closed_until: string | null;
+    created_at: string;
+    updated_at: string;
+}
+/** What attempts have used of a budget, by the day (UTC) on which they started. overdrawn is the part of used above what they had reserved. */
+export interface BudgetUsages {
+    budget: string;
+    unit: string;
+    days: {
+        day: string;
+        reserved: number;
+        used: number;
+        overdrawn: number;
+    }[];
 }
 /** A problem document (RFC 9457). */
 export interface ProblemDocument {
@@ -387,6 +440,19 @@ export declare class Client {
     deadLetters(filter?: DeadLetterFilter, page?: PageRequest, options?: CallOptions): Promise<Page<DeadLetter>>;
     /** Makes a queue, or replaces all of its settings. */
     putQueue(name: string, settings: QueueRequest, options?: CallOptions): Promise<Record<string, unknown>>;
+    /** Makes a budget, or replaces all of its settings. One that is closed is open again. */
+    putBudget(name: string, settings: BudgetRequest, options?: CallOptions): Promise<Budget>;
+    /** Reads a budget. subject is the user or key whose available is read, of a budget by user or key. */
+    budget(name: string, subject?: string, options?: CallOptions): Promise<Budget>;
+    /** Gives one page of the budgets, by name. */
+    budgets(page?: PageRequest, options?: CallOptions): Promise<Page<Budget>>;
+    /** Deletes a budget and its usage. Costs that name it are ignored from then on. */
+    deleteBudget(name: string, options?: CallOptions): Promise<void>;
+    /** Reads what was used of a budget. days is the first and the last one, as YYYY-MM-DD; this month if absent. */
+    budgetUsage(name: string, days?: {
+        from?: string;
+        to?: string;
+    }, options?: CallOptions): Promise<BudgetUsages>;
     /** Calls any route of the API. Gives the body of the answer, undefined if it has none. */
     call<T>(call: Call, options?: CallOptions): Promise<T>;
     /** Calls any route of the API. Gives the body of the answer and its text, in which no number is rounded. */
@@ -440,6 +506,18 @@ export declare class Snooze extends ForgeQueueError {
     readonly reason: string;
     constructor(delayMs: number, reason?: string);
 }
+/**
+ * Thrown by a handler that was refused, such as by a provider with 429: for so many milliseconds the budget is closed for all jobs,
+ * then the job comes back. No attempt is used up. The reason, if any, becomes its last error.
+ */
+export declare class Throttled extends ForgeQueueError {
+    readonly budget: string;
+    readonly delayMs: number;
+    readonly reason: string;
+    constructor(budget: string, delayMs: number, reason?: string);
+    /** One by the value of a Retry-After header, seconds or a date: at least a second, and 10 seconds if it is absent or neither. */
+    static of(budget: string, retryAfter: string | null | undefined, reason?: string): Throttled;
+}
 /** A claimed job as the server sends it. */
 export interface ClaimedJob<Payload = unknown> {
     id: string;
@@ -488,6 +566,11 @@ export interface RunningJob<Payload = unknown> extends Omit<ClaimedJob<Payload>,
      * attempt ends otherwise than completed. Throws if the value cannot be kept.
      */
     checkpoint(value: unknown): void;
+    /**
+     * Says what the attempt has used of a budget, in all: a whole number from 0. A later call for the same budget replaces it. It is sent
+     * with the outcome, whatever that is. Throws if the amount or the budget's name cannot be sent.
+     */
+    used(budget: string, amount: number): void;
     /** The last checkpoint of an earlier attempt; undefined if there is none. */
     restore<Value = unknown>(): Value | undefined;
     /** The same as JSON, as the server sent it. */

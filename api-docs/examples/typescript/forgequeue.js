@@ -17,6 +17,10 @@ const MAX_TYPES = 100;
 const MAX_PAGE = 200;
 const MAX_DELAY_MS = 366 * 24 * 3600_000;
 const MAX_BACKOFF_MS = 7 * 24 * 3600_000;
+const MAX_AMOUNT = 2 ** 50;
+const MAX_COSTS = 8;
+/** Names of types and budgets. */
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
 // ---- limits of this client
 /** How many tries a call has, and how long one of them may take. */
 const MAX_TRIES = 4;
@@ -31,6 +35,9 @@ const HELD_MS = 20_000;
 const BEFORE_DEADLINE_MS = 500;
 const MAX_ANSWER = 64 << 20;
 const EXCERPT = 200;
+/** How long a budget is closed whose refusal does not say it, and at least. */
+const THROTTLED_MS = 10_000;
+const SHORTEST_THROTTLED_MS = 1000;
 // ---- errors
 /** What all errors of this file are. */
 export class ForgeQueueError extends Error {
@@ -346,6 +353,27 @@ export class Client {
     async putQueue(name, settings, options = {}) {
         return this.call({ method: 'PUT', path: ['v1', 'queues', name], body: settings, repeatable: true }, options);
     }
+    // -- budgets
+    /** Makes a budget, or replaces all of its settings. One that is closed is open again. */
+    async putBudget(name, settings, options = {}) {
+        return this.call({ method: 'PUT', path: ['v1', 'budgets', name], body: settings, repeatable: true }, options);
+    }
+    /** Reads a budget. subject is the user or key whose available is read, of a budget by user or key. */
+    async budget(name, subject, options = {}) {
+        return this.call({ method: 'GET', path: ['v1', 'budgets', name], query: { subject }, repeatable: true }, options);
+    }
+    /** Gives one page of the budgets, by name. */
+    async budgets(page = {}, options = {}) {
+        return this.#list(['v1', 'budgets'], {}, page, options);
+    }
+    /** Deletes a budget and its usage. Costs that name it are ignored from then on. */
+    async deleteBudget(name, options = {}) {
+        await this.call({ method: 'DELETE', path: ['v1', 'budgets', name], repeatable: true }, options);
+    }
+    /** Reads what was used of a budget. days is the first and the last one, as YYYY-MM-DD; this month if absent. */
+    async budgetUsage(name, days = {}, options = {}) {
+        return this.call({ method: 'GET', path: ['v1', 'budgets', name, 'usage'], query: { ...days }, repeatable: true }, options);
+    }
     // -- any call
     /** Calls any route of the API. Gives the body of the answer, undefined if it has none. */
     async call(call, options = {}) {
@@ -491,7 +519,9 @@ function retryAfterHeader(value) {
         return null;
     if (/^\d{1,9}$/.test(value))
         return Number(value) * 1000;
-    const at = Date.parse(value);
+    if (!/^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? .*\d\d:\d\d:\d\d/.test(value))
+        return null; // Date.parse takes more for a date, such as 1.5
+    const at = Date.parse(value.endsWith(' GMT') ? value : `${value} GMT`);
     return Number.isNaN(at) ? null : Math.max(at - Date.now(), 0);
 }
 function decode(name, status, content) {
@@ -737,6 +767,29 @@ export class Snooze extends ForgeQueueError {
         this.reason = reason;
     }
 }
+/**
+ * Thrown by a handler that was refused, such as by a provider with 429: for so many milliseconds the budget is closed for all jobs,
+ * then the job comes back. No attempt is used up. The reason, if any, becomes its last error.
+ */
+export class Throttled extends ForgeQueueError {
+    budget;
+    delayMs;
+    reason;
+    constructor(budget, delayMs, reason = '') {
+        super(`budget ${budget} is closed for ${delayMs} ms`);
+        if (!NAME.test(budget))
+            throw new ForgeQueueError(`${JSON.stringify(budget)} cannot be the name of a budget`);
+        if (!(delayMs >= 0))
+            throw new ForgeQueueError(`budget ${budget} cannot be closed for ${delayMs} ms`);
+        this.budget = budget;
+        this.delayMs = Math.max(clamp(delayMs, MAX_DELAY_MS), 1);
+        this.reason = reason;
+    }
+    /** One by the value of a Retry-After header, seconds or a date: at least a second, and 10 seconds if it is absent or neither. */
+    static of(budget, retryAfter, reason = '') {
+        return new Throttled(budget, Math.max(retryAfterHeader(retryAfter?.trim() ?? null) ?? THROTTLED_MS, SHORTEST_THROTTLED_MS), reason);
+    }
+}
 /** After a stop: how long handlers have to return once their signals have aborted; then, how long outcomes are sent; then, how long the worker deregisters. */
 const PATIENCE_MS = 2000;
 const LAST_WORD_MS = 5000;
@@ -779,6 +832,8 @@ class Lease {
     length;
     progress = null;
     checkpoint = null; // JSON
+    /** What the attempt has used of budgets, as far as the handler has said so. */
+    used = new Map();
     /** Counts reports: what comes while one is sent stays. */
     added = 0;
     nextReport = 0;
@@ -1022,7 +1077,7 @@ export class Worker {
     }
     /** Sets the handler of the jobs of a type. Call it before run, once for each type. */
     handle(type, handler, options = {}) {
-        if (!/^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/.test(type))
+        if (!NAME.test(type))
             throw new ForgeQueueError(`${JSON.stringify(type)} cannot be the type of a job`);
         if (this.#state !== 'new')
             throw new ForgeQueueError(`the handler for ${JSON.stringify(type)} came after run`);
@@ -1266,6 +1321,16 @@ export class Worker {
                     throw new ForgeQueueError(`the checkpoint has ${bytes(encoded)} bytes as JSON, and may have ${MAX_CHECKPOINT}`);
                 add(() => { lease.checkpoint = encoded; });
             },
+            used: (budget, amount) => {
+                if (!NAME.test(budget))
+                    throw new ForgeQueueError(`${JSON.stringify(budget)} cannot be the name of a budget`);
+                if (!Number.isInteger(amount) || amount < 0 || amount > MAX_AMOUNT) {
+                    throw new ForgeQueueError(`what was used of budget ${budget} has to be a whole number from 0 to 2^50, and is ${String(amount)}`);
+                }
+                if (lease.used.size >= MAX_COSTS && !lease.used.has(budget))
+                    throw new ForgeQueueError(`an attempt can say of at most ${MAX_COSTS} budgets what it has used`);
+                lease.used.set(budget, amount);
+            },
             restore: () => (checkpoint ?? undefined),
             restoreJson: () => checkpointJson === 'null' ? undefined : checkpointJson,
         };
@@ -1274,7 +1339,9 @@ export class Worker {
     async #send(lease, outcome) {
         if (outcome.kind === '')
             return { word: 'lost', error: outcome.error };
-        let { kind, body, error: cause } = outcome;
+        const used = lease.used.size === 0 ? {} : { used: Object.fromEntries(lease.used) };
+        let { kind, error: cause } = outcome;
+        let body = { ...outcome.body, ...used };
         for (let failures = 0;;) {
             try {
                 await this.#outbox.send(lease, kind, body);
@@ -1285,7 +1352,7 @@ export class Worker {
                 if (kind === 'complete' && unfit(status)) { // only the result was refused: the attempt still has to end
                     cause = named('result', `the result was refused: ${text(error)}`);
                     kind = 'fail';
-                    body = { error: jobError(cause), permanent: true };
+                    body = { error: jobError(cause), permanent: true, ...used };
                     failures = 0;
                     continue;
                 }
@@ -1516,8 +1583,11 @@ function decide(error, cause, job, options) {
     if (cause instanceof LeaseLost)
         return { kind: '', body: {}, error };
     if (error instanceof Snooze) {
-        const why = error.reason === '' ? {} : { error: { type: 'snoozed', message: cut(error.reason, 4096) } };
-        return { kind: 'snooze', body: { delay_ms: error.delayMs, ...why }, error };
+        return { kind: 'snooze', body: { delay_ms: error.delayMs, ...because('snoozed', error.reason) }, error };
+    }
+    if (error instanceof Throttled) {
+        const throttle = { [error.budget]: { retry_after_ms: error.delayMs } };
+        return { kind: 'snooze', body: { delay_ms: error.delayMs, throttle, ...because('throttled', error.reason) }, error };
     }
     if (error instanceof Permanent)
         return { kind: 'fail', body: { error: jobError(error), permanent: true }, error };
@@ -1537,6 +1607,10 @@ function decide(error, cause, job, options) {
         catch { /* left to the server */ }
     }
     return { kind: 'fail', body: { error: jobError(reported), ...(after === undefined ? {} : { retry_after_ms: after }) }, error: reported };
+}
+/** Why a job was put back, if that was said. */
+function because(type, reason) {
+    return reason === '' ? {} : { error: { type, message: cut(reason, 4096) } };
 }
 /** An error that is reported under a type. */
 function named(type, message) {

@@ -19,6 +19,10 @@ const MAX_TYPES = 100;
 const MAX_PAGE = 200;
 const MAX_DELAY_MS = 366 * 24 * 3600_000;
 const MAX_BACKOFF_MS = 7 * 24 * 3600_000;
+const MAX_AMOUNT = 2 ** 50;
+const MAX_COSTS = 8;
+/** Names of types and budgets. */
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
 
 // ---- limits of this client
 
@@ -35,6 +39,9 @@ const HELD_MS = 20_000;
 const BEFORE_DEADLINE_MS = 500;
 const MAX_ANSWER = 64 << 20;
 const EXCERPT = 200;
+/** How long a budget is closed whose refusal does not say it, and at least. */
+const THROTTLED_MS = 10_000;
+const SHORTEST_THROTTLED_MS = 1000;
 
 // ---- what the API has
 
@@ -52,6 +59,9 @@ export interface Progress { percent: number | null; message: string | null }
 
 /** A job that must have ended before another one starts. */
 export interface Dependency { job_id: string; on_failed?: 'cancel' | 'run' | 'hold' }
+
+/** Amounts of budgets, by the name of the budget: whole numbers from 0. */
+export type Amounts = Record<string, number>;
 
 /** A job as its producer describes it. What is absent is the queue's setting, or the default. */
 export interface SubmitRequest<Payload = unknown> {
@@ -73,6 +83,8 @@ export interface SubmitRequest<Payload = unknown> {
   dedupe_key?: string;
   key?: string;
   key_weight?: number;
+  /** What an attempt may use of budgets, at most 8: it starts when each of them has so much available. */
+  costs?: Amounts;
   after?: (string | Dependency)[];
 }
 
@@ -97,6 +109,8 @@ export interface JobSummary {
   dedupe_key: string | null;
   key: string | null;
   key_weight: number | null;
+  /** What an attempt may use of budgets; null for none. */
+  costs: Amounts | null;
   cancel_requested: boolean;
   worker_id: string | null;
   lease_expires_at: string | null;
@@ -220,7 +234,48 @@ export interface QueueRequest {
   max_running?: number;
   rate_per_second?: number;
   types?: Record<string, { max_running?: number | null; rate_per_second?: number | null }>;
+  /** What an attempt of a job may use of budgets if neither the job nor its type says so. */
+  costs?: Amounts;
 }
+
+/**
+ * The settings of a budget; what is absent is the default again. amount, in units such as tokens or cents, may be used in per_ms,
+ * or in each window of the calendar: one of them is needed. by gives each user, or each key, an amount of its own.
+ */
+export interface BudgetRequest {
+  unit: string;
+  amount: number;
+  per_ms?: number;
+  window?: 'hour' | 'day' | 'month';
+  timezone?: string;
+  burst?: number;
+  by?: 'user' | 'key';
+}
+
+/**
+ * A budget. available is what attempts may reserve now, below zero if more was used than reserved, and null for a budget by user or
+ * key of which none is named. reserved is what running jobs have reserved, waiting counts the jobs that wait for it.
+ */
+export interface Budget {
+  name: string;
+  unit: string;
+  amount: number;
+  per_ms: number | null;
+  window: 'hour' | 'day' | 'month' | null;
+  timezone: string;
+  burst: number | null;
+  by: 'user' | 'key' | null;
+  available: number | null;
+  reserved: number;
+  waiting: number;
+  /** Until when it is closed because a worker was throttled; null for an open one. */
+  closed_until: string | null;
+  created_at: string;
+  updated_at: string;
+}
+
+/** What attempts have used of a budget, by the day (UTC) on which they started. overdrawn is the part of used above what they had reserved. */
+export interface BudgetUsages { budget: string; unit: string; days: { day: string; reserved: number; used: number; overdrawn: number }[] }
 
 /** A problem document (RFC 9457). */
 export interface ProblemDocument {
@@ -621,6 +676,33 @@ export class Client {
     return this.call({ method: 'PUT', path: ['v1', 'queues', name], body: settings, repeatable: true }, options);
   }
 
+  // -- budgets
+
+  /** Makes a budget, or replaces all of its settings. One that is closed is open again. */
+  async putBudget(name: string, settings: BudgetRequest, options: CallOptions = {}): Promise<Budget> {
+    return this.call({ method: 'PUT', path: ['v1', 'budgets', name], body: settings, repeatable: true }, options);
+  }
+
+  /** Reads a budget. subject is the user or key whose available is read, of a budget by user or key. */
+  async budget(name: string, subject?: string, options: CallOptions = {}): Promise<Budget> {
+    return this.call({ method: 'GET', path: ['v1', 'budgets', name], query: { subject }, repeatable: true }, options);
+  }
+
+  /** Gives one page of the budgets, by name. */
+  async budgets(page: PageRequest = {}, options: CallOptions = {}): Promise<Page<Budget>> {
+    return this.#list(['v1', 'budgets'], {}, page, options);
+  }
+
+  /** Deletes a budget and its usage. Costs that name it are ignored from then on. */
+  async deleteBudget(name: string, options: CallOptions = {}): Promise<void> {
+    await this.call({ method: 'DELETE', path: ['v1', 'budgets', name], repeatable: true }, options);
+  }
+
+  /** Reads what was used of a budget. days is the first and the last one, as YYYY-MM-DD; this month if absent. */
+  async budgetUsage(name: string, days: { from?: string; to?: string } = {}, options: CallOptions = {}): Promise<BudgetUsages> {
+    return this.call({ method: 'GET', path: ['v1', 'budgets', name, 'usage'], query: { ...days }, repeatable: true }, options);
+  }
+
   // -- any call
 
   /** Calls any route of the API. Gives the body of the answer, undefined if it has none. */
@@ -753,7 +835,8 @@ function refusal(name: string, response: Response, content: string): ForgeQueueE
 function retryAfterHeader(value: string | null): number | null {
   if (value === null) return null;
   if (/^\d{1,9}$/.test(value)) return Number(value) * 1000;
-  const at = Date.parse(value);
+  if (!/^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? .*\d\d:\d\d:\d\d/.test(value)) return null; // Date.parse takes more for a date, such as 1.5
+  const at = Date.parse(value.endsWith(' GMT') ? value : `${value} GMT`);
   return Number.isNaN(at) ? null : Math.max(at - Date.now(), 0);
 }
 
@@ -1024,6 +1107,29 @@ export class Snooze extends ForgeQueueError {
   }
 }
 
+/**
+ * Thrown by a handler that was refused, such as by a provider with 429: for so many milliseconds the budget is closed for all jobs,
+ * then the job comes back. No attempt is used up. The reason, if any, becomes its last error.
+ */
+export class Throttled extends ForgeQueueError {
+  readonly budget: string;
+  readonly delayMs: number;
+  readonly reason: string;
+  constructor(budget: string, delayMs: number, reason = '') {
+    super(`budget ${budget} is closed for ${delayMs} ms`);
+    if (!NAME.test(budget)) throw new ForgeQueueError(`${JSON.stringify(budget)} cannot be the name of a budget`);
+    if (!(delayMs >= 0)) throw new ForgeQueueError(`budget ${budget} cannot be closed for ${delayMs} ms`);
+    this.budget = budget;
+    this.delayMs = Math.max(clamp(delayMs, MAX_DELAY_MS), 1);
+    this.reason = reason;
+  }
+
+  /** One by the value of a Retry-After header, seconds or a date: at least a second, and 10 seconds if it is absent or neither. */
+  static of(budget: string, retryAfter: string | null | undefined, reason = ''): Throttled {
+    return new Throttled(budget, Math.max(retryAfterHeader(retryAfter?.trim() ?? null) ?? THROTTLED_MS, SHORTEST_THROTTLED_MS), reason);
+  }
+}
+
 /** A claimed job as the server sends it. */
 export interface ClaimedJob<Payload = unknown> {
   id: string;
@@ -1066,6 +1172,11 @@ export interface RunningJob<Payload = unknown> extends Omit<ClaimedJob<Payload>,
    * attempt ends otherwise than completed. Throws if the value cannot be kept.
    */
   checkpoint(value: unknown): void;
+  /**
+   * Says what the attempt has used of a budget, in all: a whole number from 0. A later call for the same budget replaces it. It is sent
+   * with the outcome, whatever that is. Throws if the amount or the budget's name cannot be sent.
+   */
+  used(budget: string, amount: number): void;
   /** The last checkpoint of an earlier attempt; undefined if there is none. */
   restore<Value = unknown>(): Value | undefined;
   /** The same as JSON, as the server sent it. */
@@ -1147,6 +1258,8 @@ class Lease {
   length: number;
   progress: Progress | null = null;
   checkpoint: string | null = null; // JSON
+  /** What the attempt has used of budgets, as far as the handler has said so. */
+  readonly used = new Map<string, number>();
   /** Counts reports: what comes while one is sent stays. */
   added = 0;
   nextReport = 0;
@@ -1404,7 +1517,7 @@ export class Worker {
 
   /** Sets the handler of the jobs of a type. Call it before run, once for each type. */
   handle<Payload = any, Result = unknown>(type: string, handler: Handler<Payload, Result>, options: HandlerOptions = {}): this {
-    if (!/^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/.test(type)) throw new ForgeQueueError(`${JSON.stringify(type)} cannot be the type of a job`);
+    if (!NAME.test(type)) throw new ForgeQueueError(`${JSON.stringify(type)} cannot be the type of a job`);
     if (this.#state !== 'new') throw new ForgeQueueError(`the handler for ${JSON.stringify(type)} came after run`);
     if (this.#handlers.has(type)) throw new ForgeQueueError(`${JSON.stringify(type)} has two handlers`);
     this.#handlers.set(type, { run: handler, options });
@@ -1629,6 +1742,14 @@ export class Worker {
         if (bytes(encoded) > MAX_CHECKPOINT) throw new ForgeQueueError(`the checkpoint has ${bytes(encoded)} bytes as JSON, and may have ${MAX_CHECKPOINT}`);
         add(() => { lease.checkpoint = encoded; });
       },
+      used: (budget, amount) => {
+        if (!NAME.test(budget)) throw new ForgeQueueError(`${JSON.stringify(budget)} cannot be the name of a budget`);
+        if (!Number.isInteger(amount) || amount < 0 || amount > MAX_AMOUNT) {
+          throw new ForgeQueueError(`what was used of budget ${budget} has to be a whole number from 0 to 2^50, and is ${String(amount)}`);
+        }
+        if (lease.used.size >= MAX_COSTS && !lease.used.has(budget)) throw new ForgeQueueError(`an attempt can say of at most ${MAX_COSTS} budgets what it has used`);
+        lease.used.set(budget, amount);
+      },
       restore: <Value>() => (checkpoint ?? undefined) as Value | undefined,
       restoreJson: () => checkpointJson === 'null' ? undefined : checkpointJson,
     };
@@ -1637,7 +1758,9 @@ export class Worker {
   /** Sends the outcome until the server has answered it, or its lease has certainly ended. */
   async #send(lease: Lease, outcome: Outcome): Promise<{ word: string; error?: unknown }> {
     if (outcome.kind === '') return { word: 'lost', error: outcome.error };
-    let { kind, body, error: cause } = outcome;
+    const used = lease.used.size === 0 ? {} : { used: Object.fromEntries(lease.used) };
+    let { kind, error: cause } = outcome;
+    let body: Outcome['body'] = { ...outcome.body, ...used };
     for (let failures = 0; ;) {
       try {
         await this.#outbox.send(lease, kind, body);
@@ -1647,7 +1770,7 @@ export class Worker {
         if (kind === 'complete' && unfit(status)) { // only the result was refused: the attempt still has to end
           cause = named('result', `the result was refused: ${text(error)}`);
           kind = 'fail';
-          body = { error: jobError(cause), permanent: true };
+          body = { error: jobError(cause), permanent: true, ...used };
           failures = 0;
           continue;
         }
@@ -1866,8 +1989,11 @@ class Wakeup {
 function decide(error: unknown, cause: unknown, job: ClaimedJob, options: HandlerOptions): Outcome {
   if (cause instanceof LeaseLost) return { kind: '', body: {}, error };
   if (error instanceof Snooze) {
-    const why = error.reason === '' ? {} : { error: { type: 'snoozed', message: cut(error.reason, 4096) } };
-    return { kind: 'snooze', body: { delay_ms: error.delayMs, ...why }, error };
+    return { kind: 'snooze', body: { delay_ms: error.delayMs, ...because('snoozed', error.reason) }, error };
+  }
+  if (error instanceof Throttled) {
+    const throttle = { [error.budget]: { retry_after_ms: error.delayMs } };
+    return { kind: 'snooze', body: { delay_ms: error.delayMs, throttle, ...because('throttled', error.reason) }, error };
   }
   if (error instanceof Permanent) return { kind: 'fail', body: { error: jobError(error), permanent: true }, error };
   if (cause instanceof Stopping) return { kind: 'release', body: {}, error };
@@ -1882,6 +2008,11 @@ function decide(error: unknown, cause: unknown, job: ClaimedJob, options: Handle
     } catch { /* left to the server */ }
   }
   return { kind: 'fail', body: { error: jobError(reported), ...(after === undefined ? {} : { retry_after_ms: after }) }, error: reported };
+}
+
+/** Why a job was put back, if that was said. */
+function because(type: string, reason: string): { error?: JobError } {
+  return reason === '' ? {} : { error: { type, message: cut(reason, 4096) } };
 }
 
 /** An error that is reported under a type. */

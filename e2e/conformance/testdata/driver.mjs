@@ -4,7 +4,7 @@
 import { createInterface } from 'node:readline';
 import {
   CancelRequested, Client, DeadlineError, EndedError, LeaseLost, NoAnswerError, Permanent, Problem, RetryAfter, Snooze, StatusError, Stopping,
-  TimedOut, Worker, verify,
+  Throttled, TimedOut, Worker, verify,
 } from '../../../api-docs/examples/typescript/forgequeue.js';
 
 const clients = new Map();
@@ -46,6 +46,14 @@ const commands = {
   },
   cancel: async (c) => client(c).cancel(c.job, options(c)),
   redrive: async (c) => client(c).redrive(c.job, options(c)),
+  put_budget: async (c) => client(c).putBudget(c.budget, c.request, options(c)),
+  budget: async (c) => client(c).budget(c.budget, c.subject, options(c)),
+  budgets: async (c) => {
+    const page = await client(c).budgets({ size: c.size, token: c.token || undefined }, options(c));
+    return { ids: page.items.map((budget) => budget.name), next: page.next_page_token ?? '' };
+  },
+  budget_usage: async (c) => client(c).budgetUsage(c.budget, { from: c.from, to: c.to }, options(c)),
+  delete_budget: async (c) => client(c).deleteBudget(c.budget, options(c)),
   verify: async (c) => verify(c.secrets.length === 1 ? c.secrets[0] : c.secrets, c.headers, c.body),
   work: async (c) => {
     const worker = new Worker({
@@ -105,6 +113,8 @@ async function stepsOf(worker, job) {
         throw step.retry_after_ms === undefined ? error : new RetryAfter(error, step.retry_after_ms);
       }
       case 'snooze': throw new Snooze(step.delay_ms, step.message);
+      case 'throttled': throw new Throttled(step.budget, step.delay_ms, step.message);
+      case 'used': job.used(step.budget, step.amount); break;
       case 'progress': job.progress(step.percent, step.message); break;
       case 'checkpoint': job.checkpoint(step.value); break;
       case 'go': await gate(job.id).opened; break;

@@ -81,6 +81,11 @@ def list_all(c):
     return {"ids": asyncio.run_coroutine_threadsafe(collect(), LOOP).result()}
 
 
+def list_budgets(c):
+    page = client(c)[0].budgets(size=c["size"], token=c.get("token") or "")
+    return {"ids": [budget["name"] for budget in page["items"]], "next": page["next_page_token"] or ""}
+
+
 def verify(c):
     return fq.verify(c["secrets"][0] if len(c["secrets"]) == 1 else c["secrets"], c["headers"], c["body"].encode())
 
@@ -115,6 +120,11 @@ COMMANDS = {
     "all": list_all,
     "cancel": lambda c: call(c, "cancel", c["job"]),
     "redrive": lambda c: call(c, "redrive", c["job"]),
+    "put_budget": lambda c: client(c)[0].put_budget(c["budget"], c["request"]),
+    "budget": lambda c: client(c)[0].budget(c["budget"], c.get("subject") or ""),
+    "budgets": list_budgets,
+    "budget_usage": lambda c: client(c)[0].budget_usage(c["budget"], first=c.get("from") or "", last=c.get("to") or ""),
+    "delete_budget": lambda c: client(c)[0].delete_budget(c["budget"]),
     "verify": verify,
     "work": work,
     "stop": lambda c: workers[c["worker"]].stop(),
@@ -152,7 +162,11 @@ def step_of(worker, job, step):
         raise error if "retry_after_ms" not in step else fq.RetryAfter(error, step["retry_after_ms"] / 1000)
     if does == "snooze":
         raise fq.Snooze(step["delay_ms"] / 1000, step.get("message", ""))
-    if does == "progress":
+    if does == "throttled":
+        raise fq.Throttled(step["budget"], step["delay_ms"] / 1000, step.get("message", ""))
+    if does == "used":
+        job.used(step["budget"], step["amount"])
+    elif does == "progress":
         job.progress(step["percent"], step["message"])
     elif does == "checkpoint":
         job.checkpoint(step["value"])
