@@ -15,7 +15,7 @@ const (
 
 // exampleNames stand for NAME, by the noun before it.
 var exampleNames = map[string]string{
-	"queue": "mail", "schedule": "nightly-report", "webhook": "billing", "plan": "standard", "profile": "production",
+	"queue": "mail", "schedule": "nightly-report", "webhook": "billing", "budget": "openai", "plan": "standard", "profile": "production",
 }
 
 // Examples gives an example to each command below root that has none: the command with its arguments.

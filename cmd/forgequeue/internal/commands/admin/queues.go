@@ -197,6 +197,7 @@ func describeQueue(t *cli.Table, q api.Queue) {
 	t.Pair("max running", number(q.Settings.MaxRunning))
 	t.Pair("rate per second", number(q.Settings.RatePerSecond))
 	t.Pair("jobs of a key", keysOf(q.Settings.Keys))
+	t.Pair("costs of a job", strings.Join(cli.AmountTexts(q.Settings.Costs), ", "))
 	for _, jobType := range slices.Sorted(maps.Keys(q.Settings.Types)) {
 		limit := q.Settings.Types[jobType]
 		t.Pair("type "+jobType, fmt.Sprintf("max running %s, rate per second %s", number(limit.MaxRunning), number(limit.RatePerSecond)))

@@ -24,6 +24,7 @@ type queueFlags struct {
 	ofType, rateOfType     map[string]string
 	curve                  string
 	keys                   keyFlags
+	costs                  []string
 	push                   pushFlags
 	reset                  bool
 }
@@ -56,6 +57,7 @@ again. The word none removes a limit.`,
 	flags.StringToStringVar(&f.rateOfType, "type-rate", nil, "TYPE=N: jobs of a type that may start in a second, or none")
 	flags.BoolVar(&f.reset, "reset", false, "reset all settings that are not given")
 	f.keys.flags(flags)
+	flags.StringArrayVar(&f.costs, "cost", nil, "BUDGET=N: how much of a budget an attempt may use of a job that does not say it; repeatable, or none")
 	f.push.flags(command)
 	return command
 }
@@ -100,7 +102,15 @@ func (f *queueFlags) apply(command *cobra.Command, request *api.QueueRequest) er
 	whole := func(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }
 	number := func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
 	f.keys.apply(command, request)
+	if slices.Equal(f.costs, []string{none}) {
+		request.Costs, f.costs = nil, nil
+	}
+	costs, err := cli.Amounts("cost", f.costs)
+	if costs != nil {
+		request.Costs = costs
+	}
 	return errors.Join(
+		err,
 		f.push.apply(command, request),
 		f.keys.limits(command, request, whole, number),
 		replaceLimit(command, &request.MaxActive, "max-active", f.active, whole),

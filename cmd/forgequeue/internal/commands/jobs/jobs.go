@@ -127,6 +127,7 @@ func describe(t *cli.Table, job api.Job) {
 	if job.KeyWeight != nil {
 		t.Pair("key weight", fmt.Sprint(*job.KeyWeight))
 	}
+	t.Pair("costs", strings.Join(cli.AmountTexts(job.Costs), ", "))
 	t.Pair("dedupe key", cli.OrElse(job.DedupeKey, ""))
 	t.Pair("correlation id", cli.OrElse(job.CorrelationID, ""))
 	t.Pair("created", job.CreatedAt)

@@ -16,15 +16,15 @@ import (
 
 // submission is the flags of submit.
 type submission struct {
-	data, queue, user, dedupe   string
-	file, idempotency, key      string
-	keyWeight                   float64
-	priority, attempts, batch   int
-	delay, timeout, waitTimeout time.Duration
-	maxWait, expires            time.Duration
-	runAt, deadline             cli.Instant
-	tags, metadata, after       []string
-	wait                        bool
+	data, queue, user, dedupe    string
+	file, idempotency, key       string
+	keyWeight                    float64
+	priority, attempts, batch    int
+	delay, timeout, waitTimeout  time.Duration
+	maxWait, expires             time.Duration
+	runAt, deadline              cli.Instant
+	tags, metadata, after, costs []string
+	wait                         bool
 }
 
 func newSubmit(a *cli.App) *cobra.Command {
@@ -75,6 +75,7 @@ was stopped has shown the key. -o jsonl shows the id of each line's job.`,
 	flags.StringVar(&f.user, "user", "", "your own end user for whom the job runs")
 	flags.StringVar(&f.key, "key", "", "whose turn the job takes in its queue, such as a customer or an account; the user if not given")
 	flags.Float64Var(&f.keyWeight, "key-weight", 1, "share of the key in the turns, 0.1 to 100")
+	flags.StringArrayVar(&f.costs, "cost", nil, "BUDGET=N: how much of a budget an attempt may use; repeatable")
 	flags.StringArrayVar(&f.tags, "tag", nil, "what a worker must have to be given the job; repeatable")
 	flags.StringArrayVar(&f.metadata, "metadata", nil, "NAME=VALUE, carried along; repeatable")
 	flags.IntVar(&f.attempts, "max-attempts", api.DefaultMaxAttempts, "executions that may be spent on it; the queue's setting if not given")
@@ -152,6 +153,9 @@ func (f *submission) request(s *cli.Session, jobType string) (api.SubmitRequest,
 		request.After = append(request.After, api.Dependency{JobID: id, OnFailed: policy})
 	}
 	var err error
+	if request.Costs, err = cli.Amounts("cost", f.costs); err != nil {
+		return request, err
+	}
 	if request.Metadata, err = pairs("metadata", f.metadata); err != nil {
 		return request, err
 	}
