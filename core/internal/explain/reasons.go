@@ -225,7 +225,11 @@ func (f *Facts) ofKey() api.Reason {
 	}
 	full := api.Reason{Code: api.WhyKeyCap, Limit: f.Keys.MaxRunning, Current: new(f.Line.Past), Frees: "One of them ends, or the queue's keys.max_running is raised."}
 	if f.Keys.Order != api.KeyOrderFIFO {
-		full.Detail = fmt.Sprintf("%d jobs of %s are ready or running, and the queue allows %d.", f.Line.Past, key, store.OrElse(f.Keys.MaxRunning, f.Line.Past))
+		jobs := "jobs of " + key + " are"
+		if f.Line.Past == 1 {
+			jobs = "job of " + key + " is"
+		}
+		full.Detail = fmt.Sprintf("%d %s ready or running, and the queue allows %d.", f.Line.Past, jobs, store.OrElse(f.Keys.MaxRunning, f.Line.Past))
 		return full
 	}
 	order := api.Reason{Code: api.WhyKeyOrder, Detail: "The jobs of " + key + " run in order, and others were accepted before this one.", Frees: "The jobs before it end."}

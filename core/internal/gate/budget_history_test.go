@@ -1,11 +1,9 @@
 package gate_test
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,7 +13,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claims"
 	"github.com/forgequeue/forgequeue/core/internal/engine/enginetest"
-	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -94,19 +91,6 @@ func (h *history) workCosting(core *enginetest.Core) error {
 	return nil
 }
 
-// killSessions ends sessions of the cores with PostgreSQL.
-func (h *history) killSessions() error {
-	_, err := h.Direct.Exec(h.Context(), `
-SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND random() < 0.2`)
-	time.Sleep(50 * time.Millisecond)
-	return err
-}
-
-// killed says that a killed session may be the reason.
-func killed(err error) bool {
-	return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, store.ErrOverloaded) || strings.Contains(err.Error(), "57P01")
-}
-
 // loseAll ends all leases that are left.
 func (h *history) loseAll() {
 	h.Helper()
@@ -148,7 +132,8 @@ func TestABudgetIsExact(t *testing.T) {
 		again(time.Millisecond, func() error { return h.workCosting(core) })
 		again(time.Millisecond, func() error { return h.sweep(core) })
 	}
-	again(300*time.Millisecond, func() error { kills++; return h.killSessions() })
+	killer := celltest.Connect(t, h.URL)
+	again(300*time.Millisecond, func() error { kills++; return h.killSessions(killer) })
 	all.Wait()
 	select {
 	case err := <-failed:

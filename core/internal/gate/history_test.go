@@ -2,13 +2,16 @@ package gate_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
@@ -16,6 +19,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/engine/enginetest"
 	"github.com/forgequeue/forgequeue/core/internal/gate"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -132,6 +136,33 @@ func (h *history) note(found *claim.Job) error {
 	return nil
 }
 
+// killSessions ends sessions of the cores with PostgreSQL.
+func (h *history) killSessions(by *pgx.Conn) error {
+	_, err := by.Exec(h.Context(), `
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND pid <> $1 AND random() < 0.2`, h.Direct.PgConn().PID())
+	return err
+}
+
+// killed says that a killed session may be the reason.
+func killed(err error) bool {
+	return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, store.ErrOverloaded) || strings.Contains(err.Error(), "57P01")
+}
+
+// reapLost ends leases that nobody will end: those of claims whose answer was lost, and of outcomes.
+func (h *history) reapLost(*enginetest.Core) error {
+	conn, err := h.Store.Acquire(h.Context())
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	if _, err = conn.Exec(h.Context(), `UPDATE jobs SET lease_expires_at = now() - interval '1 hour' WHERE state = 'running' AND started_at < now() - interval '2 seconds'`); err != nil {
+		return err
+	}
+	_, err = h.Store.Jobs.Reap(h.Context(), time.Now().Add(-time.Hour), 100, celltest.Half)
+	return err
+}
+
 // sweep is what the duties do.
 func (h *history) sweep(*enginetest.Core) error {
 	if _, err := h.Store.Jobs.Promote(h.Context(), jobs.AllTime, 100); err != nil {
@@ -173,7 +204,7 @@ func (h *history) run(check func()) {
 			pace := time.NewTicker(every)
 			defer pace.Stop()
 			for ; !until(); <-pace.C {
-				if err := what(core); err != nil {
+				if err := what(core); err != nil && !killed(err) {
 					failed <- err
 					return
 				}
@@ -197,6 +228,9 @@ func (h *history) run(check func()) {
 		again(time.Millisecond, h.sweep, core, done)
 	}
 	again(10*time.Millisecond, h.cancel, h.D, over)
+	killer := celltest.Connect(h.T, h.URL)
+	again(300*time.Millisecond, func(*enginetest.Core) error { return h.killSessions(killer) }, h.D, over)
+	again(200*time.Millisecond, h.reapLost, h.D, done)
 	deadline := time.Now().Add(90 * time.Second)
 	checks := time.NewTicker(5 * time.Millisecond)
 	defer checks.Stop()

@@ -32,6 +32,7 @@ type Jobs struct {
 	Discarded       prometheus.Counter
 	Promoted        prometheus.Counter
 	Unblocked       prometheus.Counter
+	PastGates       prometheus.Counter
 	FollowUpAge     prometheus.Gauge
 	WebhookEvents   prometheus.Counter
 	WebhookEventAge prometheus.Gauge
@@ -65,6 +66,7 @@ func NewJobs(registry prometheus.Registerer) *Jobs {
 		Discarded:       m.counter("jobs_discarded_total", "Dead letters deleted by a discard."),
 		Promoted:        m.counter("jobs_promoted_total", "Scheduled jobs that were queued because they were due."),
 		Unblocked:       m.counter("jobs_unblocked_total", "Blocked jobs whose last parent was resolved."),
+		PastGates:       m.counter("jobs_past_gates_total", "Jobs with a key or costs that became ready after they had waited for a limit by key, a rate by key or a budget, or had become due or ready again."),
 		FollowUpAge:     m.gauge("follow_up_age_seconds", "Age of the oldest follow-up: how late blocked jobs are released after a parent has ended."),
 		WebhookEvents:   m.counter("webhook_events_total", "Events of webhooks that were worked off: a delivery was submitted for each of a job, and for each end of a workflow."),
 		WebhookEventAge: m.gauge("webhook_event_age_seconds", "Age of the oldest event of a webhook without a delivery: how late deliveries are submitted."),
@@ -80,7 +82,7 @@ func NewJobs(registry prometheus.Registerer) *Jobs {
 		UsageBackfilled: m.counter("usage_adopted_total", "Jobs added to a count that started after they were stored."),
 		StatsLost:       m.counter("stats_events_lost_total", "Events that are missing in job stats, because too many queues were active at once or PostgreSQL's answer was lost."),
 		SweepErrors: m.counters("sweep_errors_total", "Background duties that failed, by duty.", "duty",
-			"deadlines", "deliveries", "depths", "follow_up", "forget", "lanes", "ledger", "partitions", "processes", "promote", "reap", "redrive", "schedules", "stats", "stats_rollup", "usage", "workers"),
+			"deadlines", "deliveries", "depths", "follow_up", "forget", "gates", "lanes", "ledger", "partitions", "processes", "promote", "reap", "redrive", "schedules", "stats", "stats_rollup", "usage", "workers"),
 		Workers:   newWorkers(m),
 		Schedules: newSchedules(m),
 	}

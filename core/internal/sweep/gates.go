@@ -32,6 +32,7 @@ func (d Duties) Gates() *Duty {
 		for i, one := range passed {
 			ready[i] = jobs.Ready{Lane: one.Lane, Priority: one.Priority, At: one.At, ID: one.ID}
 		}
+		d.metrics.PastGates.Add(float64(len(passed)))
 		d.engine.Publisher.Wake(ready)
 		return worked, nil
 	}})
