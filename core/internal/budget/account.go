@@ -225,8 +225,8 @@ WITH next AS (
 ), settled AS (
   DELETE FROM budget_settlements WHERE id = ANY(@settled::bigint[])
 ), closed AS (
-  INSERT INTO budget_days (tenant_id, budget, subject, day, reserved, used, overdrawn)
-  SELECT * FROM unnest(@day_tenants::uuid[], @day_names::text[], @day_subjects::text[], @other_days::date[], @day_reserved::bigint[], @day_used::bigint[], @day_overdrawn::bigint[])
+  INSERT INTO budget_days (tenant_id, budget, day, reserved, used, overdrawn)
+  SELECT * FROM unnest(@day_tenants::uuid[], @day_names::text[], @other_days::date[], @day_reserved::bigint[], @day_used::bigint[], @day_overdrawn::bigint[])
 ), checked AS (
   INSERT INTO key_checks (tenant_id, queue, key) SELECT tenant_id, '', budget || '` + checkSeparator + `' || subject FROM next
 )
@@ -288,7 +288,7 @@ func (c *appendArgs) named() store.Args {
 		"other_days": store.EmptyIfNil(c.otherDays),
 	}
 	args["tenants"], args["names"], args["subjects"] = columns(c.of.refs)
-	args["day_tenants"], args["day_names"], args["day_subjects"] = columns(c.days.refs)
+	args["day_tenants"], args["day_names"], _ = columns(c.days.refs)
 	args["reserved"], args["used"], args["overdrawn"] = sumColumns(c.sums)
 	args["day_reserved"], args["day_used"], args["day_overdrawn"] = sumColumns(c.otherSums)
 	return args

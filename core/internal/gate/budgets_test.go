@@ -235,6 +235,53 @@ func sorted(all []uuid.UUID) []uuid.UUID {
 	return all
 }
 
+// An account that has not been used for long is forgotten, and its sums stay.
+func TestOldAccountsAreForgotten(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.budget("tokens", api.BudgetRequest{Amount: 10, PerMS: new(minute), By: new(api.BudgetByKey)})
+	for range 2 {
+		f.submit(of("old", 1, costing(4))...)
+		f.end(f.take(1), using(3))
+	}
+	f.Exec(`UPDATE budget_log SET since = now() - interval '39 days', day = day - 39`)
+	forget := func(accounts int) {
+		t.Helper()
+		if err := f.Store.Budgets.Forget(t.Context(), 100); err != nil {
+			t.Fatal(err)
+		}
+		if n := f.Count(`SELECT count(DISTINCT subject) FROM budget_log`); n != accounts {
+			t.Errorf("%d accounts", n)
+		}
+		usage, err := f.Store.Budgets.Usage(t.Context(), f.Tenant, "tokens", "2000-01-01", "2100-01-01")
+		reserved, used := int64(0), int64(0)
+		for _, day := range usage.Days {
+			reserved, used = reserved+day.Reserved, used+day.Used
+		}
+		if err != nil || reserved != 8 || used != 6 {
+			t.Errorf("%+v, %v", usage, err)
+		}
+	}
+	forget(1)
+	f.Exec(`UPDATE budget_log SET since = now() - interval '41 days'`)
+	forget(1) // a settlement is not in it
+	f.Exec(`UPDATE budget_settlements SET at = now() - interval '1 day'`)
+	if err := f.Store.Budgets.Fold(t.Context(), 100); err != nil {
+		t.Fatal(err)
+	}
+	forget(1) // it has just been written
+	f.Exec(`UPDATE budget_log SET since = now() - interval '41 days', running = 0`)
+	forget(0)
+	f.Exec(`INSERT INTO budget_days SELECT * FROM budget_days`)
+	f.Exec(`UPDATE budget_days SET day = day - 3, reserved = 2, used = 1, overdrawn = 0`)
+	if err := f.Store.Budgets.Forget(t.Context(), 100); err != nil {
+		t.Fatal(err)
+	}
+	if days, sums := f.Count(`SELECT count(*) FROM budget_days`), f.Count(`SELECT count(DISTINCT day) FROM budget_days`); days != sums {
+		t.Errorf("%d rows of %d days", days, sums)
+	}
+}
+
 // Each user has an amount of its own; jobs without user share one.
 func TestABudgetByUser(t *testing.T) {
 	t.Parallel()

@@ -29,11 +29,22 @@ SELECT 'key: ' || key || ' of the queue ' || queue || ' has jobs that wait for n
              ELSE (SELECT count(*) ` + pastGate + `) < COALESCE((queues.keys ->> 'max_running')::bigint, 9223372036854775807) END
   ORDER BY asked.queue, asked.key LIMIT 100) AS stuck`
 
-// Verify gives a line for each key whose jobs wait for nothing, 100 at most.
+// verifyLinesSQL gives the jobs that wait for a budget, and are in no line.
+const verifyLinesSQL = `
+SELECT 'budget: the job ' || id || ' of the queue ' || queue || ' waits for a budget, and is in no line'
+FROM jobs
+WHERE gate > 0 AND gate >= 8 AND state = 'queued' AND NOT EXISTS (SELECT FROM budget_line AS l WHERE l.job_id = jobs.id AND l.passed_at IS NULL)
+LIMIT 100`
+
+// Verify gives a line for each key whose jobs wait for nothing, and for each job that is lost to budgets: 100 of both at most.
 func (g *Gate) Verify(ctx context.Context) ([]string, error) {
 	found, err := store.Query(ctx, g.Store, pgx.RowTo[string], verifySQL, store.Args{"late": lateCheck})
 	if err != nil {
 		return nil, fmt.Errorf("gate: verify: %w", store.NotApplied(err))
 	}
-	return found, nil
+	lost, err := store.Query(ctx, g.Store, pgx.RowTo[string], verifyLinesSQL, store.Args{})
+	if err != nil {
+		return nil, fmt.Errorf("gate: verify: %w", store.NotApplied(err))
+	}
+	return append(found, lost...), nil
 }

@@ -25,7 +25,7 @@ var asksNot = map[string][]string{ //nolint:gochecknoglobals // a constant in al
 		"jobtypes.insertSQL", "jobtypes.supersedeSQL", "jobtypes.dropVersionsSQL", "jobtypes.deleteSQL",
 		"lanes.createQueuesSQL", "lanes.reviveLanesSQL", "lanes.createLanesSQL",
 		"queues.retireQueueSQL", "queues.removeQueueSQL", "queues.markDeletedSQL", "queues.forgetRateSQL",
-		"queues.putQueueSQL", "queues.checkKeysSQL", "budget.putSQL", "budget.checkLinesSQL", "budget.deleteSQL", "queues.pauseQueueSQL", "queues.probeQueueSQL",
+		"queues.putQueueSQL", "queues.checkKeysSQL", "budget.putSQL", "budget.checkLinesSQL", "budget.deleteSQL", "budget.forgetSQL", "queues.pauseQueueSQL", "queues.probeQueueSQL",
 		"schedule.putScheduleSQL", "schedule.pauseScheduleSQL", "schedule.deleteRunsSQL", "schedule.deleteScheduleSQL", "schedule.addRunSQL", "schedule.noteTriggerSQL",
 		"submit.takeBackSQL", "submit.saveKeySQL", "workflow.addSQL", "workflow.addJobsSQL", "dependency.addSQL", "dependency.flagLiveSQL", "dependency.flagDeadSQL",
 		"tenants.pauseAllSQL", "tenants.stopSchedulesSQL",

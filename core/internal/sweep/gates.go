@@ -19,6 +19,8 @@ const (
 	// gateSweepPeriod and gateSweepKeys bound the search for keys whose jobs wait for nothing.
 	gateSweepPeriod = 5 * time.Second
 	gateSweepKeys   = 500
+	// budgetForgetPeriod is how often unused accounts of budgets are looked for.
+	budgetForgetPeriod = time.Hour
 )
 
 // Gates lets jobs with a key pass the gate of it, right after the commit that brought them there or made room.
@@ -54,4 +56,9 @@ func (d Duties) GateSweep() *Duty {
 		place, err = d.store.Gates.Sweep(ctx, place, gateSweepKeys)
 		return errors.Join(err, d.store.Gates.ForgetRates(ctx, gateSweepKeys), d.store.Gates.SweepLines(ctx, gateSweepKeys), d.store.Budgets.Fold(ctx, gateSweepKeys))
 	})
+}
+
+// BudgetForget forgets what users and keys used of budgets long ago.
+func (d Duties) BudgetForget() *Duty {
+	return d.every(budgetForgetPeriod, "gates", func(ctx context.Context) error { return d.store.Budgets.Forget(ctx, gateSweepKeys) })
 }

@@ -61,7 +61,7 @@ func (f *Fixture) Inhabit(owner tenant.ID) {
 	f.Exec(`INSERT INTO budgets (tenant_id, name, unit, amount, per_ms, created_at, updated_at) VALUES ($1, 'b', 'tokens', 1, 1000, now(), now())`, owner)
 	f.Exec(`INSERT INTO budget_log (tenant_id, budget, subject, seq, parts, amounts, running, since, day, reserved, used, overdrawn) VALUES ($1, 'b', '', 1, '{}', '{}', 0, now(), now()::date, 0, 0, 0)`, owner)
 	f.Exec(`INSERT INTO budget_settlements (tenant_id, budget, subject, at, started_at, reserved, used) VALUES ($1, 'b', '', now(), now(), 1, 1)`, owner)
-	f.Exec(`INSERT INTO budget_days (tenant_id, budget, subject, day, reserved, used, overdrawn) VALUES ($1, 'b', '', now()::date, 1, 1, 0)`, owner)
+	f.Exec(`INSERT INTO budget_days (tenant_id, budget, day, reserved, used, overdrawn) VALUES ($1, 'b', now()::date, 1, 1, 0)`, owner)
 	f.Exec(`INSERT INTO budget_line (tenant_id, budget, subject, job_id, rank, key, turn, cost) VALUES ($1, 'b', '', gen_random_uuid(), 4, '', now(), 1)`, owner)
 	f.Exec(`INSERT INTO follow_ups (tenant_id, job_id, state, redrives, ended_at) VALUES ($1, gen_random_uuid(), 'completed', 0, now())`, owner)
 	f.Exec(`INSERT INTO webhooks (tenant_id, name, events, created_at, updated_at) VALUES ($1, 'hook', '{job.completed}', now(), now())`, owner)

@@ -471,11 +471,10 @@ CREATE TABLE budget_settlements (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX budget_settlements_by_budget ON budget_settlements (tenant_id, budget, subject, at);
 
--- The sums of a day that are no longer in budget_log. A day may have several rows.
+-- The sums of a day that are no longer in budget_log. A day may have several rows, which a duty adds up.
 CREATE TABLE budget_days (
   tenant_id uuid   NOT NULL,
   budget    text COLLATE "C" NOT NULL,
-  subject   text COLLATE "C" NOT NULL,
   day       date   NOT NULL,
   reserved  bigint NOT NULL, used bigint NOT NULL, overdrawn bigint NOT NULL
 );
