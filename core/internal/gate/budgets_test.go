@@ -235,6 +235,29 @@ func sorted(all []uuid.UUID) []uuid.UUID {
 	return all
 }
 
+// Jobs that are past a budget, and do not start because their queue is paused, do not keep it from others.
+func TestAPausedQueueKeepsNoBudget(t *testing.T) {
+	t.Parallel()
+	f := newBudgetFixture(t, 100)
+	paused := func(r *api.SubmitRequest) { r.Queue = "paused" }
+	f.submit(of("a", 10, costing(50), paused)...)
+	waits := f.submit(of("b", 1, costing(50))...)
+	if started := f.take(1); len(started) != 0 {
+		t.Fatal("it does not wait: the test shows nothing")
+	}
+	began := time.Now()
+	for {
+		f.pass()
+		if started := f.take(1); slices.Equal(ids(started), waits) {
+			return
+		}
+		if time.Since(began) > 30*time.Second {
+			t.Fatal("the other queue's jobs keep the budget")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
 // An account that has not been used for long is forgotten, and its sums stay.
 func TestOldAccountsAreForgotten(t *testing.T) {
 	t.Parallel()

@@ -146,6 +146,7 @@ WHERE datname = current_database() AND pid <> pg_backend_pid() AND pid <> $1 AND
 
 // killed says that a killed session may be the reason.
 func killed(err error) bool {
+	err = errors.Join(err, store.Classify(err)) // of statements of the test itself
 	return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, store.ErrOverloaded) || strings.Contains(err.Error(), "57P01")
 }
 

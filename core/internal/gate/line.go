@@ -16,8 +16,10 @@ import (
 )
 
 const (
-	// ahead is how many jobs may be past a budget, and have not started: their amounts are added up at each pass.
-	ahead = 500
+	// ahead is how many jobs may be past a budget, and have not started: their amounts are added up at each pass. After aheadFor
+	// they no longer count: their queue is paused, or has no free worker, and others do not wait for that.
+	ahead    = 500
+	aheadFor = 2 * time.Second
 	// lineLookback is how far before the first place of a line that was seen its head is looked for: another core may have made it
 	// begin again with the time.
 	lineLookback = time.Minute
@@ -42,14 +44,15 @@ LEFT JOIN jobs AS j ON j.id = head.job_id AND j.state = 'queued' AND j.ready_at 
 LEFT JOIN lanes ON lanes.id = j.lane_id
 ORDER BY asked.place, head.rank, head.turn, head.job_id`
 
-// aheadSQL adds up what the jobs may use that are past budgets and have not started, deletes the rows of others, and says whether
-// any job waits.
+// aheadSQL adds up what the jobs may use that have just passed budgets and have not started, deletes the rows of others, and says
+// whether any job waits.
 const aheadSQL = `
 WITH asked AS (
   SELECT *, (place - 1)::integer AS nth FROM unnest(@names::text[], @subjects::text[], @passed_hints::timestamptz[]) WITH ORDINALITY AS a(budget, subject, hint, place)
 ), passed AS MATERIALIZED (
   SELECT asked.nth, l.job_id, l.budget, l.cost, l.passed_at,
-    EXISTS (SELECT FROM jobs AS j WHERE j.id = l.job_id AND j.state = 'queued' AND j.ready_at IS NOT NULL) AS ready
+    l.passed_at > statement_timestamp() - @ahead_for::interval
+    AND EXISTS (SELECT FROM jobs AS j WHERE j.id = l.job_id AND j.state = 'queued' AND j.ready_at IS NOT NULL) AS ready
   FROM asked JOIN budget_line AS l ON l.tenant_id = @tenant_id AND l.budget = asked.budget AND l.subject = asked.subject
     AND l.passed_at IS NOT NULL AND l.passed_at >= asked.hint
 ), gone AS (

@@ -126,7 +126,7 @@ func (p *payer) read(ctx context.Context, found []next, heads [][]head, asked []
 		passed[i] = p.gate.places.of(place{ref, passedRank})
 	}
 	rows, err := p.tx.Query(ctx, aheadSQL, store.Args{
-		"tenant_id": p.owner, "names": names, "subjects": subjects, "passed_hints": passed, "hints": p.gate.rankHints(refs),
+		"tenant_id": p.owner, "names": names, "subjects": subjects, "passed_hints": passed, "hints": p.gate.rankHints(refs), "ahead_for": aheadFor,
 	})
 	if err != nil {
 		return err
@@ -235,14 +235,20 @@ func (p *payer) wait(ref budget.Ref, job *next, amount int64) {
 	p.joining = append(p.joining, joiner{ref, job, amount})
 }
 
-// later checks the budget when it can pay the amount, if nothing else changes. Until then a claim, an outcome or a setting
-// changes it, which appends a check.
+// later checks the budget when it can pay the amount, if nothing else changes, and when those that are past it no longer count.
+// Until then a claim, an outcome or a setting changes it, which appends a check.
 func (p *payer) later(ref budget.Ref, amount int64) {
 	one := p.lines[ref]
-	if one.account == nil || one.jobs >= ahead {
+	if one.account == nil {
 		return
 	}
-	if at, will := one.account.PaysAt(one.amount + amount); will {
+	at, will := one.account.PaysAt(one.amount + amount)
+	if one.jobs > 0 {
+		if left := one.account.Now.Add(aheadFor); one.jobs >= ahead || !will || left.Before(at) {
+			at, will = left, true
+		}
+	}
+	if will {
 		p.review(ref, &at)
 	}
 }
