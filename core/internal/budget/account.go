@@ -151,8 +151,8 @@ func (a *Account) sum(at time.Time, more sums) {
 	}
 }
 
-// count adds an amount to the part that a time is in. A part never has less than nothing: one that was settled for a budget
-// that was set anew meanwhile reserved nothing here.
+// count adds an amount to the part that a time is in. A part never has less than nothing: an attempt that reserved before the
+// budget was deleted and created again reserved nothing here.
 func (a *Account) count(at time.Time, amount int64) {
 	begin := a.begin(at)
 	for i := range a.counted {

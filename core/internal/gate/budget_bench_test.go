@@ -65,11 +65,12 @@ func BenchmarkBudget(b *testing.B) {
 				until := time.Now().Add(times * per)
 				running := func() bool { return time.Now().Before(until) }
 				all.Go(func() {
-					for running() {
+					pace := time.NewTicker(time.Millisecond)
+					defer pace.Stop()
+					for ; running(); <-pace.C {
 						if err := core.PassGates(b.Context(), owner); err != nil {
 							b.Error(err)
 						}
-						time.Sleep(time.Millisecond)
 					}
 				})
 				for range 2 {

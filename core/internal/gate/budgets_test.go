@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -164,10 +165,14 @@ func TestAClosedBudgetStartsNothing(t *testing.T) {
 	if got := f.Get(accepted[1]); got.Attempt != 0 || got.State != api.StateQueued {
 		t.Errorf("%+v", got)
 	}
-	time.Sleep(600 * time.Millisecond)
-	f.pass()
-	if started := f.take(3); !slices.Equal(ids(started), accepted[1:]) {
-		t.Errorf("%d started when it was open again", len(started))
+	var started []uuid.UUID
+	celltest.Eventually(t, "they start when it is open again", func() bool {
+		f.pass()
+		started = append(started, ids(f.take(3))...)
+		return len(started) == 2
+	})
+	if !slices.Equal(started, accepted[1:]) {
+		t.Errorf("%v started, not %v", started, accepted[1:])
 	}
 }
 
@@ -179,13 +184,10 @@ func TestABudgetIsThereAgain(t *testing.T) {
 	f.submit(of("a", 2, costing(10))...)
 	f.end(f.take(2))
 	began := time.Now()
-	for len(f.take(1)) == 0 {
-		if time.Since(began) > 30*time.Second {
-			t.Fatal("it is not there again")
-		}
-		time.Sleep(10 * time.Millisecond)
+	celltest.Eventually(t, "it is there again", func() bool {
 		f.pass()
-	}
+		return len(f.take(1)) == 1
+	})
 	if waited := time.Since(began); waited < 700*time.Millisecond {
 		t.Errorf("the second started after %v", waited)
 	}
@@ -245,17 +247,10 @@ func TestAPausedQueueKeepsNoBudget(t *testing.T) {
 	if started := f.take(1); len(started) != 0 {
 		t.Fatal("it does not wait: the test shows nothing")
 	}
-	began := time.Now()
-	for {
+	celltest.Eventually(t, "it starts beside the other queue's jobs", func() bool {
 		f.pass()
-		if started := f.take(1); slices.Equal(ids(started), waits) {
-			return
-		}
-		if time.Since(began) > 30*time.Second {
-			t.Fatal("the other queue's jobs keep the budget")
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return slices.Equal(ids(f.take(1)), waits)
+	})
 }
 
 // An account that has not been used for long is forgotten, and its sums stay.

@@ -229,7 +229,7 @@ func TestWhoFillsTheQueueIsRefused(t *testing.T) {
 	})
 }
 
-// Of many owners the one with most calls that wait loses one, whoever comes.
+// Of many owners the one with most calls that wait loses one to each that comes.
 func TestWhoHasMostLosesACall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
