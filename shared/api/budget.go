@@ -139,7 +139,9 @@ func (t *Throttle) rules(r refusals) {
 
 // amounts is for a map of amounts, each at least low.
 func (r refusals) amounts(field string, amounts Amounts) {
-	r.rule(field, Rule{MaxItems: MaxCosts, Each: &Rule{Max: MaxAmount}})
+	if r.rules != nil { // not r.rule, for which each submit would make the inner one
+		r.rules[field] = Rule{MaxItems: MaxCosts, Each: &Rule{Max: MaxAmount}}
+	}
 	if len(amounts) == 0 {
 		return
 	}

@@ -25,8 +25,8 @@ import (
 const pickSQL = pickHead + `
     SELECT j.id, j.ready_at, j.user_id, j.size` + pickTail
 
-// pickGuardedSQL also gives what the jobs may use of budgets.
-const pickGuardedSQL = pickHead + `
+// pickBudgetedSQL also gives what the jobs may use of budgets. Claims of other lanes do not pay for it.
+const pickBudgetedSQL = pickHead + `
     SELECT j.id, j.ready_at, j.user_id, j.size, j.tenant_id, j.queue, j.key, j.costs` + pickTail
 
 const (

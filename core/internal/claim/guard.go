@@ -276,11 +276,30 @@ func (g *guard) shares(claim *Request) []Share {
 }
 
 func pick(ctx context.Context, tx pgx.Tx, claim *Request, shares []Share, most int) ([]picked, error) {
-	rows, err := tx.Query(ctx, pickGuardedSQL, pickArgs(shares, most, claim.Without))
+	statement, scan := pickSQL, scanPicked
+	if len(budgetedTenants(claim.Lanes)) > 0 {
+		statement, scan = pickBudgetedSQL, scanPickedBudgeted
+	}
+	rows, err := tx.Query(ctx, statement, pickArgs(shares, most, claim.Without))
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, pgx.RowToStructByName[picked])
+	return pgx.CollectRows(rows, scan)
+}
+
+func scanPicked(row pgx.CollectableRow) (p picked, err error) {
+	err = row.Scan(p.columns()...)
+	return p, err
+}
+
+func scanPickedBudgeted(row pgx.CollectableRow) (p picked, err error) {
+	err = row.Scan(append(p.columns(), &p.TenantID, &p.Queue, &p.Key, &p.Costs)...)
+	return p, err
+}
+
+// columns are those of pickSQL.
+func (p *picked) columns() []any {
+	return []any{&p.LaneID, &p.Priority, &p.ID, &p.ReadyAt, &p.UserID, &p.Size}
 }
 
 // choose takes, in the order of shares and lists, the jobs that every cap has capacity for, and
