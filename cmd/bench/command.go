@@ -105,6 +105,13 @@ func (s *settings) execute(command *cobra.Command, one scenario, options Options
 		return err
 	}
 	defer end()
+	if r.keyRunning > 0 {
+		for i := range r.callers {
+			if err := r.endpoint.LimitKeys(ctx, &r.callers[i], r.baseQueue, r.keyRunning); err != nil {
+				return r.environment(err)
+			}
+		}
+	}
 	r.useQueue(ctx, "")
 	if err := r.measure(ctx, one, t, command.Flags()); err != nil {
 		return err

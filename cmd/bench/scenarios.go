@@ -55,7 +55,7 @@ nothing in each, or waits for --work. Divide by drain to see what a worker costs
 			long: `Submit, claim and complete side by side.
 latency start  from the intended start of the submit to a worker having the job
         end    from there to its completion being answered`,
-			flags: []string{"rate", "closed", "concurrency", "batch", "items", "consumers", "claim-batch", "types", "keys", "tenants", "limits", "keyed", "lead"},
+			flags: []string{"rate", "closed", "concurrency", "batch", "items", "consumers", "claim-batch", "types", "keys", "key-max-running", "tenants", "limits", "keyed", "lead"},
 			run:   runE2E,
 		},
 		{

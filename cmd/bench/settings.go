@@ -21,6 +21,7 @@ type settings struct {
 	concurrency, consumers int
 	batch, claimBatch      int
 	items, types, keys     int
+	keyRunning             int
 	jobs, tenants          int
 	duration               time.Duration
 	payload                int
@@ -52,14 +53,15 @@ func (s *settings) definitions() map[string]func(*pflag.FlagSet) {
 		"closed": func(f *pflag.FlagSet) {
 			f.BoolVar(&s.closed, "closed", s.closed, "closed-loop: each sender sends when it has its last answer, as fast as it can")
 		},
-		"concurrency": whole("concurrency", &s.concurrency, "senders that submit at once, each with a connection"),
-		"consumers":   whole("consumers", &s.consumers, "senders that claim and complete at once, each with a connection"),
-		"batch":       whole("batch", &s.batch, "jobs in one submit, 1 to 1000; 1 is the route for a single job"),
-		"claim-batch": whole("claim-batch", &s.claimBatch, "jobs in one claim, and in one call that completes them, 1 to 1000"),
-		"types":       whole("types", &s.types, "types of jobs; with more than one, of all priorities too"),
-		"keys":        whole("keys", &s.keys, "keys that jobs are of, which take turns; 0 for jobs without keys"),
-		"items":       whole("items", &s.items, "with --core: callers' submits in one signed call, as a gateway joins them, 1 to 1000"),
-		"jobs":        whole("jobs", &s.jobs, "jobs at most; 0 leaves it to --duration, where that is possible"),
+		"concurrency":     whole("concurrency", &s.concurrency, "senders that submit at once, each with a connection"),
+		"consumers":       whole("consumers", &s.consumers, "senders that claim and complete at once, each with a connection"),
+		"batch":           whole("batch", &s.batch, "jobs in one submit, 1 to 1000; 1 is the route for a single job"),
+		"claim-batch":     whole("claim-batch", &s.claimBatch, "jobs in one claim, and in one call that completes them, 1 to 1000"),
+		"types":           whole("types", &s.types, "types of jobs; with more than one, of all priorities too"),
+		"keys":            whole("keys", &s.keys, "keys that jobs are of, which take turns; 0 for jobs without keys"),
+		"key-max-running": whole("key-max-running", &s.keyRunning, "with --keys: jobs of a key that may run at once; 0 for no limit"),
+		"items":           whole("items", &s.items, "with --core: callers' submits in one signed call, as a gateway joins them, 1 to 1000"),
+		"jobs":            whole("jobs", &s.jobs, "jobs at most; 0 leaves it to --duration, where that is possible"),
 		"duration": func(f *pflag.FlagSet) {
 			f.DurationVar(&s.duration, "duration", s.duration, "time at most, of each part that is measured")
 		},
@@ -139,6 +141,8 @@ func (s *settings) check() error {
 	between("claim-batch", s.claimBatch, 1, api.MaxClaim)
 	between("types", s.types, 1, maxTypes)
 	between("keys", s.keys, 0, maxKeys)
+	between("key-max-running", s.keyRunning, 0, maxJobs)
+	must(s.keyRunning == 0 || s.keys > 0 && s.core == "", "--key-max-running needs --keys, and is set by the gateway")
 	between("items", s.items, 1, hop.MaxItems)
 	between("jobs", s.jobs, 0, maxJobs)
 	between("tenants", s.tenants, 0, maxTenants)

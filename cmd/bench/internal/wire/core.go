@@ -34,6 +34,10 @@ func (c *coreEndpoint) Use(shape Shape) { c.shape = shape }
 
 func (c *coreEndpoint) address() *url.URL { return c.base }
 
+func (c *coreEndpoint) LimitKeys(context.Context, *Caller, string, int) error {
+	return errors.New("the keys of a queue are limited by the gateway")
+}
+
 func (c *coreEndpoint) Own() (Caller, bool) { return tenantCaller(c.tenant), c.tenant != "" }
 
 // submit puts as many callers' requests in one call as there are callers given.

@@ -47,6 +47,8 @@ type Endpoint interface {
 	MakeCallers(ctx context.Context, n int, plan *api.PlanRequest) ([]Caller, error)
 	// Platform returns a caller that claims from all tenants' queues, and a function that revokes its key.
 	Platform(ctx context.Context) (Caller, func(), error)
+	// LimitKeys sets how many jobs of a key of the caller's queue run at once.
+	LimitKeys(ctx context.Context, who *Caller, queue string, most int) error
 	// Own is the caller that the settings name; false if they name none.
 	Own() (Caller, bool)
 	// Use sets the shape of all further jobs. It must not run while requests are written.

@@ -116,6 +116,17 @@ func makeTenant(ctx context.Context, operator *client.Client, plan string) (key 
 	return made.Secret, err
 }
 
+func (g *gatewayEndpoint) LimitKeys(ctx context.Context, who *Caller, queue string, most int) error {
+	c, err := client.New(client.Options{URL: g.base.String(), APIKey: who.bearer})
+	if err != nil {
+		return err
+	}
+	defer c.CloseIdleConnections()
+	limit := int64(most)
+	_, err = c.PutQueue(ctx, queue, api.QueueRequest{Keys: &api.KeySettingsRequest{MaxRunning: &limit}})
+	return err
+}
+
 func (g *gatewayEndpoint) Platform(ctx context.Context) (Caller, func(), error) {
 	operator, err := g.operator()
 	if err != nil {
