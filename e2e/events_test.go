@@ -128,6 +128,9 @@ func TestEventsWhileServicesStop(t *testing.T) {
 	c.Gateways[0].AwaitReady()
 	stack.ClaimOne(t, client, "w1", "q")
 	await(t, lines, "job", api.StateRunning)
+	// After an event the gateway pauses for a moment. A core that has gone by then has not said that it stops: the stream goes on when
+	// one is there, and has no reason to send again.
+	time.Sleep(stack.Patience(2 * time.Second))
 	c.Cores[0].Stop()
 	await(t, lines, "again", "")
 	c.Cores[0].Start()
