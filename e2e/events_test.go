@@ -130,7 +130,9 @@ func TestEventsWhileServicesStop(t *testing.T) {
 	await(t, lines, "job", api.StateRunning)
 	// After an event the gateway pauses for a moment. A core that has gone by then has not said that it stops: the stream goes on when
 	// one is there, and has no reason to send again.
-	time.Sleep(stack.Patience(2 * time.Second))
+	stack.Eventually(t, 20*time.Second, "the stream's call is at the core", func() bool {
+		return c.Gateways[0].Metric(`forgequeue_hop_in_flight{class="parked"}`) > 0
+	})
 	c.Cores[0].Stop()
 	await(t, lines, "again", "")
 	c.Cores[0].Start()

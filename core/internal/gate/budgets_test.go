@@ -158,7 +158,7 @@ func TestAClosedBudgetStartsNothing(t *testing.T) {
 		e.Kind, e.Delay, e.Throttle = api.KindSnooze, time.Hour, map[string]api.Throttle{"tokens": {RetryAfterMS: 500}}
 	})
 	if started := f.take(3); len(started) != 0 {
-		t.Errorf("%d started while the budget was closed", len(started))
+		t.Fatalf("%d started while the budget was closed", len(started))
 	}
 	f.pass()
 	f.wants(100, 0, 2)
