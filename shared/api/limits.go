@@ -40,6 +40,8 @@ const (
 	MaxAttempts    = 1000
 	MaxPriority    = 9
 	MaxConcurrency = 100_000
+	// MaxChained bounds the jobs that one outcome submits.
+	MaxChained = 100
 	// MaxDelay bounds delay_ms.
 	MaxDelay = 366 * 24 * time.Hour
 	// MaxAhead is how far ahead run_at and deadline may lie: ten years.

@@ -219,6 +219,11 @@ func (o *OutcomeRequest) rules(r refusals) {
 	r.amounts("used", o.Used)
 	r.check(o.Kind == KindFail || o.Kind == KindSnooze || o.Throttle == nil, "throttle", "belongs to fail and snooze only")
 	r.throttle(o.Throttle)
+	r.check(o.Kind == KindComplete || o.Submit == nil, "submit", "belongs to complete only")
+	r.items("submit", len(o.Submit), 0, MaxChained, "")
+	for i := range o.Submit {
+		o.Submit[i].rules(r.in(fmt.Sprintf("submit[%d].", i)))
+	}
 }
 
 // Clean makes an error text fit to be stored: no NUL, valid UTF-8, cut to its

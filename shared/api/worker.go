@@ -138,6 +138,9 @@ type CompleteRequest struct {
 	Result     json.RawMessage `json:"result,omitzero" swaggertype:"object"`
 	// Used is what the attempt has used of budgets; what it has reserved, if absent.
 	Used Amounts `json:"used,omitzero"`
+	// Submit are jobs that are stored with the outcome, or not at all: at most 100, as POST /v1/jobs takes them. If one is
+	// refused, so is the outcome, and the lease stays.
+	Submit []SubmitRequest `json:"submit,omitzero"`
 }
 
 // FailRequest ends an attempt badly.
@@ -180,6 +183,8 @@ type Outcome struct {
 	Epoch      int64   `json:"epoch"`
 	RunAt      *Time   `json:"run_at" swaggertype:"string" format:"date-time"`
 	DeadReason *string `json:"dead_reason"`
+	// Submitted are the ids of the jobs that were stored with it, in the order of submit; absent without.
+	Submitted []string `json:"submitted,omitzero"`
 }
 
 // OutcomeRequest is one outcome of any kind, as in POST /v1/outcomes.
@@ -195,6 +200,8 @@ type OutcomeRequest struct {
 	// Used is what the attempt has used of budgets. Throttle, of a fail or snooze, closes budgets.
 	Used     Amounts             `json:"used,omitzero"`
 	Throttle map[string]Throttle `json:"throttle,omitzero"`
+	// Submit, of a complete, are jobs that are stored with it or not at all, at most 100.
+	Submit []SubmitRequest `json:"submit,omitzero"`
 }
 
 // OutcomesRequest carries up to 1000 outcomes.

@@ -35,7 +35,9 @@ WITH ended AS (
 
 // completeParentsSQL is completeSQL for jobs with dependents, a limit by key, costs, or a report of what they used: it appends
 // their follow-ups, checks and settlements. A job that is flagged while completeSQL waits for its row is left to this statement.
-const completeParentsSQL = `
+const completeParentsSQL = completeParentsHead + completedSQL
+
+const completeParentsHead = `
 WITH ended AS (
   DELETE FROM jobs
   WHERE ` + heldSQL + `
@@ -45,9 +47,15 @@ WITH ended AS (
 ), ` + budget.SettleEndedSQL + `, followed AS (
   INSERT INTO follow_ups (tenant_id, job_id, state, redrives, ended_at)
   SELECT tenant_id, id, 'completed', redrives, statement_timestamp() FROM ended WHERE has_dependents
-), ` + caps.LeaveCountsSQL + completedSQL
+), ` + caps.LeaveCountsSQL
 
-const completedSQL = `, told AS (
+const completedSQL = completedHead + `NULL` + completedTail
+
+// completeChainedSQL also stores answers, which name the jobs that the outcome has submitted.
+const completeChainedSQL = completeParentsHead + completedHead + `(@answers::text[])[place]::json` + completedTail
+
+const (
+	completedHead = `, told AS (
   SELECT 'job.completed'::text AS kind, ` + read.EventColumns + `, 'completed'::text AS state,
          (@results::text[])[place]::json AS result, NULL::text AS reason, statement_timestamp() AS finished_at
   FROM ended CROSS JOIN LATERAL ` + inputSQL + `
@@ -55,12 +63,15 @@ const completedSQL = `, told AS (
   RETURNING 1
 ), finished AS (
 INSERT INTO finished_jobs (` + read.JobColumns + `, state, result, finished_at)
-SELECT ` + read.StableColumns + `, attempt, last_error, lease_id, substring(@hashes::bytea FROM 32 * place - 31 FOR 32), NULL,
+SELECT ` + read.StableColumns + `, attempt, last_error, lease_id, substring(@hashes::bytea FROM 32 * place - 31 FOR 32), `
+	// then the answer
+	completedTail = `,
        'completed', (@results::text[])[place]::json, statement_timestamp()
 FROM ended CROSS JOIN LATERAL ` + inputSQL + `
 RETURNING id, tenant_id, lane_id, queue, outcome_lease_id, attempt, epoch, created_at, started_at, finished_at, type, correlation_id, traceparent
 )
 SELECT id, tenant_id, lane_id, queue, outcome_lease_id, attempt, epoch, created_at, started_at, finished_at, EXISTS (SELECT 1 FROM events) AS told`
+)
 
 // loggedSQL also returns the attempt's fields for its log line and span.
 const loggedSQL = `, type, correlation_id, traceparent`
@@ -121,6 +132,32 @@ func (c *completed) lease() job.Lease {
 // complete ends the jobs whose leases are still held, and gives those by lease.
 func (s *Jobs) complete(ctx context.Context, by completion, endings []*Ending) (map[job.Lease]completed, error) {
 	endings, again := eachJobOnce(endings)
+	args := completeArgs(by, endings)
+	statement, scan := by.sql, scanCompleted
+	if s.logAttempts {
+		statement, scan = by.logged, scanCompletedLogged
+	}
+	rows, err := store.Query(ctx, s.Store, scan, statement, args)
+	if err != nil {
+		return nil, fmt.Errorf("jobs: complete: %w", err)
+	}
+	s.completed(by, rows)
+	done := make(map[job.Lease]completed, len(rows))
+	for _, row := range rows {
+		done[row.lease()] = row
+	}
+	if len(again) > 0 {
+		more, err := s.complete(ctx, by, again)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(done, more)
+	}
+	return done, nil
+}
+
+// completeArgs are those of a completion, of endings that are each of another job, in order.
+func completeArgs(by completion, endings []*Ending) store.Args {
 	leases := make([]job.Lease, len(endings))
 	var results []*string // nil where no job has one
 	// One value: PostgreSQL walks an array of values of any length from its start for each subscript.
@@ -142,18 +179,11 @@ func (s *Jobs) complete(ctx context.Context, by completion, endings []*Ending) (
 	if by.parents {
 		args["uses"] = usesOf(endings)
 	}
-	statement, scan := by.sql, scanCompleted
-	if s.logAttempts {
-		statement, scan = by.logged, scanCompletedLogged
-	}
-	rows, err := store.Query(ctx, s.Store, scan, statement, args)
-	if err != nil {
-		return nil, fmt.Errorf("jobs: complete: %w", err)
-	}
-	done := make(map[job.Lease]completed, len(rows))
-	for _, row := range rows {
-		done[row.lease()] = row
-	}
+	return args
+}
+
+// completed is called after the commit of completes.
+func (s *Jobs) completed(by completion, rows []completed) {
 	if by.parents && len(rows) > 0 {
 		s.edges.Appended()
 		s.gates.Appended()
@@ -161,14 +191,6 @@ func (s *Jobs) complete(ctx context.Context, by completion, endings []*Ending) (
 	if len(rows) > 0 && rows[0].Told {
 		s.events.Appended()
 	}
-	if len(again) > 0 {
-		more, err := s.complete(ctx, by, again)
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(done, more)
-	}
-	return done, nil
 }
 
 // usesOf are what was reported of budgets, nil where nothing was.

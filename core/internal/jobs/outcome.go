@@ -45,6 +45,8 @@ type Ending struct {
 	// Used is what the attempt has used of budgets. Throttle, of a fail or a snooze, closes budgets.
 	Used     api.Amounts
 	Throttle map[string]api.Throttle
+	// Submit is the JSON of the jobs that a complete submits; nil for none. See CompleteIn.
+	Submit []byte
 	// Logged says that the holder itself writes the attempt's log line.
 	Logged bool
 	// Span is the request's, for the trace of the flush; zero for none.
@@ -62,7 +64,8 @@ func (e *Ending) hash() [32]byte {
 		Delay      time.Duration
 		Used       api.Amounts             `json:",omitzero"`
 		Throttle   map[string]api.Throttle `json:",omitzero"`
-	}{e.Kind, string(e.Result), e.Error, e.RetryAfter, e.Permanent, e.Delay, e.Used, e.Throttle}))
+		Submit     string                  `json:",omitzero"`
+	}{e.Kind, string(e.Result), e.Error, e.RetryAfter, e.Permanent, e.Delay, e.Used, e.Throttle, string(e.Submit)}))
 }
 
 // Ended is the result of an ending.
@@ -184,15 +187,7 @@ func (s *Jobs) endCompletes(ctx context.Context, by completion, endings []Ending
 		case err != nil:
 			ended[index].Err = err
 		case ok:
-			ended[index].Outcome, ended[index].Kind = completedOutcome(row.ID, row.Attempt, row.Epoch), api.KindComplete
-			ended[index].Change = row.change()
-			ended[index].EndToEnd = row.FinishedAt.Sub(row.CreatedAt)
-			if row.StartedAt != nil {
-				ended[index].Execution = row.FinishedAt.Sub(*row.StartedAt)
-			}
-			ended[index].Attempt = s.attempt(EndedAttempt{
-				Job: row.ID, Tenant: row.TenantID, Type: row.Type, Queue: row.Queue, Attempt: row.Attempt, Epoch: row.Epoch, Ended: row.FinishedAt,
-			}, row.CorrelationID, row.Traceparent, row.StartedAt)
+			ended[index] = s.endedOf(&row)
 		default:
 			missing = append(missing, index)
 		}
@@ -372,11 +367,11 @@ func recordedOutcome(row *recorded, ending *Ending) Ended {
 	if row.OutcomeAnswer == nil {
 		return Ended{Outcome: completedOutcome(row.ID, row.Attempt, row.Epoch), Replayed: true}
 	}
-	var outcome api.Outcome
-	if err := json.Unmarshal(row.OutcomeAnswer, &outcome); err != nil {
+	outcome := completedOutcome(row.ID, row.Attempt, row.Epoch) // of a complete only what it submitted is stored
+	if err := json.Unmarshal(row.OutcomeAnswer, outcome); err != nil {
 		return Ended{Err: fmt.Errorf("jobs: stored outcome: %w", err)}
 	}
-	return Ended{Outcome: &outcome, Replayed: true}
+	return Ended{Outcome: outcome, Replayed: true}
 }
 
 // GiveBack returns claimed jobs that were not delivered, attempt included, as by a release.

@@ -4,11 +4,16 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
+	"sync"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/answers"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submits"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -49,6 +54,8 @@ func (o *Operations) ReportOutcomes(ctx context.Context, owner tenant.ID, item h
 func (o *Operations) end(ctx context.Context, owner tenant.ID, sent []api.OutcomeRequest, results []api.OutcomeResult, judge func(place int) (skip bool, err error)) {
 	var endings []jobs.Ending
 	var places []int
+	var chained sync.WaitGroup
+	defer chained.Wait()
 	for i := range sent {
 		skip, err := judge(i)
 		if skip {
@@ -67,11 +74,31 @@ func (o *Operations) end(ctx context.Context, owner tenant.ID, sent []api.Outcom
 			results[i] = outcomeResult(ctx, i, nil, err)
 			continue
 		}
+		if len(sent[i].Submit) > 0 {
+			chained.Go(func() { results[i] = o.chain(ctx, lease, i, &sent[i]) })
+			continue
+		}
 		endings, places = append(endings, ending(lease, &sent[i])), append(places, i)
 	}
 	for i, ended := range o.Engine.Claims.End(ctx, endings) {
 		results[places[i]] = outcomeResult(ctx, places[i], ended.Outcome, ended.Err)
 	}
+}
+
+// chain completes a job together with the jobs that it submits.
+func (o *Operations) chain(ctx context.Context, lease job.Lease, place int, sent *api.OutcomeRequest) api.OutcomeResult {
+	call := submits.Call{Tenant: lease.Tenant, Jobs: sent.Submit, IDs: make([]uuid.UUID, len(sent.Submit))}
+	for i := range call.IDs {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return outcomeResult(ctx, place, nil, err)
+		}
+		call.IDs[i] = id
+	}
+	made := ending(lease, sent)
+	made.Submit = store.JSON(sent.Submit)
+	ended := o.Engine.Submits.Complete(ctx, made, call)
+	return outcomeResult(ctx, place, ended.Outcome, ended.Err)
 }
 
 func outcomeResult(ctx context.Context, index int, outcome *api.Outcome, err error) api.OutcomeResult {
