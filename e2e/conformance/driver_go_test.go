@@ -203,6 +203,8 @@ func (d *goDriver) handle(ctx context.Context, worker int, job *sdk.Job[script])
 			return nil, sdk.Throttled(errors.New(step.Message), step.Budget, time.Duration(step.DelayMS)*time.Millisecond)
 		case "used":
 			job.Used(step.Budget, int64(step.Amount))
+		case "then":
+			job.Then(step.Jobs...)
 		case "progress":
 			job.Progress(*step.Percent, step.Message)
 		case "checkpoint":

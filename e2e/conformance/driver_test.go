@@ -68,6 +68,8 @@ type step struct {
 	Budget       string   `json:"budget,omitzero"`
 	// Amount is what was used of Budget; one that is no whole number has to be refused.
 	Amount float64 `json:"amount"`
+	// Jobs follow, of then.
+	Jobs []api.SubmitRequest `json:"jobs,omitzero"`
 }
 
 // line is one line of a driver's output: the answer to a command, or an event of a worker.

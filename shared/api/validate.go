@@ -201,7 +201,7 @@ func (o *OutcomesRequest) rules(r refusals) {
 
 // Validate tells which fields cannot be accepted; prefix is put before each name.
 func (o *OutcomeRequest) Validate(prefix string) []problem.FieldError {
-	return validate(o, prefix, time.Time{})
+	return validate(o, prefix, time.Now())
 }
 
 func (o *OutcomeRequest) rules(r refusals) {

@@ -124,7 +124,7 @@ func (w *Worker) execute(ctx context.Context, handler HandlerFunc, job api.Claim
 	raw := newRawJob(job, w, noted)
 	result, err := invoke(ctx, handler, raw, abandon)
 	made := decide(result, err, context.Cause(ctx))
-	made.used = raw.used.all()
+	made.used, made.submit = raw.used.all(), raw.then.all()
 	return w.again(own, job, made)
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -43,6 +45,7 @@ type decision struct {
 	retryAfter *time.Duration
 	delay      time.Duration
 	used       api.Amounts
+	submit     []api.SubmitRequest
 }
 
 // request is the decision as it is sent; without a kind nothing is sent, and it is
@@ -54,7 +57,7 @@ func (d *decision) request(jobID, token string) api.OutcomeRequest {
 	request := api.OutcomeRequest{JobID: jobID, Kind: d.kind, LeaseToken: token, Used: d.used}
 	switch d.kind {
 	case api.KindComplete:
-		request.Result = d.result
+		request.Result, request.Submit = d.result, d.submit
 	case api.KindSnooze:
 		delay := d.delay.Milliseconds()
 		request.DelayMS, request.Error, request.Throttle = &delay, snoozeReason(d.err), throttleOf(d.err)
@@ -114,9 +117,8 @@ func (r *run) send(l *lease, d decision) ending {
 		return ending{word: outcomeLost, decision: d, err: d.err}
 	}
 	response := r.sendOutcome(l, &d)
-	if d.kind == api.KindComplete && rejectsContent(client.Status(response.Err)) {
-		// Only the result was refused: the attempt still has to end.
-		d = decision{kind: api.KindFail, permanent: true, err: resultError(fmt.Errorf("the result was refused: %w", response.Err)), used: d.used}
+	if failed, ok := d.refused(response.Err); ok { // the attempt still has to end
+		d = failed
 		response = r.sendOutcome(l, &d)
 	}
 	e := ending{decision: d, answer: response.Outcome}
@@ -129,6 +131,32 @@ func (r *run) send(l *lease, d decision) ending {
 		e.word, e.err = outcomeUnsent, errors.Join(d.err, fmt.Errorf("%s could not be sent: %w", d.kind, err))
 	}
 	return e
+}
+
+// refused is the failure in place of a complete that was refused for its result or for the jobs that it submits.
+func (d *decision) refused(err error) (failed decision, ok bool) {
+	status := client.Status(err)
+	chained := len(d.submit) > 0
+	switch {
+	case d.kind != api.KindComplete:
+		return failed, false
+	case chained && (status == http.StatusForbidden || rejectsContent(status) && namesSubmit(err)):
+		err = &kindError{"submit", fmt.Errorf("the jobs to submit were refused: %w", err)}
+	case rejectsContent(status):
+		err = resultError(fmt.Errorf("the result was refused: %w", err))
+	default:
+		return failed, false
+	}
+	// A key can be given the scope that it lacks.
+	return decision{kind: api.KindFail, permanent: status != http.StatusForbidden, err: err, used: d.used}, true
+}
+
+// namesSubmit says that a problem is one of a job to submit.
+func namesSubmit(err error) bool {
+	p, ok := problem.From(err)
+	return ok && slices.ContainsFunc(p.Errors, func(e problem.FieldError) bool {
+		return strings.HasPrefix(e.Field, "submit") || strings.Contains(e.Field, "].submit") // among several outcomes
+	})
 }
 
 func (r *run) sendOutcome(l *lease, d *decision) outcomes.Answer {

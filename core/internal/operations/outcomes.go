@@ -87,6 +87,8 @@ func (o *Operations) end(ctx context.Context, owner tenant.ID, sent []api.Outcom
 
 // chain completes a job together with the jobs that it submits.
 func (o *Operations) chain(ctx context.Context, lease job.Lease, place int, sent *api.OutcomeRequest) api.OutcomeResult {
+	made := ending(lease, sent)
+	made.Submit = store.JSON(sent.Submit) // without the defaults of types, which may be others in a repeat
 	call := submits.Call{Tenant: lease.Tenant, Jobs: sent.Submit, IDs: make([]uuid.UUID, len(sent.Submit))}
 	for i := range call.IDs {
 		id, err := uuid.NewV7()
@@ -95,8 +97,10 @@ func (o *Operations) chain(ctx context.Context, lease job.Lease, place int, sent
 		}
 		call.IDs[i] = id
 	}
-	made := ending(lease, sent)
-	made.Submit = store.JSON(sent.Submit)
+	var err error
+	if call.Refused, err = o.checkTypes(ctx, lease.Tenant, sent.Submit); err != nil {
+		return outcomeResult(ctx, place, nil, err)
+	}
 	ended := o.Engine.Submits.Complete(ctx, made, call)
 	return outcomeResult(ctx, place, ended.Outcome, ended.Err)
 }

@@ -281,22 +281,62 @@ func (o *Operations) checkResults(ctx context.Context, byTenant map[tenant.ID][]
 }
 
 // checkResultsOf checks results of one tenant's jobs.
-func (o *Operations) checkResultsOf(ctx context.Context, of tenant.ID, results []resultOf) ([][]jobtype.Mismatch, error) {
-	for range 3 { // a type may change meanwhile
-		set, err := o.types.Types(ctx, of.String(), o.Engine.Cached.Limits.TypesVersion(of))
-		if err != nil {
-			return nil, err
-		}
+func (o *Operations) checkResultsOf(ctx context.Context, of tenant.ID, results []resultOf) (found [][]jobtype.Mismatch, err error) {
+	err = o.askTypes(ctx, of, func(set *jobtype.Set) []jobtype.Ask {
 		asks := make([]jobtype.Ask, len(results))
 		for i, one := range results {
 			if known := set.Type(one.jobType); known != nil {
 				asks[i] = jobtype.Ask{Of: *known, Result: true, Value: one.value}
 			}
 		}
-		found, current, err := o.types.Check(ctx, of.String(), asks)
-		if err != nil || current {
-			return found, err
+		return asks
+	}, func(_ []jobtype.Ask, all [][]jobtype.Mismatch) { found = all })
+	return found, err
+}
+
+// checkTypes gives jobs of a tenant the defaults of their types, and checks their payloads. refused runs in parallel to jobs.
+func (o *Operations) checkTypes(ctx context.Context, of tenant.ID, jobs []api.SubmitRequest) (refused []*problem.Problem, err error) {
+	refused = make([]*problem.Problem, len(jobs))
+	if o.Engine.Cached.Limits.TypesVersion(of) == 0 {
+		return refused, nil
+	}
+	err = o.askTypes(ctx, of, func(set *jobtype.Set) []jobtype.Ask {
+		asks := make([]jobtype.Ask, len(jobs))
+		for i := range jobs {
+			if known := set.Type(jobs[i].Type); known != nil {
+				asks[i] = jobtype.Ask{Of: *known, Value: jobs[i].Payload}
+			}
+		}
+		return asks
+	}, func(asks []jobtype.Ask, found [][]jobtype.Mismatch) {
+		for i := range jobs {
+			if len(found[i]) == 0 {
+				asks[i].Of.Defaults.Apply(&jobs[i])
+				continue
+			}
+			refused[i] = problem.New(problem.SchemaMismatch, "The payload does not fit the payload_schema of the type "+jobs[i].Type+".")
+			refused[i].Errors = fieldErrors("payload", found[i])
+		}
+	})
+	return refused, err
+}
+
+// askTypes checks values of a tenant by its types as they are now: a type may change meanwhile.
+func (o *Operations) askTypes(ctx context.Context, of tenant.ID, asks func(*jobtype.Set) []jobtype.Ask, checked func([]jobtype.Ask, [][]jobtype.Mismatch)) error {
+	for range 3 {
+		set, err := o.types.Types(ctx, of.String(), o.Engine.Cached.Limits.TypesVersion(of))
+		if err != nil {
+			return err
+		}
+		all := asks(set)
+		found, current, err := o.types.Check(ctx, of.String(), all)
+		if err != nil {
+			return err
+		}
+		if current {
+			checked(all, found)
+			return nil
 		}
 	}
-	return nil, fmt.Errorf("%w: the types change all the time", jobtype.ErrBusy)
+	return fmt.Errorf("%w: the types change all the time", jobtype.ErrBusy)
 }

@@ -27,8 +27,11 @@ func (s *Submits) Complete(ctx context.Context, ending jobs.Ending, call Call) j
 	calls, answers := []Call{call}, make([]Answer, 1)
 	s.judgeCosts(ctx, calls, answers)
 	lanes := s.lanesOf(ctx, calls, answers)
-	if answers[0].Err != nil {
-		return jobs.Ended{Err: answers[0].Err}
+	if err := answers[0].Err; err != nil {
+		if again := s.store.Jobs.AnswerUnheld(ctx, &ending); again.Replayed { // it was accepted then
+			return again
+		}
+		return jobs.Ended{Err: err}
 	}
 	s.refuseLate(ctx, &calls[0], lanes[0])
 	submission := s.submission(&calls[0], lanes[0])

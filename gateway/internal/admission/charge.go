@@ -19,7 +19,8 @@ const (
 	CostJobs
 	// CostReports is what renews or ends a lease: heartbeats and outcomes. If they were
 	// refused, a busy tenant's jobs would run twice; so they have their own bucket, which
-	// correct workers do not empty. It is known when the body was read.
+	// correct workers do not empty. It is known when the body was read. One that also submits jobs is charged as a
+	// submit.
 	CostReports
 	// CostNothing is never refused: questions about limits and about the key itself.
 	CostNothing
@@ -44,12 +45,15 @@ type Cost struct {
 // batch; of any other batch core takes what fits, and each job has an answer of its own.
 // keyed says that it has an Idempotency-Key, and so may be a replay, which takes no slot.
 func Submit(whole, keyed bool) Cost {
-	return Cost{jobs: map[string]int64{}, takesSlots: whole && !keyed}
+	return Cost{takesSlots: whole && !keyed}
 }
 
 // Add counts a job. One with a dedupe_key may turn out to be there already, and
 // then takes no slot.
 func (c *Cost) Add(job *api.SubmitRequest) {
+	if c.jobs == nil {
+		c.jobs = map[string]int64{}
+	}
 	user := ""
 	if job.User != nil {
 		user = *job.User
@@ -107,10 +111,10 @@ func (l *Limiter) Charge(ctx context.Context, p *Payer, cost Cost) error {
 // request lists what the cost is charged to; pays is false where it is only looked at.
 func (p *Payer) request(cost Cost) (r bucket.Request, pays bool) {
 	use := p.use()
-	switch p.Kind {
-	case CostNothing:
+	switch {
+	case p.Kind == CostNothing:
 		return NewPeek(use, use.User, p.limits), false
-	case CostReports:
+	case p.Kind == CostReports && len(cost.jobs) == 0:
 		return NewReports(use, int64(max(cost.reports, 1)), p.limits) // one without any is one
 	default:
 		use.Jobs, use.TakesSlots = cost.jobs, cost.takesSlots

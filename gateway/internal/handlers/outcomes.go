@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/call"
@@ -17,15 +18,18 @@ import (
 //
 //	@Description Completes the job; `result` is stored with it. `used` is what the attempt has used of budgets; without it, what it had reserved. A repeat with the same token and body gets the same answer.
 //	@Description
+//	@Description `submit` are jobs that follow: up to 100, as `POST /v1/jobs` takes them. They are stored in the same transaction, so each is there exactly once if the job is completed, and not at all otherwise. `submitted` has their ids. If one is refused, so is the outcome, with the problem of that job and its field, such as `submit[2]`; the lease stays. The key also needs the scope `submit`, and is charged for the jobs. A platform key submits to the tenant of the job.
+//	@Description
 //	@Description 409 `lease_lost`: the lease expired, and another worker may run the job again. 409 `outcome_conflict`: another outcome was already reported for this lease. 422 `schema_mismatch`: the result does not fit the type of the job; the lease stays, so complete it with another result, or fail it.
 //	@Tags        Workers
 //	@Param       outcome body api.CompleteRequest true "The lease token and the result."
 //	@Success     200 {object} api.Outcome "The job is completed."
-//	@x-problems  ["lease_lost", "outcome_conflict", "schema_mismatch"]
+//	@x-problems  ["lease_lost", "outcome_conflict", "schema_mismatch", "cost_above_burst", "cost_above_budget", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes"]
 //	@x-example-result {"lease_token": "LEASE_TOKEN", "result": {"sha256": "2cf24dba5fb0a30e"}}
 //	@x-example-used {"lease_token": "LEASE_TOKEN", "result": {"answer": "42"}, "used": {"openai": 1312}}
+//	@x-example-submit {"lease_token": "LEASE_TOKEN", "submit": [{"type": "mail.send", "payload": {"to": "ada@example.com"}}, {"type": "invoice.archive", "delay_ms": 60000}]}
 func (h *Handlers) CompleteJob(c *call.Call, r api.CompleteRequest) (api.OutcomeRequest, admission.Cost, error) {
-	return priceOutcome(c, api.OutcomeRequest{Kind: api.KindComplete, LeaseToken: r.LeaseToken, Result: r.Result, Used: r.Used})
+	return priceOutcome(c, api.OutcomeRequest{Kind: api.KindComplete, LeaseToken: r.LeaseToken, Result: r.Result, Used: r.Used, Submit: r.Submit})
 }
 
 // FailJob reports a failed attempt.
@@ -72,10 +76,21 @@ func (h *Handlers) ReleaseJob(c *call.Call, r api.ReleaseRequest) (api.OutcomeRe
 // priceOutcome validates one outcome, of the job that the path names.
 func priceOutcome(c *call.Call, outcome api.OutcomeRequest) (api.OutcomeRequest, admission.Cost, error) {
 	outcome.JobID = c.Params["id"]
-	if refused := admitOutcome(&outcome, ""); refused != nil {
+	if refused := admitOutcome(&outcome, c.Principal(), ""); refused != nil {
 		return outcome, admission.Reports(1), refused
 	}
-	return outcome, admission.Reports(1), nil
+	return outcome, costOfOutcomes([]api.OutcomeRequest{outcome}), nil
+}
+
+// costOfOutcomes are the reports; with jobs that follow it is the submit of all of them.
+func costOfOutcomes(outcomes []api.OutcomeRequest) admission.Cost {
+	cost := admission.Reports(len(outcomes))
+	for i := range outcomes {
+		for j := range outcomes[i].Submit {
+			cost.Add(&outcomes[i].Submit[j])
+		}
+	}
+	return cost
 }
 
 // Report reports one validated outcome, as a list of one.
@@ -104,7 +119,7 @@ func (h *Handlers) ReportOutcomes(_ *call.Call, r api.OutcomesRequest) (api.Outc
 	if fields := r.Validate(); len(fields) > 0 {
 		return r, admission.Cost{}, problem.Invalid(fields...)
 	}
-	return r, admission.Reports(len(r.Outcomes)), nil
+	return r, costOfOutcomes(r.Outcomes), nil
 }
 
 // ReportAll reports outcomes, each by itself valid or refused.
@@ -113,7 +128,7 @@ func (h *Handlers) ReportAll(ctx context.Context, c *call.Call, r api.OutcomesRe
 	var good []api.OutcomeRequest
 	var places []int // the index in results of each valid one
 	for i := range r.Outcomes {
-		if p := admitOutcome(&r.Outcomes[i], fmt.Sprintf("outcomes[%d].", i)); p != nil {
+		if p := admitOutcome(&r.Outcomes[i], c.Principal(), fmt.Sprintf("outcomes[%d].", i)); p != nil {
 			results[i] = api.OutcomeResult{Index: i, Status: p.Status, Problem: c.Sign(p)}
 			continue
 		}
@@ -151,12 +166,20 @@ func (h *Handlers) passOutcomes(ctx context.Context, c *call.Call, outcomes []ap
 
 // admitOutcome validates one outcome, nil if it is valid, and converts its job's id
 // to the canonical form. A malformed id is answered as an unknown job.
-func admitOutcome(outcome *api.OutcomeRequest, prefix string) *problem.Problem {
+func admitOutcome(outcome *api.OutcomeRequest, who hop.Principal, prefix string) *problem.Problem {
 	if len(outcome.Result) > api.MaxResult {
 		return fieldTooLarge(prefix+"result", api.MaxResult)
 	}
 	if fields := outcome.Validate(prefix); len(fields) > 0 {
 		return problem.Invalid(fields...)
+	}
+	if len(outcome.Submit) > 0 && who.Kind != hop.PrincipalPlatform && !slices.Contains(who.Scopes, api.ScopeSubmit) {
+		return problem.New(problem.Forbidden, "An outcome that submits jobs needs a key with the scope "+api.ScopeSubmit+" too.")
+	}
+	for i := range outcome.Submit {
+		if refused := admitFields(&outcome.Submit[i], nil, who, fmt.Sprintf("%ssubmit[%d].", prefix, i)); refused != nil {
+			return refused
+		}
 	}
 	id, ok := request.UUID(outcome.JobID)
 	if !ok {

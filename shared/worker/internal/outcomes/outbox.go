@@ -3,6 +3,7 @@ package outcomes
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -184,6 +185,10 @@ func weigh(outcome *api.OutcomeRequest) int {
 	if e := outcome.Error; e != nil {
 		weight += 6 * (len(e.Type) + len(e.Message) + len(e.Stack))
 	}
+	if len(outcome.Submit) > 0 {
+		jobs, _ := json.Marshal(outcome.Submit) // what cannot be encoded is not sent
+		weight += len(jobs)
+	}
 	return weight
 }
 
@@ -209,6 +214,19 @@ func (o *Outbox) try(ctx context.Context, batch []*pending) {
 		for i, p := range batch {
 			o.settle(p, answers[i])
 		}
+	case status == http.StatusTooManyRequests && slices.ContainsFunc(batch, submits):
+		// Submits are limited, other outcomes do not wait for them.
+		plain := make([]*pending, 0, len(batch))
+		for _, p := range batch {
+			if submits(p) {
+				o.again(p, err)
+			} else {
+				plain = append(plain, p)
+			}
+		}
+		if len(plain) > 0 {
+			o.try(ctx, plain)
+		}
 	case len(batch) > 1 && mayBeContent(status) && o.halvings < mostHalvings:
 		// Refused as a whole, perhaps because of one of them: halving finds it, so
 		// that the others are accepted.
@@ -228,6 +246,9 @@ func (o *Outbox) try(ctx context.Context, batch []*pending) {
 		o.away(batch, err)
 	}
 }
+
+// submits says that jobs are submitted with the outcome.
+func submits(p *pending) bool { return len(p.outcome.Submit) > 0 }
 
 // settle answers one outcome, or schedules another try.
 func (o *Outbox) settle(p *pending, response Answer) {
@@ -322,7 +343,7 @@ func resultOf(result *api.OutcomeResult) Answer {
 func (o *Outbox) postOne(ctx context.Context, outcome *api.OutcomeRequest, options []client.CallOption) (api.Outcome, error) {
 	switch token := outcome.LeaseToken; outcome.Kind {
 	case api.KindComplete:
-		return o.client.Complete(ctx, outcome.JobID, api.CompleteRequest{LeaseToken: token, Result: outcome.Result, Used: outcome.Used}, options...)
+		return o.client.Complete(ctx, outcome.JobID, api.CompleteRequest{LeaseToken: token, Result: outcome.Result, Used: outcome.Used, Submit: outcome.Submit}, options...)
 	case api.KindSnooze:
 		return o.client.Snooze(ctx, outcome.JobID, api.SnoozeRequest{LeaseToken: token, DelayMS: outcome.DelayMS, Error: outcome.Error, Used: outcome.Used, Throttle: outcome.Throttle}, options...)
 	case api.KindRelease:
