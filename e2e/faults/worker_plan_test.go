@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -35,6 +36,8 @@ type workerPlan struct {
 	Mode   string
 	Max    int
 	HoldMS int
+	// Children are how many jobs a job of the load submits with its result.
+	Children int
 }
 
 func startPlan(t *testing.T, plan workerPlan) *stack.Process {
@@ -155,9 +158,18 @@ func (w *loopWorker) outcome(ctx context.Context, job api.ClaimedJob) error {
 	case n < 10:
 		_, err = w.client.Release(ctx, job.ID, api.ReleaseRequest{LeaseToken: job.LeaseToken})
 	default:
-		_, err = w.client.Complete(ctx, job.ID, api.CompleteRequest{LeaseToken: job.LeaseToken, Result: job.Payload})
+		_, err = w.client.Complete(ctx, job.ID, api.CompleteRequest{LeaseToken: job.LeaseToken, Result: job.Payload, Submit: w.children(job)})
 	}
 	return err
+}
+
+// children are those of a job of the load: they name it, and the attempt.
+func (w *loopWorker) children(job api.ClaimedJob) []api.SubmitRequest {
+	if job.Type != "load" || w.plan.Children == 0 {
+		return nil
+	}
+	payload, _ := json.Marshal(map[string]any{"parent": job.ID, "epoch": job.Epoch})
+	return slices.Repeat([]api.SubmitRequest{{Type: "child", Queue: w.plan.Queue, Payload: payload}}, w.plan.Children)
 }
 
 // hold claims Max jobs, says so on standard output, and ends them when somebody who

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -176,6 +177,39 @@ func TestASchemaThatRefusesWaitingJobs(t *testing.T) {
 		t.Errorf("%+v", made)
 	}
 	calltest.One[hop.TypeVersion](f, hop.PutType.Path, f.Tenant, typed("mail.send", `{"type":["object","integer"]}`))
+}
+
+// Jobs that follow get the defaults of their types, and their payloads are checked; a repeat is the first answer, whatever the type is by
+// then.
+func TestFollowersAreChecked(t *testing.T) {
+	t.Parallel()
+	f := calltest.New(t)
+	calltest.One[hop.TypeVersion](f, hop.PutType.Path, f.Tenant, typed("mail.send", needsTo, func(r *hop.PutTypeRequest) {
+		r.Value.Defaults = &api.JobTypeDefaults{Priority: new(9)}
+	}))
+	for _, who := range []hop.Principal{f.Tenant, calltest.Platform()} {
+		calltest.One[json.RawMessage](f, hop.SubmitJobs.Path, f.Tenant, calltest.Job(func(r *api.SubmitRequest) { r.Type = "parent" }))
+		claimed := calltest.One[api.ClaimResponse](f, hop.ClaimJobs.Path, who, calltest.ClaimOf(0)).Jobs[0]
+		complete := api.OutcomeRequest{JobID: claimed.ID, Kind: api.KindComplete, LeaseToken: claimed.LeaseToken, Submit: []api.SubmitRequest{{Type: "free"}, {Type: "mail.send"}}}
+		refused := f.Outcome(who, complete)
+		if refused.Status != http.StatusUnprocessableEntity || refused.Problem.Code != problem.SchemaMismatch || fields(*refused.Problem) != "submit[1].payload" {
+			t.Fatalf("%+v", refused)
+		}
+		complete.Submit[1].Payload, complete.Submit[1].DelayMS = json.RawMessage(`{"to":"ada"}`), new(int64(3_600_000))
+		complete.Submit[0].DelayMS = new(int64(3_600_000))
+		first := f.Outcome(who, complete)
+		if first.Status != http.StatusOK || len(first.Outcome.Submitted) != 2 {
+			t.Fatalf("%+v", first)
+		}
+		if mail := f.Get(first.Outcome.Submitted[1]); mail.Priority != 9 || mail.Type != "mail.send" {
+			t.Errorf("%+v", mail)
+		}
+		calltest.One[hop.TypeVersion](f, hop.PutType.Path, f.Tenant, typed("free", needsTo, func(r *hop.PutTypeRequest) { r.Force = true }))
+		if again := f.Outcome(who, complete); again.Status != http.StatusOK || !slices.Equal(again.Outcome.Submitted, first.Outcome.Submitted) {
+			t.Errorf("a repeat: %+v", again)
+		}
+		calltest.One[hop.TypeVersion](f, hop.PutType.Path, f.Tenant, typed("free", ""))
+	}
 }
 
 // A result that does not fit is refused, and the lease stays: it is completed with another one, or failed.

@@ -73,6 +73,70 @@ func TestSingleOutcomes(t *testing.T) {
 	}
 }
 
+// Jobs that follow are validated as those of a submit, are of the key's user, and need the scope submit.
+func TestOutcomesThatSubmit(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	d.finishing()
+	path := "/v1/jobs/" + jobID + "/complete"
+	const body = `{"lease_token":"good","submit":[{"type":"next"}]}`
+	both := func(change ...func(*hop.KeyRecord)) string {
+		return d.limited(api.Limits{}, append(change, func(k *hop.KeyRecord) { k.Scopes = []string{api.ScopeWork, api.ScopeSubmit} })...)
+	}
+	d.do("POST", path, d.key("work"), body).refused(t, 403, problem.Forbidden)
+	for name, test := range map[string]struct{ key, sent string }{
+		"a key":          {both(), `"submit":[{"type":"next"}]`},
+		"of a user":      {both(boundTo("bob")), `"submit":[{"type":"next","user":"bob"}]`},
+		"a platform key": {d.platformKey(), `"submit":[{"type":"next"}]`},
+	} {
+		if got := d.do("POST", path, test.key, body); got.status != 200 {
+			t.Errorf("%s: status %d %s", name, got.status, got.body)
+		}
+		all := d.core.Requests(hop.ReportOutcomes.Path)
+		if sent := string(all[len(all)-1].Items[0].Request); !strings.Contains(sent, test.sent) {
+			t.Errorf("%s: core got %s", name, sent)
+		}
+	}
+	d.do("POST", path, both(boundTo("bob")), `{"lease_token":"good","submit":[{"type":"next","user":"eve"}]}`).refused(t, 403, problem.Forbidden)
+	for wrong, field := range map[string]string{
+		`[{"type":"next"},{"type":"next","priority":10}]`: "submit[1].priority",
+		`[{"type":"a b"}]`: "submit[0].type",
+		`[` + strings.Repeat(`{"type":"next"},`, api.MaxChained) + `{"type":"next"}]`: "submit",
+	} {
+		p := d.do("POST", path, both(), `{"lease_token":"good","submit":`+wrong+`}`).refused(t, 400, problem.InvalidRequest)
+		if len(p.Errors) != 1 || p.Errors[0].Field != field {
+			t.Errorf("%s: %+v", field, p.Errors)
+		}
+	}
+	d.do("POST", "/v1/jobs/"+jobID+"/release", both(), body).refused(t, 400, problem.UnknownField)
+	got := d.do("POST", "/v1/outcomes", both(), `{"outcomes":[{"job_id":"`+jobID+`","kind":"complete","lease_token":"good","submit":[{"type":"next","max_attempts":0}]},{"job_id":"`+jobID+`","kind":"fail","lease_token":"good","submit":[{"type":"next"}]},{"job_id":"`+jobID+`","kind":"complete","lease_token":"good"}]}`)
+	for _, part := range []string{`"field":"outcomes[0].submit[0].max_attempts"`, `"field":"outcomes[1].submit"`, `{"index":2,"status":200`} {
+		if !strings.Contains(string(got.body), part) {
+			t.Errorf("no %s in %s", part, got.body)
+		}
+	}
+}
+
+// The jobs that follow are charged as those of a submit.
+func TestOutcomesThatSubmitAreCharged(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, onRedis(t))
+	d.finishing()
+	key := d.limited(api.Limits{RequestsPerSecond: new(slowly), RequestBurst: new(int64(1000)), JobsPerSecond: new(slowly), JobBurst: new(int64(5))})
+	path := "/v1/jobs/" + jobID + "/complete"
+	const two = `{"lease_token":"good","submit":[{"type":"next"},{"type":"next"}]}`
+	for left := 3; left > 0; left -= 2 {
+		got := d.do("POST", path, key, two)
+		if limit := got.header.Get("RateLimit"); got.status != 200 || !strings.Contains(limit, fmt.Sprintf(`"tenant-jobs";r=%d;`, left)) {
+			t.Errorf("status %d, RateLimit %q", got.status, limit)
+		}
+	}
+	d.do("POST", path, key, two).refused(t, 429, problem.RateLimited)
+	if got := d.do("POST", path, key, `{"lease_token":"good"}`); got.status != 200 {
+		t.Errorf("without jobs: status %d %s", got.status, got.body)
+	}
+}
+
 func TestOutcomesKeepTheirPlaces(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
