@@ -25,8 +25,9 @@ const (
 	passedPerKey  = 100
 )
 
+// checksSQL says of each check whether it is one of a budget, or a job is at the gate of its key.
 const checksSQL = `
-SELECT id, queue, key FROM key_checks
+SELECT id, queue, key, queue = '' OR EXISTS (SELECT ` + atGate + `) AS waits FROM key_checks AS asked
 WHERE tenant_id = @tenant_id AND due_at <= statement_timestamp() AND tenant_id <> ALL(` + store.MovingSQL + `)
 ORDER BY due_at, id LIMIT @most`
 
@@ -97,6 +98,7 @@ const forgetSQL = `DELETE FROM key_checks WHERE id = ANY(@ids::bigint[])`
 type check struct {
 	ID         int64
 	Queue, Key string
+	Waits      bool
 }
 
 type next struct {
@@ -137,7 +139,14 @@ func (g *Gate) Pass(ctx context.Context, owner tenant.ID) (passed []Passed, work
 		if !worked {
 			return nil, nil
 		}
-		step := step{gate: g, tx: tx, owner: owner}
+		var done []int64
+		checks = slices.DeleteFunc(checks, func(c check) bool {
+			if !c.Waits {
+				done = append(done, c.ID)
+			}
+			return !c.Waits
+		})
+		step := step{gate: g, tx: tx, owner: owner, done: done}
 		return step.work(ctx, checks, &passed)
 	})
 	if err != nil {
@@ -158,6 +167,8 @@ type step struct {
 	gate  *Gate
 	tx    pgx.Tx
 	owner tenant.ID
+	// done are the checks that are worked off.
+	done []int64
 }
 
 // asks are keys with their limits, as arrays.
@@ -191,6 +202,11 @@ func LimitOf(settings *api.KeySettings) Limit {
 }
 
 func (s *step) work(ctx context.Context, checks []check, passed *[]Passed) (*pgx.Batch, error) {
+	batch := &pgx.Batch{}
+	if len(checks) == 0 {
+		batch.Queue(forgetSQL, store.Args{"ids": s.done})
+		return batch, nil
+	}
 	settings, err := s.settings(ctx, checks)
 	if err != nil {
 		return nil, err
@@ -245,7 +261,6 @@ func (s *step) work(ctx context.Context, checks []check, passed *[]Passed) (*pgx
 		return nil, err
 	}
 	found = append(found, inOrder...)
-	batch := &pgx.Batch{}
 	var throttled []*rated
 	if found, throttled, err = s.throttle(ctx, batch, found, settings); err != nil {
 		return nil, err
@@ -253,10 +268,9 @@ func (s *step) work(ctx context.Context, checks []check, passed *[]Passed) (*pgx
 	for _, r := range throttled { // it has a check for later
 		delete(more, queueKey{r.queue, r.key})
 	}
-	var done []int64
 	for _, one := range checks {
 		if !more[queueKey{one.Queue, one.Key}] {
-			done = append(done, one.ID)
+			s.done = append(s.done, one.ID)
 		}
 	}
 	if found, err = s.pay(ctx, batch, found, budgets); err != nil {
@@ -267,7 +281,7 @@ func (s *step) work(ctx context.Context, checks []check, passed *[]Passed) (*pgx
 			return nil, err
 		}
 	}
-	batch.Queue(forgetSQL, store.Args{"ids": done})
+	batch.Queue(forgetSQL, store.Args{"ids": s.done})
 	return batch, nil
 }
 

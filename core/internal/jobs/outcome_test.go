@@ -2,6 +2,7 @@ package jobs_test
 
 import (
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
@@ -247,7 +248,7 @@ func TestOutcomeIsRepeatable(t *testing.T) {
 	t.Run("complete", func(t *testing.T) {
 		ending := jobs.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete, Result: []byte(`1`)}
 		first, second := f.MustEnd(ending), f.End(ending)
-		if second.Err != nil || !second.Replayed || *second.Outcome != *first {
+		if second.Err != nil || !second.Replayed || !reflect.DeepEqual(second.Outcome, first) {
 			t.Errorf("the repeat got %+v, first %+v", second, first)
 		}
 		ending.Result = []byte(`2`)

@@ -86,8 +86,9 @@ func priceOutcome(c *call.Call, outcome api.OutcomeRequest) (api.OutcomeRequest,
 func costOfOutcomes(outcomes []api.OutcomeRequest) admission.Cost {
 	cost := admission.Reports(len(outcomes))
 	for i := range outcomes {
-		for j := range outcomes[i].Submit {
-			cost.Add(&outcomes[i].Submit[j])
+		jobs := outcomes[i].Submit
+		for j := range jobs {
+			cost.Add(&jobs[j])
 		}
 	}
 	return cost
