@@ -228,7 +228,7 @@ WITH next AS (
   INSERT INTO budget_days (tenant_id, budget, day, reserved, used, overdrawn)
   SELECT * FROM unnest(@day_tenants::uuid[], @day_names::text[], @other_days::date[], @day_reserved::bigint[], @day_used::bigint[], @day_overdrawn::bigint[])
 ), checked AS (
-  INSERT INTO key_checks (tenant_id, queue, key) SELECT tenant_id, '', budget || '` + checkSeparator + `' || subject FROM next
+  INSERT INTO key_checks (tenant_id, queue, keys) SELECT tenant_id, '', array_agg(DISTINCT budget || '` + checkSeparator + `' || subject) FROM next GROUP BY tenant_id
 )
 INSERT INTO budget_log (tenant_id, budget, subject, seq, parts, amounts, running, since, day, reserved, used, overdrawn)
 SELECT tenant_id, budget, subject, seq,

@@ -30,8 +30,11 @@ SET unit = EXCLUDED.unit, amount = EXCLUDED.amount, per_ms = EXCLUDED.per_ms, "w
     burst = EXCLUDED.burst, closed_until = NULL, updated_at = EXCLUDED.updated_at`
 
 	checkLinesSQL = `
-INSERT INTO key_checks (tenant_id, queue, key)
-SELECT DISTINCT tenant_id, '', budget || '` + checkSeparator + `' || subject FROM budget_line WHERE tenant_id = @tenant_id AND budget = @name AND passed_at IS NULL`
+INSERT INTO key_checks (tenant_id, queue, keys)
+SELECT @tenant_id, '', array_agg(key) FROM (
+  SELECT key, row_number() OVER () / 500 AS part FROM (
+    SELECT DISTINCT budget || '` + checkSeparator + `' || subject AS key FROM budget_line WHERE tenant_id = @tenant_id AND budget = @name AND passed_at IS NULL) AS k) AS parts
+GROUP BY part`
 
 	// The rows of its line stay for their jobs, which pass.
 	deleteSQL = `

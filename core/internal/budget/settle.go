@@ -29,7 +29,7 @@ const SettleEndedSQL = `settled AS (
   JOIN budgets AS b ON b.tenant_id = ended.tenant_id AND b.name = amount.budget
   RETURNING tenant_id, budget, subject
 ), reviewed AS (
-  INSERT INTO key_checks (tenant_id, queue, key) SELECT DISTINCT tenant_id, '', budget || '` + checkSeparator + `' || subject FROM settled
+  INSERT INTO key_checks (tenant_id, queue, keys) SELECT tenant_id, '', array_agg(DISTINCT budget || '` + checkSeparator + `' || subject) FROM settled GROUP BY tenant_id
 )`
 
 // Settlement is what an attempt that ends has used of a budget.
@@ -78,7 +78,7 @@ WITH known AS (
   INSERT INTO budget_settlements (tenant_id, budget, subject, at, started_at, reserved, used)
   SELECT tenant_id, budget, subject, statement_timestamp(), started_at, reserved, used FROM known WHERE started_at IS NOT NULL
 )
-INSERT INTO key_checks (tenant_id, queue, key) SELECT DISTINCT tenant_id, '', budget || '` + checkSeparator + `' || subject FROM known`
+INSERT INTO key_checks (tenant_id, queue, keys) SELECT tenant_id, '', array_agg(DISTINCT budget || '` + checkSeparator + `' || subject) FROM known GROUP BY tenant_id`
 
 // Settle appends settlements, with the batch, and checks of what waits for their budgets. One without a start only has the check.
 func Settle(batch *pgx.Batch, all []Settlement) {

@@ -67,7 +67,7 @@ WITH short AS (
   WHERE id = ANY(@ids::uuid[]) AND state = 'queued'
   RETURNING tenant_id, queue, key
 )
-INSERT INTO key_checks (tenant_id, queue, key) SELECT DISTINCT tenant_id, queue, key FROM short`
+INSERT INTO key_checks (tenant_id, queue, keys) SELECT tenant_id, queue, array_agg(DISTINCT key) FROM short GROUP BY tenant_id, queue`
 
 // giveBack queues the statement that takes the jobs out of the ready index that a budget cannot pay: an outcome used more than it
 // had reserved, or closed the budget, after they had passed its line.

@@ -51,7 +51,7 @@ FROM redriven JOIN unnest(@ids::uuid[], @counted::smallint[]) AS named(id, count
 ORDER BY tenant_id, COALESCE(user_id, '') COLLATE "C", dedupe_key COLLATE "C" NULLS FIRST, id
 RETURNING ` + read.BriefColumns + `
 ), checked AS (
-  INSERT INTO key_checks (tenant_id, queue, key) SELECT DISTINCT tenant_id, queue, key FROM queued WHERE key IS NOT NULL
+  INSERT INTO key_checks (tenant_id, queue, keys) SELECT tenant_id, queue, array_agg(DISTINCT key) FROM queued WHERE key IS NOT NULL GROUP BY tenant_id, queue
 )
 SELECT * FROM queued`
 

@@ -50,7 +50,7 @@ const RemovedSQL = ledger.DiscardedSQL + `, told AS (
   INSERT INTO follow_ups (tenant_id, job_id, state, redrives, ended_at)
   SELECT tenant_id, id, 'removed', redrives, statement_timestamp() FROM gone WHERE has_dependents
 ), checked AS (
-  INSERT INTO key_checks (tenant_id, queue, key) SELECT DISTINCT tenant_id, queue, key FROM gone WHERE key IS NOT NULL
+  INSERT INTO key_checks (tenant_id, queue, keys) SELECT tenant_id, queue, array_agg(DISTINCT key) FROM gone WHERE key IS NOT NULL GROUP BY tenant_id, queue
 )
 SELECT id, has_dependents OR key IS NOT NULL AS told FROM gone`
 

@@ -62,8 +62,9 @@ func (k Key) Compare(other Key) int {
 }
 
 const appendSQL = `
-INSERT INTO key_checks (tenant_id, queue, key)
-SELECT * FROM unnest(@tenants::uuid[], @queues::text[], @keys::text[])`
+INSERT INTO key_checks (tenant_id, queue, keys)
+SELECT tenant_id, queue, array_agg(key) FROM unnest(@tenants::uuid[], @queues::text[], @keys::text[]) AS c(tenant_id, queue, key)
+GROUP BY tenant_id, queue`
 
 // Append queues the statement that appends checks, each key once.
 func Append(batch *pgx.Batch, keys []Key) {
@@ -114,7 +115,8 @@ WITH RECURSIVE keys AS (
     ORDER BY tenant_id, queue, key LIMIT 1) AS next
   WHERE keys.n < @most::integer
 ), checked AS (
-  INSERT INTO key_checks (tenant_id, queue, key) SELECT tenant_id, queue, key FROM keys WHERE tenant_id <> ALL(` + store.MovingSQL + `)
+  INSERT INTO key_checks (tenant_id, queue, keys)
+  SELECT tenant_id, queue, array_agg(key) FROM keys WHERE tenant_id <> ALL(` + store.MovingSQL + `) GROUP BY tenant_id, queue
 )
 SELECT tenant_id, queue, key FROM keys`
 

@@ -92,11 +92,12 @@ UPDATE jobs SET gate = gate | 8 WHERE id = ANY(@ids::uuid[]) AND state = 'queued
 
 // reviewSQL appends checks of budgets, at once or for later. An earlier one is enough.
 const reviewSQL = `
-INSERT INTO key_checks (tenant_id, queue, key, due_at)
-SELECT DISTINCT @tenant_id::uuid, '', r.key, COALESCE(r.due_at, '-infinity') FROM unnest(@keys::text[], @due::timestamptz[]) AS r(key, due_at)
+INSERT INTO key_checks (tenant_id, queue, keys, due_at)
+SELECT @tenant_id::uuid, '', array_agg(DISTINCT r.key), COALESCE(r.due_at, '-infinity') FROM unnest(@keys::text[], @due::timestamptz[]) AS r(key, due_at)
 WHERE r.due_at IS NULL OR NOT EXISTS (
   SELECT FROM key_checks AS c
-  WHERE c.tenant_id = @tenant_id AND c.queue = '' AND c.key = r.key AND c.due_at > statement_timestamp() AND c.due_at <= r.due_at)`
+  WHERE c.tenant_id = @tenant_id AND c.queue = '' AND r.key = ANY(c.keys) AND c.due_at > statement_timestamp() AND c.due_at <= r.due_at)
+GROUP BY r.due_at`
 
 type lineRows struct {
 	names, subjects, keys []string
@@ -250,11 +251,11 @@ func (g *Gate) rankHints(refs []budget.Ref) []time.Time {
 
 // sweepLinesSQL appends checks of budgets for which jobs have waited for a while, and which have none.
 const sweepLinesSQL = `
-INSERT INTO key_checks (tenant_id, queue, key)
-SELECT l.tenant_id, '', l.key FROM (
+INSERT INTO key_checks (tenant_id, queue, keys)
+SELECT l.tenant_id, '', ARRAY[l.key] FROM (
   SELECT DISTINCT tenant_id, budget || '/' || subject AS key FROM budget_line
   WHERE passed_at IS NULL AND tenant_id <> ALL(` + store.MovingSQL + `)) AS l
-WHERE NOT EXISTS (SELECT FROM key_checks AS c WHERE c.tenant_id = l.tenant_id AND c.queue = '' AND c.key = l.key)
+WHERE NOT EXISTS (SELECT FROM key_checks AS c WHERE c.tenant_id = l.tenant_id AND c.queue = '' AND l.key = ANY(c.keys))
 LIMIT @most`
 
 // SweepLines has budgets checked for which jobs wait, and which have no check: up to most of them. It is a net, as Sweep is.

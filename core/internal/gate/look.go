@@ -18,7 +18,7 @@ const lookSQL = `
 SELECT (SELECT count(*) FROM (SELECT ` + pastGate + ` LIMIT 10001) AS c) AS past,
   COALESCE((SELECT id ` + pastGate + ` LIMIT 1), (SELECT id ` + inOrder + ` ` + gateOrder + ` LIMIT 1)) AS first,
   (SELECT id ` + dead + ` ORDER BY created_at, id LIMIT 1) AS dead,
-  (SELECT min(due_at) FROM key_checks AS c WHERE c.due_at > statement_timestamp() AND c.tenant_id = asked.tenant_id AND c.queue = asked.queue AND c.key = asked.key) AS due
+  (SELECT min(due_at) FROM key_checks AS c WHERE c.due_at > statement_timestamp() AND c.tenant_id = asked.tenant_id AND c.queue = asked.queue AND asked.key = ANY(c.keys)) AS due
 FROM (SELECT @tenant_id::uuid AS tenant_id, @queue::text AS queue, @key::text AS key) AS asked`
 
 // Line is what is before a job at the gate of its key.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,16 +21,21 @@ import (
 )
 
 const (
-	// checksPerPass and passedPerKey bound one transaction.
+	// checksPerPass, which counts keys, and passedPerKey bound one transaction.
 	checksPerPass = 500
 	passedPerKey  = 100
 )
 
-// checksSQL says of each check whether it is one of a budget, or a job is at the gate of its key.
+// checksSQL gives the keys of the first checks, and says of each whether it is a budget, or a job is at its gate.
 const checksSQL = `
-SELECT id, queue, key, queue = '' OR EXISTS (SELECT ` + atGate + `) AS waits FROM key_checks AS asked
-WHERE tenant_id = @tenant_id AND due_at <= statement_timestamp() AND tenant_id <> ALL(` + store.MovingSQL + `)
-ORDER BY due_at, id LIMIT @most`
+SELECT id, queue, key, queue = '' OR EXISTS (SELECT ` + atGate + `) AS waits
+FROM (
+  SELECT id, tenant_id, queue, unnest(keys) AS key FROM (
+    SELECT *, sum(cardinality(keys)) OVER (ORDER BY due_at, id) - cardinality(keys) AS before FROM (
+      SELECT * FROM key_checks
+      WHERE tenant_id = @tenant_id AND due_at <= statement_timestamp() AND tenant_id <> ALL(` + store.MovingSQL + `)
+      ORDER BY due_at, id LIMIT @most) AS first) AS counted
+  WHERE before < @most) AS asked`
 
 const settingsSQL = `
 SELECT name, keys FROM queues WHERE tenant_id = @tenant_id AND name = ANY(@queues::text[]) AND keys IS NOT NULL`
@@ -95,6 +101,7 @@ RETURNING id, lane_id AS lane, priority, ready_at AS at`
 
 const forgetSQL = `DELETE FROM key_checks WHERE id = ANY(@ids::bigint[])`
 
+// check is a key of a row of key_checks.
 type check struct {
 	ID         int64
 	Queue, Key string
@@ -139,14 +146,11 @@ func (g *Gate) Pass(ctx context.Context, owner tenant.ID) (passed []Passed, work
 		if !worked {
 			return nil, nil
 		}
-		var done []int64
-		checks = slices.DeleteFunc(checks, func(c check) bool {
-			if !c.Waits {
-				done = append(done, c.ID)
-			}
-			return !c.Waits
-		})
-		step := step{gate: g, tx: tx, owner: owner, done: done}
+		step := step{gate: g, tx: tx, owner: owner, checks: map[int64]bool{}}
+		for _, one := range checks {
+			step.checks[one.ID] = true
+		}
+		checks = slices.DeleteFunc(checks, func(c check) bool { return !c.Waits })
 		return step.work(ctx, checks, &passed)
 	})
 	if err != nil {
@@ -167,8 +171,8 @@ type step struct {
 	gate  *Gate
 	tx    pgx.Tx
 	owner tenant.ID
-	// done are the checks that are worked off.
-	done []int64
+	// checks are the ids of those that are worked off.
+	checks map[int64]bool
 }
 
 // asks are keys with their limits, as arrays.
@@ -204,7 +208,7 @@ func LimitOf(settings *api.KeySettings) Limit {
 func (s *step) work(ctx context.Context, checks []check, passed *[]Passed) (*pgx.Batch, error) {
 	batch := &pgx.Batch{}
 	if len(checks) == 0 {
-		batch.Queue(forgetSQL, store.Args{"ids": s.done})
+		s.forget(batch)
 		return batch, nil
 	}
 	settings, err := s.settings(ctx, checks)
@@ -269,8 +273,8 @@ func (s *step) work(ctx context.Context, checks []check, passed *[]Passed) (*pgx
 		delete(more, queueKey{r.queue, r.key})
 	}
 	for _, one := range checks {
-		if !more[queueKey{one.Queue, one.Key}] {
-			s.done = append(s.done, one.ID)
+		if more[queueKey{one.Queue, one.Key}] {
+			delete(s.checks, one.ID)
 		}
 	}
 	if found, err = s.pay(ctx, batch, found, budgets); err != nil {
@@ -281,8 +285,13 @@ func (s *step) work(ctx context.Context, checks []check, passed *[]Passed) (*pgx
 			return nil, err
 		}
 	}
-	batch.Queue(forgetSQL, store.Args{"ids": s.done})
+	s.forget(batch)
 	return batch, nil
+}
+
+// forget queues the statement that deletes the checks that are worked off.
+func (s *step) forget(batch *pgx.Batch) {
+	batch.Queue(forgetSQL, store.Args{"ids": slices.Collect(maps.Keys(s.checks))})
 }
 
 // settings are those of the queues of checks that have any.

@@ -26,10 +26,10 @@ ON CONFLICT (tenant_id, queue, key) DO UPDATE SET used_to = EXCLUDED.used_to`
 
 // laterSQL appends checks for when the rates let the next jobs pass. A key has one such check.
 const laterSQL = `
-INSERT INTO key_checks (tenant_id, queue, key, due_at)
-SELECT @tenant_id, l.queue, l.key, l.due_at FROM unnest(@queues::text[], @keys::text[], @due::timestamptz[]) AS l(queue, key, due_at)
+INSERT INTO key_checks (tenant_id, queue, keys, due_at)
+SELECT @tenant_id, l.queue, ARRAY[l.key], l.due_at FROM unnest(@queues::text[], @keys::text[], @due::timestamptz[]) AS l(queue, key, due_at)
 WHERE NOT EXISTS (
-  SELECT FROM key_checks AS c WHERE c.tenant_id = @tenant_id AND c.queue = l.queue AND c.key = l.key AND c.due_at > statement_timestamp())`
+  SELECT FROM key_checks AS c WHERE c.tenant_id = @tenant_id AND c.queue = l.queue AND l.key = ANY(c.keys) AND c.due_at > statement_timestamp())`
 
 // rated is the rate of a key while jobs pass: GCRA.
 type rated struct {

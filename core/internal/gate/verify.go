@@ -22,7 +22,7 @@ SELECT 'key: ' || key || ' of the queue ' || queue || ' has jobs that wait for n
         WHERE key IS NOT NULL AND state = 'queued' AND ready_at IS NULL AND gate < 8 AND waiting_since < statement_timestamp() - @late::interval
         GROUP BY tenant_id, queue, key) AS asked
   LEFT JOIN queues ON queues.tenant_id = asked.tenant_id AND queues.name = asked.queue
-  WHERE NOT EXISTS (SELECT FROM key_checks AS c WHERE c.tenant_id = asked.tenant_id AND c.queue = asked.queue AND c.key = asked.key)
+  WHERE NOT EXISTS (SELECT FROM key_checks AS c WHERE c.tenant_id = asked.tenant_id AND c.queue = asked.queue AND asked.key = ANY(c.keys))
     AND CASE WHEN queues.keys ->> 'order' = 'fifo'
              THEN NOT EXISTS (SELECT ` + pastGate + `) AND (SELECT state = 'queued' ` + inOrder + ` ` + gateOrder + ` LIMIT 1)
                   AND NOT (queues.keys ->> 'on_dead' = 'hold' AND EXISTS (SELECT ` + dead + `))

@@ -43,7 +43,7 @@ WITH ended AS (
   WHERE ` + heldSQL + `
   RETURNING ` + read.StableColumns + `, attempt, last_error, lease_id, counted, gate
 ), checked AS (
-  INSERT INTO key_checks (tenant_id, queue, key) SELECT DISTINCT tenant_id, queue, key FROM ended WHERE gate > 0
+  INSERT INTO key_checks (tenant_id, queue, keys) SELECT tenant_id, queue, array_agg(DISTINCT key) FROM ended WHERE gate > 0 GROUP BY tenant_id, queue
 ), ` + budget.SettleEndedSQL + `, followed AS (
   INSERT INTO follow_ups (tenant_id, job_id, state, redrives, ended_at)
   SELECT tenant_id, id, 'completed', redrives, statement_timestamp() FROM ended WHERE has_dependents

@@ -106,7 +106,7 @@ WITH unblocked AS (
     AND NOT EXISTS (SELECT FROM dependencies WHERE child_id = jobs.id AND resolved_at IS NULL)
   RETURNING id, tenant_id, queue, key, lane_id, priority, state, ready_at
 ), checked AS (
-  INSERT INTO key_checks (tenant_id, queue, key) SELECT DISTINCT tenant_id, queue, key FROM unblocked WHERE key IS NOT NULL AND state = 'queued'
+  INSERT INTO key_checks (tenant_id, queue, keys) SELECT tenant_id, queue, array_agg(DISTINCT key) FROM unblocked WHERE key IS NOT NULL AND state = 'queued' GROUP BY tenant_id, queue
 )
 SELECT id, lane_id, priority, state, ready_at FROM unblocked`
 

@@ -28,7 +28,7 @@ WITH due AS (
   WHERE id = ANY(ARRAY(SELECT id FROM due))
   RETURNING id, tenant_id, queue, key, lane_id, priority, ready_at
 ), checked AS (
-  INSERT INTO key_checks (tenant_id, queue, key) SELECT DISTINCT tenant_id, queue, key FROM promoted WHERE key IS NOT NULL
+  INSERT INTO key_checks (tenant_id, queue, keys) SELECT tenant_id, queue, array_agg(DISTINCT key) FROM promoted WHERE key IS NOT NULL GROUP BY tenant_id, queue
 )
 SELECT id, lane_id AS lane, priority, COALESCE(ready_at, 'epoch') AS at, key IS NOT NULL AS to_gate FROM promoted`
 

@@ -112,8 +112,11 @@ func (s *Queues) PutPush(
 
 // checkKeysSQL has the keys checked with jobs at their gates: more of them may now pass.
 const checkKeysSQL = `
-INSERT INTO key_checks (tenant_id, queue, key)
-SELECT DISTINCT tenant_id, queue, key FROM jobs WHERE key IS NOT NULL AND state = 'queued' AND ready_at IS NULL AND tenant_id = @tenant_id AND queue = @queue`
+INSERT INTO key_checks (tenant_id, queue, keys)
+SELECT @tenant_id, @queue, array_agg(key) FROM (
+  SELECT key, row_number() OVER () / 500 AS part FROM (
+    SELECT DISTINCT key FROM jobs WHERE key IS NOT NULL AND state = 'queued' AND ready_at IS NULL AND tenant_id = @tenant_id AND queue = @queue) AS k) AS parts
+GROUP BY part`
 
 // keysJSON is nil for the defaults.
 func keysJSON(request *api.KeySettingsRequest) *string {

@@ -393,14 +393,14 @@ CREATE TABLE follow_ups (
 CREATE INDEX follow_ups_by_tenant ON follow_ups (tenant_id, id);
 CREATE INDEX follow_ups_by_job    ON follow_ups (job_id, id);
 
--- A key of a queue of which a job may now pass the gate: one has come to it, or one that had passed has left. With an empty
--- queue, a budget that may have become available: the key is BUDGET/SUBJECT. Written by the statement that changes the job,
+-- Keys of a queue of which a job may now pass the gate: one has come to it, or one that had passed has left. With an empty
+-- queue, budgets that may have become available: the key is BUDGET/SUBJECT. Written by the statement that changes the job,
 -- deleted by the transaction that lets jobs pass.
 CREATE TABLE key_checks (
   id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   tenant_id uuid   NOT NULL,
   queue     text   COLLATE "C" NOT NULL,
-  key       text   COLLATE "C" NOT NULL,
+  keys      text[] COLLATE "C" NOT NULL CHECK (cardinality(keys) > 0),
   -- not before: when a rate lets the next job pass
   due_at    timestamptz NOT NULL DEFAULT '-infinity'
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
