@@ -1349,6 +1349,15 @@ class RunningJob:
         if not self._lease.use(budget, amount):
             raise ForgeQueueError(f"an attempt can say of at most {_MAX_COSTS} budgets what it has used")
 
+    def then(self, *jobs: SubmitRequest) -> None:
+        """Has jobs submitted when this one is completed: at most 100 of an attempt. The key needs the scope submit.
+
+        They are stored in the same transaction, so each is there exactly once if the result is accepted, and not at all otherwise. If
+        one is refused as wrong, the attempt fails permanently with an error of type "submit". While a limit refuses them (429), the
+        attempt stays, and is sent again. Raises ForgeQueueError if a job cannot be written as JSON.
+        """
+        self._lease.follow([json.loads(_encode(job)) for job in jobs])  # as they are now
+
     def restore(self) -> Any:
         """The last checkpoint of an earlier attempt; None if there is none."""
         return self._lease.job.get("checkpoint")
@@ -1399,6 +1408,7 @@ class _Lease:
         self.progress: Optional[Progress] = None
         self.checkpoint: Optional[bytes] = None  # JSON
         self.used: Dict[str, int] = {}  # of budgets, as far as the handler has said so
+        self.following: List[SubmitRequest] = []  # the jobs that are submitted with the result
         self.added = 0  # counts reports: what comes while one is sent stays
         self.next_report = 0.0
 
@@ -1450,6 +1460,16 @@ class _Lease:
         with self.lock:
             return {**body, "used": dict(self.used)} if self.used else body
 
+    def follow(self, jobs: List[SubmitRequest]) -> None:
+        """Notes jobs that are submitted with the result."""
+        with self.lock:
+            self.following += jobs
+
+    def with_following(self, body: Dict[str, Any]) -> Dict[str, Any]:
+        """The body of a complete with the jobs that it submits."""
+        with self.lock:
+            return {**body, "submit": list(self.following)} if self.following else body
+
     def sent(self, added: int) -> None:
         with self.lock:
             if self.added == added:
@@ -1489,9 +1509,16 @@ class _Sending:
         self.lease, self.took = lease, took
         self.kind, self.error = outcome.kind, outcome.error
         self.body = lease.with_used(outcome.body)
+        if self.kind == "complete":
+            self.body = lease.with_following(self.body)
         self.size = _OUTCOME_FRAME + len(_encode(self.body))
         self.failures = 0
         self.again = 0.0  # when it is sent again
+
+    @property
+    def submits(self) -> bool:
+        """Whether jobs are submitted with the outcome."""
+        return "submit" in self.body
 
 
 class _HandlerOf(NamedTuple):
@@ -1948,12 +1975,18 @@ class Worker:
                 errors = self._post(sent) if sent else []
             except ForgeQueueError as error:
                 status = _status(error)
+                limited = status == 429 and any(one.submits for one in sent)
+                if limited:  # submits are limited, other outcomes do not wait for them
+                    plain = [one for one in part if not one.submits]
+                    if plain:
+                        parts.append(plain)
+                    part = sent = [one for one in part if one.submits]
                 whole = len(sent) > 1 and (status == 500 or (_final(status) and not _key_refused(error)))
                 if whole and halvings < _MAX_HALVINGS:
                     halvings += 1
                     parts += [part[len(part) // 2 :], part[: len(part) // 2]]
                     continue
-                if not _final(status) and status != 500:  # the server cannot be reached, or is overloaded
+                if not _final(status) and status != 500 and not limited:  # the server cannot be reached, or is overloaded
                     part, parts = [*part, *(one for rest in parts for one in rest)], []
                     sent = [one for one in part if one.kind]
                 errors = [error for _ in sent]
@@ -1966,15 +1999,16 @@ class Worker:
 
     def _post(self, batch: List[_Sending]) -> List[Optional[ForgeQueueError]]:
         """Makes one request, and gives the error of each outcome. One alone has a route of its own, where a result may be nested deeper."""
+        repeatable = not any(one.submits for one in batch)  # a call that waits for a limit on submits delays all outcomes; the worker sends them again
         if len(batch) == 1:
             one = batch[0]
             job = one.lease.job
             headers = {"X-Correlation-Id": _sendable(job["correlation_id"] or ""), "Traceparent": _sendable(job["traceparent"] or "")}
             body = {"lease_token": one.lease.token, **one.body}
-            self._client._call("POST", ["v1", "jobs", job["id"], one.kind], body=body, headers=headers, repeatable=True, timeout=_OUTCOME_TRY)
+            self._client._call("POST", ["v1", "jobs", job["id"], one.kind], body=body, headers=headers, repeatable=repeatable, timeout=_OUTCOME_TRY)
             return [None]
         outcomes = [{"job_id": one.lease.job["id"], "kind": one.kind, "lease_token": one.lease.token, **one.body} for one in batch]
-        answer = self._client.call("POST", ["v1", "outcomes"], body={"outcomes": outcomes}, repeatable=True, timeout=_OUTCOME_TRY)
+        answer = self._client.call("POST", ["v1", "outcomes"], body={"outcomes": outcomes}, repeatable=repeatable, timeout=_OUTCOME_TRY)
         results = {result["index"]: result for result in answer["results"]}
         errors: List[Optional[ForgeQueueError]] = []
         for number in range(len(batch)):
@@ -1992,10 +2026,13 @@ class Worker:
         if error is None:
             return {"complete": "completed", "fail": "failed", "snooze": "snoozed", "release": "released"}[one.kind]
         status, certain_end = _status(error), one.lease.certain_end
-        if one.kind == "complete" and _unfit(status) and not whole:  # only the result was refused: the attempt still has to end
-            one.error = _Named("result", f"the result was refused: {error}")
+        refused = _refused_part(error, one.submits) if one.kind == "complete" and not whole else None
+        if refused is not None:  # the attempt still has to end
+            failure: Dict[str, Any] = {"error": _job_error(refused, "")}
+            if status != 403:  # a key can be given the scope that it lacks
+                failure["permanent"] = True
+            one.error, one.body = refused, one.lease.with_used(failure)
             one.kind, one.failures, one.again = "fail", 0, 0.0
-            one.body = one.lease.with_used({"error": _job_error(one.error, ""), "permanent": True})
             return ""
         if _code(error) == "lease_lost":
             one.error = error
@@ -2235,6 +2272,16 @@ def _decide(error: BaseException, stack: str, cause: Optional[ForgeQueueError], 
     if after is not None:
         body["retry_after_ms"] = int(after * 1000)
     return _Outcome("fail", body, reported)
+
+
+def _refused_part(error: ForgeQueueError, submitting: bool) -> Optional[_Named]:
+    """The error of an attempt whose complete was refused for its result, or for the jobs that it submits; None if that was not the reason."""
+    status = _status(error)
+    fields = [one for one in error.errors if one["field"].startswith("submit") or "].submit" in one["field"]] if isinstance(error, Problem) else []
+    if submitting and (status == 403 or (_unfit(status) and fields)):
+        unsaid = "".join(f"; {one['field']}: {one['message']}" for one in fields if one["field"] not in str(error))
+        return _Named("submit", f"the jobs to submit were refused: {error}{unsaid}")
+    return _Named("result", f"the result was refused: {error}") if _unfit(status) else None
 
 
 def _because(type: str, reason: str) -> Dict[str, JobError]:

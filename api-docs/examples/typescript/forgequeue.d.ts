@@ -571,6 +571,14 @@ export interface RunningJob<Payload = unknown> extends Omit<ClaimedJob<Payload>,
      * with the outcome, whatever that is. Throws if the amount or the budget's name cannot be sent.
      */
     used(budget: string, amount: number): void;
+    /**
+     * Has jobs submitted when this one is completed: in the same transaction, so each is there exactly once if the result is accepted,
+     * and not at all otherwise. At most 100 of an attempt; the key needs the scope submit. If one is refused as wrong, the attempt fails
+     * permanently with an error of type "submit". While a limit refuses them (429), the attempt stays, and is sent again. Throws if a job
+     * cannot be written as JSON. The clients for Go and Python call it then: an object with a method of that name would be a thenable,
+     * and an await of the job, or a handler that returns it, would call the method.
+     */
+    follow(...jobs: SubmitRequest[]): void;
     /** The last checkpoint of an earlier attempt; undefined if there is none. */
     restore<Value = unknown>(): Value | undefined;
     /** The same as JSON, as the server sent it. */

@@ -834,6 +834,8 @@ class Lease {
     checkpoint = null; // JSON
     /** What the attempt has used of budgets, as far as the handler has said so. */
     used = new Map();
+    /** The jobs that are submitted with the result. */
+    following = [];
     /** Counts reports: what comes while one is sent stays. */
     added = 0;
     nextReport = 0;
@@ -930,6 +932,8 @@ class Room {
             settle(false);
     }
 }
+/** Whether jobs are submitted with the outcome. */
+const submits = (one) => one.body['submit'] !== undefined;
 /** Sends outcomes. One request is under way at a time, and what comes during it forms the next one. */
 class Outbox {
     #client;
@@ -975,6 +979,15 @@ class Outbox {
             }
             catch (error) {
                 const status = statusOf(error);
+                if (status === 429 && part.some(submits)) { // submits are limited, other outcomes do not wait for them
+                    const plain = part.filter((one) => !submits(one));
+                    if (plain.length > 0)
+                        parts.push(plain);
+                    for (const one of part)
+                        if (submits(one))
+                            one.answered(error);
+                    continue;
+                }
                 const whole = part.length > 1 && (status === 500 || (final(status) && !keyRefused(error)));
                 if (whole && halvings < MAX_HALVINGS) {
                     halvings++;
@@ -993,18 +1006,19 @@ class Outbox {
     /** Makes one request, and gives the error of each outcome, if any. One alone has a route of its own, where a result may be nested deeper. */
     async #post(batch) {
         const options = { signal: this.#signal, timeoutMs: OUTCOME_TRY_MS };
+        const repeatable = !batch.some(submits); // a call that waits for a limit on submits delays all outcomes; the worker sends them again
         const [one] = batch;
         if (batch.length === 1 && one !== undefined) {
             const { job } = one.lease;
             await this.#client.call({
-                method: 'POST', path: ['v1', 'jobs', job.id, one.kind], repeatable: true, body: { lease_token: job.lease_token, ...one.body },
+                method: 'POST', path: ['v1', 'jobs', job.id, one.kind], repeatable, body: { lease_token: job.lease_token, ...one.body },
                 headers: { 'X-Correlation-Id': sendable(job.correlation_id ?? undefined), Traceparent: sendable(job.traceparent ?? undefined) },
             }, options);
             return [];
         }
         const outcomes = batch.map(({ lease: { job }, kind, body }) => ({ job_id: job.id, kind, lease_token: job.lease_token, ...body }));
         const { results } = await this.#client.call({
-            method: 'POST', path: ['v1', 'outcomes'], repeatable: true, body: { outcomes },
+            method: 'POST', path: ['v1', 'outcomes'], repeatable, body: { outcomes },
         }, options);
         const errors = batch.map(() => new NoAnswerError('the answer does not tell of this outcome'));
         for (const { index, status, problem } of results) {
@@ -1331,6 +1345,7 @@ export class Worker {
                     throw new ForgeQueueError(`an attempt can say of at most ${MAX_COSTS} budgets what it has used`);
                 lease.used.set(budget, amount);
             },
+            follow: (...jobs) => { lease.following.push(...jobs.map((job) => JSON.parse(encode(job)))); }, // as they are now
             restore: () => (checkpoint ?? undefined),
             restoreJson: () => checkpointJson === 'null' ? undefined : checkpointJson,
         };
@@ -1342,6 +1357,8 @@ export class Worker {
         const used = lease.used.size === 0 ? {} : { used: Object.fromEntries(lease.used) };
         let { kind, error: cause } = outcome;
         let body = { ...outcome.body, ...used };
+        if (kind === 'complete' && lease.following.length > 0)
+            body['submit'] = [...lease.following];
         for (let failures = 0;;) {
             try {
                 await this.#outbox.send(lease, kind, body);
@@ -1349,10 +1366,11 @@ export class Worker {
             }
             catch (error) {
                 const status = statusOf(error);
-                if (kind === 'complete' && unfit(status)) { // only the result was refused: the attempt still has to end
-                    cause = named('result', `the result was refused: ${text(error)}`);
+                const refused = kind === 'complete' ? refusedPart(error, body['submit'] !== undefined) : undefined;
+                if (refused !== undefined) { // the attempt still has to end
+                    cause = refused;
                     kind = 'fail';
-                    body = { error: jobError(cause), permanent: true, ...used };
+                    body = { error: jobError(cause), ...(status === 403 ? {} : { permanent: true }), ...used }; // a key can be given the scope that it lacks
                     failures = 0;
                     continue;
                 }
@@ -1607,6 +1625,16 @@ function decide(error, cause, job, options) {
         catch { /* left to the server */ }
     }
     return { kind: 'fail', body: { error: jobError(reported), ...(after === undefined ? {} : { retry_after_ms: after }) }, error: reported };
+}
+/** The error of an attempt whose complete was refused for its result, or for the jobs that it submits; undefined if that was not the reason. */
+function refusedPart(error, submitting) {
+    const status = statusOf(error);
+    const fields = error instanceof Problem ? error.errors.filter(({ field }) => field.startsWith('submit') || field.includes('].submit')) : [];
+    if (submitting && (status === 403 || (unfit(status) && fields.length > 0))) {
+        const unsaid = fields.filter(({ field }) => !text(error).includes(field)).map(({ field, message }) => `; ${field}: ${message}`);
+        return named('submit', `the jobs to submit were refused: ${text(error)}${unsaid.join('')}`);
+    }
+    return unfit(status) ? named('result', `the result was refused: ${text(error)}`) : undefined;
 }
 /** Why a job was put back, if that was said. */
 function because(type, reason) {

@@ -1177,6 +1177,14 @@ export interface RunningJob<Payload = unknown> extends Omit<ClaimedJob<Payload>,
    * with the outcome, whatever that is. Throws if the amount or the budget's name cannot be sent.
    */
   used(budget: string, amount: number): void;
+  /**
+   * Has jobs submitted when this one is completed: in the same transaction, so each is there exactly once if the result is accepted,
+   * and not at all otherwise. At most 100 of an attempt; the key needs the scope submit. If one is refused as wrong, the attempt fails
+   * permanently with an error of type "submit". While a limit refuses them (429), the attempt stays, and is sent again. Throws if a job
+   * cannot be written as JSON. The clients for Go and Python call it then: an object with a method of that name would be a thenable,
+   * and an await of the job, or a handler that returns it, would call the method.
+   */
+  follow(...jobs: SubmitRequest[]): void;
   /** The last checkpoint of an earlier attempt; undefined if there is none. */
   restore<Value = unknown>(): Value | undefined;
   /** The same as JSON, as the server sent it. */
@@ -1260,6 +1268,8 @@ class Lease {
   checkpoint: string | null = null; // JSON
   /** What the attempt has used of budgets, as far as the handler has said so. */
   readonly used = new Map<string, number>();
+  /** The jobs that are submitted with the result. */
+  readonly following: SubmitRequest[] = [];
   /** Counts reports: what comes while one is sent stays. */
   added = 0;
   nextReport = 0;
@@ -1361,6 +1371,9 @@ class Room {
   }
 }
 
+/** Whether jobs are submitted with the outcome. */
+const submits = (one: Sending): boolean => one.body['submit'] !== undefined;
+
 interface Sending {
   lease: Lease;
   kind: string;
@@ -1417,6 +1430,12 @@ class Outbox {
         part.forEach((one, i) => one.answered(errors[i]));
       } catch (error) {
         const status = statusOf(error);
+        if (status === 429 && part.some(submits)) { // submits are limited, other outcomes do not wait for them
+          const plain = part.filter((one) => !submits(one));
+          if (plain.length > 0) parts.push(plain);
+          for (const one of part) if (submits(one)) one.answered(error);
+          continue;
+        }
         const whole = part.length > 1 && (status === 500 || (final(status) && !keyRefused(error)));
         if (whole && halvings < MAX_HALVINGS) {
           halvings++;
@@ -1434,18 +1453,19 @@ class Outbox {
   /** Makes one request, and gives the error of each outcome, if any. One alone has a route of its own, where a result may be nested deeper. */
   async #post(batch: Sending[]): Promise<unknown[]> {
     const options = { signal: this.#signal, timeoutMs: OUTCOME_TRY_MS };
+    const repeatable = !batch.some(submits); // a call that waits for a limit on submits delays all outcomes; the worker sends them again
     const [one] = batch;
     if (batch.length === 1 && one !== undefined) {
       const { job } = one.lease;
       await this.#client.call({
-        method: 'POST', path: ['v1', 'jobs', job.id, one.kind], repeatable: true, body: { lease_token: job.lease_token, ...one.body },
+        method: 'POST', path: ['v1', 'jobs', job.id, one.kind], repeatable, body: { lease_token: job.lease_token, ...one.body },
         headers: { 'X-Correlation-Id': sendable(job.correlation_id ?? undefined), Traceparent: sendable(job.traceparent ?? undefined) },
       }, options);
       return [];
     }
     const outcomes = batch.map(({ lease: { job }, kind, body }) => ({ job_id: job.id, kind, lease_token: job.lease_token, ...body }));
     const { results } = await this.#client.call<{ results: { index: number; status: number; problem: ProblemDocument | null }[] }>({
-      method: 'POST', path: ['v1', 'outcomes'], repeatable: true, body: { outcomes },
+      method: 'POST', path: ['v1', 'outcomes'], repeatable, body: { outcomes },
     }, options);
     const errors: unknown[] = batch.map(() => new NoAnswerError('the answer does not tell of this outcome'));
     for (const { index, status, problem } of results) {
@@ -1750,6 +1770,7 @@ export class Worker {
         if (lease.used.size >= MAX_COSTS && !lease.used.has(budget)) throw new ForgeQueueError(`an attempt can say of at most ${MAX_COSTS} budgets what it has used`);
         lease.used.set(budget, amount);
       },
+      follow: (...jobs) => { lease.following.push(...jobs.map((job) => JSON.parse(encode(job)) as SubmitRequest)); }, // as they are now
       restore: <Value>() => (checkpoint ?? undefined) as Value | undefined,
       restoreJson: () => checkpointJson === 'null' ? undefined : checkpointJson,
     };
@@ -1761,16 +1782,18 @@ export class Worker {
     const used = lease.used.size === 0 ? {} : { used: Object.fromEntries(lease.used) };
     let { kind, error: cause } = outcome;
     let body: Outcome['body'] = { ...outcome.body, ...used };
+    if (kind === 'complete' && lease.following.length > 0) body['submit'] = [...lease.following];
     for (let failures = 0; ;) {
       try {
         await this.#outbox.send(lease, kind, body);
         return { word: { complete: 'completed', fail: 'failed', snooze: 'snoozed', release: 'released' }[kind], error: cause };
       } catch (error) {
         const status = statusOf(error);
-        if (kind === 'complete' && unfit(status)) { // only the result was refused: the attempt still has to end
-          cause = named('result', `the result was refused: ${text(error)}`);
+        const refused = kind === 'complete' ? refusedPart(error, body['submit'] !== undefined) : undefined;
+        if (refused !== undefined) { // the attempt still has to end
+          cause = refused;
           kind = 'fail';
-          body = { error: jobError(cause), permanent: true, ...used };
+          body = { error: jobError(cause), ...(status === 403 ? {} : { permanent: true }), ...used }; // a key can be given the scope that it lacks
           failures = 0;
           continue;
         }
@@ -2008,6 +2031,17 @@ function decide(error: unknown, cause: unknown, job: ClaimedJob, options: Handle
     } catch { /* left to the server */ }
   }
   return { kind: 'fail', body: { error: jobError(reported), ...(after === undefined ? {} : { retry_after_ms: after }) }, error: reported };
+}
+
+/** The error of an attempt whose complete was refused for its result, or for the jobs that it submits; undefined if that was not the reason. */
+function refusedPart(error: unknown, submitting: boolean): Error | undefined {
+  const status = statusOf(error);
+  const fields = error instanceof Problem ? error.errors.filter(({ field }) => field.startsWith('submit') || field.includes('].submit')) : [];
+  if (submitting && (status === 403 || (unfit(status) && fields.length > 0))) {
+    const unsaid = fields.filter(({ field }) => !text(error).includes(field)).map(({ field, message }) => `; ${field}: ${message}`);
+    return named('submit', `the jobs to submit were refused: ${text(error)}${unsaid.join('')}`);
+  }
+  return unfit(status) ? named('result', `the result was refused: ${text(error)}`) : undefined;
 }
 
 /** Why a job was put back, if that was said. */

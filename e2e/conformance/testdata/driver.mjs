@@ -115,6 +115,7 @@ async function stepsOf(worker, job) {
       case 'snooze': throw new Snooze(step.delay_ms, step.message);
       case 'throttled': throw new Throttled(step.budget, step.delay_ms, step.message);
       case 'used': job.used(step.budget, step.amount); break;
+      case 'then': job.follow(...step.jobs); break;
       case 'progress': job.progress(step.percent, step.message); break;
       case 'checkpoint': job.checkpoint(step.value); break;
       case 'go': await gate(job.id).opened; break;

@@ -166,6 +166,8 @@ def step_of(worker, job, step):
         raise fq.Throttled(step["budget"], step["delay_ms"] / 1000, step.get("message", ""))
     if does == "used":
         job.used(step["budget"], step["amount"])
+    elif does == "then":
+        job.then(*step["jobs"])
     elif does == "progress":
         job.progress(step["percent"], step["message"])
     elif does == "checkpoint":
