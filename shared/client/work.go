@@ -55,7 +55,7 @@ func (c *Client) Claim(ctx context.Context, claim api.ClaimRequest) (api.ClaimRe
 
 // Complete ends a job well. Problems of all four outcomes: lease_lost,
 // outcome_conflict, not_found. A repeat gets the first answer again. Of the options
-// those for tracing count: with the job's own, its end is in its trace.
+// WithOneTry and those for tracing count: with the job's own, its end is in its trace.
 func (c *Client) Complete(ctx context.Context, jobID string, outcome api.CompleteRequest, options ...CallOption) (api.Outcome, error) {
 	return c.outcome(ctx, jobID, api.KindComplete, outcome, options)
 }
@@ -83,18 +83,22 @@ func (c *Client) outcome(ctx context.Context, jobID, kind string, body any, opti
 	}
 	err := c.do(ctx, call{
 		method: http.MethodPost, path: []string{"v1", "jobs", jobID, kind}, body: body, answer: &answer, repeatable: true,
-		correlationID: chosen.correlationID, traceparent: chosen.traceparent,
+		correlationID: chosen.correlationID, traceparent: chosen.traceparent, oneTry: chosen.oneTry,
 	})
 	return answer, err
 }
 
 // Outcomes sends up to 1000 outcomes of any kind; each has its own answer or
-// problem, in the order sent.
-func (c *Client) Outcomes(ctx context.Context, outcomes []api.OutcomeRequest) (api.OutcomesResponse, error) {
+// problem, in the order sent. Of the options WithOneTry counts.
+func (c *Client) Outcomes(ctx context.Context, outcomes []api.OutcomeRequest, options ...CallOption) (api.OutcomesResponse, error) {
 	var answer api.OutcomesResponse
+	var chosen callOptions
+	for _, option := range options {
+		option(&chosen)
+	}
 	err := c.do(ctx, call{
 		method: http.MethodPost, path: []string{"v1", "outcomes"},
-		body: api.OutcomesRequest{Outcomes: outcomes}, answer: &answer, repeatable: true,
+		body: api.OutcomesRequest{Outcomes: outcomes}, answer: &answer, repeatable: true, oneTry: chosen.oneTry,
 	})
 	return answer, err
 }

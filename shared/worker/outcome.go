@@ -141,7 +141,7 @@ func (d *decision) refused(err error) (failed decision, ok bool) {
 	case d.kind != api.KindComplete:
 		return failed, false
 	case chained && (status == http.StatusForbidden || rejectsContent(status) && namesSubmit(err)):
-		err = &kindError{"submit", fmt.Errorf("the jobs to submit were refused: %w", err)}
+		err = &kindError{"submit", fmt.Errorf("the jobs to submit were refused: %w%s", err, fieldsOf(err))}
 	case rejectsContent(status):
 		err = resultError(fmt.Errorf("the result was refused: %w", err))
 	default:
@@ -149,6 +149,20 @@ func (d *decision) refused(err error) (failed decision, ok bool) {
 	}
 	// A key can be given the scope that it lacks.
 	return decision{kind: api.KindFail, permanent: status != http.StatusForbidden, err: err, used: d.used}, true
+}
+
+// fieldsOf are the fields that a problem names and its own text does not.
+func fieldsOf(err error) (text string) {
+	p, ok := problem.From(err)
+	if !ok {
+		return ""
+	}
+	for i := range p.Errors {
+		if e := &p.Errors[i]; !strings.Contains(err.Error(), e.Field) {
+			text += "; " + e.Field + ": " + e.Message
+		}
+	}
+	return text
 }
 
 // namesSubmit says that a problem is one of a job to submit.

@@ -105,14 +105,14 @@ func (g *Gate) WaitingTenants(ctx context.Context) ([]tenant.ID, error) {
 const sweepSQL = `
 WITH RECURSIVE keys AS (
   (SELECT tenant_id, queue, key, 1 AS n FROM jobs
-   WHERE key IS NOT NULL AND state = 'queued' AND ready_at IS NULL AND (tenant_id, queue, key) > (@tenant, @queue, @key)
-   ORDER BY tenant_id, queue, key LIMIT 1)
+   WHERE ` + anyGated + ` AND (uuid_send(tenant_id), queue, key) > (uuid_send(@tenant::uuid), @queue, @key)
+   ORDER BY uuid_send(tenant_id), queue, key LIMIT 1)
   UNION ALL
   SELECT next.tenant_id, next.queue, next.key, keys.n + 1
   FROM keys CROSS JOIN LATERAL (
     SELECT tenant_id, queue, key FROM jobs
-    WHERE key IS NOT NULL AND state = 'queued' AND ready_at IS NULL AND (tenant_id, queue, key) > (keys.tenant_id, keys.queue, keys.key)
-    ORDER BY tenant_id, queue, key LIMIT 1) AS next
+    WHERE ` + anyGated + ` AND (uuid_send(tenant_id), queue, key) > (uuid_send(keys.tenant_id), keys.queue, keys.key)
+    ORDER BY uuid_send(tenant_id), queue, key LIMIT 1) AS next
   WHERE keys.n < @most::integer
 ), checked AS (
   INSERT INTO key_checks (tenant_id, queue, keys)
@@ -144,10 +144,10 @@ func (g *Gate) Sweep(ctx context.Context, after Key, most int) (Key, error) {
 // holds it. cap is null for keys in order, of which one is past the gate, or waits for a retry.
 const roomSQL = `
 SELECT (asked.place - 1)::integer AS place,
-  CASE WHEN EXISTS (SELECT ` + atGate + `) THEN 0
+  CASE WHEN ` + hasAtGate + ` THEN 0
        WHEN asked.cap IS NOT NULL THEN GREATEST(asked.cap - (SELECT count(*) FROM (SELECT ` + pastGate + ` LIMIT asked.cap) AS c), 0)
-       WHEN EXISTS (SELECT ` + inOrder + `) OR EXISTS (SELECT ` + pastGate + `) THEN 0
-       WHEN asked.hold AND EXISTS (SELECT ` + dead + `) THEN 0
+       WHEN ` + hasInOrder + ` OR ` + hasPastGate + ` THEN 0
+       WHEN asked.hold AND ` + hasDead + ` THEN 0
        ELSE 1 END AS jobs
 FROM unnest(@tenants::uuid[], @queues::text[], @keys::text[], @caps::bigint[], @holds::boolean[]) WITH ORDINALITY AS asked(tenant_id, queue, key, cap, hold, place)`
 

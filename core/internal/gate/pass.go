@@ -28,7 +28,7 @@ const (
 
 // checksSQL gives the keys of the first checks, and says of each whether it is a budget, or a job is at its gate.
 const checksSQL = `
-SELECT id, queue, key, queue = '' OR EXISTS (SELECT ` + atGate + `) AS waits
+SELECT id, queue, key, queue = '' OR ` + hasAtGate + ` AS waits
 FROM (
   SELECT id, tenant_id, queue, unnest(keys) AS key FROM (
     SELECT *, sum(cardinality(keys)) OVER (ORDER BY due_at, id) - cardinality(keys) AS before FROM (
@@ -44,23 +44,36 @@ SELECT name, keys FROM queues WHERE tenant_id = @tenant_id AND name = ANY(@queue
 const limitSQL = `
 UPDATE jobs SET gate = asked.gate | (jobs.gate & 4)
 FROM unnest(@queues::text[], @keys::text[], @gates::smallint[]) AS asked(queue, key, gate)
-WHERE jobs.key IS NOT NULL AND jobs.state = 'queued' AND jobs.ready_at IS NULL AND jobs.tenant_id = @tenant_id AND jobs.queue = asked.queue AND jobs.key = asked.key
+WHERE (jobs.gate > 0 OR jobs.key IS NOT NULL AND jobs.state = 'queued' AND jobs.ready_at IS NULL) AND CASE WHEN jobs.key IS NOT NULL AND jobs.state = 'queued' AND jobs.ready_at IS NULL THEN true END AND uuid_send(jobs.tenant_id) = uuid_send(@tenant_id::uuid) AND jobs.queue = asked.queue AND jobs.key = asked.key
   AND jobs.gate < 8 AND jobs.gate & 3 <> asked.gate`
+
+// anyGated are the jobs at all gates, by the index of the gates: its predicate, and then what they are, in a form by which no other
+// index is found. Where there are few jobs another one is as cheap, and has to be read as a whole.
+const anyGated = `(gate > 0 OR key IS NOT NULL AND state = 'queued' AND ready_at IS NULL) AND CASE WHEN key IS NOT NULL AND state = 'queued' AND ready_at IS NULL THEN true END`
 
 const nextColumns = `id, lane_id, priority, key, key_weight, user_id, costs`
 
-// The parts of the index jobs_gated for the key in asked: the jobs past its gate, of those with a limit, those at the gate, and
+// The parts of the index jobs_gated for the key in asked, which no other index has (see decision 52): the jobs past its gate, of those with a limit, those at the gate, and
 // those that have their place in its order, which waits for a job that is to be tried again, but not for one with parents.
 const (
-	keyInAsked = `tenant_id = asked.tenant_id AND queue = asked.queue AND key = asked.key AND CASE WHEN ready_at IS NULL AND gate < 8 THEN 1 ELSE 0 END = `
+	keyInAsked = `uuid_send(tenant_id) = uuid_send(asked.tenant_id) AND queue = asked.queue AND key = asked.key AND CASE WHEN ready_at IS NULL AND gate < 8 THEN 1 ELSE 0 END = `
 	pastGate   = `FROM jobs WHERE gate > 0 AND ` + keyInAsked + `0`
-	atGate     = `FROM jobs WHERE key IS NOT NULL AND state = 'queued' AND ready_at IS NULL AND ` + keyInAsked + `1`
+	atGate     = `FROM jobs WHERE ` + anyGated + ` AND ` + keyInAsked + `1`
 	inOrder    = `FROM jobs WHERE gate & 2 = 2 AND gate > 0 AND state <> 'blocked' AND ` + keyInAsked + `1`
 	// inLine are the jobs of the key that wait for a budget.
 	inLine    = `FROM jobs WHERE gate > 0 AND gate >= 8 AND ` + keyInAsked + `0`
 	gateOrder = `ORDER BY CASE WHEN gate & 2 = 2 THEN 0 ELSE priority END DESC, created_at, id`
 	// dead are the dead letters of the key.
 	dead = `FROM dead_letters AS dead WHERE dead.key IS NOT NULL AND dead.tenant_id = asked.tenant_id AND dead.queue = asked.queue AND dead.key = asked.key`
+)
+
+// Whether there is one. EXISTS would do, but PostgreSQL may make it a hash of the jobs at all gates, by whichever index has ready_at:
+// all jobs that are ready are then read for a few keys.
+const (
+	hasAtGate   = `COALESCE((SELECT true ` + atGate + ` LIMIT 1), false)`
+	hasPastGate = `COALESCE((SELECT true ` + pastGate + ` LIMIT 1), false)`
+	hasInOrder  = `COALESCE((SELECT true ` + inOrder + ` LIMIT 1), false)`
+	hasDead     = `COALESCE((SELECT true ` + dead + ` LIMIT 1), false)`
 )
 
 // nextSQL gives for each key the jobs that may pass its gate: by priority, then as they were accepted.
@@ -88,8 +101,8 @@ CROSS JOIN LATERAL (
 ) AS first
 JOIN lanes ON lanes.id = first.lane_id
 WHERE first.state = 'queued' AND first.ready_at IS NULL
-  AND NOT EXISTS (SELECT ` + pastGate + `)
-  AND NOT (asked.hold AND EXISTS (SELECT ` + dead + `))
+  AND NOT ` + hasPastGate + `
+  AND NOT (asked.hold AND ` + hasDead + `)
 ORDER BY asked.place`
 
 // readySQL gives jobs at the gate their turns; those of other lanes than fair ones the time.

@@ -24,8 +24,8 @@ SELECT 'key: ' || key || ' of the queue ' || queue || ' has jobs that wait for n
   LEFT JOIN queues ON queues.tenant_id = asked.tenant_id AND queues.name = asked.queue
   WHERE NOT EXISTS (SELECT FROM key_checks AS c WHERE c.tenant_id = asked.tenant_id AND c.queue = asked.queue AND asked.key = ANY(c.keys))
     AND CASE WHEN queues.keys ->> 'order' = 'fifo'
-             THEN NOT EXISTS (SELECT ` + pastGate + `) AND (SELECT state = 'queued' ` + inOrder + ` ` + gateOrder + ` LIMIT 1)
-                  AND NOT (queues.keys ->> 'on_dead' = 'hold' AND EXISTS (SELECT ` + dead + `))
+             THEN NOT ` + hasPastGate + ` AND (SELECT state = 'queued' ` + inOrder + ` ` + gateOrder + ` LIMIT 1)
+                  AND NOT (queues.keys ->> 'on_dead' = 'hold' AND ` + hasDead + `)
              ELSE (SELECT count(*) ` + pastGate + `) < COALESCE((queues.keys ->> 'max_running')::bigint, 9223372036854775807) END
   ORDER BY asked.queue, asked.key LIMIT 100) AS stuck`
 

@@ -37,13 +37,13 @@ var asksNot = map[string][]string{ //nolint:gochecknoglobals // a constant in al
 		"caps.appendRatesSQL", "caps.appendLeavingSQL", "dependency.appendSQL", "gate.appendSQL", "ledger.failedSQL",
 		"gate.limitSQL", "gate.readySQL", "gate.forgetSQL", "gate.useSQL", "gate.laterSQL",
 		"gate.aheadSQL", "gate.lineSQL", "gate.leaveLineSQL", "gate.waitSQL", "gate.reviewSQL", "claim.giveBackSQL",
-		"budget.settleSQL", "budget.closeSQL", "budget.appendSQL",
+		"budget.settleSQL", "budget.closeSQL", "budget.appendSQL", "jobs.chainedAnswerSQL",
 		"schedule.claimRunsSQL", "schedule.correctRunsSQL", "schedule.moveSchedulesSQL",
 		"deadletter.progressSQL", "deadletter.discardMatchingSQL", "deadletter.writeSampleSQL",
 		"webhook.deleteEventsSQL", "workflow.deliveredSQL",
 	},
 	"a part of a statement that asks": {
-		"jobs.completedSQL", "budget.SettleEndedSQL", "caps.LeaveCountsSQL", "dependency.RemovedSQL", "events.AppendSQL", "ledger.DiscardedSQL", "ledger.RedrivenSQL", "ledger.DeletedSQL",
+		"jobs.completedHead", "budget.SettleEndedSQL", "caps.LeaveCountsSQL", "dependency.RemovedSQL", "events.AppendSQL", "ledger.DiscardedSQL", "ledger.RedrivenSQL", "ledger.DeletedSQL",
 	},
 	"counts of caps: a move does not copy them, it counts the jobs": {
 		"caps.appendUsageSQL", "caps.appendDeletingSQL", "caps.pruneLogSQL", "caps.pruneCreditsSQL", "caps.forgetLogSQL", "caps.forgetCreditsSQL",

@@ -115,7 +115,7 @@ const checkKeysSQL = `
 INSERT INTO key_checks (tenant_id, queue, keys)
 SELECT @tenant_id, @queue, array_agg(key) FROM (
   SELECT key, row_number() OVER () / 500 AS part FROM (
-    SELECT DISTINCT key FROM jobs WHERE key IS NOT NULL AND state = 'queued' AND ready_at IS NULL AND tenant_id = @tenant_id AND queue = @queue) AS k) AS parts
+    SELECT DISTINCT key FROM jobs WHERE key IS NOT NULL AND state = 'queued' AND ready_at IS NULL AND uuid_send(tenant_id) = uuid_send(@tenant_id::uuid) AND queue = @queue) AS k) AS parts
 GROUP BY part`
 
 // keysJSON is nil for the defaults.

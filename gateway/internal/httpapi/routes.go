@@ -91,7 +91,7 @@ func (s *Server) routes() []route {
 		{"POST", "/v1/workflows/{id}/redrive", manage, bodyOrNone, perRequest, nil, "", handle(h.RedriveWorkflow)},
 
 		{"POST", "/v1/claims", work, body, perRequest, nil, "", handle(h.Claim)},
-		{"POST", "/v1/jobs/{id}/complete", work, body, perReport, nil, "", priced(h.CompleteJob, h.Report)},
+		{"POST", "/v1/jobs/{id}/complete", work, longBody, perReport, nil, "", priced(h.CompleteJob, h.Report)},
 		{"POST", "/v1/jobs/{id}/fail", work, body, perReport, nil, "", priced(h.FailJob, h.Report)},
 		{"POST", "/v1/jobs/{id}/snooze", work, body, perReport, nil, "", priced(h.SnoozeJob, h.Report)},
 		{"POST", "/v1/jobs/{id}/release", work, body, perReport, nil, "", priced(h.ReleaseJob, h.Report)},

@@ -2,33 +2,35 @@ package celltest
 
 import (
 	"strings"
+	"testing"
 
 	"github.com/jackc/pgx/v5"
 )
 
 // PlanOf is the plan of core's sessions for a statement: the generic one, for all arguments.
-func (f *Fixture) PlanOf(conn *pgx.Conn, sql string) string {
-	f.Helper()
-	rewritten, args, err := pgx.NamedArgs{}.RewriteQuery(f.Context(), conn, sql, nil)
+func PlanOf(tb testing.TB, conn *pgx.Conn, sql string) string {
+	tb.Helper()
+	ctx := tb.Context()
+	rewritten, args, err := pgx.NamedArgs{}.RewriteQuery(ctx, conn, sql, nil)
 	if err != nil {
-		f.Fatal(err)
+		tb.Fatal(err)
 	}
 	given := ""
 	if len(args) > 0 {
 		given = "(NULL" + strings.Repeat(", NULL", len(args)-1) + ")"
 	}
 	for _, statement := range []string{"DEALLOCATE ALL", "PREPARE planned AS " + rewritten} {
-		if _, err := conn.Exec(f.Context(), statement, pgx.QueryExecModeSimpleProtocol); err != nil {
-			f.Fatalf("%v: %s", err, rewritten)
+		if _, err := conn.Exec(ctx, statement, pgx.QueryExecModeSimpleProtocol); err != nil {
+			tb.Fatalf("%v: %s", err, rewritten)
 		}
 	}
-	rows, err := conn.Query(f.Context(), "EXPLAIN EXECUTE planned"+given, pgx.QueryExecModeSimpleProtocol)
+	rows, err := conn.Query(ctx, "EXPLAIN EXECUTE planned"+given, pgx.QueryExecModeSimpleProtocol)
 	if err != nil {
-		f.Fatal(err)
+		tb.Fatal(err)
 	}
 	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		f.Fatal(err)
+		tb.Fatal(err)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -44,7 +46,7 @@ func (f *Fixture) CheckPlans(when string, planned map[string][]string) {
 		}
 	}
 	for sql, indexes := range planned {
-		plan := f.PlanOf(conn, sql)
+		plan := PlanOf(f, conn, sql)
 		if strings.Contains(plan, "Seq Scan") {
 			f.Errorf("%s: a scan of a whole table:\n%s\n%s", when, sql, plan)
 		}

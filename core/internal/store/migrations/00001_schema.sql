@@ -283,7 +283,7 @@ CREATE INDEX jobs_given_back ON jobs (lane_id, waiting_since) WHERE state = 'que
 CREATE INDEX jobs_turns      ON jobs (lane_id, priority, key, ready_at) WHERE state = 'queued' AND key IS NOT NULL;
 -- The jobs past the gate of a key, and then those that are not, in their order there: see package gate. One index, since each
 -- has its predicate computed for every row that is written.
-CREATE INDEX jobs_gated ON jobs (tenant_id, queue, key, (CASE WHEN ready_at IS NULL AND gate < 8 THEN 1 ELSE 0 END), (CASE WHEN gate & 2 = 2 THEN 0 ELSE priority END) DESC, created_at, id)
+CREATE INDEX jobs_gated ON jobs (uuid_send(tenant_id), queue, key, (CASE WHEN ready_at IS NULL AND gate < 8 THEN 1 ELSE 0 END), (CASE WHEN gate & 2 = 2 THEN 0 ELSE priority END) DESC, created_at, id)
   WHERE gate > 0 OR key IS NOT NULL AND state = 'queued' AND ready_at IS NULL;
 -- For depths, by lane. A job that is claimed at once is never in it.
 CREATE INDEX jobs_waiting   ON jobs (lane_id, state)                  WHERE state IN ('blocked', 'scheduled');

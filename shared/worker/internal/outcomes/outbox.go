@@ -301,15 +301,19 @@ func mayBeContent(status int) bool {
 func (o *Outbox) post(ctx context.Context, batch []*pending) ([]Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, flushTry)
 	defer cancel()
+	var once []client.CallOption
+	if slices.ContainsFunc(batch, submits) { // a limit on submits is waited for here, where other outcomes do not wait with it
+		once = append(once, client.WithOneTry())
+	}
 	if len(batch) == 1 {
-		outcome, err := o.postOne(ctx, &batch[0].outcome, batch[0].options)
+		outcome, err := o.postOne(ctx, &batch[0].outcome, append(once, batch[0].options...))
 		return []Answer{{Outcome: outcome}}, err
 	}
 	outcomes := make([]api.OutcomeRequest, len(batch))
 	for i, p := range batch {
 		outcomes[i] = p.outcome
 	}
-	response, err := o.client.Outcomes(ctx, outcomes)
+	response, err := o.client.Outcomes(ctx, outcomes, once...)
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,11 @@
 package outcomes_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -21,14 +24,15 @@ import (
 )
 
 // started runs an outbox against a server that takes 10 ms for each request, and gives the number of outcomes in each.
-func started(t *testing.T, answer func(w http.ResponseWriter, outcomes int) bool) (outbox *outcomes.Outbox, requests func() []int) {
+func started(t *testing.T, answer func(w http.ResponseWriter, submits bool) bool) (outbox *outcomes.Outbox, requests func() []int) {
 	t.Helper()
 	var mu sync.Mutex
 	var sizes []int
 	listener := pipenet.New()
 	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var request api.OutcomesRequest
-		if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
+		body, err := io.ReadAll(r.Body)
+		if err = errors.Join(err, json.Unmarshal(body, &request)); err != nil {
 			t.Error(err)
 		}
 		n := max(len(request.Outcomes), 1)
@@ -36,7 +40,7 @@ func started(t *testing.T, answer func(w http.ResponseWriter, outcomes int) bool
 		sizes = append(sizes, n)
 		mu.Unlock()
 		<-time.After(10 * time.Millisecond)
-		if answer != nil && answer(w, n) {
+		if answer != nil && answer(w, bytes.Contains(body, []byte(`"submit"`))) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -102,7 +106,7 @@ func TestOutcomesThatComeDuringARequestShareTheNext(t *testing.T) {
 func TestAnOutcomeIsSentAgainUntilItsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		outbox, requests := started(t, func(w http.ResponseWriter, _ int) bool {
+		outbox, requests := started(t, func(w http.ResponseWriter, _ bool) bool {
 			problem.New(problem.CoreUnavailable, "down").Write(w)
 			return true
 		})
@@ -114,10 +118,45 @@ func TestAnOutcomeIsSentAgainUntilItsEnd(t *testing.T) {
 	})
 }
 
+// Where a limit refuses a request for its submits, the other outcomes of it are sent at once, and so are later ones.
+func TestALimitOnSubmitsDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		outbox, requests := started(t, func(w http.ResponseWriter, submits bool) bool {
+			if !submits || time.Since(begun) > 20*time.Second {
+				return false
+			}
+			p := problem.New(problem.RateLimited, "too many jobs")
+			p.RetryAfterMS = new(int64(5000))
+			p.Write(w)
+			return true
+		})
+		var group sync.WaitGroup
+		for i, submits := range []bool{false, true, false, true, false} {
+			group.Go(func() {
+				<-time.After(time.Duration(i) * time.Millisecond) // the first is alone, the others share the second request
+				outcome := api.OutcomeRequest{JobID: strconv.Itoa(i), Kind: api.KindComplete}
+				if submits {
+					outcome.Submit = []api.SubmitRequest{{Type: "next"}}
+				}
+				answer := outbox.Send(t.Context(), outcome, never)
+				if took := time.Since(begun); answer.Err != nil || submits != (took > 20*time.Second) || took > time.Minute || !submits && took > 100*time.Millisecond {
+					t.Errorf("%d: %v after %v", i, answer.Err, took)
+				}
+			})
+		}
+		group.Wait()
+		if sizes := requests(); !slices.Equal(sizes[:3], []int{1, 4, 2}) || len(sizes) > 15 {
+			t.Errorf("the requests had %v outcomes", sizes)
+		}
+	})
+}
+
 func TestARefusalIsFinal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		outbox, requests := started(t, func(w http.ResponseWriter, _ int) bool {
+		outbox, requests := started(t, func(w http.ResponseWriter, _ bool) bool {
 			problem.New(problem.LeaseLost, "late").Write(w)
 			return true
 		})
