@@ -1,0 +1,99 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// ErrUnheld is that of a Complete whose lease is not held.
+var ErrUnheld = errors.New("submit: the lease is not held")
+
+// Complete completes a job and stores the jobs of a submission of its tenant, in one transaction. The first refusal, which names its
+// job, or ErrUnheld undoes all of it. ids are those of the jobs. made.Committed has to be called.
+func (s *Submitter) Complete(ctx context.Context, by *jobs.Jobs, ending *jobs.Ending, submission *Submission, ids []string) (made *jobs.Chained, stored Answer, err error) {
+	for range store.DeadlockTries {
+		made, stored, err = s.completeOnce(ctx, by, ending, submission, ids)
+		if !store.Deadlocked(err) {
+			break
+		}
+	}
+	return made, stored, err
+}
+
+func (s *Submitter) completeOnce(ctx context.Context, by *jobs.Jobs, ending *jobs.Ending, submission *Submission, ids []string) (made *jobs.Chained, stored Answer, err error) {
+	ctx = store.WithClass(ctx, store.ClassOutcomes)
+	all := []Submission{*submission}
+	locks := s.Locks(all)
+	err = s.InShortTx(ctx, func(first *pgx.Batch) {
+		store.QueueTakesJobs(first, []tenant.ID{submission.Tenant})
+		locks.Lock(ctx, first)
+	}, func(tx pgx.Tx) (last *pgx.Batch, err error) {
+		if made, err = by.CompleteIn(ctx, tx, ending, ids); err != nil {
+			return nil, err
+		}
+		if made == nil {
+			return nil, ErrUnheld
+		}
+		// the completed job has left the counts that its followers come under
+		if err := locks.Refresh(ctx, tx); err != nil {
+			return nil, err
+		}
+		answers, last, err := locks.Store(ctx, tx, all)
+		if err != nil {
+			return nil, err
+		}
+		stored = answers[0]
+		if refused := chainRefusal(&stored); refused != nil {
+			return nil, refused
+		}
+		made.Submitted(last, submittedIDs(&stored))
+		return last, nil
+	})
+	if err = locks.Committed(err); err != nil {
+		return nil, stored, fmt.Errorf("submit: complete: %w", err)
+	}
+	return made, stored, nil
+}
+
+// submittedIDs are the jobs that were stored, or were there already by their dedupe_key.
+func submittedIDs(answer *Answer) []string {
+	ids := make([]string, len(answer.Jobs))
+	for i := range answer.Jobs {
+		if row := answer.Jobs[i].Row; row != nil {
+			ids[i] = row.ID.String()
+		}
+	}
+	return ids
+}
+
+// chainRefusal names the first job that was refused, or was there already.
+func chainRefusal(answer *Answer) *problem.Problem {
+	for i := range answer.Jobs {
+		result := &answer.Jobs[i]
+		if result.Refused == nil {
+			continue
+		}
+		p := *result.Refused
+		field := fmt.Sprintf("submit[%d]", i)
+		if len(p.Errors) == 0 {
+			p.Errors = []problem.FieldError{{Field: field, Message: strings.TrimSuffix(p.Detail, ".")}}
+		} else {
+			errors := make([]problem.FieldError, len(p.Errors))
+			for j, one := range p.Errors {
+				errors[j] = problem.FieldError{Field: field + "." + one.Field, Message: one.Message}
+			}
+			p.Errors = errors
+		}
+		return &p
+	}
+	return answer.Problem
+}
