@@ -40,4 +40,3 @@ func (s *Submits) Complete(ctx context.Context, ending jobs.Ending, call Call) j
 	s.publisher.Publish(ctx, publish.Changes{Endings: []jobs.Ending{ending}, Ended: []jobs.Ended{made.Ended}, Stored: []submit.Answer{stored}})
 	return made.Ended
 }
-
