@@ -8,6 +8,22 @@ import (
 	"github.com/forgequeue/forgequeue/e2e/stack"
 )
 
+// mostCrashes: `up` gives up on a child that ends five times in a minute.
+const mostCrashes = 15 * time.Second
+
+// crash kills PostgreSQL, and waits until a submit is accepted again.
+func (l *load) crash(up *stack.Stack) {
+	l.t.Helper()
+	old := postmaster(l.t, up)
+	if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
+		l.t.Fatal(err)
+	}
+	probe := l.client()
+	stack.Eventually(l.t, time.Minute, "a submit is accepted by another postmaster", func() bool {
+		return postmaster(l.t, up) != old && l.trySubmit(probe)
+	})
+}
+
 // What was submitted by jobs of the load: by whom, by which of its attempts, how many, and the epoch in which it completed; 0 if it did
 // not.
 const chainedSQL = `
@@ -30,23 +46,16 @@ func TestChainsUnderKills(t *testing.T) {
 	kills := lane(4, 300)
 	stopSubmits := l.produce(lane(8, 16), kills*lane(200, 170), 10*time.Millisecond)
 	killed := map[string]int{}
-	crashed := time.Now()
+	var crashed time.Time
 	for i := range kills {
 		pace(t.Context(), moment(200*time.Millisecond, 700*time.Millisecond))
-		if i%4 != 3 || i > 3 && time.Since(crashed) < 15*time.Second { // `up` gives up on a child that ends five times in a minute
+		if i%4 == 3 && time.Since(crashed) > mostCrashes {
+			crashed = time.Now()
+			l.crash(up)
+			killed["postgres"]++
+		} else {
 			l.killOne(i, workers, plan, killed)
-			continue
 		}
-		crashed = time.Now()
-		old := postmaster(t, up)
-		if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		killed["postgres"]++
-		probe := l.client()
-		stack.Eventually(t, time.Minute, "a submit is accepted by another postmaster", func() bool {
-			return postmaster(t, up) != old && l.trySubmit(probe)
-		})
 	}
 	stopSubmits()
 	l.drain(3 * time.Minute)

@@ -69,6 +69,9 @@ type load struct {
 	drift   []string
 	// users, if not 0, is how many users the jobs are spread over.
 	users int64
+	// keys, if not 0, is how many keys the jobs are spread over; costs, if not nil, is what each may use of budgets.
+	keys  int64
+	costs api.Amounts
 	// delay, if not 0, is how long each job waits for its time.
 	delay time.Duration
 	// balanced lets every client reach whichever gateway takes connections.
@@ -208,6 +211,11 @@ func (l *load) numbered(n int64) api.SubmitRequest {
 		user := fmt.Sprint("user-", n%l.users)
 		request.User = &user
 	}
+	if l.keys > 0 {
+		key := fmt.Sprint("key-", n%l.keys)
+		request.Key = &key
+	}
+	request.Costs = l.costs
 	return request
 }
 

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -37,15 +36,8 @@ func TestPostgresCrashesUnderLoad(t *testing.T) {
 			pace(t.Context(), time.Duration(lane(0, 15))*time.Second)
 		}
 		pace(t.Context(), moment(time.Second, 2*time.Second))
-		old := postmaster(t, up)
-		if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
 		killed := time.Now()
-		probe := l.client()
-		stack.Eventually(t, time.Minute, "a submit is accepted by another postmaster", func() bool {
-			return postmaster(t, up) != old && l.trySubmit(probe)
-		})
+		l.crash(up)
 		slowest = max(slowest, time.Since(killed))
 	}
 	stopSubmits()

@@ -38,6 +38,8 @@ type workerPlan struct {
 	HoldMS int
 	// Children are how many jobs a job of the load submits with its result.
 	Children int
+	// Used is what each attempt reports to have used of budgets.
+	Used api.Amounts
 }
 
 func startPlan(t *testing.T, plan workerPlan) *stack.Process {
@@ -151,14 +153,14 @@ func (w *loopWorker) outcome(ctx context.Context, job api.ClaimedJob) error {
 	switch n := choice.Sum32() % 100; {
 	case n < 4:
 		_, err = w.client.Fail(ctx, job.ID, api.FailRequest{
-			LeaseToken: job.LeaseToken, RetryAfterMS: &soon, Error: &api.JobError{Type: "chosen", Message: "this attempt is meant to fail"},
+			LeaseToken: job.LeaseToken, Used: w.plan.Used, RetryAfterMS: &soon, Error: &api.JobError{Type: "chosen", Message: "this attempt is meant to fail"},
 		})
 	case n < 7:
-		_, err = w.client.Snooze(ctx, job.ID, api.SnoozeRequest{LeaseToken: job.LeaseToken, DelayMS: &soon})
+		_, err = w.client.Snooze(ctx, job.ID, api.SnoozeRequest{LeaseToken: job.LeaseToken, Used: w.plan.Used, DelayMS: &soon})
 	case n < 10:
-		_, err = w.client.Release(ctx, job.ID, api.ReleaseRequest{LeaseToken: job.LeaseToken})
+		_, err = w.client.Release(ctx, job.ID, api.ReleaseRequest{LeaseToken: job.LeaseToken, Used: w.plan.Used})
 	default:
-		_, err = w.client.Complete(ctx, job.ID, api.CompleteRequest{LeaseToken: job.LeaseToken, Result: job.Payload, Submit: w.children(job)})
+		_, err = w.client.Complete(ctx, job.ID, api.CompleteRequest{LeaseToken: job.LeaseToken, Result: job.Payload, Used: w.plan.Used, Submit: w.children(job)})
 	}
 	return err
 }
