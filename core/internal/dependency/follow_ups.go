@@ -73,24 +73,11 @@ func IDs(rows []Gone) (ids []uuid.UUID, told bool) {
 	return ids, told
 }
 
-// waitingTenantsSQL jumps from tenant to tenant by the index: as many look-ups as there are tenants,
-// however many follow-ups one of them has.
-const waitingTenantsSQL = `
-WITH RECURSIVE tenants AS (
-  (SELECT tenant_id FROM follow_ups ORDER BY tenant_id LIMIT 1)
-  UNION ALL
-  SELECT next.tenant_id
-  FROM tenants CROSS JOIN LATERAL (
-    SELECT tenant_id FROM follow_ups WHERE tenant_id > tenants.tenant_id ORDER BY tenant_id LIMIT 1) AS next
-)
-SELECT tenant_id FROM tenants
-WHERE tenant_id <> ALL(` + store.MovingNowSQL + `)`
-
 // WaitingTenants lists the tenants that have follow-ups.
 func (e *Edges) WaitingTenants(ctx context.Context) ([]tenant.ID, error) {
-	tenants, err := store.Query(ctx, e.Store, pgx.RowTo[tenant.ID], waitingTenantsSQL, store.Args{})
+	tenants, err := store.WaitingTenants(ctx, e.Store, "follow_ups")
 	if err != nil {
-		return nil, fmt.Errorf("dependency: waiting tenants: %w", store.NotApplied(err))
+		return nil, fmt.Errorf("dependency: waiting tenants: %w", err)
 	}
 	return tenants, nil
 }

@@ -80,23 +80,11 @@ func Append(batch *pgx.Batch, keys []Key) {
 	batch.Queue(appendSQL, store.Args{"tenants": tenants, "queues": queues, "keys": names})
 }
 
-// waitingTenantsSQL jumps from tenant to tenant by the index.
-const waitingTenantsSQL = `
-WITH RECURSIVE tenants AS (
-  (SELECT tenant_id FROM key_checks ORDER BY tenant_id LIMIT 1)
-  UNION ALL
-  SELECT next.tenant_id
-  FROM tenants CROSS JOIN LATERAL (
-    SELECT tenant_id FROM key_checks WHERE tenant_id > tenants.tenant_id ORDER BY tenant_id LIMIT 1) AS next
-)
-SELECT tenant_id FROM tenants
-WHERE tenant_id <> ALL(` + store.MovingNowSQL + `)`
-
 // WaitingTenants lists the tenants that have checks.
 func (g *Gate) WaitingTenants(ctx context.Context) ([]tenant.ID, error) {
-	tenants, err := store.Query(ctx, g.Store, pgx.RowTo[tenant.ID], waitingTenantsSQL, store.Args{})
+	tenants, err := store.WaitingTenants(ctx, g.Store, "key_checks")
 	if err != nil {
-		return nil, fmt.Errorf("gate: waiting tenants: %w", store.NotApplied(err))
+		return nil, fmt.Errorf("gate: waiting tenants: %w", err)
 	}
 	return tenants, nil
 }

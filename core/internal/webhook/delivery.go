@@ -56,7 +56,7 @@ func (l DeliveryLane) Key(owner tenant.ID) lanes.Key {
 	return lanes.NewKey(owner, api.WebhookQueue(l.Webhook), l.Kind, nil)
 }
 
-// eventTenantsSQL jumps from tenant to tenant by the index, as dependency.WaitingTenants does.
+// eventTenantsSQL jumps from tenant to tenant by the index, as store.WaitingTenants does.
 const eventTenantsSQL = `
 WITH RECURSIVE tenants AS (
   (SELECT tenant_id FROM webhook_events ORDER BY tenant_id LIMIT 1)

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
 )
 
 const (
@@ -49,6 +51,21 @@ func TestTypes(t *testing.T) {
 	shows("/console/types/mail.send", []string{"<dt>Version</dt><dd>1</dd>"}, "forgequeue type set", `name="do"`)
 	if status, _ := send(http.MethodGet, "/console/types/none"); status != http.StatusNotFound {
 		t.Errorf("an unknown type: %d", status)
+	}
+}
+
+func TestAScheduleShowsTheKeyAndTheCostsOfItsJobs(t *testing.T) {
+	t.Parallel()
+	f := &fake{answers: map[string]string{
+		"GET /v1/schedules/nightly":      `{"name":"nightly","job":{"type":"t","queue":"q","key":"a&b","costs":{"tokens":1200}}}`,
+		"GET /v1/schedules/nightly/runs": emptyList,
+	}}
+	send := open(t, f)
+	status, text := send(http.MethodGet, "/console/schedules/nightly")
+	for _, want := range []string{`href="/console/jobs?queue=q&amp;key=a%26b"`, `<a href="/console/budgets/tokens">tokens</a>: ` + view.Number(1200)} {
+		if status != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%d, no %q in %s", status, want, text)
+		}
 	}
 }
 
