@@ -14,17 +14,20 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// ErrUnheld is that of a Complete whose lease is not held.
-var ErrUnheld = errors.New("submit: the lease is not held")
+// errUnheld rolls a Complete back whose lease is not held.
+var errUnheld = errors.New("submit: the lease is not held")
 
 // Complete completes a job and stores the jobs of a submission of its tenant, in one transaction. The first refusal, which names its
-// job, or ErrUnheld undoes all of it. ids are those of the jobs. made.Committed has to be called.
+// job, undoes all of it. ids are those of the jobs. made.Committed has to be called; made is nil where the lease is not held.
 func (s *Submitter) Complete(ctx context.Context, by *jobs.Jobs, ending *jobs.Ending, submission *Submission, ids []string) (made *jobs.Chained, stored Answer, err error) {
 	for range store.DeadlockTries {
 		made, stored, err = s.completeOnce(ctx, by, ending, submission, ids)
 		if !store.Deadlocked(err) {
 			break
 		}
+	}
+	if errors.Is(err, errUnheld) {
+		return nil, Answer{}, nil
 	}
 	return made, stored, err
 }
@@ -41,7 +44,7 @@ func (s *Submitter) completeOnce(ctx context.Context, by *jobs.Jobs, ending *job
 			return nil, err
 		}
 		if made == nil {
-			return nil, ErrUnheld
+			return nil, errUnheld
 		}
 		// the completed job has left the counts that its followers come under
 		if err := locks.Refresh(ctx, tx); err != nil {

@@ -2,7 +2,6 @@ package submits
 
 import (
 	"context"
-	"errors"
 
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/publish"
@@ -30,11 +29,11 @@ func (s *Submits) Complete(ctx context.Context, ending jobs.Ending, call Call) j
 		ids[i] = id.String()
 	}
 	made, stored, err := s.store.Submits.Complete(ctx, s.store.Jobs, &ending, &submission, ids)
-	switch {
-	case errors.Is(err, submit.ErrUnheld):
-		return s.store.Jobs.AnswerUnheld(ctx, &ending)
-	case err != nil:
+	if err != nil {
 		return jobs.Ended{Err: err}
+	}
+	if made == nil {
+		return s.store.Jobs.AnswerUnheld(ctx, &ending)
 	}
 	made.Committed()
 	s.publisher.Publish(ctx, publish.Changes{Endings: []jobs.Ending{ending}, Ended: []jobs.Ended{made.Ended}, Stored: []submit.Answer{stored}})

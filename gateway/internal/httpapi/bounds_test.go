@@ -88,7 +88,10 @@ func furtherExamples() map[string][]string {
 		"POST /v1/jobs/{id}/rerun":     {`{` + after + `}`},
 		"POST /v1/workflows":           {`{"jobs":[` + ref + `,{"ref":"other","type":"t"}]}`},
 		"POST /v1/workflows/{id}/jobs": {`{"jobs":[` + ref + `]}`},
-		"POST /v1/outcomes":            {outcome + `"snooze","delay_ms":1}]}`, outcome + `"release"}]}`},
+		"POST /v1/jobs/{id}/complete":  {`{"lease_token":"l","submit":[{` + after + `}]}`},
+		"POST /v1/outcomes": {
+			outcome + `"snooze","delay_ms":1}]}`, outcome + `"release"}]}`, outcome + `"complete","submit":[{"type":"t"}]}]}`, outcome + `"complete","submit":[{` + after + `}]}]}`,
+		},
 	}
 }
 
@@ -316,7 +319,7 @@ func (t *tries) entries(f *bounded, n int) []any {
 			list[i] = f.Items.Enum[i%len(f.Items.Enum)]
 		case f.name() == "jobs" && strings.Contains(t.route, "workflow"):
 			list[i] = map[string]any{"type": "t", "ref": fmt.Sprint("r", i)}
-		case f.name() == "jobs":
+		case f.name() == "jobs" || f.name() == "submit":
 			list[i] = map[string]any{"type": "t"}
 		case f.name() == "after" && strings.Contains(t.route, "workflow"):
 			list[i] = fmt.Sprint("r", i)
@@ -360,7 +363,8 @@ func (t *tries) texts(f *bounded) (good, bad []any) {
 	}
 	// "" is as absent.
 	absent := slices.Contains([]string{
-		"queue", "jobs[0].queue", "job.queue", "after[0].on_failed", "jobs[0].after[0].on_failed", "timezone", "overlap", "catch_up",
+		"queue", "jobs[0].queue", "job.queue", "submit[0].queue", "outcomes[0].submit[0].queue",
+		"after[0].on_failed", "jobs[0].after[0].on_failed", "submit[0].after[0].on_failed", "outcomes[0].submit[0].after[0].on_failed", "timezone", "overlap", "catch_up",
 	}, pathName(f.at)) || t.route == "POST /v1/workflows" && f.name() == "name" || strings.HasSuffix(t.route, "/rerun") && f.name() == "type"
 	for _, text := range candidates {
 		switch {
