@@ -4,10 +4,10 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/forgequeue/forgequeue/core/internal/answers"
 	"github.com/forgequeue/forgequeue/core/internal/job"
@@ -50,12 +50,17 @@ func (o *Operations) ReportOutcomes(ctx context.Context, owner tenant.ID, item h
 	return response, nil
 }
 
+// chainsAtOnce is how many outcomes of a request that submit jobs have their transaction at the same time: a tenant's chains wait for
+// its locks, and must not take the connections of others meanwhile.
+const chainsAtOnce = 4
+
 // end ends attempts, but for those that judge skips or refuses, and fills in their results.
 func (o *Operations) end(ctx context.Context, owner tenant.ID, sent []api.OutcomeRequest, results []api.OutcomeResult, judge func(place int) (skip bool, err error)) {
 	var endings []jobs.Ending
 	var places []int
-	var chained sync.WaitGroup
-	defer chained.Wait()
+	var chained errgroup.Group
+	chained.SetLimit(chainsAtOnce)
+	defer func() { _ = chained.Wait() }()
 	for i := range sent {
 		skip, err := judge(i)
 		if skip {
@@ -75,7 +80,10 @@ func (o *Operations) end(ctx context.Context, owner tenant.ID, sent []api.Outcom
 			continue
 		}
 		if len(sent[i].Submit) > 0 {
-			chained.Go(func() { results[i] = o.chain(ctx, lease, i, &sent[i]) })
+			chained.Go(func() error {
+				results[i] = o.chain(ctx, lease, i, &sent[i])
+				return nil
+			})
 			continue
 		}
 		endings, places = append(endings, ending(lease, &sent[i])), append(places, i)
