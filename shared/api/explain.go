@@ -3,6 +3,7 @@ package api
 // Codes of reasons why a job waits, or no longer does.
 const (
 	WhyTime            = "time"
+	WhySignal          = "signal"
 	WhyParents         = "parents"
 	WhyPaused          = "paused"
 	WhyRunningCap      = "running_cap"

@@ -141,6 +141,9 @@ type JobSummary struct {
 	After []JobDependency `json:"after"`
 	// BlockedBy is how many of them a blocked job waits for.
 	BlockedBy *int `json:"blocked_by"`
+	// WaitingFor are the signals that a waiting job waits for, WaitUntil is when it stops to; empty and null otherwise.
+	WaitingFor []string `json:"waiting_for"`
+	WaitUntil  *Time    `json:"wait_until" swaggertype:"string" format:"date-time"`
 	// RerunOf is the ended job that this one was made of by a rerun; it may no longer be kept. Null for
 	// another job.
 	RerunOf *string `json:"rerun_of"`

@@ -42,6 +42,11 @@ const (
 	MaxConcurrency = 100_000
 	// MaxChained bounds the jobs that one outcome submits.
 	MaxChained = 100
+	// MaxSignals bounds the names of the signals of a job, MaxWaitNames those that it waits for at once, MaxSignalData the data of one,
+	// in bytes.
+	MaxSignals    = 100
+	MaxWaitNames  = 16
+	MaxSignalData = 64 << 10
 	// MaxDelay bounds delay_ms.
 	MaxDelay = 366 * 24 * time.Hour
 	// MaxAhead is how far ahead run_at and deadline may lie: ten years.
@@ -93,6 +98,7 @@ func UserScopes() []string { return []string{ScopeSubmit, ScopeRead, ScopeWork, 
 const (
 	StateBlocked    = "blocked"
 	StateScheduled  = "scheduled"
+	StateWaiting    = "waiting"
 	StateQueued     = "queued"
 	StateRunning    = "running"
 	StateCompleted  = "completed"
@@ -114,6 +120,19 @@ const (
 	KindFail     = "fail"
 	KindSnooze   = "snooze"
 	KindRelease  = "release"
+	KindWait     = "wait"
+)
+
+// Whether a job waits for any of some signals, or for all.
+const (
+	WaitAny = "any"
+	WaitAll = "all"
+)
+
+// What has woken a job that waited.
+const (
+	WokenBySignal  = "signal"
+	WokenByTimeout = "timeout"
 )
 
 // Statuses of a lease in a heartbeat's answer.

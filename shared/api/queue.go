@@ -37,6 +37,7 @@ type Queue struct {
 type Depth struct {
 	Blocked    int64 `json:"blocked"`
 	Scheduled  int64 `json:"scheduled"`
+	Waiting    int64 `json:"waiting"`
 	Queued     int64 `json:"queued"`
 	Running    int64 `json:"running"`
 	DeadLetter int64 `json:"dead_letter"`

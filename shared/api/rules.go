@@ -269,7 +269,8 @@ var urlRule = Rule{Pattern: `^[!-~]*$`, MinLength: 1, MaxLength: MaxPushURL}
 var (
 	curveWords   = []string{CurveExponential, CurveLinear, CurveConstant}
 	policyWords  = []string{OnFailedCancel, OnFailedRun, OnFailedHold}
-	kindWords    = []string{KindComplete, KindFail, KindSnooze, KindRelease}
+	kindWords    = []string{KindComplete, KindFail, KindSnooze, KindRelease, KindWait}
+	waitWords    = []string{WaitAny, WaitAll}
 	modeWords    = []string{ModePull, ModePush}
 	settleWords  = []string{SettleConfirm, SettleWorker}
 	overlapWords = []string{OverlapAllow, OverlapSkip, OverlapCancel}

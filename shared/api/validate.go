@@ -219,11 +219,25 @@ func (o *OutcomeRequest) rules(r refusals) {
 	r.amounts("used", o.Used)
 	r.check(o.Kind == KindFail || o.Kind == KindSnooze || o.Throttle == nil, "throttle", "belongs to fail and snooze only")
 	r.throttle(o.Throttle)
+	r.names("for", o.For, 0, MaxWaitNames, "")
+	r.words("mode", orNil(o.Mode), waitWords)
+	r.millis("timeout_ms", o.TimeoutMS, 0, MaxDelay)
+	r.size("checkpoint", o.Checkpoint, MaxCheckpoint)
+	r.check(o.Kind != KindWait || o.TimeoutMS != nil, "timeout_ms", "is required")
+	r.check(o.Kind == KindWait || o.For == nil && o.Mode == "" && o.TimeoutMS == nil && o.Checkpoint == nil, "for", "for, mode, timeout_ms and checkpoint belong to wait only")
 	r.check(o.Kind == KindComplete || o.Submit == nil, "submit", "belongs to complete only")
 	r.items("submit", len(o.Submit), 0, MaxChained, "")
 	for i := range o.Submit {
 		o.Submit[i].rules(r.in(fmt.Sprintf("submit[%d].", i)))
 	}
+}
+
+// Validate tells which fields cannot be accepted.
+func (s *SignalRequest) Validate() []problem.FieldError { return validate(s, "", time.Time{}) }
+
+func (s *SignalRequest) rules(r refusals) {
+	r.text("name", &s.Name, &nameText)
+	r.size("data", s.Data, MaxSignalData)
 }
 
 // Clean makes an error text fit to be stored: no NUL, valid UTF-8, cut to its

@@ -130,6 +130,17 @@ type ClaimedJob struct {
 	// Parents are the jobs that it came after, those that are still kept; GET /v1/jobs/{id}/parents has
 	// their results.
 	Parents []ClaimedParent `json:"parents"`
+	// Signals are those that the job has, by name; empty without. WokenBy is what has ended its last wait: signal or timeout; null where
+	// it has not waited.
+	Signals []ClaimedSignal `json:"signals"`
+	WokenBy *string         `json:"woken_by"`
+}
+
+// ClaimedSignal is a signal that a claimed job has.
+type ClaimedSignal struct {
+	Name string          `json:"name"`
+	Data json.RawMessage `json:"data" swaggertype:"object"`
+	At   Time            `json:"at" swaggertype:"string" format:"date-time"`
 }
 
 // CompleteRequest ends a job well.
@@ -168,6 +179,35 @@ type SnoozeRequest struct {
 	Throttle map[string]Throttle `json:"throttle,omitzero"`
 }
 
+// WaitRequest makes the job wait for signals, or for a time: without lease, and the attempt is given back.
+type WaitRequest struct {
+	LeaseToken string `json:"lease_token"`
+	// For are the names of the signals, at most 16. Empty: only the time ends the wait.
+	For []string `json:"for,omitzero"`
+	// Mode is any (the default) or all.
+	Mode string `json:"mode,omitzero"`
+	// TimeoutMS is how long it waits at most, in milliseconds.
+	TimeoutMS *int64 `json:"timeout_ms"`
+	// Checkpoint is what the next attempt gets; the last one that was reported, if absent.
+	Checkpoint json.RawMessage `json:"checkpoint,omitzero" swaggertype:"object"`
+	// Used is what the attempt has used of budgets; what it has reserved, if absent.
+	Used Amounts `json:"used,omitzero"`
+}
+
+// SignalRequest tells a job something from outside.
+type SignalRequest struct {
+	Name string          `json:"name"`
+	Data json.RawMessage `json:"data,omitzero" swaggertype:"object"`
+}
+
+// Signal is the answer to a SignalRequest: the first of its name stays.
+type Signal struct {
+	Name string `json:"name"`
+	At   Time   `json:"at" swaggertype:"string" format:"date-time"`
+	// First is false where the job had a signal of this name before; then nothing has changed.
+	First bool `json:"first"`
+}
+
 // ReleaseRequest puts a job back at once; the attempt is given back.
 type ReleaseRequest struct {
 	LeaseToken string `json:"lease_token"`
@@ -200,6 +240,11 @@ type OutcomeRequest struct {
 	// Used is what the attempt has used of budgets. Throttle, of a fail or snooze, closes budgets.
 	Used     Amounts             `json:"used,omitzero"`
 	Throttle map[string]Throttle `json:"throttle,omitzero"`
+	// For, Mode, TimeoutMS and Checkpoint belong to a wait.
+	For        []string        `json:"for,omitzero"`
+	Mode       string          `json:"mode,omitzero"`
+	TimeoutMS  *int64          `json:"timeout_ms,omitzero"`
+	Checkpoint json.RawMessage `json:"checkpoint,omitzero" swaggertype:"object"`
 	// Submit, of a complete, are jobs that are stored with it or not at all, at most 100.
 	Submit []SubmitRequest `json:"submit,omitzero"`
 }

@@ -92,6 +92,7 @@ type Workflow struct {
 type WorkflowCounts struct {
 	Blocked    int `json:"blocked"`
 	Scheduled  int `json:"scheduled"`
+	Waiting    int `json:"waiting"`
 	Queued     int `json:"queued"`
 	Running    int `json:"running"`
 	Completed  int `json:"completed"`
@@ -100,7 +101,9 @@ type WorkflowCounts struct {
 }
 
 // Live counts the jobs that have not ended.
-func (c *WorkflowCounts) Live() int { return c.Blocked + c.Scheduled + c.Queued + c.Running }
+func (c *WorkflowCounts) Live() int {
+	return c.Blocked + c.Scheduled + c.Waiting + c.Queued + c.Running
+}
 
 // Ended counts the jobs that have ended.
 func (c *WorkflowCounts) Ended() int { return c.Completed + c.Cancelled + c.DeadLetter }

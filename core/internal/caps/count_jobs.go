@@ -27,7 +27,7 @@ WITH l AS (
 SELECT count(*) FROM (
   (SELECT FROM l CROSS JOIN LATERAL (SELECT FROM jobs WHERE state = 'queued' AND lane_id = l.id LIMIT @most) j LIMIT @most)
   UNION ALL
-  (SELECT FROM l CROSS JOIN LATERAL (SELECT FROM jobs WHERE state IN ('blocked', 'scheduled') AND lane_id = l.id LIMIT @most) j LIMIT @most)
+  (SELECT FROM l CROSS JOIN LATERAL (SELECT FROM jobs WHERE state IN ('blocked', 'scheduled', 'waiting') AND lane_id = l.id LIMIT @most) j LIMIT @most)
   UNION ALL
   (SELECT FROM jobs WHERE state = 'running' AND tenant_id = @tenant_id AND queue = @name LIMIT @most)
 ) AS c`

@@ -81,6 +81,6 @@ func (c Job) Wire() api.ClaimedJob {
 		// both are of the statement that leased it
 		LeaseMS:  c.LeaseExpiresAt.Sub(c.StartedAt).Milliseconds(),
 		Deadline: api.AtOrNil(c.Deadline), TimeoutMS: c.TimeoutMs, Tags: c.Tags, Metadata: store.Metadata(c.Metadata),
-		CorrelationID: c.CorrelationID, Traceparent: c.Traceparent, CreatedAt: api.At(c.CreatedAt), Parents: []api.ClaimedParent{},
+		CorrelationID: c.CorrelationID, Traceparent: c.Traceparent, CreatedAt: api.At(c.CreatedAt), Parents: []api.ClaimedParent{}, Signals: []api.ClaimedSignal{},
 	}
 }

@@ -21,13 +21,13 @@ const lateFollowUp = time.Minute
 const verifySQL = `
 SELECT 'blocked: ' || id || ' waits for no job' AS found FROM (
   SELECT id FROM jobs
-  WHERE state IN ('blocked', 'scheduled') AND state = 'blocked'
+  WHERE state IN ('blocked', 'scheduled', 'waiting') AND state = 'blocked'
     AND NOT EXISTS (SELECT FROM dependencies WHERE child_id = jobs.id AND resolved_at IS NULL)
   ORDER BY id LIMIT 100) AS stuck
 UNION ALL
 SELECT 'blocked: ' || child_id || ' waits for ' || parent_id || ', which has ended' FROM (
   SELECT edge.child_id, edge.parent_id FROM jobs JOIN dependencies AS edge ON edge.child_id = jobs.id AND edge.resolved_at IS NULL
-  WHERE jobs.state IN ('blocked', 'scheduled') AND jobs.state = 'blocked'
+  WHERE jobs.state IN ('blocked', 'scheduled', 'waiting') AND jobs.state = 'blocked'
     AND NOT EXISTS (SELECT FROM jobs AS parent WHERE parent.id = edge.parent_id)
     AND NOT EXISTS (SELECT FROM follow_ups WHERE job_id = edge.parent_id)
     AND NOT EXISTS (SELECT FROM dead_letters AS parent WHERE parent.id = edge.parent_id

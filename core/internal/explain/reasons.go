@@ -63,6 +63,8 @@ func Explain(f *Facts) api.Explanation {
 		if len(held) > 0 {
 			made.Estimate = nil
 		}
+	case api.StateWaiting:
+		made.Because = append([]api.Reason{waiting(f.Job)}, f.held()...)
 	case api.StateBlocked:
 		made.Because = append([]api.Reason{blocked(f.Job)}, f.held()...)
 	case api.StateRunning:
@@ -104,6 +106,17 @@ func scheduled(job *api.Job) api.Reason {
 	if job.Attempt > 0 && job.LastError != nil {
 		reason.Detail = fmt.Sprintf("Attempt %d failed (%s); the job waits for its next attempt.", job.Attempt, job.LastError.Type)
 	}
+	return reason
+}
+
+func waiting(job *api.Job) api.Reason {
+	reason := api.Reason{Code: api.WhySignal, Until: job.WaitUntil}
+	if len(job.WaitingFor) == 0 {
+		reason.Detail, reason.Frees = "The job sleeps: its handler has put it to sleep until a time.", "It is queued when wait_until has come."
+		return reason
+	}
+	reason.Detail = "The job waits for a signal: " + strings.Join(job.WaitingFor, ", ") + "."
+	reason.Frees = "POST /v1/jobs/" + job.ID + "/signals, or the time wait_until."
 	return reason
 }
 

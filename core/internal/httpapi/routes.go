@@ -50,6 +50,7 @@ func (s *Server) routes() []route { //nolint:funlen // one table
 		each(hop.ListJobs, owned(o.ListJobs)),
 		each(hop.ListAttempts, owned(o.ListAttempts)),
 		each(hop.CancelJob, owned(o.CancelJob)),
+		each(hop.SignalJob, owned(o.SignalJob)),
 		each(hop.DeleteJob, owned(o.DeleteJob)),
 		atOnce(hop.WaitForJob, owned(o.WaitForJob)),
 		each(hop.ExplainJob, owned(o.ExplainJob)),

@@ -13,8 +13,10 @@ type State string
 // The states. Completed, DeadLetter and Cancelled are terminal.
 const (
 	// Blocked waits for its parents.
-	Blocked    State = "blocked"
-	Scheduled  State = "scheduled"
+	Blocked   State = "blocked"
+	Scheduled State = "scheduled"
+	// Waiting waits for signals from outside, or for a time.
+	Waiting    State = "waiting"
 	Queued     State = "queued"
 	Running    State = "running"
 	Completed  State = "completed"
@@ -39,6 +41,8 @@ const (
 	Fail         Event = "fail"          // the lease holder: this attempt failed
 	Snooze       Event = "snooze"        // the lease holder: try again later
 	Release      Event = "release"       // the lease holder: give the job to another worker
+	Wait         Event = "wait"          // the lease holder: go on when there are signals
+	Wake         Event = "wake"          // the signals are there
 	LeaseExpired Event = "lease_expired" // the lease was not renewed
 	Timeout      Event = "timeout"       // the attempt ran past its timeout_ms
 	Cancel       Event = "cancel"        // requested by its owner
@@ -68,6 +72,8 @@ type Facts struct {
 	Permanent bool
 	// Delayed: the worker named a wait above zero (snooze), or run_at is not reached (unblock).
 	Delayed bool
+	// Signalled: what it waits for is there (wait).
+	Signalled bool
 	// Waits: a parent is not resolved (redrive of a job that died while it was blocked).
 	Waits bool
 }
@@ -92,7 +98,7 @@ var ErrNoTransition = errors.New("job: no such transition")
 // are decided nowhere else.
 func Next(from State, event Event, facts Facts) (Verdict, error) {
 	switch from {
-	case Blocked, Scheduled, Queued:
+	case Blocked, Scheduled, Waiting, Queued:
 		return nextWaiting(from, event, facts)
 	case Running:
 		return nextRunning(event, facts)
@@ -118,7 +124,7 @@ func nextWaiting(from State, event Event, facts Facts) (Verdict, error) {
 		return Verdict{State: Scheduled}, nil
 	case event == Unblock && from == Blocked:
 		return Verdict{State: Queued}, nil
-	case event == Promote && from == Scheduled:
+	case event == Promote && (from == Scheduled || from == Waiting), event == Wake && from == Waiting:
 		return Verdict{State: Queued}, nil
 	case event == Claim && from == Queued:
 		return Verdict{State: Running}, nil
@@ -135,10 +141,10 @@ func nextRunning(event Event, facts Facts) (Verdict, error) {
 	if event == Cancel { // requested: the answer to the next heartbeat has it
 		return Verdict{State: Running}, nil
 	}
-	giveBack := event == Snooze || event == Release
+	giveBack := event == Snooze || event == Release || event == Wait
 	if facts.CancelRequested {
 		switch event {
-		case Fail, Snooze, Release, LeaseExpired, Timeout, DeadlinePast:
+		case Fail, Snooze, Release, Wait, LeaseExpired, Timeout, DeadlinePast:
 			return Verdict{State: Cancelled, AttemptBack: giveBack}, nil
 		default:
 		}
@@ -156,6 +162,11 @@ func nextRunning(event Event, facts Facts) (Verdict, error) {
 	case Snooze:
 		if facts.Delayed {
 			return Verdict{State: Scheduled, AttemptBack: true}, nil
+		}
+		return Verdict{State: Queued, AttemptBack: true}, nil
+	case Wait:
+		if !facts.Signalled {
+			return Verdict{State: Waiting, AttemptBack: true}, nil
 		}
 		return Verdict{State: Queued, AttemptBack: true}, nil
 	case Release:

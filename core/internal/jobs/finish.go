@@ -138,6 +138,10 @@ type transition struct {
 	used     api.Amounts
 	free     bool
 	throttle map[string]api.Throttle
+
+	// wait is what the job waits for; nil where it does not. checkpoint is what its next attempt gets, nil for what there is.
+	wait       *Wait
+	checkpoint []byte
 }
 
 func (s *transition) attempt() int32 {
@@ -158,7 +162,7 @@ func (s *transition) runAt() *time.Time {
 	switch s.verdict.State {
 	case job.Queued:
 		return &s.row.Now
-	case job.Scheduled:
+	case job.Scheduled, job.Waiting:
 		at := s.row.Now.Add(s.delay)
 		return &at
 	default:
@@ -194,7 +198,7 @@ func (s *transition) result() Ended {
 // all of the input again for each (BenchmarkSteps, calls of 1,000: 628 instead of 46 µs a job).
 const inputSQL = `(SELECT width_bucket(id, @ids::uuid[]) AS place OFFSET 0) AS input`
 
-// requeueSQL makes jobs queued or scheduled again.
+// requeueSQL makes jobs queued or scheduled again, or makes them wait.
 const requeueSQL = `
 UPDATE jobs
 SET (state, attempt, run_at, ready_at, waiting_since, last_error, deferred_since, outcome_lease_id, outcome_hash, outcome_answer) = (
@@ -281,6 +285,7 @@ func finish(transitions []*transition) *pgx.Batch {
 	failed(transitions).Append(batch)
 	if len(back) > 0 {
 		batch.Queue(requeueSQL, requeueArgs(back))
+		queueWaits(batch, back)
 	}
 	if len(dead) > 0 {
 		batch.Queue(removeSQL+deadLetterSQL, deadLetterArgs(dead)).Exec(told(dead))

@@ -31,8 +31,11 @@ type Ending struct {
 	Error      *api.JobError
 	RetryAfter *time.Duration
 	Permanent  bool
-	// Delay belongs to a snooze.
+	// Delay belongs to a snooze; of a wait it is how long it lasts at most.
 	Delay time.Duration
+	// Wait, of a wait, is what the job waits for. Checkpoint is what its next attempt gets; nil for what there is.
+	Wait       *Wait
+	Checkpoint []byte
 	// Deferral, where not 0, says that a snooze or a release is because the job's destination
 	// cannot take it: a snooze without Delay waits by the retry policy, and a job that was deferred
 	// for this long in total has failed instead.
@@ -65,7 +68,9 @@ func (e *Ending) hash() [32]byte {
 		Used       api.Amounts             `json:",omitzero"`
 		Throttle   map[string]api.Throttle `json:",omitzero"`
 		Submit     string                  `json:",omitzero"`
-	}{e.Kind, string(e.Result), e.Error, e.RetryAfter, e.Permanent, e.Delay, e.Used, e.Throttle, string(e.Submit)}))
+		Wait       *Wait                   `json:",omitzero"`
+		Checkpoint string                  `json:",omitzero"`
+	}{e.Kind, string(e.Result), e.Error, e.RetryAfter, e.Permanent, e.Delay, e.Used, e.Throttle, string(e.Submit), e.Wait, string(e.Checkpoint)}))
 }
 
 // Ended is the result of an ending.
@@ -205,10 +210,20 @@ func (s *Jobs) endOthers(ctx context.Context, endings []Ending, indexes []int, e
 	for i, index := range indexes {
 		leases[i] = endings[index].Lease
 	}
+	var waiting []uuid.UUID
+	for _, index := range indexes {
+		if endings[index].Wait != nil {
+			waiting = append(waiting, endings[index].Lease.Job)
+		}
+	}
 	var held map[job.Lease]*lockedRow
+	var signals map[uuid.UUID][]string
 	var transitions []*transition
 	err := s.InShortTx(ctx, func(batch *pgx.Batch) {
 		held = queueLockHeld(batch, leases)
+		if len(waiting) > 0 {
+			signals = queueSignals(batch, waiting)
+		}
 	}, func(pgx.Tx) (*pgx.Batch, error) {
 		missing, transitions = missing[:0], nil // of the first try, see InTx
 		for _, index := range indexes {
@@ -217,7 +232,7 @@ func (s *Jobs) endOthers(ctx context.Context, endings []Ending, indexes []int, e
 				missing = append(missing, index)
 				continue
 			}
-			made, err := decide(row, &endings[index])
+			made, err := decide(row, &endings[index], signals[row.ID])
 			if err != nil {
 				ended[index] = Ended{Err: err}
 				continue
@@ -254,17 +269,20 @@ func mayTryAlone(err error, n int) bool {
 	return n > 1 && store.Definite(err) && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrOverloaded)
 }
 
-// decide applies the transition table to the holder's ending.
-func decide(row *lockedRow, reported *Ending) (*transition, error) {
+// decide applies the transition table to the holder's ending. signals are the names of those that the job has, where it would wait.
+func decide(row *lockedRow, reported *Ending, signals []string) (*transition, error) {
 	ending, deferred := deferral(row, reported)
-	events := map[string]job.Event{api.KindFail: job.Fail, api.KindSnooze: job.Snooze, api.KindRelease: job.Release}
-	verdict, err := job.Next(job.Running, events[ending.Kind], endingFacts(row, ending))
+	events := map[string]job.Event{api.KindFail: job.Fail, api.KindSnooze: job.Snooze, api.KindRelease: job.Release, api.KindWait: job.Wait}
+	facts := endingFacts(row, ending)
+	facts.Signalled = ending.Wait != nil && ending.Wait.over(signals)
+	verdict, err := job.Next(job.Running, events[ending.Kind], facts)
 	if err != nil {
 		return nil, err
 	}
 	made := &transition{
 		row: row, verdict: verdict, kind: ending.Kind, err: ending.Error, delay: ending.Delay, deferred: deferred,
 		used: ending.Used, free: ending.Kind == api.KindRelease, throttle: ending.Throttle,
+		wait: ending.Wait, checkpoint: ending.Checkpoint,
 	}
 	if ending.Kind == api.KindFail {
 		made.attemptKind = "failed"

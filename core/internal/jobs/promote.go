@@ -10,12 +10,12 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
-// promoteSQL queues due jobs. Their ready_at is now and not their run_at: they are at the end of
+// promoteSQL queues due jobs, and those that have waited for signals for as long as they would. Their ready_at is now and not their run_at: they are at the end of
 // their list, after every cursor. Those with a key come to the gate of it.
 const promoteSQL = `
 WITH due AS (
   SELECT id FROM jobs
-  WHERE state = 'scheduled' AND run_at <= statement_timestamp() AND run_at >= statement_timestamp() - @lookback::interval
+  WHERE state IN ('scheduled', 'waiting') AND run_at <= statement_timestamp() AND run_at >= statement_timestamp() - @lookback::interval
     AND tenant_id <> ALL(` + store.MovingSQL + `)
   ORDER BY run_at, id
   LIMIT @batch
@@ -26,11 +26,17 @@ WITH due AS (
       ready_at      = (SELECT CASE WHEN key IS NULL THEN statement_timestamp() END),
       waiting_since = (SELECT CASE WHEN key IS NOT NULL THEN statement_timestamp() END)
   WHERE id = ANY(ARRAY(SELECT id FROM due))
-  RETURNING id, tenant_id, queue, key, lane_id, priority, ready_at
-), checked AS (
+  RETURNING ` + promotedColumns + `
+)` + promotedSQL
+
+const (
+	promotedColumns = `id, tenant_id, queue, key, lane_id, priority, ready_at`
+	// promotedSQL gives the jobs in promoted, which are queued now, and has the gates of their keys checked.
+	promotedSQL = `, checked AS (
   INSERT INTO key_checks (tenant_id, queue, keys) SELECT tenant_id, queue, array_agg(DISTINCT key) FROM promoted WHERE key IS NOT NULL GROUP BY tenant_id, queue
 )
 SELECT id, lane_id AS lane, priority, COALESCE(ready_at, 'epoch') AS at, key IS NOT NULL AS to_gate FROM promoted`
+)
 
 // AllTime is a lookback without a bound. Duties scan an index by time from its head, and under an
 // old snapshot the head has many dead entries: so most runs have a short lookback.
@@ -43,6 +49,11 @@ func (s *Jobs) Promote(ctx context.Context, lookback time.Duration, batch int) (
 	if err != nil {
 		return nil, fmt.Errorf("jobs: promote: %w", err)
 	}
+	return s.promoted(due), nil
+}
+
+// promoted is called after the commit that has queued jobs.
+func (s *Jobs) promoted(due []promoted) []Ready {
 	jobs := make([]Ready, len(due))
 	for i := range due {
 		if jobs[i] = due[i].Ready; due[i].ToGate {
@@ -50,7 +61,7 @@ func (s *Jobs) Promote(ctx context.Context, lookback time.Duration, batch int) (
 			s.gates.Appended()
 		}
 	}
-	return jobs, nil
+	return jobs
 }
 
 type promoted struct {
@@ -61,7 +72,7 @@ type promoted struct {
 
 const nextDueSQL = `
 SELECT run_at - statement_timestamp() FROM jobs
-WHERE state = 'scheduled' AND run_at >= statement_timestamp() - @lookback::interval
+WHERE state IN ('scheduled', 'waiting') AND run_at >= statement_timestamp() - @lookback::interval
   AND tenant_id <> ALL(` + store.MovingNowSQL + `)
 ORDER BY run_at, id
 LIMIT 1`

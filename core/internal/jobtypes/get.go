@@ -140,7 +140,7 @@ WITH l AS (
       (SELECT jobs.id, jobs.size FROM jobs WHERE state = 'queued' AND lane_id = lane.id AND jobs.type = @type LIMIT @most) AS j LIMIT @most)
     UNION ALL
     (SELECT j.id, j.size FROM l CROSS JOIN unnest(l.lanes) AS lane(id) CROSS JOIN LATERAL
-      (SELECT jobs.id, jobs.size FROM jobs WHERE state IN ('blocked', 'scheduled') AND lane_id = lane.id AND jobs.type = @type LIMIT @most) AS j LIMIT @most)
+      (SELECT jobs.id, jobs.size FROM jobs WHERE state IN ('blocked', 'scheduled', 'waiting') AND lane_id = lane.id AND jobs.type = @type LIMIT @most) AS j LIMIT @most)
     UNION ALL
     (SELECT jobs.id, jobs.size FROM l JOIN jobs ON state = 'running' AND lane_id = ANY(l.lanes) AND jobs.type = @type LIMIT @most)
   ) AS live LIMIT @most

@@ -35,7 +35,7 @@ const busyLanes = `running AS MATERIALIZED (
 ), busy AS MATERIALIZED (
   SELECT id FROM picked
   WHERE EXISTS (SELECT FROM jobs j WHERE j.state = 'queued' AND j.lane_id = picked.id)
-     OR EXISTS (SELECT FROM jobs j WHERE j.state IN ('blocked', 'scheduled') AND j.lane_id = picked.id)
+     OR EXISTS (SELECT FROM jobs j WHERE j.state IN ('blocked', 'scheduled', 'waiting') AND j.lane_id = picked.id)
      OR id IN (SELECT lane_id FROM running)
 )`
 
@@ -118,7 +118,7 @@ FROM scanned WHERE id IS NOT NULL`
 // nextLane is the first lane after place.id with queued, blocked or scheduled jobs.
 const nextLane = `LEAST(
     (SELECT lane_id FROM jobs WHERE state = 'queued' AND lane_id > place.id ORDER BY lane_id, priority, ready_at, id LIMIT 1),
-    (SELECT lane_id FROM jobs WHERE state IN ('blocked', 'scheduled') AND lane_id > place.id ORDER BY lane_id, state LIMIT 1))`
+    (SELECT lane_id FROM jobs WHERE state IN ('blocked', 'scheduled', 'waiting') AND lane_id > place.id ORDER BY lane_id, state LIMIT 1))`
 
 // OrphanLanes checks at most most lanes, of any tenants, after one of them, and gives those that
 // have waiting jobs and no row; last is 0 at the end.
@@ -147,7 +147,7 @@ const jobsOfLaneSQL = `
  FROM jobs WHERE state = 'queued' AND lane_id = @lane ORDER BY lane_id, priority, ready_at, id LIMIT @most)
 UNION ALL
 (SELECT id, tenant_id, queue, type, tags, COALESCE(user_id, '') AS user_id, key, costs IS NOT NULL AS budgeted, priority, ready_at
- FROM jobs WHERE state IN ('blocked', 'scheduled') AND lane_id = @lane ORDER BY lane_id, state LIMIT @most)`
+ FROM jobs WHERE state IN ('blocked', 'scheduled', 'waiting') AND lane_id = @lane ORDER BY lane_id, state LIMIT @most)`
 
 // Orphan is a waiting job whose lane was deleted.
 type Orphan struct {

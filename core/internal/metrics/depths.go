@@ -19,7 +19,7 @@ type Depths struct {
 // NewDepths makes the metrics and registers them.
 func NewDepths(registry prometheus.Registerer) *Depths {
 	m := maker{registry}
-	states := []string{"blocked", "scheduled", "queued", "running", "dead_letter"}
+	states := []string{"blocked", "scheduled", "waiting", "queued", "running", "dead_letter"}
 	return &Depths{
 		jobs: m.gauges("jobs", "Jobs of all tenants by state, as of forgequeue_depth_updated_timestamp_seconds, the same in every core: use max(), not sum().", "state", states...),
 		capped: m.gauges("jobs_capped",

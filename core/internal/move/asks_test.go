@@ -32,7 +32,7 @@ var asksNot = map[string][]string{ //nolint:gochecknoglobals // a constant in al
 		"webhook.putWebhookSQL", "webhook.putQueueSQL", "webhook.rotateSecretSQL", "webhook.deleteWebhookSQL", "webhook.removeSQL", "webhook.forgetWebhookSQL",
 	},
 	"an earlier statement of the transaction locks the jobs, schedules, events or redrives that it is of, and asks": {
-		"claim.leaseSQL", "jobs.requeueSQL", "jobs.removeSQL", "jobs.deadLetterSQL", "jobs.cancelledSQL", "jobs.recordAttemptsSQL",
+		"claim.leaseSQL", "jobs.requeueSQL", "jobs.removeSQL", "jobs.deadLetterSQL", "jobs.cancelledSQL", "jobs.recordAttemptsSQL", "jobs.waitSQL", "jobs.waitCheckpointSQL", "jobs.storeSignalSQL", "jobs.signalledSQL", "jobs.wakeSQL",
 		"jobs.keepEdgesSQL", "jobs.resolveEdgesSQL", "jobs.resolveAllSQL", "jobs.unblockSQL", "jobs.deleteFollowUpsSQL",
 		"caps.appendRatesSQL", "caps.appendLeavingSQL", "dependency.appendSQL", "gate.appendSQL", "ledger.failedSQL",
 		"gate.limitSQL", "gate.readySQL", "gate.forgetSQL", "gate.useSQL", "gate.laterSQL",

@@ -54,6 +54,8 @@ func tables() []table {
 		{name: "redrives", owner: "tenant_id"},
 		{name: "redrive_samples", parent: "redrives", by: "redrive_id"},
 		{name: "follow_ups", owner: "tenant_id"},
+		{name: "job_signals", owner: "tenant_id"},
+		{name: "job_waits", owner: "tenant_id"},
 		{name: "key_checks", owner: "tenant_id"},
 		{name: "key_rates", owner: "tenant_id"},
 		{name: "budgets", owner: "tenant_id"},

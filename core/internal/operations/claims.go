@@ -51,27 +51,24 @@ func (o *Operations) ClaimJobs(ctx context.Context, items []hop.Item[api.ClaimRe
 	}
 }
 
-// claimedJobs are jobs as their worker gets them, with their workflows and parents.
+// claimedJobs are jobs as their worker gets them, with their workflows, parents and signals.
 func (o *Operations) claimedJobs(ctx context.Context, leased []claim.Job) ([]api.ClaimedJob, error) {
 	claimed := make([]api.ClaimedJob, len(leased))
-	linked := map[uuid.UUID]*api.JobSummary{}
+	var linked []uuid.UUID
 	for i := range leased {
 		claimed[i] = leased[i].Wire()
 		if leased[i].Linked {
-			linked[leased[i].ID] = &api.JobSummary{}
+			linked = append(linked, leased[i].ID)
 		}
 	}
-	if err := o.Store.JobReads.AddParents(ctx, "", linked); err != nil {
+	links, err := o.Store.JobReads.Links(ctx, linked)
+	if err != nil {
 		return nil, err
 	}
 	for i := range leased {
-		summary := linked[leased[i].ID]
-		if summary == nil {
-			continue
-		}
-		claimed[i].Workflow = summary.Workflow
-		for _, parent := range summary.After {
-			claimed[i].Parents = append(claimed[i].Parents, api.ClaimedParent{Ref: parent.Ref, JobID: parent.JobID, State: parent.State})
+		if of := links[leased[i].ID]; of != nil {
+			claimed[i].Workflow, claimed[i].WokenBy = of.Workflow, of.WokenBy
+			claimed[i].Parents, claimed[i].Signals = append(claimed[i].Parents, of.Parents...), append(claimed[i].Signals, of.Signals...)
 		}
 	}
 	return claimed, nil

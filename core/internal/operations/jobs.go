@@ -83,6 +83,32 @@ func (o *Operations) CancelJob(ctx context.Context, owner tenant.ID, item hop.It
 	return hop.CancelResponse{Job: summary, Requested: did == jobs.CancelRequested}, nil
 }
 
+// SignalJob stores a signal of a live job, and wakes the job if that is what it waits for. Of signals of one name the first stays.
+//
+//	@x-problems  ["not_found", "job_terminal"]
+//	@x-example-approved {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "signal": {"name": "approved", "data": {"by": "ada"}}}
+func (o *Operations) SignalJob(ctx context.Context, owner tenant.ID, item hop.Item[hop.SignalJobRequest]) (api.Signal, error) {
+	id, err := jobID(item.Request.ID)
+	if err != nil {
+		return api.Signal{}, err
+	}
+	sent := item.Request.Signal
+	if fields := sent.Validate(); len(fields) > 0 {
+		return api.Signal{}, problem.Invalid(fields...)
+	}
+	if string(sent.Data) == "null" {
+		sent.Data = nil
+	}
+	made, err := o.Store.Jobs.Signal(ctx, owner, item.Principal.User, id, sent.Name, sent.Data)
+	if err != nil {
+		return api.Signal{}, err
+	}
+	if made.Woken != nil {
+		o.Engine.Publisher.Publish(ctx, publish.Changes{Promoted: []jobs.Ready{*made.Woken}})
+	}
+	return api.Signal{Name: sent.Name, At: api.At(made.At), First: made.First}, nil
+}
+
 // DeleteJob deletes an ended job, with its attempts. Jobs that a dead letter holds are cancelled.
 //
 //	@x-problems  ["not_found", "job_live"]

@@ -134,6 +134,10 @@ func ending(lease job.Lease, sent *api.OutcomeRequest) jobs.Ending {
 		after := time.Duration(*sent.RetryAfterMS) * time.Millisecond
 		made.RetryAfter = &after
 	}
+	if sent.Kind == api.KindWait {
+		made.Wait = &jobs.Wait{Names: sent.For, All: sent.Mode == api.WaitAll}
+		made.Delay, made.Checkpoint = time.Duration(*sent.TimeoutMS)*time.Millisecond, sent.Checkpoint
+	}
 	if sent.DelayMS != nil {
 		made.Delay = time.Duration(*sent.DelayMS) * time.Millisecond
 	}

@@ -90,7 +90,7 @@ func (d *Depths) notEmpty(name string) *problem.Problem {
 		count int64
 		what  string
 	}{
-		{d.Blocked, "blocked"}, {d.Scheduled, "scheduled"}, {d.Queued, "queued"}, {d.Running, "running"}, {d.DeadLetter, "dead_letter"},
+		{d.Blocked, "blocked"}, {d.Scheduled, "scheduled"}, {d.Waiting, "waiting"}, {d.Queued, "queued"}, {d.Running, "running"}, {d.DeadLetter, "dead_letter"},
 	} {
 		switch {
 		case one.count > d.Most:
@@ -125,7 +125,7 @@ WITH picked AS (
        SELECT FROM lanes l
        WHERE l.tenant_id = picked.tenant_id AND l.queue = picked.name
          AND (EXISTS (SELECT FROM jobs j WHERE j.state = 'queued' AND j.lane_id = l.id)
-           OR EXISTS (SELECT FROM jobs j WHERE j.state IN ('blocked', 'scheduled') AND j.lane_id = l.id)
+           OR EXISTS (SELECT FROM jobs j WHERE j.state IN ('blocked', 'scheduled', 'waiting') AND j.lane_id = l.id)
            OR l.id IN (SELECT lane_id FROM running)))
 ), back AS (
   UPDATE queues SET deleted_at = NULL, updated_at = statement_timestamp()

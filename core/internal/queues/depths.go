@@ -43,9 +43,11 @@ serving AS (
 const depthColumns = `
   counting.most,
   (SELECT count(*) FROM (SELECT FROM unnest(lanes_of.ids) AS l(id) CROSS JOIN LATERAL
-     (SELECT FROM jobs WHERE state IN ('blocked', 'scheduled') AND state = 'blocked' AND lane_id = l.id LIMIT counting.most + 1) AS j LIMIT counting.most + 1) AS c) AS blocked,
+     (SELECT FROM jobs WHERE state IN ('blocked', 'scheduled', 'waiting') AND state = 'blocked' AND lane_id = l.id LIMIT counting.most + 1) AS j LIMIT counting.most + 1) AS c) AS blocked,
   (SELECT count(*) FROM (SELECT FROM unnest(lanes_of.ids) AS l(id) CROSS JOIN LATERAL
-     (SELECT FROM jobs WHERE state IN ('blocked', 'scheduled') AND state = 'scheduled' AND lane_id = l.id LIMIT counting.most + 1) AS j LIMIT counting.most + 1) AS c) AS scheduled,
+     (SELECT FROM jobs WHERE state IN ('blocked', 'scheduled', 'waiting') AND state = 'scheduled' AND lane_id = l.id LIMIT counting.most + 1) AS j LIMIT counting.most + 1) AS c) AS scheduled,
+  (SELECT count(*) FROM (SELECT FROM unnest(lanes_of.ids) AS l(id) CROSS JOIN LATERAL
+     (SELECT FROM jobs WHERE state IN ('blocked', 'scheduled', 'waiting') AND state = 'waiting' AND lane_id = l.id LIMIT counting.most + 1) AS j LIMIT counting.most + 1) AS c) AS waiting,
   ahead.jobs + (SELECT count(*) FROM (SELECT FROM unnest(waiting.ids) AS l(id) CROSS JOIN LATERAL
      (SELECT FROM jobs WHERE state = 'queued' AND lane_id = l.id AND priority < @priority LIMIT counting.most + 1 - ahead.jobs) AS j LIMIT counting.most + 1 - ahead.jobs) AS c) AS queued,
   ahead.jobs AS ahead,
@@ -97,8 +99,8 @@ func depthsArgs(owner tenant.ID) store.Args {
 
 // Depths are a queue's counts; one above Most means more.
 type Depths struct {
-	Most                                            int64
-	Blocked, Scheduled, Queued, Running, DeadLetter int64
+	Most                                                     int64
+	Blocked, Scheduled, Waiting, Queued, Running, DeadLetter int64
 	// Ahead are the queued jobs of the default priority or a higher one.
 	Ahead int64
 	// StaleWorkers hold jobs of the queue, and their heartbeats are missing.
@@ -113,7 +115,7 @@ type Depths struct {
 // targets are where a row of depthColumns is scanned to.
 func (d *Depths) targets() []any {
 	return []any{
-		&d.Most, &d.Blocked, &d.Scheduled, &d.Queued, &d.Ahead, &d.Running, &d.StaleWorkers, &d.DeadLetter, &d.OldestMs, &d.Ready, &d.Workers,
+		&d.Most, &d.Blocked, &d.Scheduled, &d.Waiting, &d.Queued, &d.Ahead, &d.Running, &d.StaleWorkers, &d.DeadLetter, &d.OldestMs, &d.Ready, &d.Workers,
 	}
 }
 
@@ -175,7 +177,7 @@ func (d *Depths) Shown() (api.Depth, []string) {
 	// Not in the return statement: Go does not say whether names is read before or after the calls there, and
 	// Go 1.26 then returns a list in this function's stack (golang/go#81612 and its like).
 	shown := api.Depth{
-		Blocked: cut("blocked", d.Blocked), Scheduled: cut("scheduled", d.Scheduled), Queued: cut("queued", d.Queued),
+		Blocked: cut("blocked", d.Blocked), Scheduled: cut("scheduled", d.Scheduled), Waiting: cut("waiting", d.Waiting), Queued: cut("queued", d.Queued),
 		Running: cut("running", d.Running), DeadLetter: cut("dead_letter", d.DeadLetter),
 	}
 	return shown, names

@@ -31,8 +31,8 @@ func (d Duties) measureDepths(ctx context.Context, depths *metrics.Depths) error
 		return err
 	}
 	for state, total := range map[job.State]read.Total{
-		job.Blocked: totals.Blocked, job.Scheduled: totals.Scheduled, job.Queued: totals.Queued,
-		job.Running: totals.Running, job.DeadLetter: totals.DeadLetter,
+		job.Blocked: totals.Blocked, job.Scheduled: totals.Scheduled, job.Waiting: totals.Waiting,
+		job.Queued: totals.Queued, job.Running: totals.Running, job.DeadLetter: totals.DeadLetter,
 	} {
 		depths.Jobs(string(state), total.N, total.Capped)
 	}

@@ -135,6 +135,8 @@ WITH ended AS (
 )`
 	}),
 	removeRows("follow_ups", "tenant_id", "id bigint"),
+	removeRows("job_signals", "tenant_id", "job_id uuid", "name text"),
+	removeRows("job_waits", "tenant_id", "job_id uuid"),
 	removeRows("key_checks", "tenant_id", "id bigint"),
 	removeRows("key_rates", "tenant_id", "queue text", "key text"),
 	removeRows("budget_line", "tenant_id", "job_id uuid", "budget text"),

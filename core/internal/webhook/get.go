@@ -20,7 +20,7 @@ SELECT w.name, q.push_url AS url, w.events, w.queue, w.type, w.tag, q.paused, q.
        (SELECT count(*) FROM (SELECT FROM unnest(l.lanes) AS lane(id) JOIN LATERAL
           (SELECT FROM jobs WHERE state = 'queued' AND lane_id = lane.id LIMIT @most) j ON true LIMIT @most) c)
      + (SELECT count(*) FROM (SELECT FROM unnest(l.lanes) AS lane(id) JOIN LATERAL
-          (SELECT FROM jobs WHERE state IN ('blocked', 'scheduled') AND state = 'scheduled' AND lane_id = lane.id LIMIT @most) j ON true LIMIT @most) c) AS waiting,
+          (SELECT FROM jobs WHERE state IN ('blocked', 'scheduled', 'waiting') AND state = 'scheduled' AND lane_id = lane.id LIMIT @most) j ON true LIMIT @most) c) AS waiting,
        (SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' AND lane_id = ANY(l.lanes) LIMIT @most) c) AS running,
        (SELECT count(*) FROM (SELECT FROM dead_letters d WHERE d.tenant_id = w.tenant_id AND d.queue = q.name LIMIT @most) c) AS dead_letter
 FROM webhooks AS w

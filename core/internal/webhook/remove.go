@@ -46,7 +46,7 @@ WITH ended AS (
         (SELECT jobs.id FROM jobs WHERE state = 'queued' AND lane_id = l.id LIMIT @batch) AS j LIMIT @batch)
       UNION ALL
       (SELECT j.id FROM unnest(@lanes::bigint[]) AS l(id) CROSS JOIN LATERAL
-        (SELECT jobs.id FROM jobs WHERE state IN ('blocked', 'scheduled') AND lane_id = l.id LIMIT @batch) AS j LIMIT @batch)
+        (SELECT jobs.id FROM jobs WHERE state IN ('blocked', 'scheduled', 'waiting') AND lane_id = l.id LIMIT @batch) AS j LIMIT @batch)
       UNION ALL
       (SELECT jobs.id FROM jobs WHERE state = 'running' AND lane_id = ANY(@lanes::bigint[]) LIMIT @batch)
     ) AS live LIMIT @batch)) ORDER BY id FOR UPDATE))

@@ -24,12 +24,12 @@ const oneSQL = `(
 ) AS one`
 
 // rowSQL are the columns of Row for a workflow w.
-const rowSQL = `w.id, w.name, w.user_id, w.metadata, w.created_at, c.blocked, c.scheduled, c.queued, c.running, c.completed, c.cancelled,
+const rowSQL = `w.id, w.name, w.user_id, w.metadata, w.created_at, c.blocked, c.scheduled, c.waiting, c.queued, c.running, c.completed, c.cancelled,
   c.dead_letter, ` + stateSQL + ` AS state, c.ended_at`
 
 // stateSQL is a workflow's state by the counts of its jobs.
 const stateSQL = `CASE
-  WHEN c.blocked + c.scheduled + c.queued + c.running > 0 THEN '` + api.WorkflowRunning + `'
+  WHEN c.blocked + c.scheduled + c.waiting + c.queued + c.running > 0 THEN '` + api.WorkflowRunning + `'
   WHEN c.dead_letter > 0 THEN '` + api.WorkflowFailed + `'
   WHEN c.cancelled = 0 THEN '` + api.WorkflowCompleted + `'
   WHEN c.by_person THEN '` + api.WorkflowCancelled + `'
@@ -38,6 +38,7 @@ const stateSQL = `CASE
 const countsSQL = `
 CROSS JOIN LATERAL (
   SELECT count(*) FILTER (WHERE state = 'blocked') AS blocked, count(*) FILTER (WHERE state = 'scheduled') AS scheduled,
+         count(*) FILTER (WHERE state = 'waiting') AS waiting,
          count(*) FILTER (WHERE state = 'queued') AS queued, count(*) FILTER (WHERE state = 'running') AS running,
          count(*) FILTER (WHERE state = 'completed') AS completed, count(*) FILTER (WHERE state = 'cancelled') AS cancelled,
          count(*) FILTER (WHERE state = 'dead_letter') AS dead_letter,

@@ -59,6 +59,7 @@ type Row struct {
 	CreatedAt  time.Time
 	Blocked    int
 	Scheduled  int
+	Waiting    int
 	Queued     int
 	Running    int
 	Completed  int
@@ -74,7 +75,7 @@ func (r *Row) Workflow() api.Workflow {
 	shown := api.Workflow{
 		ID: r.ID.String(), Name: r.Name, State: r.State, User: r.UserID, Metadata: store.Metadata(r.Metadata), CreatedAt: api.At(r.CreatedAt),
 		Counts: api.WorkflowCounts{
-			Blocked: r.Blocked, Scheduled: r.Scheduled, Queued: r.Queued, Running: r.Running,
+			Blocked: r.Blocked, Scheduled: r.Scheduled, Waiting: r.Waiting, Queued: r.Queued, Running: r.Running,
 			Completed: r.Completed, Cancelled: r.Cancelled, DeadLetter: r.DeadLetter,
 		},
 	}

@@ -61,6 +61,21 @@ func (h *Handlers) SnoozeJob(c *call.Call, r api.SnoozeRequest) (api.OutcomeRequ
 	return priceOutcome(c, api.OutcomeRequest{Kind: api.KindSnooze, LeaseToken: r.LeaseToken, DelayMS: r.DelayMS, Error: r.Error, Used: r.Used, Throttle: r.Throttle})
 }
 
+// WaitJob has a job wait for signals.
+//
+//	@Description The job waits for signals (`POST /v1/jobs/{id}/signals`): for any of the names in `for`, or with `mode` `all` for all of them. It is then `waiting`, without lease and without using an attempt, for `timeout_ms` at most (366 days). A signal that is there already ends the wait at once, so none is missed. When it is claimed again, `signals` has the signals, `woken_by` is `signal` or `timeout`, and `checkpoint` is the one given here. With `for` empty it sleeps.
+//	@Tags        Workers
+//	@Param       outcome body api.WaitRequest true "The lease token, the signals and the time."
+//	@Success     200 {object} api.Outcome "The job waits, or is queued."
+//	@x-problems  ["lease_lost", "outcome_conflict"]
+//	@x-example-approval {"lease_token": "LEASE_TOKEN", "for": ["approved", "rejected"], "timeout_ms": 604800000, "checkpoint": {"draft": 7}}
+//	@x-example-sleep    {"lease_token": "LEASE_TOKEN", "timeout_ms": 86400000}
+func (h *Handlers) WaitJob(c *call.Call, r api.WaitRequest) (api.OutcomeRequest, admission.Cost, error) {
+	return priceOutcome(c, api.OutcomeRequest{
+		Kind: api.KindWait, LeaseToken: r.LeaseToken, For: r.For, Mode: r.Mode, TimeoutMS: r.TimeoutMS, Checkpoint: r.Checkpoint, Used: r.Used,
+	})
+}
+
 // ReleaseJob releases a job.
 //
 //	@Description Queues the job again at once. It does not use an attempt. For workers that shut down or have claimed too many jobs.

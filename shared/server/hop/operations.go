@@ -15,6 +15,7 @@ var (
 	ListJobs     = list[Filtered[api.JobFilter], api.Page[api.JobSummary]]("list-jobs", ForTenant)
 	ListAttempts = list[PageFor, api.Page[api.Attempt]]("list-attempts", ForTenant)
 	CancelJob    = write[ID, CancelResponse]("cancel-job", ForTenant)
+	SignalJob    = repeatable[SignalJobRequest, api.Signal]("signal-job", ForTenant)
 	DeleteJob    = write[ID, struct{}]("delete-job", ForTenant)
 	WaitForJob   = read[WaitForJobRequest, api.Job]("wait-for-job", ForTenant)
 	ExplainJob   = read[ExplainJobRequest, api.Explanation]("explain-job", ForTenant)

@@ -218,3 +218,9 @@ type CreateKeyRequest struct {
 type CapsRequest struct {
 	User string `json:"user,omitzero"`
 }
+
+// SignalJobRequest tells a job something from outside.
+type SignalJobRequest struct {
+	ID     string            `json:"id"`
+	Signal api.SignalRequest `json:"signal"`
+}

@@ -56,6 +56,8 @@ func (f *Fixture) Inhabit(owner tenant.ID) {
 	f.Exec(`INSERT INTO ledger_entries VALUES ($1, now()::date, 't', '', 1, 1, 1, 1, 1, 1, 1)`, owner)
 	f.Exec(`INSERT INTO limit_stats VALUES ($1, 'tenant-active', '', 0, now(), 1, 1, 1)`, owner)
 	f.Exec(`INSERT INTO job_stats VALUES ($1, 'q', 0, now(), 1, 1, 1, 1, 1, 1, 1, 1)`, owner)
+	f.Exec(`INSERT INTO job_signals (job_id, name, tenant_id, at) VALUES (gen_random_uuid(), 'approved', $1, now())`, owner)
+	f.Exec(`INSERT INTO job_waits (job_id, tenant_id, names, all_of) VALUES (gen_random_uuid(), $1, '{approved}', false)`, owner)
 	f.Exec(`INSERT INTO key_checks (tenant_id, queue, keys) VALUES ($1, 'default', '{k}')`, owner)
 	f.Exec(`INSERT INTO key_rates (tenant_id, queue, key, used_to) VALUES ($1, 'default', 'k', now())`, owner)
 	f.Exec(`INSERT INTO budgets (tenant_id, name, unit, amount, per_ms, created_at, updated_at) VALUES ($1, 'b', 'tokens', 1, 1000, now(), now())`, owner)

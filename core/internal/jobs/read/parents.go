@@ -2,7 +2,9 @@ package read
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -13,13 +15,15 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// afterSQL reads the workflows of jobs, and the edges to their parents, with the state of those that
+// afterSQL reads the workflows of jobs, what they wait for, and the edges to their parents, with the state of those that
 // are still kept.
 const afterSQL = `
 SELECT asked.id AS child_id, own.workflow_id, own.ref AS own_ref, parent_id, on_failed, resolved_at IS NULL AS waits,
-       parent.state, parent.user_id, named.ref
+       parent.state, parent.user_id, named.ref, job_waits.names, job_waits.woken,
+       EXISTS (SELECT FROM job_signals WHERE job_id = asked.id OFFSET 0) AS signalled
 FROM unnest(@ids::uuid[]) AS asked(id)
 LEFT JOIN workflow_jobs AS own ON own.job_id = asked.id
+LEFT JOIN job_waits ON job_waits.job_id = asked.id
 LEFT JOIN dependencies ON child_id = asked.id
 LEFT JOIN LATERAL (
   SELECT state, user_id FROM jobs WHERE id = parent_id
@@ -42,6 +46,10 @@ type edgeRow struct {
 	State    *string
 	UserID   *string
 	Ref      *string
+	// Names and Woken are of the last wait; nil for none. Signalled: there are signals.
+	Names     []string
+	Woken     *bool
+	Signalled bool
 }
 
 // parents are what a job shows of its workflow, and of the jobs that it comes after.
@@ -50,6 +58,10 @@ type parents struct {
 	after    []api.JobDependency
 	// waits counts those that it waits for, also of other users.
 	waits int
+	// awaited are the signals of the last wait, woken says that they ended it; nil for no wait. signalled: there are some.
+	awaited   []string
+	woken     *bool
+	signalled bool
 }
 
 func parentsByChild(rows []edgeRow, user string) map[uuid.UUID]*parents {
@@ -58,7 +70,7 @@ func parentsByChild(rows []edgeRow, user string) map[uuid.UUID]*parents {
 		row := &rows[i]
 		one := found[row.ChildID]
 		if one == nil {
-			one = &parents{}
+			one = &parents{awaited: row.Names, woken: row.Woken, signalled: row.Signalled}
 			found[row.ChildID] = one
 		}
 		if row.WorkflowID != nil {
@@ -77,7 +89,7 @@ func parentsByChild(rows []edgeRow, user string) map[uuid.UUID]*parents {
 	return found
 }
 
-// show adds the parents to a job.
+// show adds the parents to a job, and what it waits for.
 func (p *parents) show(summary *api.JobSummary) {
 	if p == nil {
 		return
@@ -86,8 +98,12 @@ func (p *parents) show(summary *api.JobSummary) {
 	if len(p.after) > 0 {
 		summary.After = p.after
 	}
-	if job.State(summary.State) == job.Blocked {
+	switch job.State(summary.State) {
+	case job.Blocked:
 		summary.BlockedBy = &p.waits
+	case job.Waiting:
+		summary.WaitingFor, summary.WaitUntil = p.awaited, summary.RunAt
+	default:
 	}
 }
 
@@ -117,6 +133,71 @@ func AddParentsIn(ctx context.Context, tx pgx.Tx, user string, linked map[uuid.U
 	rows, err := pgx.CollectRows(found, pgx.RowToStructByName[edgeRow])
 	addParents(rows, user, linked)
 	return err
+}
+
+// Links are what a claimed job gets of its links with other jobs, and of what it was told from outside.
+type Links struct {
+	Workflow *api.JobWorkflow
+	Parents  []api.ClaimedParent
+	Signals  []api.ClaimedSignal
+	// WokenBy is what ended its last wait; nil for none.
+	WokenBy *string
+}
+
+// signalsOfSQL reads signals of jobs, as claims give them.
+const signalsOfSQL = `
+SELECT job_id, name, data, at FROM job_signals WHERE job_id = ANY(@ids::uuid[]) ORDER BY job_id, name`
+
+// Links gives those of linked jobs, which are claimed.
+func (s *Reader) Links(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]*Links, error) {
+	found := map[uuid.UUID]*Links{}
+	if len(ids) == 0 {
+		return found, nil
+	}
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[edgeRow], afterSQL, store.Args{"ids": ids})
+	if err != nil {
+		return nil, fmt.Errorf("jobs: links: %w", store.NotApplied(err))
+	}
+	var signalled []uuid.UUID
+	for id, one := range parentsByChild(rows, "") {
+		links := &Links{Workflow: one.workflow}
+		for _, parent := range one.after {
+			links.Parents = append(links.Parents, api.ClaimedParent{Ref: parent.Ref, JobID: parent.JobID, State: parent.State})
+		}
+		if one.woken != nil {
+			by := api.WokenByTimeout
+			if *one.woken {
+				by = api.WokenBySignal
+			}
+			links.WokenBy = &by
+		}
+		if one.signalled {
+			signalled = append(signalled, id)
+		}
+		found[id] = links
+	}
+	if len(signalled) == 0 {
+		return found, nil
+	}
+	signals, err := store.Query(ctx, s.Store, pgx.RowToStructByPos[signalRow], signalsOfSQL, store.Args{"ids": signalled})
+	if err != nil {
+		return nil, fmt.Errorf("jobs: signals: %w", store.NotApplied(err))
+	}
+	for _, one := range signals {
+		made := api.ClaimedSignal{Name: one.Name, Data: one.Data, At: api.At(one.At)}
+		if one.Data == nil {
+			made.Data = json.RawMessage("null")
+		}
+		found[one.Job].Signals = append(found[one.Job].Signals, made)
+	}
+	return found, nil
+}
+
+type signalRow struct {
+	Job  uuid.UUID
+	Name string
+	Data []byte
+	At   time.Time
 }
 
 func afterArgs(linked map[uuid.UUID]*api.JobSummary) store.Args {

@@ -120,7 +120,7 @@ func (r *Row) Summary() api.JobSummary {
 		DedupeKey: r.DedupeKey, Key: store.NullIfEmpty(store.OrElse(r.Key, "")), KeyWeight: r.KeyWeight, Costs: r.Costs, CancelRequested: r.CancelRequested,
 		WorkerID: r.WorkerID, LeaseExpiresAt: api.AtOrNil(r.LeaseExpiresAt), LastError: r.Failure().Brief(),
 		DeadReason: r.Reason, CorrelationID: r.CorrelationID, Traceparent: r.Traceparent,
-		Workflow: r.Workflow, After: store.EmptyIfNil(r.After), BlockedBy: r.BlockedBy,
+		Workflow: r.Workflow, After: store.EmptyIfNil(r.After), BlockedBy: r.BlockedBy, WaitingFor: []string{},
 		Progress:  progressOf(r.Progress, r.Epoch),
 		CreatedAt: api.At(r.CreatedAt), StartedAt: api.AtOrNil(r.StartedAt), FinishedAt: api.AtOrNil(r.FinishedAt),
 	}

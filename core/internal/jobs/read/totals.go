@@ -34,10 +34,11 @@ const estimatesSQL = `
 // its head, and stops at the limit.
 const totalsSQL = `
 WITH waiting AS (
-  SELECT state FROM jobs WHERE state IN ('blocked', 'scheduled') ORDER BY lane_id, state LIMIT @most
+  SELECT state FROM jobs WHERE state IN ('blocked', 'scheduled', 'waiting') ORDER BY lane_id, state LIMIT @most
 )
 SELECT statement_timestamp() AS now,
-       (SELECT count(*) FROM waiting)                             AS waiting,
+       (SELECT count(*) FROM waiting)                             AS counted,
+       (SELECT count(*) FROM waiting WHERE state = 'waiting')     AS waiting,
        (SELECT count(*) FROM waiting WHERE state = 'blocked')     AS blocked,
        (SELECT count(*) FROM waiting WHERE state = 'scheduled')   AS scheduled,
        (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = 'queued' ORDER BY lane_id, priority, ready_at, id LIMIT @most) c)  AS queued,
@@ -47,13 +48,14 @@ SELECT statement_timestamp() AS now,
 
 // guessSQL is totalsSQL without the counting: as if each count had reached the limit at once.
 const guessSQL = `
-SELECT statement_timestamp() AS now, 0::bigint AS waiting, 0::bigint AS blocked, 0::bigint AS scheduled,
+SELECT statement_timestamp() AS now, 0::bigint AS counted, 0::bigint AS waiting, 0::bigint AS blocked, 0::bigint AS scheduled,
        0::bigint AS queued, 0::bigint AS running, 0::bigint AS dead_letter,` +
 	estimatesSQL + workersSQL
 
 type countedTotals struct {
 	Now                                                        time.Time
-	Waiting, Blocked, Scheduled, Queued, Running, DeadLetter   int64
+	Counted, Waiting                                           int64
+	Blocked, Scheduled, Queued, Running, DeadLetter            int64
 	QueuedAbout, ScheduledAbout, RunningAbout, DeadLetterAbout int64
 	Active, Stale, Dead                                        int64
 }
@@ -68,8 +70,8 @@ type Total struct {
 // Totals are counts over all tenants.
 type Totals struct {
 	// Now is PostgreSQL's clock when they were counted.
-	Now                                             time.Time
-	Blocked, Scheduled, Queued, Running, DeadLetter Total
+	Now                                                      time.Time
+	Blocked, Scheduled, Waiting, Queued, Running, DeadLetter Total
 	// Active, Stale and Dead are workers.
 	Active, Stale, Dead int64
 }
@@ -122,10 +124,11 @@ func (c *countedTotals) totals(most int64) Totals {
 	made := Totals{
 		Now: c.Now, Queued: total(c.Queued, c.QueuedAbout), Running: total(c.Running, c.RunningAbout),
 		DeadLetter: total(c.DeadLetter, c.DeadLetterAbout), Active: c.Active, Stale: c.Stale, Dead: c.Dead,
-		Blocked: Total{N: c.Blocked}, Scheduled: Total{N: c.Scheduled},
+		Blocked: Total{N: c.Blocked}, Scheduled: Total{N: c.Scheduled}, Waiting: Total{N: c.Waiting},
 	}
-	if c.Waiting >= most { // both were counted in one scan
-		made.Blocked.Capped, made.Scheduled = true, Total{N: max(c.Scheduled, c.ScheduledAbout), Capped: true}
+	if c.Counted >= most { // all three were counted in one scan; the estimate is of the last two
+		made.Blocked.Capped, made.Waiting.Capped = true, true
+		made.Scheduled = Total{N: max(c.Scheduled, c.ScheduledAbout-c.Waiting), Capped: true}
 	}
 	return made
 }

@@ -206,10 +206,10 @@ CREATE TABLE jobs (
   queue                 text COLLATE "C" NOT NULL,
   type                  text        NOT NULL,
   user_id               text COLLATE "C",
-  state                 text        NOT NULL CHECK (state IN ('blocked', 'scheduled', 'queued', 'running')),
+  state                 text        NOT NULL CHECK (state IN ('blocked', 'scheduled', 'waiting', 'queued', 'running')),
   priority              smallint    NOT NULL CHECK (priority BETWEEN 0 AND 9),
   created_at            timestamptz NOT NULL,
-  -- the earliest start; for a job without a delay, when it was created
+  -- the earliest start; for a job without a delay, when it was created; of one that waits for signals, when it stops to
   run_at                timestamptz NOT NULL,
   -- with the priority this is its place in the queue: when it last became queued, and in a fair lane the turn of its key
   -- (see package gate). A queued job without it is at the gate of its key, and cannot be claimed
@@ -242,7 +242,7 @@ CREATE TABLE jobs (
   gate                  smallint    NOT NULL DEFAULT 0,
   -- another job waits, or waited, for this one: its end appends a follow-up
   has_dependents        boolean     NOT NULL DEFAULT false,
-  -- the job has parents, or is part of a workflow: reads look for them
+  -- the job has parents, is part of a workflow, has waited or has signals: reads look for them
   linked                boolean     NOT NULL DEFAULT false,
   -- when the current or last attempt started, by which worker; the worker's owner is as in workers
   started_at            timestamptz, worker_id text, worker_owner uuid,
@@ -275,7 +275,7 @@ CREATE TABLE jobs (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_limit = 1000, fillfactor = 45);
 -- Each predicate is one state: a job is in at most one of these three.
 CREATE INDEX jobs_ready     ON jobs (lane_id, priority, ready_at, id) WHERE state = 'queued';
-CREATE INDEX jobs_scheduled ON jobs (run_at, id)                      WHERE state = 'scheduled';
+CREATE INDEX jobs_scheduled ON jobs (run_at, id)                      WHERE state IN ('scheduled', 'waiting');
 CREATE INDEX jobs_running   ON jobs (lease_expires_at, id)            WHERE state = 'running';
 -- For the longest wait of a lane.
 CREATE INDEX jobs_given_back ON jobs (lane_id, waiting_since) WHERE state = 'queued' AND waiting_since IS NOT NULL;
@@ -286,7 +286,7 @@ CREATE INDEX jobs_turns      ON jobs (lane_id, priority, key, ready_at) WHERE st
 CREATE INDEX jobs_gated ON jobs (uuid_send(tenant_id), queue, key, (CASE WHEN ready_at IS NULL AND gate < 8 THEN 1 ELSE 0 END), (CASE WHEN gate & 2 = 2 THEN 0 ELSE priority END) DESC, created_at, id)
   WHERE gate > 0 OR key IS NOT NULL AND state = 'queued' AND ready_at IS NULL;
 -- For depths, by lane. A job that is claimed at once is never in it.
-CREATE INDEX jobs_waiting   ON jobs (lane_id, state)                  WHERE state IN ('blocked', 'scheduled');
+CREATE INDEX jobs_waiting   ON jobs (lane_id, state)                  WHERE state IN ('blocked', 'scheduled', 'waiting');
 CREATE INDEX jobs_deadline  ON jobs (deadline)                        WHERE deadline IS NOT NULL;
 CREATE UNIQUE INDEX jobs_dedupe ON jobs (tenant_id, COALESCE(user_id, ''), dedupe_key) WHERE dedupe_key IS NOT NULL;
 -- For lists, newest first.
@@ -392,6 +392,28 @@ CREATE TABLE follow_ups (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX follow_ups_by_tenant ON follow_ups (tenant_id, id);
 CREATE INDEX follow_ups_by_job    ON follow_ups (job_id, id);
+
+-- What live jobs were told from outside, each name once: the first stays. Rows of jobs that have ended are deleted by a duty.
+CREATE TABLE job_signals (
+  job_id    uuid NOT NULL,
+  name      text COLLATE "C" NOT NULL,
+  tenant_id uuid NOT NULL,
+  data      json,
+  at        timestamptz NOT NULL,
+  PRIMARY KEY (job_id, name)
+);
+CREATE INDEX job_signals_by_tenant ON job_signals (tenant_id, job_id);
+
+-- What jobs wait for, or waited for last: any or all of the names, none for a time alone. Written by the statement that makes
+-- the job wait; woken says that signals woke it.
+CREATE TABLE job_waits (
+  job_id    uuid PRIMARY KEY,
+  tenant_id uuid NOT NULL,
+  names     text[] COLLATE "C" NOT NULL,
+  all_of    boolean NOT NULL,
+  woken     boolean NOT NULL DEFAULT false
+);
+CREATE INDEX job_waits_by_tenant ON job_waits (tenant_id, job_id);
 
 -- Keys of a queue of which a job may now pass the gate: one has come to it, or one that had passed has left. With an empty
 -- queue, budgets that may have become available: the key is BUDGET/SUBJECT. Written by the statement that changes the job,

@@ -1,0 +1,185 @@
+package submits_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/claim"
+	"github.com/forgequeue/forgequeue/core/internal/engine/enginetest"
+	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// wait has a claimed job wait for signals.
+func (f *fixture) wait(running claim.Job, timeout time.Duration, wait jobs.Wait) jobs.Ended {
+	f.Helper()
+	ending := enginetest.Endings([]claim.Job{running})[0]
+	ending.Kind, ending.Wait, ending.Delay = api.KindWait, &wait, timeout
+	return f.Store.Jobs.End(f.Context(), []jobs.Ending{ending})[0]
+}
+
+func (f *fixture) signal(id uuid.UUID, name string) jobs.Signalled {
+	f.Helper()
+	made, err := f.Store.Jobs.Signal(f.Context(), f.Tenant, "", id, name, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return made
+}
+
+// A job waits for any or for all of some signals, for a time alone, or not at all where they are there; the attempt comes back.
+func TestAJobWaits(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	any, all := f.parent(), f.parent()
+	for _, job := range []claim.Job{any, all} {
+		if ended := f.wait(job, time.Hour, jobs.Wait{Names: []string{"a", "b"}, All: job.ID == all.ID}); ended.Err != nil || ended.Outcome.State != api.StateWaiting || ended.Outcome.Attempt != 0 {
+			t.Fatalf("%+v", ended)
+		}
+		if got := f.Get(job.ID); got.State != api.StateWaiting || got.Attempt != 0 || got.LeaseExpiresAt != nil {
+			t.Errorf("%+v", got)
+		}
+	}
+	if made := f.signal(any.ID, "c"); !made.First || made.Woken != nil {
+		t.Errorf("one that it does not wait for: %+v", made)
+	}
+	if made := f.signal(any.ID, "b"); !made.First || made.Woken == nil {
+		t.Errorf("%+v", made)
+	}
+	if made := f.signal(any.ID, "b"); made.First || made.Woken != nil {
+		t.Errorf("a repeat: %+v", made)
+	}
+	if made := f.signal(all.ID, "a"); made.Woken != nil {
+		t.Errorf("the first of two: %+v", made)
+	}
+	if made := f.signal(all.ID, "b"); made.Woken == nil {
+		t.Errorf("the second of two: %+v", made)
+	}
+	for _, id := range []uuid.UUID{any.ID, all.ID} {
+		if got := f.Get(id); got.State != api.StateQueued {
+			t.Errorf("%+v", got)
+		}
+	}
+	// the next wait is for what there is already
+	woken := f.Claim(f.ClaimCall(api.DefaultQueue))[0]
+	if ended := f.wait(woken, time.Hour, jobs.Wait{Names: []string{"b"}}); ended.Err != nil || ended.Outcome.State != api.StateQueued {
+		t.Errorf("%+v", ended)
+	}
+	sleeper := f.parent()
+	if ended := f.wait(sleeper, time.Hour, jobs.Wait{All: true}); ended.Err != nil || ended.Outcome.State != api.StateWaiting {
+		t.Fatalf("%+v", ended)
+	}
+	f.Exec(`UPDATE jobs SET run_at = now() - interval '1 s' WHERE id = $1`, sleeper.ID)
+	if due, err := f.Store.Jobs.Promote(t.Context(), jobs.AllTime, 10); err != nil || len(due) != 1 || f.Get(sleeper.ID).State != api.StateQueued {
+		t.Errorf("%v %v", due, err)
+	}
+}
+
+// A signal goes to a live job of the tenant, and a job has at most a hundred of them.
+func TestSignalsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	job := f.parent()
+	for i := range api.MaxSignals {
+		f.signal(job.ID, fmt.Sprint("s", i))
+	}
+	if made := f.signal(job.ID, "s7"); made.First {
+		t.Errorf("a repeat: %+v", made)
+	}
+	if _, err := f.Store.Jobs.Signal(t.Context(), f.Tenant, "", job.ID, "more", nil); !errors.Is(err, jobs.ErrTooManySignals) {
+		t.Errorf("one more: %v", err)
+	}
+	if _, err := f.Store.Jobs.Signal(t.Context(), f.Tenant, "bob", job.ID, "s1", nil); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("of another user: %v", err)
+	}
+	ending := enginetest.Endings([]claim.Job{job})[0]
+	ending.Kind = api.KindComplete
+	if ended := f.Store.Jobs.End(t.Context(), []jobs.Ending{ending})[0]; ended.Err != nil {
+		t.Fatal(ended.Err)
+	}
+	if _, err := f.Store.Jobs.Signal(t.Context(), f.Tenant, "", job.ID, "late", nil); !errors.Is(err, jobs.ErrTerminal) {
+		t.Errorf("of a job that has ended: %v", err)
+	}
+}
+
+// Signals come before, while and after a job decides to wait, through two cores whose sessions with PostgreSQL are killed: no job
+// waits whose signal is there, and each is woken once.
+func TestNoJobSleepsWithItsSignalThere(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	other := celltest.OpenURL(t, f.URL)
+	cells := []*jobs.Jobs{f.Store.Jobs, other.Jobs}
+	killer := celltest.Connect(t, f.URL)
+	f.Exec(`CREATE TABLE woken (id uuid)`)
+	f.Exec(`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO woken VALUES (NEW.id); RETURN NULL; END $$`)
+	f.Exec(`CREATE TRIGGER note AFTER UPDATE ON jobs FOR EACH ROW WHEN (OLD.state = 'waiting' AND NEW.state = 'queued') EXECUTE FUNCTION note()`)
+	rounds, asleep, early := celltest.Rounds(100, 2000), 0, 0
+	until := func(do func() error) {
+		for {
+			err := do()
+			if err == nil {
+				return
+			}
+			if err = errors.Join(err, store.Classify(err)); !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrOutcomeUnknown) && !errors.Is(err, store.ErrOverloaded) {
+				t.Error(err)
+				return
+			}
+		}
+	}
+	for round := range rounds {
+		running := f.parent()
+		var all sync.WaitGroup
+		var ended jobs.Ended
+		pause := func() { time.Sleep(time.Duration(rand.IntN(1500)) * time.Microsecond) }
+		all.Go(func() {
+			pause()
+			ending := enginetest.Endings([]claim.Job{running})[0]
+			ending.Kind, ending.Wait, ending.Delay = api.KindWait, &jobs.Wait{Names: []string{"a", "b"}, All: true}, time.Hour
+			until(func() error { ended = cells[0].End(t.Context(), []jobs.Ending{ending})[0]; return ended.Err })
+		})
+		for i, name := range []string{"a", "b"} {
+			all.Go(func() {
+				pause()
+				until(func() error {
+					_, err := cells[i].Signal(t.Context(), f.Tenant, "", running.ID, name, nil)
+					return err
+				})
+			})
+		}
+		if round%10 == 0 {
+			_, _ = killer.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND pid <> $1`, f.Direct.PgConn().PID())
+		}
+		all.Wait()
+		if ended.Outcome != nil && ended.Outcome.State == api.StateQueued {
+			early++
+		}
+		if got := f.Get(running.ID); got.State != api.StateQueued {
+			asleep++
+			t.Errorf("round %d: it is %s, with %d signals", round, got.State, f.Count(`SELECT count(*) FROM job_signals WHERE job_id = $1`, running.ID))
+		}
+		f.Exec(`DELETE FROM jobs`)
+	}
+	rows, err := f.Direct.Query(t.Context(), `SELECT id FROM woken`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	woken, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(woken, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
+	if n := len(slices.Compact(slices.Clone(woken))); n != len(woken) || n+early != rounds {
+		t.Errorf("%d wakes of %d jobs, and %d did not wait, in %d rounds", len(woken), n, early, rounds)
+	}
+	t.Logf("%d rounds: %d woken, %d had their signals before, %d asleep", rounds, len(woken), early, asleep)
+}
