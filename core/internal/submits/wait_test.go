@@ -18,13 +18,14 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 // wait has a claimed job wait for signals.
-func (f *fixture) wait(running claim.Job, timeout time.Duration, wait jobs.Wait) jobs.Ended {
+func (f *fixture) wait(running claim.Job, timeout time.Duration, asked jobs.Wait) jobs.Ended {
 	f.Helper()
 	ending := enginetest.Endings([]claim.Job{running})[0]
-	ending.Kind, ending.Wait, ending.Delay = api.KindWait, &wait, timeout
+	ending.Kind, ending.Wait, ending.Delay = api.KindWait, &asked, timeout
 	return f.Store.Jobs.End(f.Context(), []jobs.Ending{ending})[0]
 }
 
@@ -140,7 +141,7 @@ func TestNoJobSleepsWithItsSignalThere(t *testing.T) {
 		running := f.parent()
 		var all sync.WaitGroup
 		var ended jobs.Ended
-		pause := func() { time.Sleep(time.Duration(rand.IntN(1500)) * time.Microsecond) }
+		pause := func() { _ = wait.For(t.Context(), time.Duration(rand.IntN(1500))*time.Microsecond) }
 		all.Go(func() {
 			pause()
 			ending := enginetest.Endings([]claim.Job{running})[0]
