@@ -149,7 +149,7 @@ func dutyTable(d sweep.Duties, store *cell.Cell, depths *metrics.Depths) []*swee
 	return append(d.Retention(),
 		followUps,
 		gates,
-		d.GateSweep(), d.BudgetForget(),
+		d.GateSweep(), d.BudgetForget(), d.SignalForget(),
 		d.FollowUpAge(),
 		deliveries,
 		d.Removals(),

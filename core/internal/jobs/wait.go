@@ -202,3 +202,35 @@ func waitIsOver(ctx context.Context, tx pgx.Tx, id uuid.UUID) (bool, error) {
 	})
 	return wait.over(names), err
 }
+
+// forgetSignalsSQL deletes the signals and waits of jobs that are neither live nor dead letters, which a redrive makes live, in the
+// order of job ids.
+const forgetSignalsSQL = `
+WITH asked AS (
+  (SELECT job_id FROM job_signals WHERE job_id > @after ORDER BY job_id LIMIT @most)
+  UNION
+  (SELECT job_id FROM job_waits WHERE job_id > @after ORDER BY job_id LIMIT @most)
+), page AS (
+  SELECT job_id FROM asked ORDER BY job_id LIMIT @most
+), gone AS (
+  SELECT job_id FROM page
+  WHERE NOT EXISTS (SELECT FROM jobs WHERE id = job_id) AND NOT EXISTS (SELECT FROM dead_letters WHERE id = job_id)
+), signals AS (
+  DELETE FROM job_signals WHERE job_id = ANY(ARRAY(SELECT job_id FROM gone)) AND tenant_id <> ALL(` + store.MovingSQL + `)
+), waits AS (
+  DELETE FROM job_waits WHERE job_id = ANY(ARRAY(SELECT job_id FROM gone)) AND tenant_id <> ALL(` + store.MovingSQL + `)
+)
+SELECT job_id FROM page ORDER BY job_id DESC LIMIT 1`
+
+// ForgetSignals deletes what jobs were told that have ended, of at most most jobs after one, by id, and gives where to go on:
+// uuid.Nil at the end.
+func (s *Jobs) ForgetSignals(ctx context.Context, after uuid.UUID, most int) (uuid.UUID, error) {
+	last, err := store.Query(ctx, s.Store, pgx.RowTo[uuid.UUID], forgetSignalsSQL, store.Args{"after": after, "most": most})
+	if err != nil {
+		return after, fmt.Errorf("jobs: forget signals: %w", store.NotApplied(err))
+	}
+	if len(last) == 0 {
+		return uuid.Nil, nil
+	}
+	return last[0], nil
+}

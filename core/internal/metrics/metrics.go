@@ -82,7 +82,7 @@ func NewJobs(registry prometheus.Registerer) *Jobs {
 		UsageBackfilled: m.counter("usage_adopted_total", "Jobs added to a count that started after they were stored."),
 		StatsLost:       m.counter("stats_events_lost_total", "Events that are missing in job stats, because too many queues were active at once or PostgreSQL's answer was lost."),
 		SweepErrors: m.counters("sweep_errors_total", "Background duties that failed, by duty.", "duty",
-			"deadlines", "deliveries", "depths", "follow_up", "forget", "gates", "lanes", "ledger", "partitions", "processes", "promote", "reap", "redrive", "schedules", "stats", "stats_rollup", "usage", "workers"),
+			"deadlines", "deliveries", "depths", "follow_up", "forget", "gates", "lanes", "ledger", "partitions", "processes", "promote", "reap", "redrive", "schedules", "signals", "stats", "stats_rollup", "usage", "workers"),
 		Workers:   newWorkers(m),
 		Schedules: newSchedules(m),
 	}

@@ -184,3 +184,33 @@ func TestNoJobSleepsWithItsSignalThere(t *testing.T) {
 	}
 	t.Logf("%d rounds: %d woken, %d had their signals before, %d asleep", rounds, len(woken), early, asleep)
 }
+
+// Signals and waits of jobs that have ended are forgotten; those of live jobs, and of dead letters, which can be redriven, stay.
+func TestSignalsOfEndedJobsAreForgotten(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	live, dead, done := f.parent(), f.parent(), f.parent()
+	for _, one := range []claim.Job{live, dead, done} {
+		f.signal(one.ID, "a")
+	}
+	ending := enginetest.Endings([]claim.Job{dead, done})
+	ending[0].Kind, ending[0].Permanent, ending[0].Error = api.KindFail, true, &api.JobError{Type: "E"}
+	ending[1].Kind = api.KindComplete
+	for _, ended := range f.Store.Jobs.End(t.Context(), ending) {
+		if ended.Err != nil {
+			t.Fatal(ended.Err)
+		}
+	}
+	place := uuid.Nil
+	for round := 0; round == 0 || place != uuid.Nil; round++ {
+		var err error
+		if place, err = f.Store.Jobs.ForgetSignals(t.Context(), place, 2); err != nil || round > 5 {
+			t.Fatal(err, round)
+		}
+	}
+	for id, want := range map[uuid.UUID]int{live.ID: 1, dead.ID: 1, done.ID: 0} {
+		if n := f.Count(`SELECT count(*) FROM job_signals WHERE job_id = $1`, id); n != want {
+			t.Errorf("%d signals, want %d", n, want)
+		}
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/gate"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
@@ -19,6 +21,9 @@ const (
 	// gateSweepPeriod and gateSweepKeys bound the search for keys whose jobs wait for nothing.
 	gateSweepPeriod = 5 * time.Second
 	gateSweepKeys   = 500
+	// signalForgetPeriod and signalForgetJobs bound the search for signals of ended jobs.
+	signalForgetPeriod = time.Minute
+	signalForgetJobs   = 1000
 	// budgetForgetPeriod is how often unused accounts of budgets are looked for.
 	budgetForgetPeriod = time.Hour
 )
@@ -55,6 +60,15 @@ func (d Duties) GateSweep() *Duty {
 	return d.every(gateSweepPeriod, "gates", func(ctx context.Context) (err error) {
 		place, err = d.store.Gates.Sweep(ctx, place, gateSweepKeys)
 		return errors.Join(err, d.store.Gates.ForgetRates(ctx, gateSweepKeys), d.store.Gates.SweepLines(ctx, gateSweepKeys), d.store.Budgets.Fold(ctx, gateSweepKeys))
+	})
+}
+
+// SignalForget forgets what ended jobs were told from outside, some at a time.
+func (d Duties) SignalForget() *Duty {
+	var place uuid.UUID
+	return d.every(signalForgetPeriod, "signals", func(ctx context.Context) (err error) {
+		place, err = d.store.Jobs.ForgetSignals(ctx, place, signalForgetJobs)
+		return err
 	})
 }
 
