@@ -29,7 +29,7 @@ func answers() map[string]any {
 			ID: exampleJob, Tenant: exampleTenant, Type: "hash.sha256", Queue: api.DefaultQueue, Payload: payload, Priority: api.DefaultPriority,
 			Attempt: 1, MaxAttempts: api.DefaultMaxAttempts, Epoch: 1, LeaseToken: "LEASE_TOKEN", LeaseExpiresAt: at(31),
 			LeaseMS: api.DefaultVisibilityTimeout.Milliseconds(), Tags: []string{}, Metadata: map[string]string{"order": "1042"},
-			CorrelationID: new("order-1042"), CreatedAt: at(0), Parents: []api.ClaimedParent{},
+			CorrelationID: new("order-1042"), CreatedAt: at(0), Parents: []api.ClaimedParent{}, Signals: []api.ClaimedSignal{},
 		},
 		"Worker": api.Worker{
 			WorkerID: "worker-1", Status: api.WorkerActive, Queues: []string{api.DefaultQueue}, Tags: []string{"smtp"}, Concurrency: 10,
@@ -92,7 +92,10 @@ func answers() map[string]any {
 			Action: api.AuditRedriveCreate, Object: new(exampleRedrive), At: at(0),
 			Detail: json.RawMessage(`{"action":"redrive","filter":{"queue":"default"},"rate_per_second":50,"matched":412}`),
 		},
-		"Outcome": api.Outcome{JobID: exampleJob, State: api.StateCompleted, Attempt: 1, Epoch: 1},
+		"Signal":       api.Signal{Name: "approved", At: at(0), First: true},
+		"SignalLink":   api.SignalLink{URL: "https://jobs.example.com/console/signals/eyJrIjoiOHkyazRtNm4.c2lnbmF0dXJl", ExpiresAt: at(259_200)},
+		"LinkedSignal": api.LinkedSignal{JobID: exampleJob, Name: "approved", Title: "Refund order 1234?", ExpiresAt: at(259_200)},
+		"Outcome":      api.Outcome{JobID: exampleJob, State: api.StateCompleted, Attempt: 1, Epoch: 1},
 	}
 }
 
@@ -131,7 +134,7 @@ func exampleSummary(created api.Time) api.JobSummary {
 	return api.JobSummary{
 		ID: exampleJob, Type: "hash.sha256", Queue: api.DefaultQueue, State: api.StateQueued, Priority: api.DefaultPriority,
 		Tags: []string{}, Metadata: map[string]string{"order": "1042"}, MaxAttempts: api.DefaultMaxAttempts, RunAt: &created,
-		Retry: exampleRetry(), CorrelationID: new("order-1042"), CreatedAt: created, After: []api.JobDependency{},
+		Retry: exampleRetry(), CorrelationID: new("order-1042"), CreatedAt: created, After: []api.JobDependency{}, WaitingFor: []string{},
 	}
 }
 

@@ -31,6 +31,7 @@ const publicScheme = "apiKey"
 func accessWords() map[string]string {
 	return map[string]string{
 		"public":         "Needs no key.",
+		"signal link":    "Needs no key: the token is one.",
 		"submit":         "Needs a key with the scope `submit`.",
 		"read":           "Needs a key with the scope `read`.",
 		"read or work":   "Needs a key with the scope `read` or `work`, or a platform key.",
@@ -59,7 +60,7 @@ func (c *completer) operation(path, method string, op *openapi3.Operation) error
 	if !ok {
 		return fmt.Errorf("x-access %q is none of those known", access)
 	}
-	if access == "public" {
+	if access == "public" || access == "signal link" {
 		op.Security = &openapi3.SecurityRequirements{}
 	}
 	codes, err := ownCodes(op)

@@ -25,7 +25,7 @@ func tagOf() map[string]string {
 	return map[string]string{
 		"admin": "Admin", "audit": "Self", "claims": "Workers", "dead-letters": "Dead letters", "jobs": "Jobs", "keys": "Keys",
 		"limits": "Queues", "openapi": "Job types", "outcomes": "Workers", "queues": "Queues", "redrives": "Dead letters",
-		"schedules": "Schedules", "sessions": "Self", "stats": "Queues", "types": "Job types", "usage": "Queues",
+		"schedules": "Schedules", "sessions": "Self", "signal-links": "Jobs", "stats": "Queues", "types": "Job types", "usage": "Queues",
 		"budgets": "Queues", "webhooks": "Webhooks", "whoami": "Self", "workers": "Workers", "workflows": "Workflows",
 	}
 }
@@ -33,7 +33,7 @@ func tagOf() map[string]string {
 // accessOf is the x-access of a column of the gateway's table. The comment of a route with another has its own.
 func accessOf() map[string]string {
 	return map[string]string{
-		"public": "public", "anyKey": "key", "anyTenantKey": "tenant key", "operatorOnly": "operator",
+		"public": "public", "anyKey": "key", "anyTenantKey": "tenant key", "operatorOnly": "operator", "signalLink": "signal link",
 		"submit": "submit", "read": "read", "manage": "manage", "work": "work platform",
 		"readTenant": "read unbound", "manageTenant": "manage unbound", "admin": "admin unbound", "readWorkers": "read platform",
 		"allowPlatform(allowScope(read, api.ScopeWork))": "read or work",
@@ -190,6 +190,8 @@ func pathParameters(path string) (named [][2]string) {
 			named = append(named, [2]string{name, `"The ` + thing + `'s id." Format(uuid)`})
 		case "key_id":
 			named = append(named, [2]string{name, `"The key's id: its part between the second and the third underscore."`})
+		case "token":
+			named = append(named, [2]string{name, `"The link's token: the last part of its URL."`})
 		case "type":
 			named = append(named, [2]string{name, `"The type."`})
 		default:

@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/caarlos0/env/v11"
@@ -44,6 +46,7 @@ type Config struct {
 	ConsoleSecret  secret.Text   `env:"FORGEQUEUE_CONSOLE_SECRET"                                     doc:"Seals the console's sessions, at least 32 bytes, the same in every gateway. Optional: without it a secret is derived from FORGEQUEUE_KEY_SECRET. openssl rand -base64 32 makes one. Default none."`
 	ConsoleOld     secret.Text   `env:"FORGEQUEUE_CONSOLE_SECRET_PREVIOUS"                            doc:"The old secret of the console, whose sessions are still accepted while the secret is being changed. Default none."`
 	KeyEnv         string        `env:"FORGEQUEUE_KEY_ENV"         envDefault:"live"                  doc:"Label in API keys made by this gateway, fq_<label>_..., 1 to 16 characters of a-z and 0-9. Default live."`
+	PublicURL      string        `env:"FORGEQUEUE_PUBLIC_URL"                                         doc:"How people reach this gateway from their browsers, such as https://jobs.example.com; the links of signals begin with it. Optional: without it they begin as the URL of the request that makes them. Default none."`
 	LogFormat      string        `env:"FORGEQUEUE_LOG_FORMAT"      envDefault:"json"                  doc:"Format of the log on standard error, json or text. Default json."`
 	LogLevel       string        `env:"FORGEQUEUE_LOG_LEVEL"       envDefault:"info"                  doc:"Lowest level that is logged: debug, info, warn or error. Default info."`
 	Grace          time.Duration `env:"FORGEQUEUE_GRACE"           envDefault:"30s"                   doc:"How long requests in flight may take to end after SIGTERM, a duration such as 30s; a claim may wait for 25 s. 0s to 10m. Default 30s."`
@@ -181,8 +184,11 @@ func (cfg Config) checkAddresses() error {
 	connections(cfg.MaxConns, "FORGEQUEUE_MAX_CONNECTIONS")
 	connections(cfg.AddressConns, "FORGEQUEUE_MAX_CONNECTIONS_PER_ADDRESS")
 	wrong(request.ValidProxyHeader(cfg.ProxyHeader), "FORGEQUEUE_PROXY_HEADER %q: must be X-Forwarded-For or Forwarded", cfg.ProxyHeader)
+	public, err := url.Parse(cfg.PublicURL)
+	wrong(cfg.PublicURL == "" || err == nil && (public.Scheme == "http" || public.Scheme == "https") && public.Host != "" && public.Path+public.RawQuery == strings.Repeat("/", len(public.Path)) && len(public.Path) <= 1,
+		"FORGEQUEUE_PUBLIC_URL %q: must be a URL such as https://jobs.example.com, without a path", cfg.PublicURL)
 	wrong(cfg.Replicas >= 1 && cfg.Replicas <= maxReplicas, "FORGEQUEUE_REPLICAS %d: must be between 1 and %d", cfg.Replicas, maxReplicas)
-	_, err := cfg.proxies()
+	_, err = cfg.proxies()
 	wrong(err == nil, "FORGEQUEUE_TRUSTED_PROXIES: must be networks such as 10.0.0.0/8, with commas between: %w", err)
 	return errors.Join(problems...)
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -129,6 +130,7 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, 
 		Processors: processors,
 		KeySecret:  []byte(cfg.KeySecret),
 		KeyEnv:     cfg.KeyEnv,
+		PublicURL:  strings.TrimSuffix(cfg.PublicURL, "/"),
 		Admin:      cfg.OperatorKey != "",
 		Registry:   registry,
 		Logger:     logger,

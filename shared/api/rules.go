@@ -41,12 +41,13 @@ func Rules() map[string]map[string]Rule {
 		&DeadLetterRequest{}, &DeadLetterFilterBody{}, &CanaryRequest{},
 		&ScheduleRequest{}, &ScheduleJob{}, &JobTypeRequest{}, &JobTypeDefaults{}, &WebhookRequest{}, &WebhookFilter{},
 		&TenantRequest{}, &TenantPatch{}, &PlanRequest{}, &Limits{}, &KeyRequest{},
+		&SignalRequest{}, &OutcomeSignal{}, &SignalLinkRequest{}, &LinkedSignalRequest{},
 	} {
 		r := refusals{report: &report{rules: map[string]Rule{}}}
 		one.rules(r)
 		all[reflect.TypeOf(one).Elem().Name()] = r.rules
 	}
-	for _, kind := range []string{"CompleteRequest", "FailRequest", "SnoozeRequest", "ReleaseRequest"} {
+	for _, kind := range []string{"CompleteRequest", "FailRequest", "SnoozeRequest", "WaitRequest", "ReleaseRequest"} {
 		all[kind] = all["OutcomeRequest"] // which they become
 	}
 	return all
@@ -232,6 +233,7 @@ var (
 	// queueText is for a queue to read, which may be one of the system.
 	queueText       = textRule{Rule{Pattern: `^(_webhook\.)?[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`}, ValidQueueToRead, NameRule}
 	titleText       = textRule{Rule{Pattern: `^[^\x00-\x1f\x7f]*$`, MinLength: 1, MaxLength: 128}, validTitle, "must be 1 to 128 characters without control characters"}
+	linkTitleText   = textRule{Rule{Pattern: `^[^\x00-\x1f\x7f]*$`, MaxLength: 200}, func(s string) bool { return isTitle(s, 200) }, "must be at most 200 characters without control characters"}
 	givenText       = textRule{Rule{MinLength: 1}, func(s string) bool { return s != "" }, "is required"}
 	descriptionText = textRule{
 		Rule{MaxLength: MaxTypeDescription},

@@ -225,7 +225,12 @@ func (o *OutcomeRequest) rules(r refusals) {
 	r.size("checkpoint", o.Checkpoint, MaxCheckpoint)
 	r.check(o.Kind != KindWait || o.TimeoutMS != nil, "timeout_ms", "is required")
 	r.check(o.Kind == KindWait || o.For == nil && o.Mode == "" && o.TimeoutMS == nil && o.Checkpoint == nil, "for", "for, mode, timeout_ms and checkpoint belong to wait only")
-	r.check(o.Kind == KindComplete || o.Submit == nil, "submit", "belongs to complete only")
+	r.check(o.Kind == KindComplete || o.Kind == KindWait || o.Submit == nil, "submit", "belongs to complete and wait only")
+	r.check(o.Kind == KindComplete || o.Kind == KindWait || o.Signal == nil, "signal", "belongs to complete and wait only")
+	r.items("signal", len(o.Signal), 0, MaxWaitNames, "")
+	for i := range o.Signal {
+		o.Signal[i].rules(r.in(fmt.Sprintf("signal[%d].", i)))
+	}
 	r.items("submit", len(o.Submit), 0, MaxChained, "")
 	for i := range o.Submit {
 		o.Submit[i].rules(r.in(fmt.Sprintf("submit[%d].", i)))
@@ -239,6 +244,26 @@ func (s *SignalRequest) rules(r refusals) {
 	r.text("name", &s.Name, &nameText)
 	r.size("data", s.Data, MaxSignalData)
 }
+
+func (s *OutcomeSignal) rules(r refusals) {
+	r.check(uuidPattern.MatchString(s.JobID), "job_id", "must be the id of a job")
+	r.text("name", &s.Name, &nameText)
+	r.size("data", s.Data, MaxSignalData)
+}
+
+// Validate tells which fields cannot be accepted.
+func (s *SignalLinkRequest) Validate() []problem.FieldError { return validate(s, "", time.Time{}) }
+
+func (s *SignalLinkRequest) rules(r refusals) {
+	r.text("name", &s.Name, &nameText)
+	r.text("title", orNil(s.Title), &linkTitleText)
+	r.millis("expires_ms", s.ExpiresMS, time.Second, MaxDelay)
+}
+
+// Validate tells which fields cannot be accepted.
+func (s *LinkedSignalRequest) Validate() []problem.FieldError { return validate(s, "", time.Time{}) }
+
+func (s *LinkedSignalRequest) rules(r refusals) { r.size("data", s.Data, MaxSignalData) }
 
 // Clean makes an error text fit to be stored: no NUL, valid UTF-8, cut to its
 // size on a rune.
@@ -340,8 +365,10 @@ func (r refusals) expiry(at *Time) {
 	r.year("expires_at", at)
 }
 
-func validTitle(s string) bool {
-	if s == "" || utf8.RuneCountInString(s) > 128 || !utf8.ValidString(s) {
+func validTitle(s string) bool { return s != "" && isTitle(s, 128) }
+
+func isTitle(s string, most int) bool {
+	if utf8.RuneCountInString(s) > most || !utf8.ValidString(s) {
 		return false
 	}
 	return !strings.ContainsFunc(s, func(c rune) bool { return c < 0x20 || c == 0x7f })

@@ -152,6 +152,8 @@ type CompleteRequest struct {
 	// Submit are jobs that are stored with the outcome, or not at all: at most 100, as POST /v1/jobs takes them. If one is
 	// refused, so is the outcome, and the lease stays.
 	Submit []SubmitRequest `json:"submit,omitzero"`
+	// Signal are signals of other jobs that are stored with the outcome, or not at all: at most 16.
+	Signal []OutcomeSignal `json:"signal,omitzero"`
 }
 
 // FailRequest ends an attempt badly.
@@ -192,11 +194,49 @@ type WaitRequest struct {
 	Checkpoint json.RawMessage `json:"checkpoint,omitzero" swaggertype:"object"`
 	// Used is what the attempt has used of budgets; what it has reserved, if absent.
 	Used Amounts `json:"used,omitzero"`
+	// Submit and Signal are as of CompleteRequest.
+	Submit []SubmitRequest `json:"submit,omitzero"`
+	Signal []OutcomeSignal `json:"signal,omitzero"`
 }
 
 // SignalRequest tells a job something from outside.
 type SignalRequest struct {
 	Name string          `json:"name"`
+	Data json.RawMessage `json:"data,omitzero" swaggertype:"object"`
+}
+
+// OutcomeSignal is a signal that an outcome sends to another job of the tenant.
+type OutcomeSignal struct {
+	JobID string          `json:"job_id" format:"uuid"`
+	Name  string          `json:"name"`
+	Data  json.RawMessage `json:"data,omitzero" swaggertype:"object"`
+}
+
+// SignalLinkRequest asks for a link by which somebody without a key sends one signal.
+type SignalLinkRequest struct {
+	Name string `json:"name"`
+	// Title is what the page of the link asks, such as "Refund order 1234?"; at most 200 characters. The signal's name, if absent.
+	Title string `json:"title,omitzero"`
+	// ExpiresMS is how long the link is good, in milliseconds; seven days, if absent.
+	ExpiresMS *int64 `json:"expires_ms,omitzero"`
+}
+
+// SignalLink is a link that sends one signal.
+type SignalLink struct {
+	URL       string `json:"url"`
+	ExpiresAt Time   `json:"expires_at" swaggertype:"string" format:"date-time"`
+}
+
+// LinkedSignal is what a link sends.
+type LinkedSignal struct {
+	JobID     string `json:"job_id" format:"uuid"`
+	Name      string `json:"name"`
+	Title     string `json:"title"`
+	ExpiresAt Time   `json:"expires_at" swaggertype:"string" format:"date-time"`
+}
+
+// LinkedSignalRequest is what the opener of a link says.
+type LinkedSignalRequest struct {
 	Data json.RawMessage `json:"data,omitzero" swaggertype:"object"`
 }
 
@@ -245,8 +285,10 @@ type OutcomeRequest struct {
 	Mode       string          `json:"mode,omitzero"`
 	TimeoutMS  *int64          `json:"timeout_ms,omitzero"`
 	Checkpoint json.RawMessage `json:"checkpoint,omitzero" swaggertype:"object"`
-	// Submit, of a complete, are jobs that are stored with it or not at all, at most 100.
+	// Submit, of a complete or a wait, are jobs that are stored with it or not at all, at most 100; Signal are signals of other jobs, at
+	// most 16.
 	Submit []SubmitRequest `json:"submit,omitzero"`
+	Signal []OutcomeSignal `json:"signal,omitzero"`
 }
 
 // OutcomesRequest carries up to 1000 outcomes.

@@ -43,6 +43,11 @@ type Call struct {
 	Body request.Body
 	// Answer counts the memory of the answer; nil counts none.
 	Answer *memory.Hold
+	// Host is the one that the request was for; Secure says that it came by https.
+	Host   string
+	Secure bool
+	// Link is what the path's token sends, of a route that takes one.
+	Link auth.SignalLink
 	// Address is the client's; the zero address where there is none.
 	Address netip.Addr
 
@@ -69,6 +74,14 @@ type Spent struct {
 func (s *Spent) ServerTiming() string {
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	return fmt.Sprintf("decode;dur=%g, core;dur=%g, encode;dur=%g", ms(s.Decode), ms(time.Duration(s.Core.Load())), ms(s.Encode))
+}
+
+// Origin is how the caller reaches the gateway: a scheme and a host.
+func (c *Call) Origin() string {
+	if c.Secure {
+		return "https://" + c.Host
+	}
+	return "http://" + c.Host
 }
 
 // Principal is on whose behalf core is asked.

@@ -6,6 +6,7 @@
 //
 //	submit.go        jobs are submitted, one or many
 //	jobs.go          they are listed, read, waited for, cancelled
+//	signals.go       they are told something from outside
 //	rerun.go         one that has ended is submitted again
 //	events.go        streams follow one, see package jobevents
 //	claims.go        workers claim them,
@@ -47,6 +48,9 @@ type Options struct {
 	// KeySecret and KeyEnv are for keys that are made here.
 	KeySecret []byte
 	KeyEnv    string
+	// PublicURL is how people reach the gateway, without a path; empty: as the request did. LinkPath is the path of links that send
+	// signals, without their token.
+	PublicURL, LinkPath string
 	// Timeout is how long core may take, beyond what the caller asks to wait.
 	Timeout time.Duration
 }
@@ -60,6 +64,8 @@ type Handlers struct {
 	processors *seats.Seats
 	keySecret  []byte
 	keyEnv     string
+	publicURL  string
+	linkPath   string
 	streams    *jobevents.Streams
 }
 
@@ -68,7 +74,7 @@ func New(o Options) *Handlers {
 	core := &call.Core{Client: o.Core, Timeout: o.Timeout}
 	return &Handlers{
 		auth: o.Auth, core: core, types: o.Types, limiter: o.Limiter, processors: o.Processors,
-		keySecret: o.KeySecret, keyEnv: o.KeyEnv,
+		keySecret: o.KeySecret, keyEnv: o.KeyEnv, publicURL: o.PublicURL, linkPath: o.LinkPath,
 		streams: jobevents.New(o.Auth, core),
 	}
 }

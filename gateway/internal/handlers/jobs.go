@@ -10,7 +10,6 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/cellclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
@@ -169,28 +168,6 @@ func (h *Handlers) CancelJob(ctx context.Context, c *call.Call, _ call.None) (ca
 		status = http.StatusAccepted
 	}
 	return call.Response[api.JobSummary]{Status: status, Value: answer.Value.Job}, nil
-}
-
-// SignalJob signals a job.
-//
-//	@Description Tells a live job something from outside, under a name, with data of up to 64 KiB. If the job waits for it, it is queued again. A signal that comes before the job waits is kept until the job ends. Of signals of one name the first stays: a repeat is answered with `first` false, and changes nothing. A job has signals of at most 100 names.
-//	@Param       signal body api.SignalRequest true "The name and the data."
-//	@Success     202 {object} api.Signal "The signal is stored."
-//	@x-problems  ["job_terminal"]
-//	@x-example-approved {"name": "approved", "data": {"by": "ada"}}
-func (h *Handlers) SignalJob(ctx context.Context, c *call.Call, r api.SignalRequest) (call.Response[api.Signal], error) {
-	id, err := c.ID()
-	if err != nil {
-		return call.Response[api.Signal]{}, err
-	}
-	if fields := r.Validate(); len(fields) > 0 {
-		return call.Response[api.Signal]{}, problem.Invalid(fields...)
-	}
-	answer, err := call.Send(ctx, h.core, c, hop.SignalJob, hop.SignalJobRequest{ID: id, Signal: r})
-	if err != nil {
-		return call.Response[api.Signal]{}, err
-	}
-	return call.Response[api.Signal]{Status: http.StatusAccepted, Value: answer.Value}, nil
 }
 
 // DeleteJob deletes an ended job.

@@ -29,7 +29,7 @@ import (
 //	@x-example-used {"lease_token": "LEASE_TOKEN", "result": {"answer": "42"}, "used": {"openai": 1312}}
 //	@x-example-submit {"lease_token": "LEASE_TOKEN", "submit": [{"type": "mail.send", "payload": {"to": "ada@example.com"}}, {"type": "invoice.archive", "delay_ms": 60000}]}
 func (h *Handlers) CompleteJob(c *call.Call, r api.CompleteRequest) (api.OutcomeRequest, admission.Cost, error) {
-	return priceOutcome(c, api.OutcomeRequest{Kind: api.KindComplete, LeaseToken: r.LeaseToken, Result: r.Result, Used: r.Used, Submit: r.Submit})
+	return priceOutcome(c, api.OutcomeRequest{Kind: api.KindComplete, LeaseToken: r.LeaseToken, Result: r.Result, Used: r.Used, Submit: r.Submit, Signal: r.Signal})
 }
 
 // FailJob reports a failed attempt.
@@ -72,7 +72,7 @@ func (h *Handlers) SnoozeJob(c *call.Call, r api.SnoozeRequest) (api.OutcomeRequ
 //	@x-example-sleep    {"lease_token": "LEASE_TOKEN", "timeout_ms": 86400000}
 func (h *Handlers) WaitJob(c *call.Call, r api.WaitRequest) (api.OutcomeRequest, admission.Cost, error) {
 	return priceOutcome(c, api.OutcomeRequest{
-		Kind: api.KindWait, LeaseToken: r.LeaseToken, For: r.For, Mode: r.Mode, TimeoutMS: r.TimeoutMS, Checkpoint: r.Checkpoint, Used: r.Used,
+		Kind: api.KindWait, LeaseToken: r.LeaseToken, For: r.For, Mode: r.Mode, TimeoutMS: r.TimeoutMS, Checkpoint: r.Checkpoint, Used: r.Used, Submit: r.Submit, Signal: r.Signal,
 	})
 }
 
@@ -189,8 +189,8 @@ func admitOutcome(outcome *api.OutcomeRequest, who hop.Principal, prefix string)
 	if fields := outcome.Validate(prefix); len(fields) > 0 {
 		return problem.Invalid(fields...)
 	}
-	if len(outcome.Submit) > 0 && who.Kind != hop.PrincipalPlatform && !slices.Contains(who.Scopes, api.ScopeSubmit) {
-		return problem.New(problem.Forbidden, "An outcome that submits jobs needs a key with the scope "+api.ScopeSubmit+" too.")
+	if len(outcome.Submit)+len(outcome.Signal) > 0 && who.Kind != hop.PrincipalPlatform && !slices.Contains(who.Scopes, api.ScopeSubmit) {
+		return problem.New(problem.Forbidden, "An outcome that submits or signals jobs needs a key with the scope "+api.ScopeSubmit+" too.")
 	}
 	for i := range outcome.Submit {
 		if refused := admitFields(&outcome.Submit[i], nil, who, fmt.Sprintf("%ssubmit[%d].", prefix, i)); refused != nil {

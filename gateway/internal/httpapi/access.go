@@ -25,6 +25,8 @@ type access struct {
 	or string
 	// eventsToken admits a token for the job's events instead of a key: it was made with a key that has the scope.
 	eventsToken bool
+	// signalLink takes the token in the path instead of a key: it was made with a key that has the scope.
+	signalLink bool
 	// platform admits platform keys too, which work; without it only tenant keys.
 	platform bool
 	// unbound refuses user-bound keys: the route changes what belongs to the tenant.
@@ -36,6 +38,7 @@ var (
 	operatorOnly = access{operator: true}
 	anyKey       = access{anyKey: true}
 	anyTenantKey = access{anyTenantKey: true}
+	signalLink   = access{signalLink: true, scope: api.ScopeSubmit}
 )
 
 func scoped(scope string) access { return access{scope: scope} }

@@ -120,7 +120,11 @@ func (s *Server) open(g *gin.Context, c *call.Call, r route) error {
 // it refuses that address instead.
 func (s *Server) authenticate(g *gin.Context, c *call.Call, r route) (caller auth.Caller, err error) {
 	given := g.Request.Header["Authorization"]
-	if token := g.Query("token"); r.access.eventsToken && token != "" && len(given) == 0 {
+	if r.access.signalLink {
+		if caller, c.Link, err = s.auth.AuthenticateSignal(g.Request.Context(), g.Param("token")); errors.Is(err, auth.ErrUnauthenticated) {
+			err = errSignalLink
+		}
+	} else if token := g.Query("token"); r.access.eventsToken && token != "" && len(given) == 0 {
 		job, _ := request.UUID(g.Param("id")) // of no id there is no token
 		if caller, err = s.auth.AuthenticateEvents(g.Request.Context(), token, job); errors.Is(err, auth.ErrUnauthenticated) {
 			err = errEventsToken

@@ -66,6 +66,7 @@ func (s *Server) newCall(r *http.Request) *call.Call {
 		c.CorrelationID = given[0]
 	}
 	c.Traceparent = s.traceparent(r)
+	c.Host, c.Secure = r.Host, r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
 	return c
 }
 

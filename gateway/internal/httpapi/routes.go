@@ -82,6 +82,9 @@ func (s *Server) routes() []route {
 		{"GET", "/v1/jobs/{id}/parents", allowPlatform(allowScope(read, api.ScopeWork)), noBody, perRequest, page(), "", handle(h.ListParents)},
 		{"POST", "/v1/jobs/{id}/rerun", submit, bodyOrNone, perJob, nil, "rerun", priced(h.RerunJob, h.Rerun)},
 		{"POST", "/v1/jobs/{id}/signals", submit, body, perRequest, nil, "", handle(h.SignalJob)},
+		{"POST", "/v1/jobs/{id}/signal-links", submit, body, perRequest, nil, "", handle(h.CreateSignalLink)},
+		{"GET", "/v1/signal-links/{token}", signalLink, noBody, perRequest, nil, "", handle(h.GetSignalLink)},
+		{"POST", "/v1/signal-links/{token}", signalLink, bodyOrNone, perRequest, nil, "", handle(h.UseSignalLink)},
 		{"POST", "/v1/jobs/{id}/cancel", submit, bodyOrNone, perRequest, nil, "", handle(h.CancelJob)},
 
 		{"POST", "/v1/workflows", submit, longBody, perJob, nil, "submit_workflow", priced(h.SubmitWorkflow, h.Submit)},
@@ -95,7 +98,7 @@ func (s *Server) routes() []route {
 		{"POST", "/v1/jobs/{id}/complete", work, longBody, perReport, nil, "", priced(h.CompleteJob, h.Report)},
 		{"POST", "/v1/jobs/{id}/fail", work, body, perReport, nil, "", priced(h.FailJob, h.Report)},
 		{"POST", "/v1/jobs/{id}/snooze", work, body, perReport, nil, "", priced(h.SnoozeJob, h.Report)},
-		{"POST", "/v1/jobs/{id}/wait", work, body, perReport, nil, "", priced(h.WaitJob, h.Report)},
+		{"POST", "/v1/jobs/{id}/wait", work, longBody, perReport, nil, "", priced(h.WaitJob, h.Report)},
 		{"POST", "/v1/jobs/{id}/release", work, body, perReport, nil, "", priced(h.ReleaseJob, h.Report)},
 		{"POST", "/v1/outcomes", work, longBody, perReport, nil, "", priced(h.ReportOutcomes, h.ReportAll)},
 		{"POST", "/v1/workers", work, body, perRequest, nil, "", handle(h.RegisterWorker)},

@@ -47,6 +47,8 @@ type Options struct {
 	// KeySecret and KeyEnv are for keys that are made here.
 	KeySecret []byte
 	KeyEnv    string
+	// PublicURL is how people reach the gateway, without a path; empty: as the request did.
+	PublicURL string
 	// Admin opens /v1/admin; without it these routes do not exist.
 	Admin    bool
 	Registry prometheus.Registerer
@@ -80,6 +82,14 @@ type Server struct {
 	draining   atomic.Bool
 }
 
+// linkPath is where a link that sends a signal is opened: at a page, or without the console at the API.
+func linkPath(console bool) string {
+	if console {
+		return "/console/signals/"
+	}
+	return "/v1/signal-links/"
+}
+
 // New makes a Server; Handler is what to serve.
 func New(o Options) *Server {
 	if o.Processors == nil {
@@ -87,7 +97,8 @@ func New(o Options) *Server {
 	}
 	return &Server{
 		handlers: handlers.New(handlers.Options{
-			Auth: o.Auth, Core: o.Core, Types: o.Types, Limiter: o.Limiter, Processors: o.Processors, KeySecret: o.KeySecret, KeyEnv: o.KeyEnv, Timeout: o.Timeout,
+			Auth: o.Auth, Core: o.Core, Types: o.Types, Limiter: o.Limiter, Processors: o.Processors, KeySecret: o.KeySecret, KeyEnv: o.KeyEnv,
+			PublicURL: o.PublicURL, LinkPath: linkPath(o.Console != nil), Timeout: o.Timeout,
 		}),
 		auth:       o.Auth,
 		redis:      o.Redis,
