@@ -192,7 +192,7 @@ func defaultWords(value any) string {
 
 // answerWords are the closed sets of answers.
 func answerWords() map[string]limit {
-	state := words(api.StateBlocked, api.StateScheduled, api.StateQueued, api.StateRunning, api.StateCompleted, api.StateDeadLetter, api.StateCancelled)
+	state := words(api.StateBlocked, api.StateScheduled, api.StateWaiting, api.StateQueued, api.StateRunning, api.StateCompleted, api.StateDeadLetter, api.StateCancelled)
 	rules := api.Rules()
 	reasons := words(rules["DeadLetterFilterBody"]["reason"].Words...)
 	return map[string]limit{
@@ -200,7 +200,7 @@ func answerWords() map[string]limit {
 		"state": state, "reason": reasons, "dead_reason": reasons, "curve": words(rules["RetryRequest"]["curve"].Words...),
 		"scopes":                   words(api.Scopes()...),
 		"mode":                     words(api.ModePull, api.ModePush),
-		"depth_capped":             words(api.StateBlocked, api.StateScheduled, api.StateQueued, api.StateRunning, api.StateDeadLetter),
+		"depth_capped":             words(api.StateBlocked, api.StateScheduled, api.StateWaiting, api.StateQueued, api.StateRunning, api.StateDeadLetter),
 		"Worker.status":            words(api.WorkerActive, api.WorkerStale, api.WorkerDead),
 		"HeartbeatResponse.status": words(api.WorkerActive, api.WorkerStale, api.WorkerDead),
 		"LeaseStatus.status":       words(api.LeaseOK, api.LeaseCancel, api.LeaseLost),

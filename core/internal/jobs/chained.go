@@ -1,30 +1,78 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 // completeChained stores an answer that names the jobs which the outcome has submitted.
 var completeChained = completion{sql: completeChainedSQL + loggedSQL + finishedSQL, logged: completeChainedSQL + loggedSQL + finishedSQL, parents: true}
 
-// Chained is a complete within a transaction that also stores the jobs that it submits.
+// Chain is what an outcome does besides, in its transaction.
+type Chain struct {
+	// Submitted are the ids of the jobs that the transaction stores: a repeat of the outcome gets them again.
+	Submitted []string
+	// Signals are those of other jobs of the tenant, and where User is not empty of that user only.
+	Signals []ChainSignal
+	User    string
+}
+
+// ChainSignal is a signal of another job. Data is JSON, nil for none.
+type ChainSignal struct {
+	Job  uuid.UUID
+	Name string
+	Data []byte
+}
+
+// SignalError says which signal of an outcome was refused, and why, as Signal does.
+type SignalError struct {
+	Index int
+	Err   error
+}
+
+func (e *SignalError) Error() string { return fmt.Sprintf("signal %d: %v", e.Index, e.Err) }
+
+// Unwrap gives why.
+func (e *SignalError) Unwrap() error { return e.Err }
+
+// Chained is a complete or a wait within a transaction that also stores what it submits and signals.
 type Chained struct {
 	Ended
 
-	jobs *Jobs
-	rows []completed
+	// Woken are the jobs that its signals have made ready.
+	Woken []Ready
+
+	jobs        *Jobs
+	rows        []completed
+	transitions []*transition
+	woken       []promoted
 }
 
-// CompleteIn completes a job in a transaction. submitted are the ids of the jobs that the transaction stores: a repeat of the outcome
-// gets them again. It gives nil where the lease is not held: the transaction has to be rolled back, and AnswerUnheld knows the answer.
-func (s *Jobs) CompleteIn(ctx context.Context, tx pgx.Tx, ending *Ending, submitted []string) (*Chained, error) {
+// EndIn ends an attempt in a transaction, by a complete or a wait. It gives nil where the lease is not held: the transaction has to be
+// rolled back, and AnswerUnheld knows the answer.
+func (s *Jobs) EndIn(ctx context.Context, tx pgx.Tx, ending *Ending, chain Chain) (made *Chained, err error) {
+	if ending.Kind == api.KindComplete {
+		made, err = s.completeIn(ctx, tx, ending, chain.Submitted)
+	} else {
+		made, err = s.waitIn(ctx, tx, ending, chain.Submitted)
+	}
+	if err != nil || made == nil {
+		return nil, err
+	}
+	return made, made.signal(ctx, tx, ending.Lease.Tenant, chain)
+}
+
+func (s *Jobs) completeIn(ctx context.Context, tx pgx.Tx, ending *Ending, submitted []string) (*Chained, error) {
 	args := completeArgs(completeChained, []*Ending{ending})
 	answer := string(store.JSON(chainedAnswer{submitted}))
 	args["answers"] = []*string{&answer}
@@ -44,13 +92,66 @@ func (s *Jobs) CompleteIn(ctx context.Context, tx pgx.Tx, ending *Ending, submit
 	return made, nil
 }
 
+func (s *Jobs) waitIn(ctx context.Context, tx pgx.Tx, ending *Ending, submitted []string) (*Chained, error) {
+	batch := &pgx.Batch{}
+	held := queueLockHeld(batch, []job.Lease{ending.Lease})
+	signals := queueSignals(batch, []uuid.UUID{ending.Lease.Job})
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, err
+	}
+	row, ok := held[ending.Lease]
+	if !ok {
+		return nil, nil //nolint:nilnil // as said
+	}
+	decided, err := decide(row, ending, signals[row.ID])
+	if err != nil {
+		return nil, err
+	}
+	decided.submitted = submitted
+	decided.saveReplay(ending)
+	made := &Chained{Ended: decided.result(), jobs: s, transitions: []*transition{decided}}
+	made.Attempt = s.attemptOf(row)
+	return made, tx.SendBatch(ctx, finish(made.transitions)).Close()
+}
+
+// signal stores the signals, in the order of jobs: so do other outcomes.
+func (c *Chained) signal(ctx context.Context, tx pgx.Tx, owner tenant.ID, chain Chain) error {
+	order := make([]int, len(chain.Signals))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(chain.Signals[a].Job.String(), chain.Signals[b].Job.String())
+	})
+	for _, i := range order {
+		one := &chain.Signals[i]
+		batch := &pgx.Batch{}
+		var live []*lockedRow
+		queueLockRows(batch, &live, lockVisibleSQL, store.Args{"id": one.Job, "tenant_id": owner, "user": chain.User})
+		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+			return err
+		}
+		signalled, err := signalIn(ctx, tx, live, owner, chain.User, one.Job, one.Name, one.Data)
+		if err != nil {
+			return &SignalError{i, err}
+		}
+		c.woken = append(c.woken, signalled.woken...)
+	}
+	return nil
+}
+
 // chainedAnswer is what is stored of the answer: the rest is known by the job.
 type chainedAnswer struct {
 	Submitted []string `json:"submitted"`
 }
 
-const chainedAnswerSQL = `
+const (
+	chainedAnswerSQL = `
 UPDATE finished_jobs SET outcome_answer = @answer::json WHERE id = @id AND finished_at = @finished_at`
+
+	chainedWaitSQL = `
+UPDATE jobs SET outcome_answer = @answer::json WHERE id = @id AND outcome_lease_id = @lease`
+)
 
 // Submitted says which jobs there are now: of one with a dedupe_key that a live job has, that job.
 func (c *Chained) Submitted(batch *pgx.Batch, ids []string) {
@@ -58,11 +159,22 @@ func (c *Chained) Submitted(batch *pgx.Batch, ids []string) {
 		return
 	}
 	c.Outcome.Submitted = ids
-	batch.Queue(chainedAnswerSQL, store.Args{"answer": string(store.JSON(chainedAnswer{ids})), "id": c.rows[0].ID, "finished_at": c.rows[0].FinishedAt})
+	for i := range c.rows {
+		batch.Queue(chainedAnswerSQL, store.Args{"answer": string(store.JSON(chainedAnswer{ids})), "id": c.rows[i].ID, "finished_at": c.rows[i].FinishedAt})
+	}
+	for _, one := range c.transitions { // where it was cancelled, the answer of a repeat has the ids that it asked for
+		batch.Queue(chainedWaitSQL, store.Args{"answer": string(store.JSON(c.Outcome)), "id": one.row.ID, "lease": one.leaseID})
+	}
 }
 
 // Committed is called after the commit.
-func (c *Chained) Committed() { c.jobs.completed(completeChained, c.rows) }
+func (c *Chained) Committed() {
+	if len(c.rows) > 0 {
+		c.jobs.completed(completeChained, c.rows)
+	}
+	c.jobs.appended(c.transitions)
+	c.Woken = c.jobs.promoted(c.woken)
+}
 
 // AnswerUnheld answers the holder of a lease that is not held: the same answer again, a conflict, a lost lease, or not found.
 func (s *Jobs) AnswerUnheld(ctx context.Context, ending *Ending) Ended {

@@ -142,6 +142,8 @@ type transition struct {
 	// wait is what the job waits for; nil where it does not. checkpoint is what its next attempt gets, nil for what there is.
 	wait       *Wait
 	checkpoint []byte
+	// submitted are the jobs that the transaction stores, see Chain.
+	submitted []string
 }
 
 func (s *transition) attempt() int32 {
@@ -173,7 +175,7 @@ func (s *transition) runAt() *time.Time {
 func (s *transition) outcome() *api.Outcome {
 	outcome := &api.Outcome{
 		JobID: s.row.ID.String(), State: string(s.verdict.State), Attempt: int(s.attempt()),
-		Epoch: s.row.Epoch, RunAt: api.AtOrNil(s.runAt()),
+		Epoch: s.row.Epoch, RunAt: api.AtOrNil(s.runAt()), Submitted: s.submitted,
 	}
 	if s.verdict.Reason != "" {
 		reason := string(s.verdict.Reason)

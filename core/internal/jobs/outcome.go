@@ -48,8 +48,8 @@ type Ending struct {
 	// Used is what the attempt has used of budgets. Throttle, of a fail or a snooze, closes budgets.
 	Used     api.Amounts
 	Throttle map[string]api.Throttle
-	// Submit is the JSON of the jobs that a complete submits; nil for none. See CompleteIn.
-	Submit []byte
+	// Submit is the JSON of the jobs that a complete or a wait submits, Signal of the signals that it sends; nil for none. See EndIn.
+	Submit, Signal []byte
 	// Logged says that the holder itself writes the attempt's log line.
 	Logged bool
 	// Span is the request's, for the trace of the flush; zero for none.
@@ -68,9 +68,10 @@ func (e *Ending) hash() [32]byte {
 		Used       api.Amounts             `json:",omitzero"`
 		Throttle   map[string]api.Throttle `json:",omitzero"`
 		Submit     string                  `json:",omitzero"`
+		Signal     string                  `json:",omitzero"`
 		Wait       *Wait                   `json:",omitzero"`
 		Checkpoint string                  `json:",omitzero"`
-	}{e.Kind, string(e.Result), e.Error, e.RetryAfter, e.Permanent, e.Delay, e.Used, e.Throttle, string(e.Submit), e.Wait, string(e.Checkpoint)}))
+	}{e.Kind, string(e.Result), e.Error, e.RetryAfter, e.Permanent, e.Delay, e.Used, e.Throttle, string(e.Submit), string(e.Signal), e.Wait, string(e.Checkpoint)}))
 }
 
 // Ended is the result of an ending.

@@ -121,6 +121,8 @@ type Signalled struct {
 	First bool
 	// Woken is the job that has become ready; nil for none.
 	Woken *Ready
+
+	woken []promoted
 }
 
 // Signal stores a signal of a live job, the first of its name, and wakes the job if that is what it waits for. data is JSON, nil for
@@ -128,49 +130,12 @@ type Signalled struct {
 func (s *Jobs) Signal(ctx context.Context, owner tenant.ID, user string, id uuid.UUID, name string, data []byte) (made Signalled, err error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	var live []*lockedRow
-	var woken []promoted
 	err = s.InShortTx(ctx, func(batch *pgx.Batch) {
 		store.QueueServed(batch, owner)
 		queueLockRows(batch, &live, lockVisibleSQL, store.Args{"id": id, "tenant_id": owner, "user": user})
-	}, func(tx pgx.Tx) (*pgx.Batch, error) {
-		made, woken = Signalled{}, nil // of the first try, see InTx
-		if len(live) == 0 {
-			if _, err := read.GetIn(ctx, tx, owner, user, id); err != nil {
-				return nil, err
-			}
-			return nil, ErrTerminal
-		}
-		var text *string
-		if data != nil {
-			text = new(string(data))
-		}
-		stored, err := tx.Exec(ctx, storeSignalSQL, store.Args{"id": id, "tenant_id": owner, "name": name, "data": text, "most": api.MaxSignals})
-		if err != nil {
-			return nil, err
-		}
-		made.First = stored.RowsAffected() == 1
-		if err := tx.QueryRow(ctx, signalSQL, store.Args{"id": id, "name": name}).Scan(&made.At); errors.Is(err, pgx.ErrNoRows) {
-			return nil, ErrTooManySignals
-		} else if err != nil {
-			return nil, err
-		}
-		if !made.First {
-			return nil, nil
-		}
-		batch := &pgx.Batch{}
-		batch.Queue(signalledSQL, store.Args{"id": id})
-		if live[0].State != job.Waiting {
-			return batch, nil
-		}
-		over, err := waitIsOver(ctx, tx, id)
-		if err != nil || !over {
-			return batch, err
-		}
-		batch.Queue(wakeSQL, store.Args{"id": id}).Query(func(rows pgx.Rows) (err error) {
-			woken, err = pgx.CollectRows(rows, pgx.RowToStructByName[promoted])
-			return err
-		})
-		return batch, nil
+	}, func(tx pgx.Tx) (_ *pgx.Batch, err error) {
+		made, err = signalIn(ctx, tx, live, owner, user, id, name, data)
+		return nil, err
 	})
 	if err != nil {
 		if errors.Is(err, store.ErrNotFound) || errors.Is(err, ErrTerminal) || errors.Is(err, ErrTooManySignals) {
@@ -178,10 +143,49 @@ func (s *Jobs) Signal(ctx context.Context, owner tenant.ID, user string, id uuid
 		}
 		return made, fmt.Errorf("jobs: signal: %w", err)
 	}
-	if ready := s.promoted(woken); len(ready) > 0 {
+	if ready := s.promoted(made.woken); len(ready) > 0 {
 		made.Woken = &ready[0]
 	}
 	return made, nil
+}
+
+// signalIn is Signal in a transaction that has locked the job where it is live.
+func signalIn(ctx context.Context, tx pgx.Tx, live []*lockedRow, owner tenant.ID, user string, id uuid.UUID, name string, data []byte) (made Signalled, err error) {
+	if len(live) == 0 {
+		if _, err := read.GetIn(ctx, tx, owner, user, id); err != nil {
+			return made, err
+		}
+		return made, ErrTerminal
+	}
+	var text *string
+	if data != nil {
+		text = new(string(data))
+	}
+	stored, err := tx.Exec(ctx, storeSignalSQL, store.Args{"id": id, "tenant_id": owner, "name": name, "data": text, "most": api.MaxSignals})
+	if err != nil {
+		return made, err
+	}
+	made.First = stored.RowsAffected() == 1
+	if err := tx.QueryRow(ctx, signalSQL, store.Args{"id": id, "name": name}).Scan(&made.At); errors.Is(err, pgx.ErrNoRows) {
+		return made, ErrTooManySignals
+	} else if err != nil || !made.First {
+		return made, err
+	}
+	if _, err := tx.Exec(ctx, signalledSQL, store.Args{"id": id}); err != nil {
+		return made, err
+	}
+	if live[0].State != job.Waiting {
+		return made, nil
+	}
+	if over, err := waitIsOver(ctx, tx, id); err != nil || !over {
+		return made, err
+	}
+	rows, err := tx.Query(ctx, wakeSQL, store.Args{"id": id})
+	if err != nil {
+		return made, err
+	}
+	made.woken, err = pgx.CollectRows(rows, pgx.RowToStructByName[promoted])
+	return made, err
 }
 
 // waitIsOver says whether the signals of a job that waits, which the transaction has locked, end its wait.

@@ -32,7 +32,7 @@ var asksNot = map[string][]string{ //nolint:gochecknoglobals // a constant in al
 		"webhook.putWebhookSQL", "webhook.putQueueSQL", "webhook.rotateSecretSQL", "webhook.deleteWebhookSQL", "webhook.removeSQL", "webhook.forgetWebhookSQL",
 	},
 	"an earlier statement of the transaction locks the jobs, schedules, events or redrives that it is of, and asks": {
-		"claim.leaseSQL", "jobs.requeueSQL", "jobs.removeSQL", "jobs.deadLetterSQL", "jobs.cancelledSQL", "jobs.recordAttemptsSQL", "jobs.waitSQL", "jobs.waitCheckpointSQL", "jobs.storeSignalSQL", "jobs.signalledSQL", "jobs.wakeSQL",
+		"claim.leaseSQL", "jobs.requeueSQL", "jobs.removeSQL", "jobs.deadLetterSQL", "jobs.cancelledSQL", "jobs.recordAttemptsSQL", "jobs.waitSQL", "jobs.waitCheckpointSQL", "jobs.storeSignalSQL", "jobs.signalledSQL", "jobs.wakeSQL", "jobs.chainedWaitSQL",
 		"jobs.keepEdgesSQL", "jobs.resolveEdgesSQL", "jobs.resolveAllSQL", "jobs.unblockSQL", "jobs.deleteFollowUpsSQL",
 		"caps.appendRatesSQL", "caps.appendLeavingSQL", "dependency.appendSQL", "gate.appendSQL", "ledger.failedSQL",
 		"gate.limitSQL", "gate.readySQL", "gate.forgetSQL", "gate.useSQL", "gate.laterSQL",
@@ -43,7 +43,7 @@ var asksNot = map[string][]string{ //nolint:gochecknoglobals // a constant in al
 		"webhook.deleteEventsSQL", "workflow.deliveredSQL",
 	},
 	"a part of a statement that asks": {
-		"jobs.completedHead", "budget.SettleEndedSQL", "caps.LeaveCountsSQL", "dependency.RemovedSQL", "events.AppendSQL", "ledger.DiscardedSQL", "ledger.RedrivenSQL", "ledger.DeletedSQL",
+		"jobs.completedHead", "jobs.promotedSQL", "budget.SettleEndedSQL", "caps.LeaveCountsSQL", "dependency.RemovedSQL", "events.AppendSQL", "ledger.DiscardedSQL", "ledger.RedrivenSQL", "ledger.DeletedSQL",
 	},
 	"counts of caps: a move does not copy them, it counts the jobs": {
 		"caps.appendUsageSQL", "caps.appendDeletingSQL", "caps.pruneLogSQL", "caps.pruneCreditsSQL", "caps.forgetLogSQL", "caps.forgetCreditsSQL",

@@ -96,10 +96,7 @@ func (o *Operations) SignalJob(ctx context.Context, owner tenant.ID, item hop.It
 	if fields := sent.Validate(); len(fields) > 0 {
 		return api.Signal{}, problem.Invalid(fields...)
 	}
-	if string(sent.Data) == "null" {
-		sent.Data = nil
-	}
-	made, err := o.Store.Jobs.Signal(ctx, owner, item.Principal.User, id, sent.Name, sent.Data)
+	made, err := o.Store.Jobs.Signal(ctx, owner, item.Principal.User, id, sent.Name, orNull(sent.Data))
 	if err != nil {
 		return api.Signal{}, err
 	}

@@ -2,8 +2,12 @@ package operations
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -42,10 +46,10 @@ func (o *Operations) ReportOutcomes(ctx context.Context, owner tenant.ID, item h
 	}
 	response := api.OutcomesResponse{Results: make([]api.OutcomeResult, len(sent))}
 	// What is not checked does not wait for what is: their tenants may differ.
-	o.end(ctx, owner, sent, response.Results, func(place int) (skip bool, err error) { return checked[place], nil })
+	o.end(ctx, owner, item.Principal.User, sent, response.Results, func(place int) (skip bool, err error) { return checked[place], nil })
 	if len(toCheck) > 0 {
 		refused := o.checkResults(ctx, toCheck)
-		o.end(ctx, owner, sent, response.Results, func(place int) (skip bool, err error) { return !checked[place], refused[place] })
+		o.end(ctx, owner, item.Principal.User, sent, response.Results, func(place int) (skip bool, err error) { return !checked[place], refused[place] })
 	}
 	return response, nil
 }
@@ -54,8 +58,9 @@ func (o *Operations) ReportOutcomes(ctx context.Context, owner tenant.ID, item h
 // its locks, and must not take the connections of others meanwhile.
 const chainsAtOnce = 4
 
-// end ends attempts, but for those that judge skips or refuses, and fills in their results.
-func (o *Operations) end(ctx context.Context, owner tenant.ID, sent []api.OutcomeRequest, results []api.OutcomeResult, judge func(place int) (skip bool, err error)) {
+// end ends attempts, but for those that judge skips or refuses, and fills in their results. user is whose jobs they may signal, empty
+// for all of the tenant.
+func (o *Operations) end(ctx context.Context, owner tenant.ID, user string, sent []api.OutcomeRequest, results []api.OutcomeResult, judge func(place int) (skip bool, err error)) {
 	var endings []jobs.Ending
 	var places []int
 	var chained errgroup.Group
@@ -79,9 +84,9 @@ func (o *Operations) end(ctx context.Context, owner tenant.ID, sent []api.Outcom
 			results[i] = outcomeResult(ctx, i, nil, err)
 			continue
 		}
-		if len(sent[i].Submit) > 0 {
+		if len(sent[i].Submit)+len(sent[i].Signal) > 0 {
 			chained.Go(func() error {
-				results[i] = o.chain(ctx, lease, i, &sent[i])
+				results[i] = o.chain(ctx, lease, user, i, &sent[i])
 				return nil
 			})
 			continue
@@ -93,10 +98,23 @@ func (o *Operations) end(ctx context.Context, owner tenant.ID, sent []api.Outcom
 	}
 }
 
-// chain completes a job together with the jobs that it submits.
-func (o *Operations) chain(ctx context.Context, lease job.Lease, place int, sent *api.OutcomeRequest) api.OutcomeResult {
+// chain ends an attempt together with the jobs that it submits, and the signals that it sends.
+func (o *Operations) chain(ctx context.Context, lease job.Lease, user string, place int, sent *api.OutcomeRequest) api.OutcomeResult {
 	made := ending(lease, sent)
-	made.Submit = store.JSON(sent.Submit) // without the defaults of types, which may be others in a repeat
+	if len(sent.Submit) > 0 {
+		made.Submit = store.JSON(sent.Submit) // without the defaults of types, which may be others in a repeat
+	}
+	signals := make([]jobs.ChainSignal, len(sent.Signal))
+	for i, one := range sent.Signal {
+		id, err := jobID(one.JobID)
+		if err != nil {
+			return outcomeResult(ctx, place, nil, err)
+		}
+		signals[i] = jobs.ChainSignal{Job: id, Name: one.Name, Data: orNull(one.Data)}
+	}
+	if len(signals) > 0 {
+		made.Signal = store.JSON(sent.Signal)
+	}
 	call := submits.Call{Tenant: lease.Tenant, Jobs: sent.Submit, IDs: make([]uuid.UUID, len(sent.Submit))}
 	for i := range call.IDs {
 		id, err := uuid.NewV7()
@@ -109,8 +127,23 @@ func (o *Operations) chain(ctx context.Context, lease job.Lease, place int, sent
 	if call.Refused, err = o.checkTypes(ctx, lease.Tenant, sent.Submit); err != nil {
 		return outcomeResult(ctx, place, nil, err)
 	}
-	ended := o.Engine.Submits.Complete(ctx, made, call)
+	ended := o.Engine.Submits.Chain(ctx, made, call, signals, user)
+	if refused, ok := errors.AsType[*jobs.SignalError](ended.Err); ok {
+		p := *answers.Problem(ctx, refused.Err)
+		if p.Status < http.StatusInternalServerError {
+			p.Errors = []problem.FieldError{{Field: fmt.Sprintf("signal[%d]", refused.Index), Message: strings.TrimSuffix(p.Detail, ".")}}
+		}
+		ended.Err = &p
+	}
 	return outcomeResult(ctx, place, ended.Outcome, ended.Err)
+}
+
+// orNull is a value as it is stored: null means absent, and the two are one outcome.
+func orNull(value json.RawMessage) []byte {
+	if string(value) == "null" {
+		return nil
+	}
+	return value
 }
 
 func outcomeResult(ctx context.Context, index int, outcome *api.Outcome, err error) api.OutcomeResult {
@@ -123,12 +156,9 @@ func outcomeResult(ctx context.Context, index int, outcome *api.Outcome, err err
 
 func ending(lease job.Lease, sent *api.OutcomeRequest) jobs.Ending {
 	made := jobs.Ending{
-		Lease: lease, Kind: sent.Kind, Result: sent.Result, Error: sent.Error.Clean(), Permanent: sent.Permanent,
+		Lease: lease, Kind: sent.Kind, Result: orNull(sent.Result), Error: sent.Error.Clean(), Permanent: sent.Permanent,
 		Used: sent.Used, Throttle: sent.Throttle,
 		Random: rand.Float64(), //nolint:gosec // spreads retries, guards nothing
-	}
-	if string(sent.Result) == "null" {
-		made.Result = nil // null means absent, and the two are one outcome
 	}
 	if sent.RetryAfterMS != nil {
 		after := time.Duration(*sent.RetryAfterMS) * time.Millisecond

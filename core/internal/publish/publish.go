@@ -187,7 +187,7 @@ func (p *Publisher) change(t *told, one *jobs.Change, because string) {
 		return
 	case state == job.Queued && !one.Ready.At.IsZero(): // otherwise it came to the gate of its key
 		t.ready = append(t.ready, one.Ready)
-	case state == job.Scheduled:
+	case state == job.Scheduled, state == job.Waiting:
 		t.scheduled = true
 	}
 	t.changed = append(t.changed, one.ID)

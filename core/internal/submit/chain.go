@@ -14,14 +14,15 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// errUnheld rolls a Complete back whose lease is not held.
+// errUnheld rolls a Chain back whose lease is not held.
 var errUnheld = errors.New("submit: the lease is not held")
 
-// Complete completes a job and stores the jobs of a submission of its tenant, in one transaction. The first refusal, which names its
-// job, undoes all of it. ids are those of the jobs. made.Committed has to be called; made is nil where the lease is not held.
-func (s *Submitter) Complete(ctx context.Context, by *jobs.Jobs, ending *jobs.Ending, submission *Submission, ids []string) (made *jobs.Chained, stored Answer, err error) {
+// Chain ends an attempt by a complete or a wait, stores the jobs of a submission of its tenant, and sends the chain's signals, in one
+// transaction. The first refusal, which names its job or signal, undoes all of it. made.Committed has to be called; made is nil where
+// the lease is not held.
+func (s *Submitter) Chain(ctx context.Context, by *jobs.Jobs, ending *jobs.Ending, submission *Submission, chain jobs.Chain) (made *jobs.Chained, stored Answer, err error) {
 	for range store.DeadlockTries {
-		made, stored, err = s.completeOnce(ctx, by, ending, submission, ids)
+		made, stored, err = s.chainOnce(ctx, by, ending, submission, chain)
 		if !store.Deadlocked(err) {
 			break
 		}
@@ -32,7 +33,7 @@ func (s *Submitter) Complete(ctx context.Context, by *jobs.Jobs, ending *jobs.En
 	return made, stored, err
 }
 
-func (s *Submitter) completeOnce(ctx context.Context, by *jobs.Jobs, ending *jobs.Ending, submission *Submission, ids []string) (made *jobs.Chained, stored Answer, err error) {
+func (s *Submitter) chainOnce(ctx context.Context, by *jobs.Jobs, ending *jobs.Ending, submission *Submission, chain jobs.Chain) (made *jobs.Chained, stored Answer, err error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	all := []Submission{*submission}
 	locks := s.Locks(all)
@@ -40,11 +41,14 @@ func (s *Submitter) completeOnce(ctx context.Context, by *jobs.Jobs, ending *job
 		store.QueueTakesJobs(first, []tenant.ID{submission.Tenant})
 		locks.Lock(ctx, first)
 	}, func(tx pgx.Tx) (last *pgx.Batch, err error) {
-		if made, err = by.CompleteIn(ctx, tx, ending, ids); err != nil {
+		if made, err = by.EndIn(ctx, tx, ending, chain); err != nil {
 			return nil, err
 		}
 		if made == nil {
 			return nil, errUnheld
+		}
+		if len(submission.Jobs) == 0 {
+			return nil, nil //nolint:nilnil // there is nothing more to send
 		}
 		// the completed job has left the counts that its followers come under
 		if err := locks.Refresh(ctx, tx); err != nil {
@@ -62,7 +66,7 @@ func (s *Submitter) completeOnce(ctx context.Context, by *jobs.Jobs, ending *job
 		return last, nil
 	})
 	if err = locks.Committed(err); err != nil {
-		return nil, stored, fmt.Errorf("submit: complete: %w", err)
+		return nil, stored, fmt.Errorf("submit: chain: %w", err)
 	}
 	return made, stored, nil
 }

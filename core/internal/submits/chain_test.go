@@ -39,7 +39,7 @@ func (f *fixture) chain(core *enginetest.Core, parent claim.Job, children ...api
 	for range children {
 		call.IDs = append(call.IDs, uuid.Must(uuid.NewV7()))
 	}
-	return core.Complete(context.WithoutCancel(f.Context()), ending, call)
+	return core.Chain(context.WithoutCancel(f.Context()), ending, call, nil, "")
 }
 
 func (f *fixture) children() int {

@@ -17,6 +17,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/engine/enginetest"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submits"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
@@ -164,9 +165,10 @@ func TestNoJobSleepsWithItsSignalThere(t *testing.T) {
 		if ended.Outcome != nil && ended.Outcome.State == api.StateQueued {
 			early++
 		}
-		if got := f.Get(running.ID); got.State != api.StateQueued {
+		var state string // by a session that is not killed
+		if err := f.Direct.QueryRow(t.Context(), `SELECT state FROM jobs WHERE id = $1`, running.ID).Scan(&state); err != nil || state != api.StateQueued {
 			asleep++
-			t.Errorf("round %d: it is %s, with %d signals", round, got.State, f.Count(`SELECT count(*) FROM job_signals WHERE job_id = $1`, running.ID))
+			t.Errorf("round %d: it is %s, with %d signals", round, state, f.Count(`SELECT count(*) FROM job_signals WHERE job_id = $1`, running.ID))
 		}
 		f.Exec(`DELETE FROM jobs`)
 	}
@@ -212,5 +214,93 @@ func TestSignalsOfEndedJobsAreForgotten(t *testing.T) {
 		if n := f.Count(`SELECT count(*) FROM job_signals WHERE job_id = $1`, id); n != want {
 			t.Errorf("%d signals, want %d", n, want)
 		}
+	}
+}
+
+// An outcome's jobs and signals are one with it: a complete's and a wait's, a repeat changes nothing, and the refusal of one signal names
+// it and stores nothing.
+func TestAnOutcomeSignals(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	other, asleep := f.parent(), f.parent()
+	if ended := f.wait(asleep, time.Hour, jobs.Wait{Names: []string{"go"}}); ended.Err != nil {
+		t.Fatal(ended.Err)
+	}
+	send := func(ending jobs.Ending, signals []jobs.ChainSignal, children ...api.SubmitRequest) jobs.Ended {
+		t.Helper()
+		call := submits.Call{Tenant: f.Tenant, Jobs: children}
+		if len(children) > 0 {
+			ending.Submit = store.JSON(children)
+		}
+		ending.Signal = store.JSON(signals)
+		for range children {
+			call.IDs = append(call.IDs, uuid.Must(uuid.NewV7()))
+		}
+		return f.D.Chain(t.Context(), ending, call, signals, "")
+	}
+	first, second := f.parent(), f.parent()
+	waiting, completing := enginetest.Endings([]claim.Job{first})[0], enginetest.Endings([]claim.Job{second})[0]
+	waiting.Kind, waiting.Wait, waiting.Delay, waiting.Checkpoint = api.KindWait, &jobs.Wait{Names: []string{"answer"}}, time.Hour, []byte(`{"asked":true}`)
+	completing.Kind = api.KindComplete
+	signals := []jobs.ChainSignal{{Job: asleep.ID, Name: "go", Data: []byte(`{"n":1}`)}, {Job: other.ID, Name: "early"}}
+	made := send(waiting, signals, child(), child())
+	if made.Err != nil || made.Outcome.State != api.StateWaiting || len(made.Outcome.Submitted) != 2 || f.children() != 2 {
+		t.Fatalf("%+v", made)
+	}
+	if got := f.Get(asleep.ID); got.State != api.StateQueued {
+		t.Errorf("it was signalled, and is %s", got.State)
+	}
+	again := send(waiting, signals, child(), child())
+	if again.Err != nil || !again.Replayed || !slices.Equal(again.Outcome.Submitted, made.Outcome.Submitted) || again.Outcome.State != api.StateWaiting || f.children() != 2 {
+		t.Errorf("a repeat: %+v", again)
+	}
+	// one that has ended: nothing of it is stored
+	ended := f.parent()
+	ending := enginetest.Endings([]claim.Job{ended})[0]
+	ending.Kind = api.KindComplete
+	if done := f.Store.Jobs.End(t.Context(), []jobs.Ending{ending})[0]; done.Err != nil {
+		t.Fatal(done.Err)
+	}
+	refused := send(completing, []jobs.ChainSignal{{Job: first.ID, Name: "answer"}, {Job: ended.ID, Name: "late"}}, child())
+	if wrong, ok := errors.AsType[*jobs.SignalError](refused.Err); !ok || wrong.Index != 1 || !errors.Is(refused.Err, jobs.ErrTerminal) {
+		t.Errorf("%+v", refused)
+	}
+	if f.children() != 2 || f.Get(first.ID).State != api.StateWaiting || f.Get(second.ID).State != api.StateRunning {
+		t.Error("a refused outcome has done something")
+	}
+	if made := send(completing, []jobs.ChainSignal{{Job: first.ID, Name: "answer"}}); made.Err != nil || made.Outcome.State != api.StateCompleted || made.Outcome.Submitted != nil {
+		t.Errorf("%+v", made)
+	}
+	got := f.Get(first.ID)
+	if got.State != api.StateQueued || string(got.Checkpoint) != `{"asked":true}` {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Two jobs that signal each other with their outcomes, again and again: each outcome is stored, and none waits for ever.
+func TestOutcomesThatSignalEachOther(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for range celltest.Rounds(20, 200) {
+		pair := []claim.Job{f.parent(), f.parent()}
+		var all sync.WaitGroup
+		for i := range pair {
+			all.Go(func() {
+				ending := enginetest.Endings([]claim.Job{pair[i]})[0]
+				ending.Kind, ending.Wait, ending.Delay = api.KindWait, &jobs.Wait{Names: []string{"hello"}}, time.Hour
+				signals := []jobs.ChainSignal{{Job: pair[1-i].ID, Name: "hello"}}
+				ending.Signal = store.JSON(signals)
+				if made := f.D.Chain(t.Context(), ending, submits.Call{Tenant: f.Tenant}, signals, ""); made.Err != nil {
+					t.Error(made.Err)
+				}
+			})
+		}
+		all.Wait()
+		for _, one := range pair {
+			if got := f.Get(one.ID); got.State != api.StateQueued {
+				t.Fatalf("it is %s", got.State)
+			}
+		}
+		f.Exec(`DELETE FROM jobs`)
 	}
 }

@@ -37,7 +37,7 @@ func TestTotals(t *testing.T) {
 	want := read.Totals{Scheduled: exactly(4), Queued: exactly(5), Running: exactly(1), DeadLetter: exactly(1)}
 	expect(10, want)
 	// Beyond the limit: what was counted, as long as PostgreSQL has no estimate.
-	want.Scheduled, want.Blocked, want.Queued = capped(3), capped(0), capped(3)
+	want.Scheduled, want.Blocked, want.Waiting, want.Queued = capped(3), capped(0), capped(0), capped(3)
 	expect(3, want)
 	f.Exec(`ANALYZE jobs`)
 	want.Scheduled, want.Queued = capped(4), capped(5)
