@@ -81,6 +81,7 @@ const anID = "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"
 func furtherExamples() map[string][]string {
 	const after, ref = `"type":"t","after":[{"job_id":"` + anID + `"}]`, `{"ref":"r","type":"t","after":[{"ref":"other"}]}`
 	const outcome = `{"outcomes":[{"job_id":"` + anID + `","lease_token":"l","kind":`
+	const more = `"submit":[{` + after + `}],"signal":[{"job_id":"` + anID + `","name":"n"}]`
 	return map[string][]string{
 		"PUT /v1/queues/{name}":        {`{"keys":{"order":"fifo"}}`, `{"keys":{"rate_per_second":1}}`},
 		"POST /v1/jobs":                {`{` + after + `}`},
@@ -88,9 +89,11 @@ func furtherExamples() map[string][]string {
 		"POST /v1/jobs/{id}/rerun":     {`{` + after + `}`},
 		"POST /v1/workflows":           {`{"jobs":[` + ref + `,{"ref":"other","type":"t"}]}`},
 		"POST /v1/workflows/{id}/jobs": {`{"jobs":[` + ref + `]}`},
-		"POST /v1/jobs/{id}/complete":  {`{"lease_token":"l","submit":[{` + after + `}]}`},
+		"POST /v1/jobs/{id}/complete":  {`{"lease_token":"l",` + more + `}`},
+		"POST /v1/jobs/{id}/wait":      {`{"lease_token":"l","timeout_ms":1,` + more + `}`},
 		"POST /v1/outcomes": {
-			outcome + `"snooze","delay_ms":1}]}`, outcome + `"release"}]}`, outcome + `"complete","submit":[{"type":"t"}]}]}`, outcome + `"complete","submit":[{` + after + `}]}]}`,
+			outcome + `"snooze","delay_ms":1}]}`, outcome + `"release"}]}`, outcome + `"complete","submit":[{"type":"t"}]}]}`, outcome + `"complete",` + more + `}]}`,
+			outcome + `"wait","timeout_ms":1,"for":["n"],"mode":"all"}]}`,
 		},
 	}
 }
@@ -325,6 +328,8 @@ func (t *tries) entries(f *bounded, n int) []any {
 			list[i] = fmt.Sprint("r", i)
 		case f.name() == "ids" || f.name() == "after":
 			list[i] = id
+		case f.name() == "signal":
+			list[i] = map[string]any{"job_id": id, "name": "n"}
 		case f.name() == "leases" || f.name() == "outcomes":
 			list[i] = map[string]any{"job_id": id, "lease_token": "l"}
 			if f.name() == "outcomes" {
@@ -364,8 +369,8 @@ func (t *tries) texts(f *bounded) (good, bad []any) {
 	// "" is as absent.
 	absent := slices.Contains([]string{
 		"queue", "jobs[0].queue", "job.queue", "submit[0].queue", "outcomes[0].submit[0].queue",
-		"after[0].on_failed", "jobs[0].after[0].on_failed", "submit[0].after[0].on_failed", "outcomes[0].submit[0].after[0].on_failed", "timezone", "overlap", "catch_up",
-	}, pathName(f.at)) || t.route == "POST /v1/workflows" && f.name() == "name" || strings.HasSuffix(t.route, "/rerun") && f.name() == "type"
+		"after[0].on_failed", "jobs[0].after[0].on_failed", "submit[0].after[0].on_failed", "outcomes[0].submit[0].after[0].on_failed", "timezone", "overlap", "catch_up", "outcomes[0].mode", "title",
+	}, pathName(f.at)) || t.route == "POST /v1/workflows" && f.name() == "name" || strings.HasSuffix(t.route, "/rerun") && f.name() == "type" || strings.HasSuffix(t.route, "/wait") && f.name() == "mode"
 	for _, text := range candidates {
 		switch {
 		case f.allows(text) && own != "":

@@ -218,6 +218,9 @@ func TestEveryAuthenticatedAnswerTellsTheLimits(t *testing.T) {
 	}
 	left, jobsLeft := 1000, 1000
 	for route, rule := range table {
+		if rule.linked {
+			continue // it is another key's request
+		}
 		method, path := example(route)
 		for name, key := range callers {
 			for _, body := range []string{"", "{}", "{nonsense"} {
@@ -229,7 +232,7 @@ func TestEveryAuthenticatedAnswerTellsTheLimits(t *testing.T) {
 					}
 					continue
 				}
-				if free := strings.HasSuffix(path, "/heartbeat") || slices.Contains([]string{"complete", "fail", "snooze", "release", "outcomes", "whoami", "limits"}, path[strings.LastIndex(path, "/")+1:]); !free {
+				if free := strings.HasSuffix(path, "/heartbeat") || slices.Contains([]string{"complete", "fail", "snooze", "wait", "release", "outcomes", "whoami", "limits"}, path[strings.LastIndex(path, "/")+1:]); !free {
 					left--
 				}
 				if (strings.HasSuffix(path, "/trigger") || strings.HasSuffix(path, "/rerun")) && name != "no scope" && body != "{nonsense" {

@@ -125,9 +125,19 @@ type answer struct {
 	body   []byte
 }
 
-// do sends a request with a JSON body, if there is one. headers are name, value.
+// signalToken is the token of a link that sends a signal of jobID, made with a new key.
+func (d *door) signalToken() string {
+	var id string
+	d.keyWith(func(k *hop.KeyRecord) { id, k.Scopes = k.KeyID, []string{api.ScopeSubmit} })
+	return d.auth.SignalToken(auth.SignalLink{KeyID: id, Job: jobID, Name: "approved", Title: "Approve?", Expires: time.Now().Add(time.Hour).UnixMilli()})
+}
+
+// do sends a request with a JSON body, if there is one. headers are name, value. For {token} in the path there is a link's token.
 func (d *door) do(method, path, key, body string, headers ...string) answer {
 	d.t.Helper()
+	if strings.Contains(path, "{token}") {
+		path = strings.ReplaceAll(path, "{token}", d.signalToken())
+	}
 	request, err := http.NewRequestWithContext(d.t.Context(), method, d.url+path, strings.NewReader(body))
 	if err != nil {
 		d.t.Fatal(err)

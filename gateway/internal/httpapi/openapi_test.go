@@ -87,6 +87,8 @@ func TestDocumentsSayWhoMayCall(t *testing.T) {
 		switch {
 		case rule.public:
 			want = "Needs no key"
+		case rule.linked:
+			want = "Needs no key: the token is one"
 		case rule.operator:
 			want = "Needs the operator key"
 		case rule.scope == "-" && rule.platform:

@@ -193,7 +193,7 @@ func (d *door) refusesStrings(method, path, at, who string, example any, field [
 			d.t.Errorf("%s: %s", what, got.body)
 			return
 		}
-		if p := answer.Results[0].Problem; field[len(field)-1] != "job_id" { // a malformed id is 404
+		if p := answer.Results[0].Problem; field[len(field)-1] != "job_id" || len(field) > 3 { // a malformed id is 404
 			d.names(what, *p, pathName(field))
 		} else if p.Status != http.StatusNotFound {
 			d.t.Errorf("%s: %s", what, got.body)
