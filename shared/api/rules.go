@@ -278,5 +278,5 @@ var (
 	overlapWords = []string{OverlapAllow, OverlapSkip, OverlapCancel}
 	catchUpWords = []string{CatchUpNone, CatchUpLatest, CatchUpAll}
 	reasonWords  = []string{ReasonExhausted, ReasonPermanent, ReasonWorkerLost, ReasonDeadline}
-	eventWords   = []string{EventJobCompleted, EventJobDeadLetter, EventJobCancelled, EventWorkflowEnded, EventBudgetClosed}
+	eventWords   = []string{EventJobCompleted, EventJobDeadLetter, EventJobCancelled, EventJobWaiting, EventWorkflowEnded, EventBudgetClosed}
 )

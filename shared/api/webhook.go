@@ -14,6 +14,7 @@ const (
 	EventJobCompleted  = "job.completed"
 	EventJobDeadLetter = "job.dead_letter"
 	EventJobCancelled  = "job.cancelled"
+	EventJobWaiting    = "job.waiting"
 	EventWorkflowEnded = "workflow.ended"
 	EventBudgetClosed  = "budget.closed"
 	EventWebhookTest   = "webhook.test"
@@ -55,7 +56,7 @@ type WebhookRequest struct {
 	// allows the address.
 	URL string `json:"url"`
 	// Events are the kinds of events that it delivers.
-	Events []string `json:"events" enums:"job.completed,job.dead_letter,job.cancelled,workflow.ended,budget.closed"`
+	Events []string `json:"events" enums:"job.completed,job.dead_letter,job.cancelled,job.waiting,workflow.ended,budget.closed"`
 	// Filter selects the jobs; all if absent. It does not apply to workflow.ended and budget.closed.
 	Filter *WebhookFilter `json:"filter,omitzero"`
 	// Paused holds deliveries back. They are kept for two days.

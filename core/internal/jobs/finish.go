@@ -367,8 +367,11 @@ func followUps(transitions []*transition) []dependency.FollowUp {
 // appended is called after the commit of transitions.
 func (s *Jobs) appended(transitions []*transition) {
 	for _, made := range transitions {
-		if made.verdict.State.Terminal() {
+		switch {
+		case made.verdict.State.Terminal():
 			s.follow(made.row)
+		case made.row.told: // it waits for signals
+			s.events.Appended()
 		}
 	}
 	if len(closings(transitions)) > 0 {

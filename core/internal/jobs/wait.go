@@ -14,6 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/webhook/events"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -54,13 +55,19 @@ func queueSignals(batch *pgx.Batch, ids []uuid.UUID) map[uuid.UUID][]string {
 }
 
 const (
-	// waitSQL stores what a job waits for, and that reads look for it.
+	// waitSQL stores what a job waits for, and that reads look for it, and appends the events of it.
 	waitSQL = `
 WITH wait AS (
   INSERT INTO job_waits (job_id, tenant_id, names, all_of, woken) VALUES (@id, @tenant_id, @names, @all, @woken)
   ON CONFLICT (job_id) DO UPDATE SET names = EXCLUDED.names, all_of = EXCLUDED.all_of, woken = EXCLUDED.woken
-)
-UPDATE jobs SET linked = true WHERE id = @id AND NOT linked`
+), linked AS (
+  UPDATE jobs SET linked = true WHERE id = @id AND NOT linked
+), told AS (
+  SELECT 'job.waiting'::text AS kind, ` + read.EventColumns + `, state, NULL::json AS result, NULL::text AS reason,
+         statement_timestamp() AS finished_at, @names::text[] AS waiting_for
+  FROM jobs WHERE id = @id AND state = 'waiting'
+)` + events.AppendLiveSQL + `
+RETURNING 1`
 
 	waitCheckpointSQL = `
 UPDATE jobs SET checkpoint = @checkpoint::json, size = size + octet_length(@checkpoint::text) - COALESCE(octet_length(checkpoint::text), 0) WHERE id = @id`
@@ -72,12 +79,13 @@ func queueWaits(batch *pgx.Batch, transitions []*transition) {
 		if s.wait == nil || s.verdict.State.Terminal() {
 			continue
 		}
-		batch.Queue(waitSQL, store.Args{
-			"id": s.row.ID, "tenant_id": s.row.TenantID, "names": store.EmptyIfNil(s.wait.Names), "all": s.wait.All, "woken": s.verdict.State == job.Queued,
-		})
 		if s.checkpoint != nil {
 			batch.Queue(waitCheckpointSQL, store.Args{"id": s.row.ID, "checkpoint": string(s.checkpoint)})
 		}
+		batch.Queue(waitSQL, store.Args{
+			"id": s.row.ID, "tenant_id": s.row.TenantID, "names": store.EmptyIfNil(s.wait.Names), "all": s.wait.All, "woken": s.verdict.State == job.Queued,
+			"owners": []uuid.UUID{s.row.TenantID},
+		}).Exec(told([]*transition{s}))
 	}
 }
 

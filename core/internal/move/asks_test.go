@@ -43,7 +43,7 @@ var asksNot = map[string][]string{ //nolint:gochecknoglobals // a constant in al
 		"webhook.deleteEventsSQL", "workflow.deliveredSQL",
 	},
 	"a part of a statement that asks": {
-		"jobs.completedHead", "jobs.promotedSQL", "budget.SettleEndedSQL", "caps.LeaveCountsSQL", "dependency.RemovedSQL", "events.AppendSQL", "ledger.DiscardedSQL", "ledger.RedrivenSQL", "ledger.DeletedSQL",
+		"jobs.completedHead", "jobs.promotedSQL", "budget.SettleEndedSQL", "caps.LeaveCountsSQL", "dependency.RemovedSQL", "events.AppendLiveSQL", "ledger.DiscardedSQL", "ledger.RedrivenSQL", "ledger.DeletedSQL",
 	},
 	"counts of caps: a move does not copy them, it counts the jobs": {
 		"caps.appendUsageSQL", "caps.appendDeletingSQL", "caps.pruneLogSQL", "caps.pruneCreditsSQL", "caps.forgetLogSQL", "caps.forgetCreditsSQL",

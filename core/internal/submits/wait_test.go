@@ -16,6 +16,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/engine/enginetest"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submits"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -302,5 +303,39 @@ func TestOutcomesThatSignalEachOther(t *testing.T) {
 			}
 		}
 		f.Exec(`DELETE FROM jobs`)
+	}
+}
+
+// A job that waits is an event of the webhooks that want it; one that goes on at once, or sleeps elsewhere, is none.
+func TestAWaitIsAnEvent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Exec(`INSERT INTO webhooks (tenant_id, name, events, queue, created_at, updated_at) VALUES
+	  ($1, 'all', '{job.waiting}', NULL, now(), now()), ($1, 'ends', '{job.completed}', NULL, now(), now()), ($1, 'mail', '{job.waiting}', 'mail', now(), now())`, f.Tenant)
+	asked, early := f.parent(), f.parent()
+	f.signal(early.ID, "go")
+	for _, one := range []claim.Job{asked, early} {
+		if ended := f.wait(one, time.Hour, jobs.Wait{Names: []string{"go", "stop"}}); ended.Err != nil {
+			t.Fatal(ended.Err)
+		}
+	}
+	rows, err := f.Direct.Query(t.Context(), `SELECT webhook, job FROM webhook_events WHERE kind = 'job.waiting'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type event struct {
+		Webhook string
+		Job     []byte
+	}
+	told, err := pgx.CollectRows(rows, pgx.RowToStructByName[event])
+	if err != nil || len(told) != 1 || told[0].Webhook != "all" {
+		t.Fatalf("%+v %v", told, err)
+	}
+	row, err := read.FromJSON(told[0].Job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown := row.Summary(); shown.ID != asked.ID.String() || shown.State != api.StateWaiting || !slices.Equal(shown.WaitingFor, []string{"go", "stop"}) || shown.FinishedAt != nil {
+		t.Errorf("%+v", shown)
 	}
 }

@@ -77,7 +77,7 @@ func (e *event) body() api.WebhookEvent {
 	if e.budget != nil {
 		return api.WebhookEvent{Type: e.Kind, Timestamp: api.At(e.FinishedAt), Data: api.WebhookEventData{Budget: e.budget}}
 	}
-	return api.WebhookEvent{Type: e.Kind, Timestamp: api.At(*e.row.FinishedAt), Data: api.WebhookEventData{Job: &api.EndedJob{
+	return api.WebhookEvent{Type: e.Kind, Timestamp: api.At(e.FinishedAt), Data: api.WebhookEventData{Job: &api.EndedJob{
 		JobSummary: e.shown.JobSummary, Result: e.shown.Result, Checkpoint: e.shown.Checkpoint, LastError: e.shown.LastError,
 	}}}
 }

@@ -102,7 +102,9 @@ func (p *parents) show(summary *api.JobSummary) {
 	case job.Blocked:
 		summary.BlockedBy = &p.waits
 	case job.Waiting:
-		summary.WaitingFor, summary.WaitUntil = p.awaited, summary.RunAt
+		if summary.WaitUntil = summary.RunAt; len(summary.WaitingFor) == 0 { // an event knows what it was for
+			summary.WaitingFor = p.awaited
+		}
 	default:
 	}
 }

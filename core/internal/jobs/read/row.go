@@ -68,6 +68,8 @@ type Row struct {
 	// AtGate: the job is queued and waits for others of its key.
 	AtGate bool `json:"at_gate"`
 
+	// WaitingFor are the signals that a job waits for of which an event tells; nil of what was read.
+	WaitingFor []string `db:"-" json:"waiting_for"`
 	// Turn is the place of a new job in a fair lane; nil in other lanes, and of what was read.
 	Turn *time.Time `db:"-" json:"-"`
 	// After are the parents of a linked job that are still kept, BlockedBy is how many a blocked one
@@ -92,6 +94,9 @@ func FromJSON(text []byte) (*Row, error) {
 		return nil, fmt.Errorf("jobs: row: %w", err)
 	}
 	row := &found.Row
+	if row.State == api.StateWaiting { // it is the time of the event
+		row.FinishedAt = nil
+	}
 	row.Metadata, row.Progress, row.Checkpoint = store.OrElse(found.Metadata, nil), store.OrElse(found.Progress, nil), store.OrElse(found.Checkpoint, nil)
 	row.LastError, row.Result = store.OrElse(found.LastError, nil), store.OrElse(found.Result, nil)
 	return row, nil
@@ -120,7 +125,7 @@ func (r *Row) Summary() api.JobSummary {
 		DedupeKey: r.DedupeKey, Key: store.NullIfEmpty(store.OrElse(r.Key, "")), KeyWeight: r.KeyWeight, Costs: r.Costs, CancelRequested: r.CancelRequested,
 		WorkerID: r.WorkerID, LeaseExpiresAt: api.AtOrNil(r.LeaseExpiresAt), LastError: r.Failure().Brief(),
 		DeadReason: r.Reason, CorrelationID: r.CorrelationID, Traceparent: r.Traceparent,
-		Workflow: r.Workflow, After: store.EmptyIfNil(r.After), BlockedBy: r.BlockedBy, WaitingFor: []string{},
+		Workflow: r.Workflow, After: store.EmptyIfNil(r.After), BlockedBy: r.BlockedBy, WaitingFor: store.EmptyIfNil(r.WaitingFor),
 		Progress:  progressOf(r.Progress, r.Epoch),
 		CreatedAt: api.At(r.CreatedAt), StartedAt: api.AtOrNil(r.StartedAt), FinishedAt: api.AtOrNil(r.FinishedAt),
 	}

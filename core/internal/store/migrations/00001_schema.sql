@@ -627,7 +627,7 @@ CREATE TABLE webhook_events (
   event_id    bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   tenant_id   uuid        NOT NULL,
   webhook     text,
-  kind        text        NOT NULL CHECK (kind IN ('job.completed', 'job.dead_letter', 'job.cancelled', 'workflow.ended', 'budget.closed')),
+  kind        text        NOT NULL CHECK (kind IN ('job.completed', 'job.dead_letter', 'job.cancelled', 'job.waiting', 'workflow.ended', 'budget.closed')),
   workflow_id uuid,
   finished_at timestamptz NOT NULL,
   -- row_to_json of the job as it ended, without its payload. Only core takes it apart: PostgreSQL cannot where a value

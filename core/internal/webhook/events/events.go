@@ -9,7 +9,17 @@ import "sync/atomic"
 // reason and finished_at. @owners are the tenants of the jobs.
 //
 // Where none of the tenants has a webhook, told is not read.
-const AppendSQL = `
+const AppendSQL = AppendLiveSQL + `
+UNION ALL
+-- of the workflow of a job it is asked later whether it has ended
+SELECT NULL, 'workflow.ended', workflow_jobs.workflow_id, told.finished_at, told.tenant_id, NULL
+FROM told JOIN workflow_jobs ON workflow_jobs.job_id = told.id
+WHERE ` + anyHookSQL + ` AND EXISTS (
+  SELECT 1 FROM webhooks
+  WHERE webhooks.tenant_id = told.tenant_id AND deleted_at IS NULL AND 'workflow.ended' = ANY(events))`
+
+// AppendLiveSQL is AppendSQL for jobs that have not ended. finished_at is then the time of the event.
+const AppendLiveSQL = `
 INSERT INTO webhook_events (webhook, kind, workflow_id, finished_at, tenant_id, job)
 SELECT hook.name, told.kind, NULL::uuid, told.finished_at, told.tenant_id, row_to_json(told)
 FROM told CROSS JOIN LATERAL (
@@ -19,14 +29,7 @@ FROM told CROSS JOIN LATERAL (
     AND (webhooks.type IS NULL OR webhooks.type = told.type)
     AND (webhooks.tag IS NULL OR webhooks.tag = ANY(told.tags))
 ) AS hook
-WHERE ` + anyHookSQL + ` AND left(told.queue, 1) <> '_'
-UNION ALL
--- of the workflow of a job it is asked later whether it has ended
-SELECT NULL, 'workflow.ended', workflow_jobs.workflow_id, told.finished_at, told.tenant_id, NULL
-FROM told JOIN workflow_jobs ON workflow_jobs.job_id = told.id
-WHERE ` + anyHookSQL + ` AND EXISTS (
-  SELECT 1 FROM webhooks
-  WHERE webhooks.tenant_id = told.tenant_id AND deleted_at IS NULL AND 'workflow.ended' = ANY(events))`
+WHERE ` + anyHookSQL + ` AND left(told.queue, 1) <> '_'`
 
 // anyHookSQL is evaluated once in a statement.
 const anyHookSQL = `(SELECT EXISTS (SELECT 1 FROM webhooks WHERE tenant_id = ANY(@owners::uuid[])))`

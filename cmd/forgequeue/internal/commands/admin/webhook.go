@@ -113,7 +113,7 @@ once, when the webhook is created. The word none removes a filter.`,
 	flags := command.Flags()
 	flags.StringVar(&f.url, "endpoint", "", "URL that is called with each event")
 	flags.StringSliceVar(&f.events, "event", nil, strings.Join([]string{
-		api.EventJobCompleted, api.EventJobDeadLetter, api.EventJobCancelled, api.EventWorkflowEnded, api.EventBudgetClosed,
+		api.EventJobCompleted, api.EventJobDeadLetter, api.EventJobCancelled, api.EventJobWaiting, api.EventWorkflowEnded, api.EventBudgetClosed,
 	}, ", ")+"; repeatable")
 	flags.StringVarP(&f.queue, "queue", "q", "", "only jobs of this queue, or none")
 	flags.StringVar(&f.jobType, "type", "", "only jobs of this type, or none")
