@@ -42,7 +42,7 @@ const (
 // needs says what has to be there for an operation's examples to work, where a job
 // that waits will not do. An operation that fails here for want of something: add it.
 var needs = map[string]string{
-	"completeJob": "leased", "failJob": "leased", "snoozeJob": "leased", "releaseJob": "leased", "reportOutcomes": "leased", "heartbeat": "leased", "sendHeartbeat": "leased",
+	"completeJob": "leased", "failJob": "leased", "snoozeJob": "leased", "waitJob": "leased", "releaseJob": "leased", "reportOutcomes": "leased", "heartbeat": "leased", "sendHeartbeat": "leased",
 	"redriveJob": "dead", "rerunJob": "dead", "deleteJob": "dead", "redriveDeadLetters": "dead", "discardDeadLetters": "dead",
 	"groupDeadLetters": "dead", "getRedrive": "redrive", "cancelRedrive": "redrive", "putQueue": "queue", "deleteTenant": "tenant", "deleteQueue": "queue",
 	"getSchedule": "schedule", "deleteSchedule": "schedule", "pauseSchedule": "schedule", "resumeSchedule": "schedule",
@@ -51,7 +51,7 @@ var needs = map[string]string{
 	"probeQueue": "push", "queueProbes": "push", "probeWebhook": "webhook", "webhookProbes": "webhook",
 	"getWebhook": "webhook", "rotateWebhookSecret": "webhook", "testWebhook": "webhook", "deleteWebhook": "webhook",
 	"getBudget": "budget", "deleteBudget": "budget", "readBudgetUsage": "budget", "getBudgetUsage": "budget", "putBudget": "queue",
-	"getType": "type", "listTypeVersions": "type", "deleteType": "type",
+	"getType": "type", "listTypeVersions": "type", "deleteType": "type", "getSignalLink": "signal link", "useSignalLink": "signal link",
 	// of core alone
 	"submitJobs": "nothing", "createTenant": "nothing",
 }
@@ -211,7 +211,7 @@ func isStream(t *testing.T, response *http.Response) {
 // values makes what an operation needs, and puts it in the examples' places.
 func (e *documented) values(t *testing.T, op *openapi3.Operation) *strings.Replacer {
 	t.Helper()
-	var job, token, redrive string
+	var job, token, redrive, link string
 	tenant := e.tenant.ID
 	key := e.cluster.NewKey(t, e.tenant, time.Now().Add(time.Hour))
 	id := strings.Split(key, "_")[2]
@@ -231,6 +231,9 @@ func (e *documented) values(t *testing.T, op *openapi3.Operation) *strings.Repla
 		}
 	case "tenant": // one of its own
 		tenant = e.cluster.NewTenant(t, "to be deleted").ID
+	case "signal link":
+		job = stack.Submit(t, e.client, api.SubmitRequest{Type: "x", Queue: queue})
+		link = e.signalLink(t, job)
 	case "redrive":
 		redrive = e.redrive(t, queue)
 	case "workflow":
@@ -274,8 +277,19 @@ func (e *documented) values(t *testing.T, op *openapi3.Operation) *strings.Repla
 	}
 	return strings.NewReplacer(
 		documentedType, ownType, documentedJob, job, documentedTenant, tenant, documentedRedrive, redrive, documentedKey, id, documentedQueue, named, documentedSchedule, strconv.Quote(queue), documentedWebhook, strconv.Quote(queue), documentedBudget, strconv.Quote(queue),
-		"LEASE_TOKEN", token, "exampleexamp", id[:6]+"zzzzzz",
+		"LEASE_TOKEN", token, "SIGNAL_TOKEN", link, "exampleexamp", id[:6]+"zzzzzz",
 	)
+}
+
+// signalLink makes a link that sends a signal, and gives its token.
+func (e *documented) signalLink(t *testing.T, job string) string {
+	t.Helper()
+	var made api.SignalLink
+	status, text := stack.Call(t, http.MethodPost, e.cluster.Gateways[0].URL+"/v1/jobs/"+job+"/signal-links", e.tenant.Key, []byte(`{"name":"approved"}`))
+	if err := json.Unmarshal(text, &made); err != nil || status != http.StatusCreated {
+		t.Fatalf("%d %s", status, text)
+	}
+	return made.URL[strings.LastIndex(made.URL, "/")+1:]
 }
 
 // redrive begins one, of nothing.
