@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
@@ -72,19 +73,22 @@ func verifyStore(ctx context.Context, store *cell.Cell) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	waits, err := store.Dependencies.VerifyDependencies(ctx)
+	blocked, err := store.Dependencies.VerifyDependencies(ctx)
 	if err != nil {
 		return nil, err
 	}
-	lines := make([]string, 0, len(drifts)+len(keys)+len(waits))
+	waits, err := store.Jobs.VerifyWaits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lines := make([]string, 0, len(drifts)+len(keys)+len(blocked)+len(waits))
 	for _, drift := range drifts {
 		lines = append(lines, drift.String())
 	}
 	if collation != "" {
 		lines = append(lines, "collation: "+collation)
 	}
-	lines = append(lines, keys...)
-	lines = append(lines, waits...)
+	lines = slices.Concat(lines, keys, blocked, waits)
 	return lines, store.Processes.NoteVerified(ctx, len(lines))
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -337,5 +338,44 @@ func TestAWaitIsAnEvent(t *testing.T) {
 	}
 	if shown := row.Summary(); shown.ID != asked.ID.String() || shown.State != api.StateWaiting || !slices.Equal(shown.WaitingFor, []string{"go", "stop"}) || shown.FinishedAt != nil {
 		t.Errorf("%+v", shown)
+	}
+}
+
+// core verify finds a job that waits for what is there, and one of which it is not known what it waits for.
+func TestVerifyFindsJobsThatSleepForNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	lines := func() []string {
+		t.Helper()
+		found, err := f.Store.Jobs.VerifyWaits(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	var all []claim.Job
+	for i := range 5 {
+		one := f.parent()
+		if ended := f.wait(one, time.Hour, jobs.Wait{Names: []string{"a", "b"}, All: i%2 == 0}); ended.Err != nil {
+			t.Fatal(ended.Err)
+		}
+		f.signal(one.ID, "other")
+		all = append(all, one)
+	}
+	if found := lines(); len(found) > 0 {
+		t.Fatal(found)
+	}
+	f.Exec(`INSERT INTO job_signals (job_id, name, tenant_id, at) SELECT id, 'a', tenant_id, now() FROM jobs WHERE id = ANY($1)`, []uuid.UUID{all[0].ID, all[1].ID})
+	f.Exec(`DELETE FROM job_waits WHERE job_id = $1`, all[2].ID)
+	f.Exec(`UPDATE jobs SET run_at = now() - interval '1 hour' WHERE id = $1`, all[3].ID)
+	found := lines()
+	want := []string{all[1].ID.String() + " has the signals", all[2].ID.String() + " waits for nothing", all[3].ID.String() + " should have been woken"}
+	if len(found) != len(want) {
+		t.Fatal(found)
+	}
+	for i := range want {
+		if !strings.Contains(found[i], want[i]) {
+			t.Errorf("%q, want %q", found[i], want[i])
+		}
 	}
 }
