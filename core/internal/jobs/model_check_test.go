@@ -153,7 +153,7 @@ func checkRow(t *rapid.T, j *modelJob, row *modelRow) {
 
 // checkWait: the job waits as long as predicted, and as in its holder's answer.
 func checkWait(t *rapid.T, j *modelJob, row *modelRow) {
-	if j.state != "scheduled" || j.due {
+	if !j.delayed() || j.due {
 		return
 	}
 	if off := row.RunAt.Sub(row.Now) - j.wait; off.Abs() > modelTolerance {
@@ -234,6 +234,7 @@ func (j *modelJob) differs(got *api.Job) string {
 		{"result", string(got.Result), j.result},
 		{"lease", got.LeaseExpiresAt != nil, j.lease != nil},
 		{"deadline", got.Deadline != nil, j.hasDeadline},
+		{"waiting_for", len(got.WaitingFor), len(j.awaited) * btoi(j.state == "waiting")},
 		{"finished_at", got.FinishedAt != nil, !j.live()},
 		{"started_at", got.StartedAt != nil, j.epoch > 0},
 		{"error", got.LastError != nil && got.LastError.Type == j.errorType, j.errorType != ""},

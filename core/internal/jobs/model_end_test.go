@@ -16,7 +16,7 @@ import (
 )
 
 func (w *world) kind(t *rapid.T) string {
-	return rapid.SampledFrom([]string{api.KindComplete, api.KindFail, api.KindSnooze, api.KindRelease}).Draw(t, "kind")
+	return rapid.SampledFrom([]string{api.KindComplete, api.KindFail, api.KindSnooze, api.KindRelease, api.KindWait}).Draw(t, "kind")
 }
 
 func (w *world) ending(t *rapid.T, lease job.Lease, kind string) jobs.Ending {
@@ -35,6 +35,10 @@ func (w *world) ending(t *rapid.T, lease job.Lease, kind string) jobs.Ending {
 		}
 	case api.KindSnooze:
 		e.Delay = rapid.SampledFrom([]time.Duration{0, modelSnooze}).Draw(t, "delay")
+	}
+	if kind == api.KindWait {
+		e.Delay = modelSnooze
+		e.Wait = &jobs.Wait{Names: modelSignals[:rapid.IntRange(0, len(modelSignals)).Draw(t, "names")], All: rapid.Bool().Draw(t, "all")}
 	}
 	return e
 }
@@ -165,6 +169,8 @@ func (w *world) ends(j *modelJob, e *jobs.Ending) {
 			j.errorType = e.Error.Type
 		}
 		j.failed("failed", e.Permanent, e.RetryAfter)
+	case api.KindWait:
+		j.waits(e, w.tick)
 	default:
 		j.handedBack(e.Delay, w.tick)
 	}

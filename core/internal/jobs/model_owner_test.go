@@ -2,6 +2,7 @@ package jobs_test
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
@@ -67,6 +68,42 @@ func (w *world) cancelOne(t *rapid.T, j *modelJob) {
 	}
 	if err != nil || got.State != j.state || (did == jobs.CancelRequested) != j.running() || got.CancelRequested != j.cancelRequested {
 		t.Fatalf("a cancel got %+v %v %v, want %s", got, did, err, j.state)
+	}
+}
+
+// modelSignals are the names of signals.
+var modelSignals = []string{"a", "b"}
+
+func (w *world) signal(t *rapid.T) {
+	j := w.one(t, func(*modelJob) bool { return true })
+	if rapid.Bool().Draw(t, "waiting") {
+		j = w.one(t, is("waiting"))
+	}
+	who, name := w.callerOf(t, j), rapid.SampledFrom(modelSignals).Draw(t, "name")
+	got, err := w.store().Jobs.Signal(w.ctx, who.tenant, who.user, j.id, name, []byte(`{"n":1}`))
+	w.tick++
+	switch {
+	case !who.sees(j):
+		if !errors.Is(err, store.ErrNotFound) {
+			t.Fatalf("a stranger's signal: %v", err)
+		}
+		return
+	case !j.live():
+		if !errors.Is(err, jobs.ErrTerminal) {
+			t.Fatalf("a signal of a %s job: %v", j.state, err)
+		}
+		return
+	}
+	first := !slices.Contains(j.signals, name)
+	if first {
+		j.signals, j.changed = append(j.signals, name), true
+	}
+	woken := first && j.state == "waiting" && j.signalled()
+	if woken {
+		j.queue(w.tick)
+	}
+	if err != nil || got.First != first || (got.Woken != nil) != woken {
+		t.Fatalf("the signal %s of a job that waits for %v got %+v %v, want first %v, woken %v", name, j.awaited, got, err, first, woken)
 	}
 }
 

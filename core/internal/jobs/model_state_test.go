@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -53,6 +54,9 @@ type modelJob struct {
 	hasDeadline, late bool
 	// ready is the tick at which it last became ready.
 	ready int
+	// signals are those that it has, awaited are those that it waits for, all of them or any.
+	signals, awaited []string
+	all              bool
 	// due: its time has come. wait is how long it was to wait, while that is known.
 	due  bool
 	wait time.Duration
@@ -87,7 +91,10 @@ type modelAttempt struct {
 
 // ---- what can happen to a job, as DESIGN §2 has it
 
-func (j *modelJob) live() bool { return j.state == "scheduled" || j.state == "queued" || j.running() }
+func (j *modelJob) live() bool { return j.delayed() || j.state == "queued" || j.running() }
+
+// delayed: it waits for a time, or for signals.
+func (j *modelJob) delayed() bool { return j.state == "scheduled" || j.state == "waiting" }
 
 func (j *modelJob) running() bool { return j.state == "running" }
 
@@ -163,6 +170,27 @@ func (j *modelJob) handedBack(delay time.Duration, tick int) {
 	} else {
 		j.queue(tick)
 	}
+}
+
+// waits is a wait: a release if the signals are there.
+func (j *modelJob) waits(e *jobs.Ending, tick int) {
+	j.awaited, j.all = e.Wait.Names, e.Wait.All
+	if j.cancelRequested || j.signalled() {
+		j.handedBack(0, tick)
+		return
+	}
+	j.handedBack(e.Delay, tick)
+	j.state = "waiting"
+}
+
+func (j *modelJob) signalled() bool {
+	there := 0
+	for _, name := range j.awaited {
+		if slices.Contains(j.signals, name) {
+			there++
+		}
+	}
+	return there > 0 && (!j.all || there == len(j.awaited))
 }
 
 // leaseEnded is what the reaper does.

@@ -69,7 +69,7 @@ func (w *world) expectTaken(t *rapid.T, got []uuid.UUID, batch int, candidate fu
 }
 
 func (w *world) comeDue(t *rapid.T) {
-	j := w.one(t, func(j *modelJob) bool { return j.state == "scheduled" && !j.due })
+	j := w.one(t, func(j *modelJob) bool { return j.delayed() && !j.due })
 	w.change(j, `UPDATE jobs SET run_at = statement_timestamp() WHERE id = $1`)
 	j.due, j.wait = true, 0
 }
@@ -84,7 +84,7 @@ func (w *world) promote(t *rapid.T) {
 	for i := range got {
 		ids[i] = got[i].ID
 	}
-	for i, j := range w.expectTaken(t, ids, batch, func(j *modelJob) bool { return j.state == "scheduled" && j.due }) {
+	for i, j := range w.expectTaken(t, ids, batch, func(j *modelJob) bool { return j.delayed() && j.due }) {
 		j.queue(w.tick)
 		if got[i].Lane != j.lane {
 			t.Fatalf("job %s was promoted in lane %d", j.id, got[i].Lane)

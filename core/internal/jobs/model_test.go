@@ -111,7 +111,7 @@ func newWorld(ctx context.Context, t *rapid.T, stores [2]*cell.Cell, direct *pgx
 
 // clear leaves nothing to the next world: reapers and their like see all tenants.
 func (w *world) clear() {
-	for _, table := range []string{"jobs", "finished_jobs", "dead_letters", "attempts", "idempotency_keys", "workers", "usage_log", "usage_credits", "usage_counts"} {
+	for _, table := range []string{"jobs", "finished_jobs", "dead_letters", "attempts", "idempotency_keys", "workers", "usage_log", "usage_credits", "usage_counts", "job_signals", "job_waits"} {
 		if _, err := w.direct.Exec(w.ctx, `DELETE FROM `+table); err != nil {
 			w.Error(err)
 		}
@@ -135,6 +135,8 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		{2, "fail", w.endOne(api.KindFail)},
 		{1, "snooze", w.endOne(api.KindSnooze)},
 		{1, "release", w.endOne(api.KindRelease)},
+		{2, "wait", w.endOne(api.KindWait)},
+		{2, "signal", w.signal},
 		{1, "end stale", w.endStale},
 		{1, "end again", w.endAgain},
 		{1, "end many", w.endMany},
