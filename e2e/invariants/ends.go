@@ -42,6 +42,7 @@ var after = map[string][]string{
 	"fail":     {"scheduled", "queued", "dead_letter", "cancelled"},
 	"snooze":   {"scheduled", "queued", "cancelled"},
 	"release":  {"queued", "cancelled"},
+	"wait":     {"waiting", "queued", "cancelled"},
 }
 
 // Ends is I6: a job ends once in each life, by a transition of the table, by

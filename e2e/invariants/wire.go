@@ -91,7 +91,7 @@ func asked(request *http.Request, body []byte) []Event {
 
 func isOutcome(word string) bool {
 	switch word {
-	case api.KindComplete, api.KindFail, api.KindSnooze, api.KindRelease:
+	case api.KindComplete, api.KindFail, api.KindSnooze, api.KindRelease, api.KindWait:
 		return true
 	}
 	return false
