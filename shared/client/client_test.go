@@ -99,6 +99,18 @@ func TestEveryCallGoesToItsRoute(t *testing.T) {
 				_, err := c.Snooze(ctx, "j", api.SnoozeRequest{LeaseToken: "t", DelayMS: &delay})
 				return err
 			}},
+			{`POST /v1/jobs/j/wait  {"lease_token":"t","for":["approved"],"timeout_ms":1000}`, func() error {
+				_, err := c.ReportWait(ctx, "j", api.WaitRequest{LeaseToken: "t", For: []string{"approved"}, TimeoutMS: &delay})
+				return err
+			}},
+			{`POST /v1/jobs/a%2Fb/signals  {"name":"approved","data":{"by":"ada"}}`, func() error {
+				_, err := c.Signal(ctx, "a/b", api.SignalRequest{Name: "approved", Data: json.RawMessage(`{"by":"ada"}`)})
+				return err
+			}},
+			{`POST /v1/jobs/j/signal-links  {"name":"approved","title":"Refund?","expires_ms":1000}`, func() error {
+				_, err := c.CreateSignalLink(ctx, "j", api.SignalLinkRequest{Name: "approved", Title: "Refund?", ExpiresMS: &delay})
+				return err
+			}},
 			{`POST /v1/jobs/j/release  {"lease_token":"t"}`, func() error {
 				_, err := c.Release(ctx, "j", api.ReleaseRequest{LeaseToken: "t"})
 				return err

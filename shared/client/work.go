@@ -53,7 +53,7 @@ func (c *Client) Claim(ctx context.Context, claim api.ClaimRequest) (api.ClaimRe
 	return answer, err
 }
 
-// Complete ends a job well. Problems of all four outcomes: lease_lost,
+// Complete ends a job well. Problems of all outcomes: lease_lost,
 // outcome_conflict, not_found. A repeat gets the first answer again. Of the options
 // WithOneTry and those for tracing count: with the job's own, its end is in its trace.
 func (c *Client) Complete(ctx context.Context, jobID string, outcome api.CompleteRequest, options ...CallOption) (api.Outcome, error) {
@@ -68,6 +68,11 @@ func (c *Client) Fail(ctx context.Context, jobID string, outcome api.FailRequest
 // Snooze puts a job back for a while; the attempt is given back.
 func (c *Client) Snooze(ctx context.Context, jobID string, outcome api.SnoozeRequest, options ...CallOption) (api.Outcome, error) {
 	return c.outcome(ctx, jobID, api.KindSnooze, outcome, options)
+}
+
+// ReportWait has a job wait for signals, or sleep; the attempt is given back. (Wait is another: it waits here for the end of a job.)
+func (c *Client) ReportWait(ctx context.Context, jobID string, outcome api.WaitRequest, options ...CallOption) (api.Outcome, error) {
+	return c.outcome(ctx, jobID, api.KindWait, outcome, options)
 }
 
 // Release puts a job back at once; the attempt is given back.

@@ -23,7 +23,7 @@
 //	│ lease ─────────────────────────────────── │ ─────▶ │ token → length, cancel    │
 //	│ handler, in a goroutine of its own        │ ◀───── │ cancels the handler's ctx │
 //	│ the slot is free                          │ cause  └───────────────────────────┘
-//	│ decide: complete, fail, snooze, release ─ │ ─────▶ ┌─ outbox (one goroutine) ──┐
+//	│ decide: complete, fail, snooze, wait, … ─ │ ─────▶ ┌─ outbox (one goroutine) ──┐
 //	│ wait until it is answered; one log line   │ ◀───── │ one request under way     │
 //	└───────────────────────────────────────────┘ answer └───────────────────────────┘
 //
@@ -68,6 +68,7 @@
 //	Permanent(err)          fail: never retried
 //	Snooze(d)               snooze: back after d, the attempt is not spent; what it is wrapped with is the job's last error
 //	Throttled(err, name, d) snooze, and the budget is closed for d for all jobs
+//	Wait(d, signals...)     wait: run again when a signal comes or d is over, the attempt is not spent
 //	a panic                 fail, type "panic", with the stack
 //	payload not an In       fail, type "payload", permanent
 //	result not fit to send  fail, type "result", permanent
@@ -80,6 +81,12 @@
 // A job that came after others is claimed once they have ended. Its Workflow and
 // After say which ones; [Info.Parents] reads their results from the server.
 //
+// # Jobs that wait for signals
+//
+// A handler that returns [Wait] has its job wait for somebody outside, who signals it (client.Signal, or a link of
+// client.CreateSignalLink). The job takes no slot meanwhile. Then the handler is run again from the beginning, so it looks at WokenBy,
+// [Info.Signal] and the checkpoint ([Info.Restore]) to see where it is.
+//
 // # What an error's type is
 //
 // A failure is stored with a type, by which a list of dead letters can be read. It
@@ -88,15 +95,15 @@
 // "main.DeclinedError", found through wrapping and joining in the order of
 // errors.Is; else "error": errors.New, fmt.Errorf and errors.Join make errors
 // without a type to tell. The worker's own are "panic", "goexit", "timeout",
-// "cancelled", "payload" and "result".
+// "cancelled", "payload", "result", "submit", "signal" and "wait".
 //
 // # The log line of an attempt
 //
 // One line, "attempt", with job_id, type, queue, attempt, outcome (completed,
-// failed, snoozed, released, lost, unsent), duration_ms and error. If they have a
+// failed, snoozed, waiting, released, lost, unsent), duration_ms and error. If they have a
 // value there are also permanent=true (the handler wants no retry), delay_ms and
-// reason (of a snooze), and the server's answer: state, run_at, dead_reason. A
-// completed or snoozed attempt is INFO, one that failed WARN, one whose outcome could
+// reason (of a snooze), timeout_ms and reason (of a wait), and the server's answer: state, run_at, dead_reason. A
+// completed, snoozed or waiting attempt is INFO, one that failed WARN, one whose outcome could
 // not be sent ERROR.
 //
 // # Types without a handler

@@ -46,11 +46,12 @@ func Snooze(d time.Duration) error {
 	return &snoozeError{min(max(d, 0), api.MaxDelay)}
 }
 
-// Snoozed says whether a handler's error puts the job back, and so is no failure: for
+// Snoozed says whether a handler's error puts the job back, by Snooze, Throttled or Wait, and so is no failure: for
 // middleware that distinguishes the two.
 func Snoozed(err error) bool {
-	_, ok := errors.AsType[*snoozeError](err)
-	return ok
+	_, snoozes := errors.AsType[*snoozeError](err)
+	_, waits := errors.AsType[*waitError](err)
+	return snoozes || waits
 }
 
 // RetryAfter fails the attempt and asks for the next one after d, instead of

@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/worker"
 	"github.com/forgequeue/forgequeue/shared/worker/workertest"
@@ -129,6 +130,36 @@ func ExampleHandle() {
 	// Output:
 	// completed with {"message_id":"m-1"}
 	// failed for good: no such address
+}
+
+// A refund waits for somebody to approve it. The handler is run from the beginning for each claim.
+func ExampleWait() {
+	type refund struct {
+		Order int `json:"order"`
+	}
+	type approval struct {
+		By string `json:"by"`
+	}
+	handler := func(_ context.Context, job *worker.Job[refund]) (string, error) {
+		var approved approval
+		switch there, err := job.Signal("approved", &approved); {
+		case err != nil:
+			return "", err
+		case there:
+			return "refunded, approved by " + approved.By, nil
+		case job.WokenBy == api.WokenByTimeout:
+			return "nobody has approved it", nil
+		}
+		return "", worker.Wait(72*time.Hour, "approved")
+	}
+	ctx := context.Background()
+	fmt.Println(workertest.Run(ctx, handler, refund{1234}))
+	fmt.Println(workertest.Run(ctx, handler, refund{1234}, workertest.WithSignal("approved", approval{"ada"})))
+	fmt.Println(workertest.Run(ctx, handler, refund{1234}, workertest.WithWaitTimeout()))
+	// Output:
+	// waits for approved, at most 72h0m0s
+	// completed with "refunded, approved by ada"
+	// completed with "nobody has approved it"
 }
 
 // Middleware sees every job on its way in, and what becomes of it.

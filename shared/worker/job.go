@@ -50,6 +50,10 @@ type Info struct {
 	// After are the jobs that it came after, those that are still kept, with their
 	// states at the claim; Parents gives their results.
 	After []api.ClaimedParent
+	// Signals are those that the job has; Signal reads one. WokenBy is what has ended the job's last wait: api.WokenBySignal or
+	// api.WokenByTimeout; empty if it has not waited.
+	Signals []api.ClaimedSignal
+	WokenBy string
 
 	// checkpoint is that of an earlier attempt. reports are what the handler reports; nil if no worker made the job.
 	checkpoint json.RawMessage
@@ -58,6 +62,8 @@ type Info struct {
 	used *used
 	// then are the jobs that follow; nil if no worker made the job.
 	then *then
+	// signals are those of other jobs; nil if no worker made the job.
+	signals *signals
 	// client reads the parents' results; nil if no worker made the job.
 	client *client.Client
 	// logger is the worker's; nil if no worker made the job.
@@ -86,8 +92,8 @@ func newRawJob(claimed api.ClaimedJob, w *Worker, reports *reports) *RawJob {
 		Tags: claimed.Tags, Metadata: claimed.Metadata,
 		CorrelationID: orEmpty(claimed.CorrelationID), Traceparent: orEmpty(claimed.Traceparent),
 		CreatedAt: claimed.CreatedAt.Time, Raw: claimed.Payload,
-		Workflow: claimed.Workflow, After: claimed.Parents, client: w.client, logger: w.logger,
-		checkpoint: claimed.Checkpoint, reports: reports, used: &used{}, then: &then{},
+		Workflow: claimed.Workflow, After: claimed.Parents, Signals: claimed.Signals, WokenBy: orEmpty(claimed.WokenBy),
+		client: w.client, logger: w.logger, checkpoint: claimed.Checkpoint, reports: reports, used: &used{}, then: &then{}, signals: &signals{},
 	}
 	if claimed.Deadline != nil {
 		info.Deadline = claimed.Deadline.Time

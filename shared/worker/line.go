@@ -25,7 +25,7 @@ type ending struct {
 // there, the others if they have a value.
 func (r *run) log(l *lease, took time.Duration, e ending) {
 	level, text := slog.LevelInfo, ""
-	if e.err != nil && !e.isSnoozed() {
+	if e.err != nil && !e.isSnoozed() && !e.waits() {
 		level, text = slog.LevelWarn, e.err.Error()
 	}
 	if e.word == outcomeUnsent {
@@ -43,6 +43,9 @@ func (e *ending) isSnoozed() bool {
 	return e.word == outcomeWord(api.KindSnooze) && !errors.Is(e.err, errNoHandler)
 }
 
+// waits says that a handler has the job wait, which is no error.
+func (e *ending) waits() bool { return e.word == outcomeWord(api.KindWait) }
+
 // more is what the line has for some outcomes only.
 func (e *ending) more() []slog.Attr {
 	var more []slog.Attr
@@ -52,6 +55,11 @@ func (e *ending) more() []slog.Attr {
 	case api.KindSnooze:
 		more = append(more, slog.Int64("delay_ms", e.decision.delay.Milliseconds()))
 		if _, bare := e.err.(*snoozeError); !bare && e.isSnoozed() { //nolint:errorlint // one that was wrapped has a reason
+			more = append(more, slog.String("reason", e.err.Error()))
+		}
+	case api.KindWait:
+		more = append(more, slog.Int64("timeout_ms", e.decision.wait.timeout.Milliseconds()))
+		if e.waits() {
 			more = append(more, slog.String("reason", e.err.Error()))
 		}
 	case api.KindFail:

@@ -32,6 +32,13 @@ func TestTheLineOfAnAttempt(t *testing.T) {
 		"snoozed for a reason": {fmt.Errorf("the mail server is busy: %w", worker.Snooze(time.Second)), "INFO", map[string]any{
 			"outcome": "snoozed", "error": "", "delay_ms": 1000.0, "reason": "the mail server is busy: snoozed for 1s",
 		}},
+		"waiting": {worker.Wait(time.Minute, "approved", "rejected"), "INFO", map[string]any{
+			"outcome": "waiting", "error": "", "timeout_ms": 60_000.0, "reason": "waits for approved or rejected, at most 1m0s",
+			"state": "waiting", "run_at": "2000-01-01T00:01:00Z", "delay_ms": nil,
+		}},
+		"sleeping": {fmt.Errorf("until tomorrow: %w", worker.Wait(time.Hour)), "INFO", map[string]any{
+			"outcome": "waiting", "error": "", "timeout_ms": 3_600_000.0, "reason": "until tomorrow: sleeps for 1h0m0s",
+		}},
 		"failed": {errBoom, "WARN", map[string]any{
 			"outcome": "failed", "error": "boom", "permanent": nil, "state": "scheduled", "run_at": "2000-01-01T00:00:05Z", "delay_ms": nil,
 		}},

@@ -30,6 +30,8 @@ func outcomeWord(kind string) string {
 		return "snoozed"
 	case api.KindRelease:
 		return "released"
+	case api.KindWait:
+		return "waiting"
 	default:
 		return "failed"
 	}
@@ -44,8 +46,11 @@ type decision struct {
 	permanent  bool
 	retryAfter *time.Duration
 	delay      time.Duration
+	wait       *waitError
+	checkpoint json.RawMessage
 	used       api.Amounts
 	submit     []api.SubmitRequest
+	signal     []api.OutcomeSignal
 }
 
 // request is the decision as it is sent; without a kind nothing is sent, and it is
@@ -57,10 +62,14 @@ func (d *decision) request(jobID, token string) api.OutcomeRequest {
 	request := api.OutcomeRequest{JobID: jobID, Kind: d.kind, LeaseToken: token, Used: d.used}
 	switch d.kind {
 	case api.KindComplete:
-		request.Result, request.Submit = d.result, d.submit
+		request.Result, request.Submit, request.Signal = d.result, d.submit, d.signal
 	case api.KindSnooze:
 		delay := d.delay.Milliseconds()
 		request.DelayMS, request.Error, request.Throttle = &delay, snoozeReason(d.err), throttleOf(d.err)
+	case api.KindWait:
+		timeout := d.wait.timeout.Milliseconds()
+		request.For, request.Mode, request.TimeoutMS, request.Checkpoint = d.wait.signals, d.wait.mode(), &timeout, d.checkpoint
+		request.Submit, request.Signal = d.submit, d.signal
 	case api.KindFail:
 		request.Error, request.Permanent = jobError(d.err), d.permanent
 		if d.retryAfter != nil {
@@ -73,7 +82,7 @@ func (d *decision) request(jobID, token string) api.OutcomeRequest {
 
 // decide turns what the handler returned, and why its context ended (nil if it
 // had not), into an outcome. What the handler returns explicitly (a result, a
-// snooze, a permanent failure) takes precedence over the cause.
+// snooze, a wait, a permanent failure) takes precedence over the cause.
 func decide(result json.RawMessage, err, cause error) decision {
 	if err == nil {
 		return decision{kind: api.KindComplete, result: result}
@@ -83,6 +92,9 @@ func decide(result json.RawMessage, err, cause error) decision {
 	}
 	if snoozed, ok := errors.AsType[*snoozeError](err); ok {
 		return decision{kind: api.KindSnooze, delay: snoozed.delay, err: err}
+	}
+	if wait, ok := errors.AsType[*waitError](err); ok {
+		return decision{kind: api.KindWait, wait: wait, err: err}
 	}
 	if _, ok := errors.AsType[*permanentError](err); ok {
 		return decision{kind: api.KindFail, permanent: true, err: err}
@@ -133,15 +145,18 @@ func (r *run) send(l *lease, d decision) ending {
 	return e
 }
 
-// refused is the failure in place of a complete that was refused for its result or for the jobs that it submits.
+// refused is the failure in place of a complete or a wait that was refused for itself, or for the jobs and signals that it sends.
 func (d *decision) refused(err error) (failed decision, ok bool) {
 	status := client.Status(err)
-	chained := len(d.submit) > 0
 	switch {
-	case d.kind != api.KindComplete:
+	case d.kind != api.KindComplete && d.kind != api.KindWait:
 		return failed, false
-	case chained && (status == http.StatusForbidden || rejectsContent(status) && namesSubmit(err)):
+	case len(d.submit) > 0 && (status == http.StatusForbidden || rejectsContent(status) && names(err, "submit")):
 		err = &kindError{"submit", fmt.Errorf("the jobs to submit were refused: %w%s", err, fieldsOf(err))}
+	case len(d.signal) > 0 && (status == http.StatusForbidden || outcomes.Final(status) && names(err, "signal")):
+		err = &kindError{"signal", fmt.Errorf("the signals of other jobs were refused: %w%s", err, fieldsOf(err))}
+	case rejectsContent(status) && d.kind == api.KindWait:
+		err = &kindError{"wait", fmt.Errorf("the wait was refused: %w%s", err, fieldsOf(err))}
 	case rejectsContent(status):
 		err = resultError(fmt.Errorf("the result was refused: %w", err))
 	default:
@@ -165,11 +180,11 @@ func fieldsOf(err error) (text string) {
 	return text
 }
 
-// namesSubmit says that a problem is one of a job to submit.
-func namesSubmit(err error) bool {
+// names says that a problem is one of a field, or of what is in it.
+func names(err error, field string) bool {
 	p, ok := problem.From(err)
 	return ok && slices.ContainsFunc(p.Errors, func(e problem.FieldError) bool {
-		return strings.HasPrefix(e.Field, "submit") || strings.Contains(e.Field, "].submit") // among several outcomes
+		return strings.HasPrefix(e.Field, field) || strings.Contains(e.Field, "]."+field) // among several outcomes
 	})
 }
 

@@ -84,6 +84,17 @@ func TestWhatAHandlerReturns(t *testing.T) {
 			api.OutcomeRequest{DelayMS: &minute, Error: &api.JobError{Type: "snoozed", Message: "snoozed for 1m0s, the account is locked"}},
 			"", "snoozed",
 		},
+		"a wait": {
+			`{}`, raw(fmt.Errorf("asked: %w", worker.Wait(time.Minute, "approved", "rejected"))), api.KindWait,
+			api.OutcomeRequest{For: []string{"approved", "rejected"}, TimeoutMS: &minute},
+			"", "waiting",
+		},
+		"a wait for all": {
+			`{}`, raw(worker.WaitAll(time.Minute, "paid", "packed")), api.KindWait,
+			api.OutcomeRequest{For: []string{"paid", "packed"}, Mode: api.WaitAll, TimeoutMS: &minute},
+			"", "waiting",
+		},
+		"a sleep": {`{}`, raw(worker.Wait(time.Minute)), api.KindWait, api.OutcomeRequest{TimeoutMS: &minute}, "", "waiting"},
 		"a panic": {
 			`{}`, func(context.Context, *worker.Job[greeting]) (string, error) { panic("oh no") }, api.KindFail,
 			api.OutcomeRequest{Error: &api.JobError{Type: "panic", Message: "oh no"}},

@@ -131,11 +131,11 @@ func (r *reports) due() (time.Time, bool) {
 	return r.next, r.progress != nil || r.checkpoint != nil
 }
 
-// hasCheckpoint says that a checkpoint is to be sent.
-func (r *reports) hasCheckpoint() bool {
+// unsent is the checkpoint that is to be sent; nil for none.
+func (r *reports) unsent() json.RawMessage {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.checkpoint != nil
+	return r.checkpoint
 }
 
 // reporting gives the leases whose reports are due by a moment.
@@ -158,9 +158,9 @@ func (t *leases) reportDue(by time.Time) time.Time {
 	return by
 }
 
-// reportLast sends the checkpoint of a job whose attempt ends, so that the next one gets it.
+// reportLast sends the checkpoint of a job whose attempt ends, so that the next one gets it. A wait has it with it.
 func (r *run) reportLast(l *lease, d decision) {
-	if d.kind == "" || d.kind == api.KindComplete || !l.reports.hasCheckpoint() {
+	if d.kind == "" || d.kind == api.KindComplete || d.kind == api.KindWait || l.reports.unsent() == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.base, lastReport)

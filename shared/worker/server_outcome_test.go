@@ -67,7 +67,7 @@ func (s *server) accept(body api.OutcomeRequest) (*api.Outcome, *problem.Problem
 	return &api.Outcome{JobID: id, State: j.state, Attempt: j.Attempt, Epoch: j.Epoch, RunAt: j.runAt, DeadReason: j.deadReason}, nil
 }
 
-// settle leaves failed and snoozed jobs scheduled for ever: the tests look at
+// settle leaves jobs that wait waiting, and failed and snoozed jobs scheduled for ever: the tests look at
 // the outcome, not at the backoff. It tells when they would run.
 func (s *server) settle(j *job, kind string, body api.OutcomeRequest) {
 	after := func(ms *int64) *api.Time {
@@ -82,6 +82,12 @@ func (s *server) settle(j *job, kind string, body api.OutcomeRequest) {
 		j.state = api.StateQueued
 		j.Attempt--
 		s.wake()
+	case api.KindWait:
+		j.state, j.runAt = api.StateWaiting, after(body.TimeoutMS)
+		j.Attempt--
+		if body.Checkpoint != nil {
+			j.Checkpoint = body.Checkpoint
+		}
 	case api.KindSnooze:
 		j.state, j.runAt = api.StateScheduled, after(body.DelayMS)
 		j.Attempt--

@@ -42,7 +42,7 @@ func newSetting(jobType string, input any, options []Option) (*setting, error) {
 		ID: "00000000-0000-7000-8000-000000000001", Tenant: "test", Type: jobType, Queue: api.DefaultQueue,
 		Payload: sent, Priority: api.DefaultPriority, Attempt: 1, MaxAttempts: api.DefaultMaxAttempts, Epoch: 1,
 		LeaseToken: "lease", LeaseExpiresAt: api.At(now.Add(api.DefaultVisibilityTimeout)), LeaseMS: api.DefaultVisibilityTimeout.Milliseconds(),
-		Tags: []string{}, Metadata: map[string]string{}, CreatedAt: api.At(now),
+		Tags: []string{}, Metadata: map[string]string{}, Signals: []api.ClaimedSignal{}, CreatedAt: api.At(now),
 	}}
 	if args, ok := input.(client.JobArgs); ok {
 		if err := s.asSubmitted(args, jobType); err != nil {
@@ -103,6 +103,23 @@ func WithCheckpoint(value any) Option {
 		}
 		s.job.Checkpoint = text
 	}
+}
+
+// WithSignal makes the job have a signal with data, nil for none, that has ended its wait.
+func WithSignal(name string, data any) Option {
+	return func(s *setting) {
+		text, err := json.Marshal(data)
+		if err != nil && s.fault == nil {
+			s.fault = fmt.Errorf("workertest: the data of signal %q cannot be written as JSON: %w", name, err)
+		}
+		s.job.Signals = append(s.job.Signals, api.ClaimedSignal{Name: name, Data: text, At: s.job.CreatedAt})
+		s.job.WokenBy = new(api.WokenBySignal)
+	}
+}
+
+// WithWaitTimeout makes the job have waited until its time was up.
+func WithWaitTimeout() Option {
+	return WithJob(func(job *api.ClaimedJob) { job.WokenBy = new(api.WokenByTimeout) })
 }
 
 // WithMetadata adds to the job's metadata.

@@ -1,6 +1,7 @@
 package workertest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -10,7 +11,7 @@ import (
 
 // Outcome is what one attempt came to. Print it with %v to see all that counts.
 type Outcome[Out any] struct {
-	// Kind is api.KindComplete, KindFail, KindSnooze or KindRelease. Empty: nothing
+	// Kind is api.KindComplete, KindFail, KindSnooze, KindWait or KindRelease. Empty: nothing
 	// would be sent; Err says why.
 	Kind string
 	// Result is a completed attempt's result, written as JSON and read again.
@@ -26,7 +27,7 @@ type Outcome[Out any] struct {
 	// RetryAfter is the wait that worker.RetryAfter asked for; 0 leaves it to the
 	// job's backoff, or asked for none.
 	RetryAfter time.Duration
-	// Delay is for how long the job is snoozed.
+	// Delay is for how long the job is snoozed, or waits at most; Request has the signals that it waits for.
 	Delay time.Duration
 	// Progress and Checkpoint are the last that the handler reported; nil for none.
 	Progress   *api.Progress
@@ -47,6 +48,9 @@ func (o Outcome[Out]) Panicked() bool { return o.Failed() && o.Error.Type == "pa
 // Snoozed says that the job is put back for Delay, and the attempt not spent.
 func (o Outcome[Out]) Snoozed() bool { return o.Kind == api.KindSnooze }
 
+// Waits says that the job waits for the signals of Request.For, or sleeps, for Delay at most, and the attempt not spent.
+func (o Outcome[Out]) Waits() bool { return o.Kind == api.KindWait }
+
 // Released says that the job is put back at once, and the attempt not spent: the
 // worker stopped before the handler had a result.
 func (o Outcome[Out]) Released() bool { return o.Kind == api.KindRelease }
@@ -61,6 +65,8 @@ func (o Outcome[Out]) String() string {
 			return fmt.Sprintf("snoozed for %v: %s", o.Delay, why.Message)
 		}
 		return fmt.Sprintf("snoozed for %v", o.Delay)
+	case api.KindWait:
+		return o.Err.Error()
 	case api.KindRelease:
 		return fmt.Sprintf("released: %v", o.Err)
 	case api.KindFail:
@@ -88,7 +94,7 @@ func newOutcome[Out any](request api.OutcomeRequest, err error) Outcome[Out] {
 	if o.Failed() { // a snooze's reason is in Err and Request
 		o.Error = request.Error
 	}
-	o.RetryAfter, o.Delay = milliseconds(request.RetryAfterMS), milliseconds(request.DelayMS)
+	o.RetryAfter, o.Delay = milliseconds(request.RetryAfterMS), milliseconds(cmp.Or(request.DelayMS, request.TimeoutMS))
 	if o.Completed() && len(request.Result) > 0 { // a middleware may have left it out
 		if err := json.Unmarshal(request.Result, &o.Result); err != nil {
 			// The server has it; this program could not read it again.

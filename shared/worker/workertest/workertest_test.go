@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -197,6 +198,28 @@ func TestASnoozeForAReason(t *testing.T) {
 	}
 	if told := got.Request.Error; told == nil || told.Type != "snoozed" || told.Message != "rate limited" {
 		t.Errorf("the server is told %+v", told)
+	}
+}
+
+// What a wait waits for is in the request, and signals come as the options say.
+func TestAWaitAndItsSignal(t *testing.T) {
+	t.Parallel()
+	handler := func(_ context.Context, job *worker.RawJob) (any, error) {
+		var by string
+		if there, err := job.Signal("approved", &by); there || err != nil {
+			return by + " " + job.WokenBy, err
+		}
+		return nil, worker.Wait(time.Minute, "approved", "rejected")
+	}
+	got := workertest.Run(t.Context(), handler, nil)
+	if !got.Waits() || got.Delay != time.Minute || !slices.Equal(got.Request.For, []string{"approved", "rejected"}) || got.Error != nil || got.String() != "waits for approved or rejected, at most 1m0s" {
+		t.Errorf("the outcome is %v, sent %+v", got, got.Request)
+	}
+	if got := workertest.Run(t.Context(), handler, nil, workertest.WithSignal("approved", "ada")); !got.Completed() || got.Result != "ada signal" {
+		t.Errorf("the outcome is %v", got)
+	}
+	if got := workertest.Run(t.Context(), handler, nil, workertest.WithSignal("approved", func() {})); got.Err == nil || got.Kind != "" {
+		t.Errorf("data that is no JSON: %v", got)
 	}
 }
 

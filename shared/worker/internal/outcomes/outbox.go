@@ -181,7 +181,10 @@ func (o *Outbox) due(now time.Time) (batch []*pending, wake time.Time) {
 // weigh bounds an outcome's size as JSON, in bytes. A result is sent as it is; of
 // a text each byte may be escaped.
 func weigh(outcome *api.OutcomeRequest) int {
-	weight := outcomeFrame + len(outcome.Result)
+	weight := outcomeFrame + len(outcome.Result) + len(outcome.Checkpoint)
+	for i := range outcome.Signal {
+		weight += outcomeFrame + len(outcome.Signal[i].Data)
+	}
 	if e := outcome.Error; e != nil {
 		weight += 6 * (len(e.Type) + len(e.Message) + len(e.Stack))
 	}
@@ -347,7 +350,12 @@ func resultOf(result *api.OutcomeResult) Answer {
 func (o *Outbox) postOne(ctx context.Context, outcome *api.OutcomeRequest, options []client.CallOption) (api.Outcome, error) {
 	switch token := outcome.LeaseToken; outcome.Kind {
 	case api.KindComplete:
-		return o.client.Complete(ctx, outcome.JobID, api.CompleteRequest{LeaseToken: token, Result: outcome.Result, Used: outcome.Used, Submit: outcome.Submit}, options...)
+		return o.client.Complete(ctx, outcome.JobID, api.CompleteRequest{LeaseToken: token, Result: outcome.Result, Used: outcome.Used, Submit: outcome.Submit, Signal: outcome.Signal}, options...)
+	case api.KindWait:
+		return o.client.ReportWait(ctx, outcome.JobID, api.WaitRequest{
+			LeaseToken: token, For: outcome.For, Mode: outcome.Mode, TimeoutMS: outcome.TimeoutMS, Checkpoint: outcome.Checkpoint,
+			Used: outcome.Used, Submit: outcome.Submit, Signal: outcome.Signal,
+		}, options...)
 	case api.KindSnooze:
 		return o.client.Snooze(ctx, outcome.JobID, api.SnoozeRequest{LeaseToken: token, DelayMS: outcome.DelayMS, Error: outcome.Error, Used: outcome.Used, Throttle: outcome.Throttle}, options...)
 	case api.KindRelease:
