@@ -45,7 +45,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AsyncClient", "BatchAnswer", "CancelRequested", "Client", "DeadlineError", "EndedError", "ForgeQueueError", "Job", "JobSummary", "LeaseLost",
     "NoAnswerError", "Page", "Permanent", "Problem", "RetryAfter", "RunningJob", "Snooze", "StatusError", "Stopping", "SubmitManyError",
-    "SubmitRequest", "Submitted", "Throttled", "TimedOut", "Worker", "pages", "verify",
+    "SubmitRequest", "Submitted", "Throttled", "TimedOut", "Wait", "Worker", "pages", "verify",
 ]
 
 T = TypeVar("T")
@@ -57,6 +57,7 @@ _MAX_BATCH_BODY = 8 << 20
 _MAX_PAYLOAD = 256 << 10
 _MAX_RESULT = 256 << 10
 _MAX_CHECKPOINT = 64 << 10
+_MAX_SIGNAL_DATA = 64 << 10
 _MAX_LEASES = 1000
 _MAX_CLAIM = 1000
 _MAX_OUTCOMES = 1000
@@ -188,6 +189,8 @@ class JobSummary(TypedDict):
     workflow: Optional[Dict[str, str]]
     after: List[Dict[str, str]]
     blocked_by: Optional[int]
+    waiting_for: List[str]
+    wait_until: Optional[str]
     rerun_of: Optional[str]
     progress: Optional[Progress]
 
@@ -747,6 +750,29 @@ class Client:
         job: JobSummary = self.call("POST", ["v1", "jobs", job_id, "cancel"], repeatable=True, timeout=timeout)
         return job
 
+    def signal(self, job_id: str, name: str, data: Any = None, *, timeout: Optional[float] = None) -> Dict[str, Any]:
+        """Tells a job something under a name, and wakes it if that is what it waits for; a signal that comes before is kept.
+
+        Gives name, at and first. The first signal of a name stays: first is false where there was one, which a repeat after a lost
+        answer finds too. The problem job_terminal says that the job has ended.
+        """
+        body = {"name": name} if data is None else {"name": name, "data": data}
+        sent: Dict[str, Any] = self.call("POST", ["v1", "jobs", job_id, "signals"], body=body, repeatable=True, timeout=timeout)
+        return sent
+
+    def signal_link(self, job_id: str, name: str, *, title: str = "", expires: Optional[float] = None, timeout: Optional[float] = None) -> Dict[str, Any]:
+        """Makes a URL by which somebody without a key sends one signal of a job, once, in a browser. Gives url and expires_at.
+
+        title is what its page asks, such as "Refund order 1234?"; the link is good for expires seconds (7 days).
+        """
+        body: Dict[str, Any] = {"name": name}
+        if title:
+            body["title"] = title
+        if expires is not None:
+            body["expires_ms"] = int(expires * 1000)
+        link: Dict[str, Any] = self.call("POST", ["v1", "jobs", job_id, "signal-links"], body=body, repeatable=True, timeout=timeout)
+        return link
+
     def delete_job(self, job_id: str, *, timeout: Optional[float] = None) -> None:
         """Deletes an ended job and its attempts."""
         self.call("DELETE", ["v1", "jobs", job_id], repeatable=True, timeout=timeout)
@@ -1136,6 +1162,14 @@ class AsyncClient:
         """Client.cancel"""
         return await self._run(self.sync.cancel, job_id, timeout=timeout)
 
+    async def signal(self, job_id: str, name: str, data: Any = None, *, timeout: Optional[float] = None) -> Dict[str, Any]:
+        """Client.signal"""
+        return await self._run(self.sync.signal, job_id, name, data, timeout=timeout)
+
+    async def signal_link(self, job_id: str, name: str, *, title: str = "", expires: Optional[float] = None, timeout: Optional[float] = None) -> Dict[str, Any]:
+        """Client.signal_link"""
+        return await self._run(self.sync.signal_link, job_id, name, title=title, expires=expires, timeout=timeout)
+
     async def delete_job(self, job_id: str, *, timeout: Optional[float] = None) -> None:
         """Client.delete_job"""
         await self._run(self.sync.delete_job, job_id, timeout=timeout)
@@ -1276,6 +1310,20 @@ class Throttled(ForgeQueueError):
         return cls(budget, max(_THROTTLED if asked is None else asked, _SHORTEST_THROTTLED), reason)
 
 
+class Wait(ForgeQueueError):
+    """Raised by a handler: the job waits for any of some signals, at most 16, for so many seconds at most. Without signals it sleeps.
+
+    With all=True it waits for all of them. It uses up no attempt, and takes no slot meanwhile. When a signal comes, or the time is up,
+    the handler is called again, from the beginning: job.received(name) and job.woken_by say what has come, and job.restore() gives the
+    last checkpoint, which is sent with the wait, as the jobs of then and the signals of then_signal are.
+    """
+
+    def __init__(self, timeout: float, *signals: str, all: bool = False) -> None:
+        self.timeout, self.signals, self.all = _clamp(timeout, _MAX_DELAY), list(signals), all
+        what = f"waits for {(' and ' if all else ' or ').join(signals)}, at most" if signals else "sleeps for"
+        super().__init__(f"{what} {timeout} s")
+
+
 class RunningJob:
     """One attempt at a job, as its handler sees it."""
 
@@ -1299,6 +1347,10 @@ class RunningJob:
         self.created_at: str = job["created_at"]
         self.workflow: Optional[Dict[str, str]] = job.get("workflow")
         self.parents: List[Dict[str, Any]] = job.get("parents") or []
+        self.signals: List[Dict[str, Any]] = job.get("signals") or []
+        """Those that the job has, each with name, data and at; received finds one."""
+        self.woken_by: Optional[str] = job.get("woken_by")
+        """What has ended the job's last wait: signal or timeout; None if it has not waited."""
         self.ended: threading.Event = lease.ended
         """Set when the handler should stop; cause says why. A handler that is a coroutine is cancelled then."""
         self._lease, self._wake = lease, wake
@@ -1350,13 +1402,31 @@ class RunningJob:
             raise ForgeQueueError(f"an attempt can say of at most {_MAX_COSTS} budgets what it has used")
 
     def then(self, *jobs: SubmitRequest) -> None:
-        """Has jobs submitted when this one is completed: at most 100 of an attempt. The key needs the scope submit.
+        """Has jobs submitted when this one is completed or waits: at most 100 of an attempt. The key needs the scope submit.
 
-        They are stored in the same transaction, so each is there exactly once if the result is accepted, and not at all otherwise. If
+        They are stored in the same transaction, so each is there exactly once if the outcome is accepted, and not at all otherwise. If
         one is refused as wrong, the attempt fails permanently with an error of type "submit". While a limit refuses them (429), the
         attempt stays, and is sent again. Raises ForgeQueueError if a job cannot be written as JSON.
         """
         self._lease.follow([json.loads(_encode(job)) for job in jobs])  # as they are now
+
+    def then_signal(self, job_id: str, name: str, data: Any = None) -> None:
+        """Has a signal of another job sent when this one is completed or waits: at most 16 of an attempt. The key needs the scope submit.
+
+        It is stored in the same transaction, as the jobs of then are. If it is refused, as that of a job that has ended is, the
+        attempt fails permanently with an error of type "signal". Raises ForgeQueueError if the data cannot be sent.
+        """
+        signal: Dict[str, Any] = {"job_id": job_id, "name": name}
+        if data is not None:
+            encoded = _encode(data)
+            if len(encoded) > _MAX_SIGNAL_DATA:
+                raise ForgeQueueError(f"the data of signal {name!r} has {len(encoded)} bytes as JSON, and may have {_MAX_SIGNAL_DATA}")
+            signal["data"] = json.loads(encoded)  # as it is now
+        self._lease.signal(signal)
+
+    def received(self, name: str) -> Optional[Dict[str, Any]]:
+        """The signal of a name, with name, data and at; None if the job has none."""
+        return next((one for one in self.signals if one["name"] == name), None)
 
     def restore(self) -> Any:
         """The last checkpoint of an earlier attempt; None if there is none."""
@@ -1408,7 +1478,8 @@ class _Lease:
         self.progress: Optional[Progress] = None
         self.checkpoint: Optional[bytes] = None  # JSON
         self.used: Dict[str, int] = {}  # of budgets, as far as the handler has said so
-        self.following: List[SubmitRequest] = []  # the jobs that are submitted with the result
+        self.following: List[SubmitRequest] = []  # the jobs that are submitted with the result or wait
+        self.signalling: List[Dict[str, Any]] = []  # the signals of other jobs that are sent with it
         self.added = 0  # counts reports: what comes while one is sent stays
         self.next_report = 0.0
 
@@ -1461,14 +1532,26 @@ class _Lease:
             return {**body, "used": dict(self.used)} if self.used else body
 
     def follow(self, jobs: List[SubmitRequest]) -> None:
-        """Notes jobs that are submitted with the result."""
+        """Notes jobs that are submitted with the result or wait."""
         with self.lock:
             self.following += jobs
 
-    def with_following(self, body: Dict[str, Any]) -> Dict[str, Any]:
-        """The body of a complete with the jobs that it submits."""
+    def signal(self, signal: Dict[str, Any]) -> None:
+        """Notes a signal that is sent with the result or wait."""
         with self.lock:
-            return {**body, "submit": list(self.following)} if self.following else body
+            self.signalling.append(signal)
+
+    def with_following(self, body: Dict[str, Any]) -> Dict[str, Any]:
+        """The body of a complete or wait with the jobs that it submits, and the signals that it sends."""
+        with self.lock:
+            if self.following:
+                body = {**body, "submit": list(self.following)}
+            return {**body, "signal": list(self.signalling)} if self.signalling else body
+
+    def with_checkpoint(self, body: Dict[str, Any]) -> Dict[str, Any]:
+        """The body of a wait with the checkpoint that the server does not have yet."""
+        with self.lock:
+            return body if self.checkpoint is None else {**body, "checkpoint": json.loads(self.checkpoint)}
 
     def sent(self, added: int) -> None:
         with self.lock:
@@ -1497,7 +1580,7 @@ class _Lease:
 
 
 class _Outcome(NamedTuple):
-    kind: str  # complete, fail, snooze, release; "" sends nothing
+    kind: str  # complete, fail, snooze, wait, release; "" sends nothing
     body: Dict[str, Any]
     error: Optional[BaseException] = None
 
@@ -1509,8 +1592,10 @@ class _Sending:
         self.lease, self.took = lease, took
         self.kind, self.error = outcome.kind, outcome.error
         self.body = lease.with_used(outcome.body)
-        if self.kind == "complete":
+        if self.kind in ("complete", "wait"):
             self.body = lease.with_following(self.body)
+        if self.kind == "wait":
+            self.body = lease.with_checkpoint(self.body)
         self.size = _OUTCOME_FRAME + len(_encode(self.body))
         self.failures = 0
         self.again = 0.0  # when it is sent again
@@ -1941,7 +2026,7 @@ class Worker:
                         self._unsent.wait(pause)
                         batch, pause = self._due()
                 try:
-                    self._report_last([one.lease for one in batch if one.kind not in ("", "complete") and one.failures == 0])
+                    self._report_last([one.lease for one in batch if one.kind not in ("", "complete", "wait") and one.failures == 0])
                     self._flush(batch)
                 except Exception:  # noqa: BLE001: the others have to be sent; the leases expire
                     self._logger.exception("%d outcomes could not be sent", len(batch))
@@ -2024,9 +2109,9 @@ class Worker:
     def _answer(self, one: _Sending, error: Optional[ForgeQueueError], whole: bool) -> str:
         """The word for how an outcome ended; "" if it is sent again. whole says that the error may be another one's."""
         if error is None:
-            return {"complete": "completed", "fail": "failed", "snooze": "snoozed", "release": "released"}[one.kind]
+            return {"complete": "completed", "fail": "failed", "snooze": "snoozed", "wait": "waiting", "release": "released"}[one.kind]
         status, certain_end = _status(error), one.lease.certain_end
-        refused = _refused_part(error, one.submits) if one.kind == "complete" and not whole else None
+        refused = _refused_part(error, one) if one.kind in ("complete", "wait") and not whole else None
         if refused is not None:  # the attempt still has to end
             failure: Dict[str, Any] = {"error": _job_error(refused, "")}
             if status != 403:  # a key can be given the scope that it lacks
@@ -2251,6 +2336,11 @@ def _decide(error: BaseException, stack: str, cause: Optional[ForgeQueueError], 
         return _Outcome("", {}, error)
     if isinstance(error, Snooze):
         return _Outcome("snooze", {"delay_ms": int(error.delay * 1000), **_because("snoozed", error.reason)}, error)
+    if isinstance(error, Wait):
+        wait: Dict[str, Any] = {"for": error.signals, "timeout_ms": int(error.timeout * 1000)}
+        if error.all:
+            wait["mode"] = "all"
+        return _Outcome("wait", wait, error)
     if isinstance(error, Throttled):
         delay_ms = max(int(error.delay * 1000), 1)
         throttle = {error.budget: {"retry_after_ms": delay_ms}}
@@ -2274,14 +2364,22 @@ def _decide(error: BaseException, stack: str, cause: Optional[ForgeQueueError], 
     return _Outcome("fail", body, reported)
 
 
-def _refused_part(error: ForgeQueueError, submitting: bool) -> Optional[_Named]:
-    """The error of an attempt whose complete was refused for its result, or for the jobs that it submits; None if that was not the reason."""
+def _refused_part(error: ForgeQueueError, one: _Sending) -> Optional[_Named]:
+    """The error of an attempt whose complete or wait was refused for itself, or for the jobs and signals that it sends; None if that was not the reason."""
     status = _status(error)
-    fields = [one for one in error.errors if one["field"].startswith("submit") or "].submit" in one["field"]] if isinstance(error, Problem) else []
-    if submitting and (status == 403 or (_unfit(status) and fields)):
-        unsaid = "".join(f"; {one['field']}: {one['message']}" for one in fields if one["field"] not in str(error))
+    fields = error.errors if isinstance(error, Problem) else []
+    unsaid = "".join(f"; {field['field']}: {field['message']}" for field in fields if field["field"] not in str(error))
+
+    def about(part: str) -> bool:
+        return any(field["field"].startswith(part) or f"].{part}" in field["field"] for field in fields)
+
+    if one.submits and (status == 403 or (_unfit(status) and about("submit"))):
         return _Named("submit", f"the jobs to submit were refused: {error}{unsaid}")
-    return _Named("result", f"the result was refused: {error}") if _unfit(status) else None
+    if "signal" in one.body and (status == 403 or (_final(status) and about("signal"))):
+        return _Named("signal", f"the signals of other jobs were refused: {error}{unsaid}")
+    if not _unfit(status):
+        return None
+    return _Named("wait", f"the wait was refused: {error}{unsaid}") if one.kind == "wait" else _Named("result", f"the result was refused: {error}")
 
 
 def _because(type: str, reason: str) -> Dict[str, JobError]:

@@ -7,7 +7,7 @@
  * that end in Json are the text of a value as the server sent it.
  */
 /** The states of a job. */
-export type State = 'blocked' | 'scheduled' | 'queued' | 'running' | 'completed' | 'dead_letter' | 'cancelled';
+export type State = 'blocked' | 'scheduled' | 'waiting' | 'queued' | 'running' | 'completed' | 'dead_letter' | 'cancelled';
 /** An error of an attempt. */
 export interface JobError {
     type: string;
@@ -100,6 +100,9 @@ export interface JobSummary {
         on_failed: string;
     }[];
     blocked_by: number | null;
+    /** The signals that a waiting job waits for, and when it stops to; empty and null otherwise. */
+    waiting_for: string[];
+    wait_until: string | null;
     rerun_of: string | null;
     progress: Progress | null;
 }
@@ -161,6 +164,28 @@ export interface JobFilter {
     metadata?: Record<string, string>;
     created_after?: string;
     created_before?: string;
+}
+/** A signal that a job has. */
+export interface Signal<Data = unknown> {
+    name: string;
+    data: Data | null;
+    at: string;
+}
+/** The answer to a signal. first is false where the job had one of this name before, which stays. */
+export interface Signalled {
+    name: string;
+    at: string;
+    first: boolean;
+}
+/** What the page of a link asks, such as "Refund order 1234?", and for how long the link is good: 7 days if that is absent. */
+export interface SignalLinkOptions {
+    title?: string;
+    expiresMs?: number;
+}
+/** A URL that sends one signal of a job. */
+export interface SignalLink {
+    url: string;
+    expires_at: string;
 }
 /** What dead letters have; all of it must match. after and before are about when they became dead letters. */
 export interface DeadLetterFilter {
@@ -419,6 +444,14 @@ export declare class Client {
     attempts(id: string, page?: PageRequest, options?: CallOptions): Promise<Page<Attempt>>;
     /** Ends a job that waits. One that runs is asked to end: cancel_requested is set. The problem job_terminal says that it has ended. */
     cancel(id: string, options?: CallOptions): Promise<JobSummary>;
+    /**
+     * Tells a job something under a name, and wakes it if that is what it waits for; a signal that comes before is kept. The first signal
+     * of a name stays: first is false where there was one, which a repeat after a lost answer finds too. The problem job_terminal says
+     * that the job has ended.
+     */
+    signal(id: string, name: string, data?: unknown, options?: CallOptions): Promise<Signalled>;
+    /** Makes a URL by which somebody without a key sends one signal of a job, once, in a browser. */
+    signalLink(id: string, name: string, link?: SignalLinkOptions, options?: CallOptions): Promise<SignalLink>;
     /** Deletes an ended job and its attempts. */
     deleteJob(id: string, options?: CallOptions): Promise<void>;
     /** Queues a dead letter again. It is not repeated if its answer is lost: a repeat would be refused with not_dead. */
@@ -518,6 +551,20 @@ export declare class Throttled extends ForgeQueueError {
     /** One by the value of a Retry-After header, seconds or a date: at least a second, and 10 seconds if it is absent or neither. */
     static of(budget: string, retryAfter: string | null | undefined, reason?: string): Throttled;
 }
+/**
+ * Thrown by a handler: the job waits for any of some signals, at most 16, for so many milliseconds at most. Without signals it sleeps.
+ * It uses up no attempt, and takes no slot meanwhile. When a signal comes, or the time is up, the handler is called again, from the
+ * beginning: job.received(name) and job.woken_by say what has come, and job.restore() gives the last checkpoint, which is sent with the
+ * wait, as the jobs of follow and the signals of thenSignal are.
+ */
+export declare class Wait extends ForgeQueueError {
+    readonly timeoutMs: number;
+    readonly signals: readonly string[];
+    readonly mode: 'any' | 'all';
+    constructor(timeoutMs: number, ...signals: string[]);
+    /** One for all of the signals. */
+    static all(timeoutMs: number, ...signals: string[]): Wait;
+}
 /** A claimed job as the server sends it. */
 export interface ClaimedJob<Payload = unknown> {
     id: string;
@@ -552,6 +599,9 @@ export interface ClaimedJob<Payload = unknown> {
         job_id: string;
         state: State;
     }[];
+    signals: Signal[];
+    /** What has ended the job's last wait; null if it has not waited. */
+    woken_by: 'signal' | 'timeout' | null;
 }
 /** One attempt at a job, as its handler sees it. */
 export interface RunningJob<Payload = unknown> extends Omit<ClaimedJob<Payload>, 'checkpoint' | 'checkpointJson' | 'lease_token' | 'lease_expires_at' | 'lease_ms'> {
@@ -572,13 +622,21 @@ export interface RunningJob<Payload = unknown> extends Omit<ClaimedJob<Payload>,
      */
     used(budget: string, amount: number): void;
     /**
-     * Has jobs submitted when this one is completed: in the same transaction, so each is there exactly once if the result is accepted,
+     * Has jobs submitted when this one is completed or waits: in the same transaction, so each is there exactly once if the outcome is accepted,
      * and not at all otherwise. At most 100 of an attempt; the key needs the scope submit. If one is refused as wrong, the attempt fails
      * permanently with an error of type "submit". While a limit refuses them (429), the attempt stays, and is sent again. Throws if a job
      * cannot be written as JSON. The clients for Go and Python call it then: an object with a method of that name would be a thenable,
      * and an await of the job, or a handler that returns it, would call the method.
      */
     follow(...jobs: SubmitRequest[]): void;
+    /**
+     * Has a signal of another job sent when this one is completed or waits: in the same transaction, as the jobs of follow are. At most 16
+     * of an attempt; the key needs the scope submit. If it is refused, as that of a job that has ended is, the attempt fails permanently
+     * with an error of type "signal". Throws if the data cannot be sent.
+     */
+    thenSignal(id: string, name: string, data?: unknown): void;
+    /** The signal of a name; undefined if the job has none. */
+    received<Data = unknown>(name: string): Signal<Data> | undefined;
     /** The last checkpoint of an earlier attempt; undefined if there is none. */
     restore<Value = unknown>(): Value | undefined;
     /** The same as JSON, as the server sent it. */

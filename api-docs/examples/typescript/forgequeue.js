@@ -12,6 +12,7 @@ const MAX_BATCH_BODY = 8 << 20;
 const MAX_PAYLOAD = 256 << 10;
 const MAX_RESULT = 256 << 10;
 const MAX_CHECKPOINT = 64 << 10;
+const MAX_SIGNAL_DATA = 64 << 10;
 const MAX_LEASES = 1000;
 const MAX_TYPES = 100;
 const MAX_PAGE = 200;
@@ -320,6 +321,19 @@ export class Client {
     /** Ends a job that waits. One that runs is asked to end: cancel_requested is set. The problem job_terminal says that it has ended. */
     async cancel(id, options = {}) {
         return this.call({ method: 'POST', path: ['v1', 'jobs', id, 'cancel'], repeatable: true }, options);
+    }
+    /**
+     * Tells a job something under a name, and wakes it if that is what it waits for; a signal that comes before is kept. The first signal
+     * of a name stays: first is false where there was one, which a repeat after a lost answer finds too. The problem job_terminal says
+     * that the job has ended.
+     */
+    async signal(id, name, data, options = {}) {
+        return this.call({ method: 'POST', path: ['v1', 'jobs', id, 'signals'], body: { name, data }, repeatable: true }, options);
+    }
+    /** Makes a URL by which somebody without a key sends one signal of a job, once, in a browser. */
+    async signalLink(id, name, link = {}, options = {}) {
+        const body = { name, title: link.title, expires_ms: link.expiresMs };
+        return this.call({ method: 'POST', path: ['v1', 'jobs', id, 'signal-links'], body, repeatable: true }, options);
     }
     /** Deletes an ended job and its attempts. */
     async deleteJob(id, options = {}) {
@@ -790,6 +804,26 @@ export class Throttled extends ForgeQueueError {
         return new Throttled(budget, Math.max(retryAfterHeader(retryAfter?.trim() ?? null) ?? THROTTLED_MS, SHORTEST_THROTTLED_MS), reason);
     }
 }
+/**
+ * Thrown by a handler: the job waits for any of some signals, at most 16, for so many milliseconds at most. Without signals it sleeps.
+ * It uses up no attempt, and takes no slot meanwhile. When a signal comes, or the time is up, the handler is called again, from the
+ * beginning: job.received(name) and job.woken_by say what has come, and job.restore() gives the last checkpoint, which is sent with the
+ * wait, as the jobs of follow and the signals of thenSignal are.
+ */
+export class Wait extends ForgeQueueError {
+    timeoutMs;
+    signals;
+    mode = 'any';
+    constructor(timeoutMs, ...signals) {
+        super(signals.length === 0 ? `sleeps for ${timeoutMs} ms` : `waits for ${signals.join(', ')}, at most ${timeoutMs} ms`);
+        this.timeoutMs = clamp(timeoutMs, MAX_DELAY_MS);
+        this.signals = signals;
+    }
+    /** One for all of the signals. */
+    static all(timeoutMs, ...signals) {
+        return Object.assign(new Wait(timeoutMs, ...signals), { mode: 'all' });
+    }
+}
 /** After a stop: how long handlers have to return once their signals have aborted; then, how long outcomes are sent; then, how long the worker deregisters. */
 const PATIENCE_MS = 2000;
 const LAST_WORD_MS = 5000;
@@ -834,8 +868,9 @@ class Lease {
     checkpoint = null; // JSON
     /** What the attempt has used of budgets, as far as the handler has said so. */
     used = new Map();
-    /** The jobs that are submitted with the result. */
+    /** The jobs that are submitted with the result or wait, and the signals of other jobs that are sent with it. */
     following = [];
+    signalling = [];
     /** Counts reports: what comes while one is sent stays. */
     added = 0;
     nextReport = 0;
@@ -1345,6 +1380,15 @@ export class Worker {
                     throw new ForgeQueueError(`an attempt can say of at most ${MAX_COSTS} budgets what it has used`);
                 lease.used.set(budget, amount);
             },
+            signals: job.signals ?? [], // an older server sends neither
+            woken_by: job.woken_by ?? null,
+            received: (name) => (job.signals ?? []).find((one) => one.name === name),
+            thenSignal: (id, name, data = null) => {
+                const encoded = encode(data);
+                if (bytes(encoded) > MAX_SIGNAL_DATA)
+                    throw new ForgeQueueError(`the data of signal ${JSON.stringify(name)} has ${bytes(encoded)} bytes as JSON, and may have ${MAX_SIGNAL_DATA}`);
+                lease.signalling.push({ job_id: id, name, ...(encoded === 'null' ? {} : { data: JSON.parse(encoded) }) });
+            },
             follow: (...jobs) => { lease.following.push(...jobs.map((job) => JSON.parse(encode(job)))); }, // as they are now
             restore: () => (checkpoint ?? undefined),
             restoreJson: () => checkpointJson === 'null' ? undefined : checkpointJson,
@@ -1357,16 +1401,22 @@ export class Worker {
         const used = lease.used.size === 0 ? {} : { used: Object.fromEntries(lease.used) };
         let { kind, error: cause } = outcome;
         let body = { ...outcome.body, ...used };
-        if (kind === 'complete' && lease.following.length > 0)
-            body['submit'] = [...lease.following];
+        if (kind === 'complete' || kind === 'wait') {
+            if (lease.following.length > 0)
+                body['submit'] = [...lease.following];
+            if (lease.signalling.length > 0)
+                body['signal'] = [...lease.signalling];
+        }
+        if (kind === 'wait' && lease.checkpoint !== null)
+            body['checkpoint'] = JSON.parse(lease.checkpoint);
         for (let failures = 0;;) {
             try {
                 await this.#outbox.send(lease, kind, body);
-                return { word: { complete: 'completed', fail: 'failed', snooze: 'snoozed', release: 'released' }[kind], error: cause };
+                return { word: { complete: 'completed', fail: 'failed', snooze: 'snoozed', wait: 'waiting', release: 'released' }[kind], error: cause };
             }
             catch (error) {
                 const status = statusOf(error);
-                const refused = kind === 'complete' ? refusedPart(error, body['submit'] !== undefined) : undefined;
+                const refused = kind === 'complete' || kind === 'wait' ? refusedPart(error, kind, body) : undefined;
                 if (refused !== undefined) { // the attempt still has to end
                     cause = refused;
                     kind = 'fail';
@@ -1521,7 +1571,7 @@ export class Worker {
     }
     /** Sends the checkpoint of an attempt that ends, so that the next one gets it. */
     async #reportLast(lease, outcome) {
-        if (outcome.kind === '' || outcome.kind === 'complete' || lease.checkpoint === null)
+        if (outcome.kind === '' || outcome.kind === 'complete' || outcome.kind === 'wait' || lease.checkpoint === null)
             return;
         const end = now() + 5000;
         try {
@@ -1603,6 +1653,9 @@ function decide(error, cause, job, options) {
     if (error instanceof Snooze) {
         return { kind: 'snooze', body: { delay_ms: error.delayMs, ...because('snoozed', error.reason) }, error };
     }
+    if (error instanceof Wait) {
+        return { kind: 'wait', body: { for: error.signals, timeout_ms: error.timeoutMs, ...(error.mode === 'all' ? { mode: error.mode } : {}) }, error };
+    }
     if (error instanceof Throttled) {
         const throttle = { [error.budget]: { retry_after_ms: error.delayMs } };
         return { kind: 'snooze', body: { delay_ms: error.delayMs, throttle, ...because('throttled', error.reason) }, error };
@@ -1626,15 +1679,19 @@ function decide(error, cause, job, options) {
     }
     return { kind: 'fail', body: { error: jobError(reported), ...(after === undefined ? {} : { retry_after_ms: after }) }, error: reported };
 }
-/** The error of an attempt whose complete was refused for its result, or for the jobs that it submits; undefined if that was not the reason. */
-function refusedPart(error, submitting) {
+/** The error of an attempt whose complete or wait was refused for itself, or for the jobs and signals that it sends; undefined if that was not the reason. */
+function refusedPart(error, kind, body) {
     const status = statusOf(error);
-    const fields = error instanceof Problem ? error.errors.filter(({ field }) => field.startsWith('submit') || field.includes('].submit')) : [];
-    if (submitting && (status === 403 || (unfit(status) && fields.length > 0))) {
-        const unsaid = fields.filter(({ field }) => !text(error).includes(field)).map(({ field, message }) => `; ${field}: ${message}`);
-        return named('submit', `the jobs to submit were refused: ${text(error)}${unsaid.join('')}`);
-    }
-    return unfit(status) ? named('result', `the result was refused: ${text(error)}`) : undefined;
+    const fields = error instanceof Problem ? error.errors : [];
+    const about = (part) => fields.some(({ field }) => field.startsWith(part) || field.includes(`].${part}`));
+    const said = text(error) + fields.filter(({ field }) => !text(error).includes(field)).map(({ field, message }) => `; ${field}: ${message}`).join('');
+    if (body['submit'] !== undefined && (status === 403 || (unfit(status) && about('submit'))))
+        return named('submit', `the jobs to submit were refused: ${said}`);
+    if (body['signal'] !== undefined && (status === 403 || (final(status) && about('signal'))))
+        return named('signal', `the signals of other jobs were refused: ${said}`);
+    if (!unfit(status))
+        return undefined;
+    return kind === 'wait' ? named('wait', `the wait was refused: ${said}`) : named('result', `the result was refused: ${text(error)}`);
 }
 /** Why a job was put back, if that was said. */
 function because(type, reason) {

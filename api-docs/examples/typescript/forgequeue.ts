@@ -14,6 +14,7 @@ const MAX_BATCH_BODY = 8 << 20;
 const MAX_PAYLOAD = 256 << 10;
 const MAX_RESULT = 256 << 10;
 const MAX_CHECKPOINT = 64 << 10;
+const MAX_SIGNAL_DATA = 64 << 10;
 const MAX_LEASES = 1000;
 const MAX_TYPES = 100;
 const MAX_PAGE = 200;
@@ -46,7 +47,7 @@ const SHORTEST_THROTTLED_MS = 1000;
 // ---- what the API has
 
 /** The states of a job. */
-export type State = 'blocked' | 'scheduled' | 'queued' | 'running' | 'completed' | 'dead_letter' | 'cancelled';
+export type State = 'blocked' | 'scheduled' | 'waiting' | 'queued' | 'running' | 'completed' | 'dead_letter' | 'cancelled';
 
 /** An error of an attempt. */
 export interface JobError { type: string; message: string; stack?: string }
@@ -124,6 +125,9 @@ export interface JobSummary {
   workflow: { id: string; ref: string } | null;
   after: { job_id: string; state: State; on_failed: string }[];
   blocked_by: number | null;
+  /** The signals that a waiting job waits for, and when it stops to; empty and null otherwise. */
+  waiting_for: string[];
+  wait_until: string | null;
   rerun_of: string | null;
   progress: Progress | null;
 }
@@ -178,6 +182,18 @@ export interface JobFilter {
   created_after?: string;
   created_before?: string;
 }
+
+/** A signal that a job has. */
+export interface Signal<Data = unknown> { name: string; data: Data | null; at: string }
+
+/** The answer to a signal. first is false where the job had one of this name before, which stays. */
+export interface Signalled { name: string; at: string; first: boolean }
+
+/** What the page of a link asks, such as "Refund order 1234?", and for how long the link is good: 7 days if that is absent. */
+export interface SignalLinkOptions { title?: string; expiresMs?: number }
+
+/** A URL that sends one signal of a job. */
+export interface SignalLink { url: string; expires_at: string }
 
 /** What dead letters have; all of it must match. after and before are about when they became dead letters. */
 export interface DeadLetterFilter { queue?: string; type?: string; reason?: string; fingerprint?: string; after?: string; before?: string }
@@ -634,6 +650,21 @@ export class Client {
   /** Ends a job that waits. One that runs is asked to end: cancel_requested is set. The problem job_terminal says that it has ended. */
   async cancel(id: string, options: CallOptions = {}): Promise<JobSummary> {
     return this.call({ method: 'POST', path: ['v1', 'jobs', id, 'cancel'], repeatable: true }, options);
+  }
+
+  /**
+   * Tells a job something under a name, and wakes it if that is what it waits for; a signal that comes before is kept. The first signal
+   * of a name stays: first is false where there was one, which a repeat after a lost answer finds too. The problem job_terminal says
+   * that the job has ended.
+   */
+  async signal(id: string, name: string, data?: unknown, options: CallOptions = {}): Promise<Signalled> {
+    return this.call({ method: 'POST', path: ['v1', 'jobs', id, 'signals'], body: { name, data }, repeatable: true }, options);
+  }
+
+  /** Makes a URL by which somebody without a key sends one signal of a job, once, in a browser. */
+  async signalLink(id: string, name: string, link: SignalLinkOptions = {}, options: CallOptions = {}): Promise<SignalLink> {
+    const body = { name, title: link.title, expires_ms: link.expiresMs };
+    return this.call({ method: 'POST', path: ['v1', 'jobs', id, 'signal-links'], body, repeatable: true }, options);
   }
 
   /** Deletes an ended job and its attempts. */
@@ -1130,6 +1161,28 @@ export class Throttled extends ForgeQueueError {
   }
 }
 
+/**
+ * Thrown by a handler: the job waits for any of some signals, at most 16, for so many milliseconds at most. Without signals it sleeps.
+ * It uses up no attempt, and takes no slot meanwhile. When a signal comes, or the time is up, the handler is called again, from the
+ * beginning: job.received(name) and job.woken_by say what has come, and job.restore() gives the last checkpoint, which is sent with the
+ * wait, as the jobs of follow and the signals of thenSignal are.
+ */
+export class Wait extends ForgeQueueError {
+  readonly timeoutMs: number;
+  readonly signals: readonly string[];
+  readonly mode: 'any' | 'all' = 'any';
+  constructor(timeoutMs: number, ...signals: string[]) {
+    super(signals.length === 0 ? `sleeps for ${timeoutMs} ms` : `waits for ${signals.join(', ')}, at most ${timeoutMs} ms`);
+    this.timeoutMs = clamp(timeoutMs, MAX_DELAY_MS);
+    this.signals = signals;
+  }
+
+  /** One for all of the signals. */
+  static all(timeoutMs: number, ...signals: string[]): Wait {
+    return Object.assign(new Wait(timeoutMs, ...signals), { mode: 'all' });
+  }
+}
+
 /** A claimed job as the server sends it. */
 export interface ClaimedJob<Payload = unknown> {
   id: string;
@@ -1157,6 +1210,9 @@ export interface ClaimedJob<Payload = unknown> {
   created_at: string;
   workflow: { id: string; ref: string } | null;
   parents: { ref: string | null; job_id: string; state: State }[];
+  signals: Signal[];
+  /** What has ended the job's last wait; null if it has not waited. */
+  woken_by: 'signal' | 'timeout' | null;
 }
 
 /** One attempt at a job, as its handler sees it. */
@@ -1178,13 +1234,21 @@ export interface RunningJob<Payload = unknown> extends Omit<ClaimedJob<Payload>,
    */
   used(budget: string, amount: number): void;
   /**
-   * Has jobs submitted when this one is completed: in the same transaction, so each is there exactly once if the result is accepted,
+   * Has jobs submitted when this one is completed or waits: in the same transaction, so each is there exactly once if the outcome is accepted,
    * and not at all otherwise. At most 100 of an attempt; the key needs the scope submit. If one is refused as wrong, the attempt fails
    * permanently with an error of type "submit". While a limit refuses them (429), the attempt stays, and is sent again. Throws if a job
    * cannot be written as JSON. The clients for Go and Python call it then: an object with a method of that name would be a thenable,
    * and an await of the job, or a handler that returns it, would call the method.
    */
   follow(...jobs: SubmitRequest[]): void;
+  /**
+   * Has a signal of another job sent when this one is completed or waits: in the same transaction, as the jobs of follow are. At most 16
+   * of an attempt; the key needs the scope submit. If it is refused, as that of a job that has ended is, the attempt fails permanently
+   * with an error of type "signal". Throws if the data cannot be sent.
+   */
+  thenSignal(id: string, name: string, data?: unknown): void;
+  /** The signal of a name; undefined if the job has none. */
+  received<Data = unknown>(name: string): Signal<Data> | undefined;
   /** The last checkpoint of an earlier attempt; undefined if there is none. */
   restore<Value = unknown>(): Value | undefined;
   /** The same as JSON, as the server sent it. */
@@ -1251,7 +1315,7 @@ const FALLING = 0.1;
 /** How long the process may go on after runUntilSignal if a handler has not returned. */
 const EXIT_MS = 1000;
 
-type Outcome = { kind: 'complete' | 'fail' | 'snooze' | 'release' | ''; body: Record<string, unknown>; error?: unknown };
+type Outcome = { kind: 'complete' | 'fail' | 'snooze' | 'wait' | 'release' | ''; body: Record<string, unknown>; error?: unknown };
 
 /** One claimed job while it is this worker's. */
 class Lease {
@@ -1268,8 +1332,9 @@ class Lease {
   checkpoint: string | null = null; // JSON
   /** What the attempt has used of budgets, as far as the handler has said so. */
   readonly used = new Map<string, number>();
-  /** The jobs that are submitted with the result. */
+  /** The jobs that are submitted with the result or wait, and the signals of other jobs that are sent with it. */
   readonly following: SubmitRequest[] = [];
+  readonly signalling: { job_id: string; name: string; data?: unknown }[] = [];
   /** Counts reports: what comes while one is sent stays. */
   added = 0;
   nextReport = 0;
@@ -1770,6 +1835,14 @@ export class Worker {
         if (lease.used.size >= MAX_COSTS && !lease.used.has(budget)) throw new ForgeQueueError(`an attempt can say of at most ${MAX_COSTS} budgets what it has used`);
         lease.used.set(budget, amount);
       },
+      signals: job.signals ?? [], // an older server sends neither
+      woken_by: job.woken_by ?? null,
+      received: <Data>(name: string) => (job.signals ?? []).find((one) => one.name === name) as Signal<Data> | undefined,
+      thenSignal: (id, name, data = null) => {
+        const encoded = encode(data);
+        if (bytes(encoded) > MAX_SIGNAL_DATA) throw new ForgeQueueError(`the data of signal ${JSON.stringify(name)} has ${bytes(encoded)} bytes as JSON, and may have ${MAX_SIGNAL_DATA}`);
+        lease.signalling.push({ job_id: id, name, ...(encoded === 'null' ? {} : { data: JSON.parse(encoded) as unknown }) });
+      },
       follow: (...jobs) => { lease.following.push(...jobs.map((job) => JSON.parse(encode(job)) as SubmitRequest)); }, // as they are now
       restore: <Value>() => (checkpoint ?? undefined) as Value | undefined,
       restoreJson: () => checkpointJson === 'null' ? undefined : checkpointJson,
@@ -1782,14 +1855,18 @@ export class Worker {
     const used = lease.used.size === 0 ? {} : { used: Object.fromEntries(lease.used) };
     let { kind, error: cause } = outcome;
     let body: Outcome['body'] = { ...outcome.body, ...used };
-    if (kind === 'complete' && lease.following.length > 0) body['submit'] = [...lease.following];
+    if (kind === 'complete' || kind === 'wait') {
+      if (lease.following.length > 0) body['submit'] = [...lease.following];
+      if (lease.signalling.length > 0) body['signal'] = [...lease.signalling];
+    }
+    if (kind === 'wait' && lease.checkpoint !== null) body['checkpoint'] = JSON.parse(lease.checkpoint) as unknown;
     for (let failures = 0; ;) {
       try {
         await this.#outbox.send(lease, kind, body);
-        return { word: { complete: 'completed', fail: 'failed', snooze: 'snoozed', release: 'released' }[kind], error: cause };
+        return { word: { complete: 'completed', fail: 'failed', snooze: 'snoozed', wait: 'waiting', release: 'released' }[kind], error: cause };
       } catch (error) {
         const status = statusOf(error);
-        const refused = kind === 'complete' ? refusedPart(error, body['submit'] !== undefined) : undefined;
+        const refused = kind === 'complete' || kind === 'wait' ? refusedPart(error, kind, body) : undefined;
         if (refused !== undefined) { // the attempt still has to end
           cause = refused;
           kind = 'fail';
@@ -1933,7 +2010,7 @@ export class Worker {
 
   /** Sends the checkpoint of an attempt that ends, so that the next one gets it. */
   async #reportLast(lease: Lease, outcome: Outcome): Promise<void> {
-    if (outcome.kind === '' || outcome.kind === 'complete' || lease.checkpoint === null) return;
+    if (outcome.kind === '' || outcome.kind === 'complete' || outcome.kind === 'wait' || lease.checkpoint === null) return;
     const end = now() + 5000;
     try {
       await this.#beatFor([lease], () => ({ signal: lease.sending.signal, timeoutMs: Math.max(end - now(), 0) }));
@@ -2014,6 +2091,9 @@ function decide(error: unknown, cause: unknown, job: ClaimedJob, options: Handle
   if (error instanceof Snooze) {
     return { kind: 'snooze', body: { delay_ms: error.delayMs, ...because('snoozed', error.reason) }, error };
   }
+  if (error instanceof Wait) {
+    return { kind: 'wait', body: { for: error.signals, timeout_ms: error.timeoutMs, ...(error.mode === 'all' ? { mode: error.mode } : {}) }, error };
+  }
   if (error instanceof Throttled) {
     const throttle = { [error.budget]: { retry_after_ms: error.delayMs } };
     return { kind: 'snooze', body: { delay_ms: error.delayMs, throttle, ...because('throttled', error.reason) }, error };
@@ -2033,15 +2113,16 @@ function decide(error: unknown, cause: unknown, job: ClaimedJob, options: Handle
   return { kind: 'fail', body: { error: jobError(reported), ...(after === undefined ? {} : { retry_after_ms: after }) }, error: reported };
 }
 
-/** The error of an attempt whose complete was refused for its result, or for the jobs that it submits; undefined if that was not the reason. */
-function refusedPart(error: unknown, submitting: boolean): Error | undefined {
+/** The error of an attempt whose complete or wait was refused for itself, or for the jobs and signals that it sends; undefined if that was not the reason. */
+function refusedPart(error: unknown, kind: 'complete' | 'wait', body: Outcome['body']): Error | undefined {
   const status = statusOf(error);
-  const fields = error instanceof Problem ? error.errors.filter(({ field }) => field.startsWith('submit') || field.includes('].submit')) : [];
-  if (submitting && (status === 403 || (unfit(status) && fields.length > 0))) {
-    const unsaid = fields.filter(({ field }) => !text(error).includes(field)).map(({ field, message }) => `; ${field}: ${message}`);
-    return named('submit', `the jobs to submit were refused: ${text(error)}${unsaid.join('')}`);
-  }
-  return unfit(status) ? named('result', `the result was refused: ${text(error)}`) : undefined;
+  const fields = error instanceof Problem ? error.errors : [];
+  const about = (part: string) => fields.some(({ field }) => field.startsWith(part) || field.includes(`].${part}`));
+  const said = text(error) + fields.filter(({ field }) => !text(error).includes(field)).map(({ field, message }) => `; ${field}: ${message}`).join('');
+  if (body['submit'] !== undefined && (status === 403 || (unfit(status) && about('submit')))) return named('submit', `the jobs to submit were refused: ${said}`);
+  if (body['signal'] !== undefined && (status === 403 || (final(status) && about('signal')))) return named('signal', `the signals of other jobs were refused: ${said}`);
+  if (!unfit(status)) return undefined;
+  return kind === 'wait' ? named('wait', `the wait was refused: ${said}`) : named('result', `the result was refused: ${text(error)}`);
 }
 
 /** Why a job was put back, if that was said. */
