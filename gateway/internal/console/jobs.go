@@ -33,7 +33,7 @@ type stateChoice struct {
 }
 
 var jobStates = []string{
-	api.StateQueued, api.StateRunning, api.StateScheduled, api.StateBlocked, api.StateCompleted, api.StateDeadLetter, api.StateCancelled,
+	api.StateQueued, api.StateRunning, api.StateScheduled, api.StateWaiting, api.StateBlocked, api.StateCompleted, api.StateDeadLetter, api.StateCancelled,
 }
 
 // jobFilters are the parameters of a list of jobs that have an input.

@@ -129,6 +129,7 @@ func totals(queues []api.Queue) ([]depth, string) {
 		sum.Depth.Queued += q.Depth.Queued
 		sum.Depth.Running += q.Depth.Running
 		sum.Depth.Scheduled += q.Depth.Scheduled
+		sum.Depth.Waiting += q.Depth.Waiting
 		sum.Depth.Blocked += q.Depth.Blocked
 		sum.Depth.DeadLetter += q.Depth.DeadLetter
 		for _, state := range q.DepthCapped {
@@ -144,6 +145,7 @@ func totals(queues []api.Queue) ([]depth, string) {
 		{api.StateQueued, sum.Depth.Queued},
 		{api.StateRunning, sum.Depth.Running},
 		{api.StateScheduled, sum.Depth.Scheduled},
+		{api.StateWaiting, sum.Depth.Waiting},
 		{api.StateBlocked, sum.Depth.Blocked},
 		{api.StateDeadLetter, sum.Depth.DeadLetter},
 	} {

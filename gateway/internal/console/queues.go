@@ -143,6 +143,7 @@ func depths(q *api.Queue) ([]depth, []share) {
 		{api.StateQueued, q.Depth.Queued},
 		{api.StateRunning, q.Depth.Running},
 		{api.StateScheduled, q.Depth.Scheduled},
+		{api.StateWaiting, q.Depth.Waiting},
 		{api.StateBlocked, q.Depth.Blocked},
 		{api.StateDeadLetter, q.Depth.DeadLetter},
 	}

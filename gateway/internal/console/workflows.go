@@ -63,6 +63,7 @@ func newWorkflowRow(of api.Workflow) workflowRow {
 		{api.StateRunning, of.Counts.Running},
 		{api.StateQueued, of.Counts.Queued},
 		{api.StateScheduled, of.Counts.Scheduled},
+		{api.StateWaiting, of.Counts.Waiting},
 		{api.StateBlocked, of.Counts.Blocked},
 		{api.StateCancelled, of.Counts.Cancelled},
 		{api.StateDeadLetter, of.Counts.DeadLetter},
@@ -87,7 +88,7 @@ type workflowPage struct {
 	Graph *view.Graph
 	Jobs  []workflowJob
 	More  int
-	// Waits is its first job that waits for a worker; nil where something of it runs.
+	// Waits is its first job that waits for a worker, or else for a signal; nil where something of it runs.
 	Waits *api.WorkflowJob
 	// Cancel and Redrive say what is possible.
 	Cancel, Redrive bool
@@ -144,13 +145,18 @@ func showWorkflow(v *visit.Visit) (visit.Page, error) {
 	return visit.Page{Template: "workflow", Title: title, Data: page}, nil
 }
 
-// waitingFirst is the first job that waits for a worker where nothing of the workflow runs; nil otherwise. Its page says why.
+// waitingFirst is the first job that waits for a worker, or else for a signal, where nothing of the workflow runs; nil otherwise.
+// Its page says why.
 func waitingFirst(detail *api.WorkflowDetail) *api.WorkflowJob {
-	first := slices.IndexFunc(detail.Jobs, func(one api.WorkflowJob) bool { return one.State == api.StateQueued })
-	if detail.Counts.Running > 0 || first < 0 {
+	if detail.Counts.Running > 0 {
 		return nil
 	}
-	return &detail.Jobs[first]
+	for _, state := range []string{api.StateQueued, api.StateWaiting} {
+		if first := slices.IndexFunc(detail.Jobs, func(one api.WorkflowJob) bool { return one.State == state }); first >= 0 {
+			return &detail.Jobs[first]
+		}
+	}
+	return nil
 }
 
 func changeWorkflow(v *visit.Visit) (string, error) {

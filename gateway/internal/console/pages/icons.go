@@ -7,6 +7,7 @@ var shapes = map[string]template.HTML{
 	// states of jobs and workflows
 	"blocked":     `<path d="M3 8h10M8 3v10" transform="rotate(45 8 8)"/><circle cx="8" cy="8" r="6"/>`,
 	"scheduled":   `<circle cx="8" cy="8" r="6"/><path d="M8 4.5V8l2.5 1.5"/>`,
+	"waiting":     `<path d="M4.5 2.5h7l-7 11h7z"/>`,
 	"queued":      `<circle cx="8" cy="8" r="5.5" stroke-dasharray="2.6 2"/>`,
 	"running":     `<path d="M5 3.2v9.6L13 8z" fill="currentColor"/>`,
 	"completed":   `<path d="m3 8.5 3.2 3.2L13 4.8"/>`,

@@ -210,7 +210,7 @@ func place(nodes []*node, layers [][]*node) *Graph {
 
 // urgency is the order in which people look at states.
 var urgency = []string{
-	api.StateDeadLetter, api.StateCancelled, api.StateRunning, api.StateQueued, api.StateScheduled, api.StateBlocked, api.StateCompleted,
+	api.StateDeadLetter, api.StateCancelled, api.StateRunning, api.StateQueued, api.StateWaiting, api.StateScheduled, api.StateBlocked, api.StateCompleted,
 }
 
 // worst is the job that a person should know of first.
