@@ -17,7 +17,9 @@ type jobPage struct {
 	Actions  []button
 	Deletion *button
 	// Again: the job may be run again with another payload.
-	Again        bool
+	Again bool
+	// Awaited are the signals that the page has a form for.
+	Awaited      []string
 	Why          *api.Explanation
 	Ahead        *api.Ahead
 	Died         string
@@ -55,6 +57,7 @@ func showJob(v *visit.Visit) (visit.Page, error) {
 	page := jobPage{
 		Job: job, Live: !ended(job.State), Actions: jobActions(v, &job), Deletion: deletion(v, &job), Attempts: attempts,
 		Again:        ended(job.State) && v.May(api.ScopeSubmit),
+		Awaited:      awaited(v, &job),
 		MoreAttempts: len(attempts) == api.MaxPageSize && attempts[len(attempts)-1].Epoch < job.Epoch,
 		Payload:      newDocument("Payload", job.Payload, "The job has no payload."),
 		Result:       newDocument("Result", job.Result, resultAbsent(job.State)),
@@ -175,6 +178,8 @@ func changeJob(v *visit.Visit) (string, error) {
 			return "", problem.New(problem.InvalidRequest, "The payload is not JSON. A text needs its quotes: \"text\".")
 		}
 		return rerun(v, id, json.RawMessage(text))
+	case "signal":
+		return sendSignal(v, id)
 	case "forget":
 		return "/console/jobs?note=job-forgotten", v.API.DeleteJob(v.Context(), id)
 	case "discard":

@@ -14,6 +14,8 @@ var notes = map[string]string{
 	"queue-deleted":         "The queue is deleted.",
 	"job-cancelled":         "The job is cancelled.",
 	"job-cancelling":        "The job runs. Its worker is asked to stop; you see here when it has.",
+	"job-signalled":         "The signal is sent.",
+	"job-signalled-before":  "The job has had a signal of this name before: nothing has changed.",
 	"job-redriven":          "The job is queued again, with a new set of attempts.",
 	"job-rerun":             "This is a new job: a rerun of the one that has ended.",
 	"job-forgotten":         "The job is deleted.",
