@@ -104,6 +104,8 @@ func (c *Console) routes() map[string]http.Handler {
 		"POST /console/sign-in":                 c.Public(signIn),
 		"POST /console/sign-out":                c.Action(signOut),
 		"POST /console/sign-out-everywhere":     c.Action(signOutEverywhere),
+		"GET /console/signals/{token}":          c.Linked(showSignalLink),
+		"POST /console/signals/{token}":         c.Linked(useSignalLink),
 		"GET /console/session":                  c.Page(showSession),
 		"GET /console":                          c.Page(showOverview),
 		"GET /console/search":                   c.Page(search),

@@ -17,10 +17,10 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
-// newConsole is a door with the console, and a core with one queue.
-func newConsole(t *testing.T) *door {
+// newConsole is a door with the console, and a core with one queue; change may change its options.
+func newConsole(t *testing.T, change ...func(*httpapi.Options)) *door {
 	t.Helper()
-	d := newDoor(t, func(o *httpapi.Options) {
+	d := newDoor(t, append(change, func(o *httpapi.Options) {
 		made, err := console.New(console.Options{
 			Secret: []byte("the console's secret of tests, 32 bytes"), Links: console.Links{Charge: o.Limiter.ChargeLink, First: o.Limiter.FirstUse},
 			Hold: o.Auth.HoldSession,
@@ -29,7 +29,7 @@ func newConsole(t *testing.T) *door {
 			t.Fatal(err)
 		}
 		o.Console = made.Handler
-	})
+	})...)
 	queue := api.Queue{Name: "mails", Mode: api.ModePull, DepthCapped: []string{}, Unserved: []api.Unserved{}, Settings: api.QueueSettings{MaxAttempts: 3, Types: api.TypeLimits{}}}
 	d.core.On(hop.ListPlans.Path, func(coretest.Item) coretest.Result {
 		return coretest.Value(http.StatusOK, api.Page[api.Plan]{Items: []api.Plan{}})

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
@@ -68,6 +69,9 @@ func (s *Server) describeSpan(g *gin.Context, c *call.Call) {
 	if name != noRoute {
 		span.SetName(method + " " + name)
 		span.SetAttributes(attribute.String("http.route", name))
+		if strings.HasSuffix(name, "/{token}") { // otelhttp has noted the path
+			span.SetAttributes(attribute.String("url.path", name))
+		}
 	}
 	address := ""
 	if c.Address.IsValid() {

@@ -14,6 +14,7 @@ import (
 // transport serves the API's client from the API's own handler, in this process, on behalf of one request of a browser.
 type transport struct {
 	api http.Handler
+	// key is empty where nobody is signed in.
 	key string
 	// browser is the request that this is done for: its address counts.
 	browser *http.Request
@@ -70,7 +71,9 @@ func (t *transport) Request(ctx context.Context, r *http.Request) *http.Request 
 			inner.Header[name] = given
 		}
 	}
-	inner.Header.Set("Authorization", "Bearer "+t.key)
+	if t.key != "" {
+		inner.Header.Set("Authorization", "Bearer "+t.key)
+	}
 	inner.Header.Set("X-Correlation-Id", t.correlation)
 	return inner
 }

@@ -198,6 +198,11 @@ func (v *Visit) readForm() error {
 	if err := v.Site.cross.Check(v.Request); err != nil {
 		return problem.New(problem.Forbidden, "The form was sent from another site. Open the console itself, and try again.")
 	}
+	return v.ReadForm()
+}
+
+// ReadForm reads a form of any site. A body that is no form is left out, as there is none.
+func (v *Visit) ReadForm() error {
 	v.Request.Body = http.MaxBytesReader(v.Response, v.Request.Body, maxForm)
 	if err := v.Request.ParseForm(); err != nil {
 		return problem.New(problem.PayloadTooLarge, "The form could not be read: it is too large, or incomplete.")
