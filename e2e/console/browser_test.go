@@ -58,6 +58,7 @@ func TestConsoleInABrowser(t *testing.T) {
 	part("pages", func() { b.looksAt(pages, counted) })
 	part("words", func() { b.says(&acme) })
 	part("actions", func() { b.acts(&acme) })
+	part("signals", func() { b.signals(&acme) })
 	part("own keys", func() { b.managesKeys(&acme) })
 	part("live", func() { b.follows(&acme) })
 	part("eight pages", func() { b.opensEightPages(c, &acme) })

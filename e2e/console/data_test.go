@@ -17,9 +17,9 @@ const marker = "acme-only"
 type data struct {
 	tenant stack.Tenant
 	client *client.Client
-	// completed, dead, waiting and scheduled are jobs, broke waits for a budget; key is a key's id.
-	completed, dead, waiting, scheduled, broke string
-	fingerprint, workflow, key                 string
+	// completed, dead, waiting and scheduled are jobs, asking waits for a signal, broke for a budget; key is a key's id.
+	completed, dead, waiting, scheduled, asking, broke string
+	fingerprint, workflow, key                         string
 	// redrive is there once there are busy pages.
 	redrive string
 }
@@ -56,6 +56,7 @@ func fill(t *testing.T, c *stack.Cluster, tenant stack.Tenant) data {
 		t.Fatal(err)
 	}
 	d.waiting = submit("report.render")
+	d.asking = newAsking(t, d.client)
 	d.budgets(t)
 	delay := time.Hour.Milliseconds()
 	d.scheduled = stack.Submit(t, d.client, api.SubmitRequest{Type: "report.render", Queue: queue, DelayMS: &delay})
@@ -136,6 +137,7 @@ func (d *data) pages() []page {
 		{"job-dead", "/console/jobs/" + d.dead},
 		{"job-waiting", "/console/jobs/" + d.waiting},
 		{"job-scheduled", "/console/jobs/" + d.scheduled},
+		{"job-asking", "/console/jobs/" + d.asking},
 		{"job-budget", "/console/jobs/" + d.broke},
 		{"dead-letters", "/console/dead-letters"},
 		{"dead-letters-cause", "/console/dead-letters/group?" + cause},

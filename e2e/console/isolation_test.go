@@ -25,17 +25,23 @@ type visitor struct {
 
 func visit(t testing.TB, server, key string) *visitor {
 	t.Helper()
+	v := nobody(t, server)
+	if status, body := v.post("/console/sign-in", "key", key); status != http.StatusOK {
+		t.Fatalf("sign-in: %d %s", status, body)
+	}
+	return v
+}
+
+// nobody is one who is not signed in.
+func nobody(t testing.TB, server string) *visitor {
+	t.Helper()
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	transport := &http.Transport{} // the usual one is held to the document of the API
 	t.Cleanup(transport.CloseIdleConnections)
-	v := &visitor{t, server, &http.Client{Jar: jar, Transport: transport}}
-	if status, body := v.post("/console/sign-in", "key", key); status != http.StatusOK {
-		t.Fatalf("sign-in: %d %s", status, body)
-	}
-	return v
+	return &visitor{t, server, &http.Client{Jar: jar, Transport: transport}}
 }
 
 func (v *visitor) send(request *http.Request, err error) (int, string) {
@@ -115,7 +121,10 @@ func TestTenantsDoNotMeet(t *testing.T) {
 			}
 		}
 	}
-	for id, want := range map[string]string{acme.waiting: api.StateQueued, acme.dead: api.StateDeadLetter, acme.completed: api.StateCompleted} {
+	if status, text := other.post("/console/jobs/"+acme.asking, "do", "signal", "name", "approved"); status != http.StatusNotFound {
+		t.Errorf("another's signal: %d %s", status, text)
+	}
+	for id, want := range map[string]string{acme.waiting: api.StateQueued, acme.asking: api.StateWaiting, acme.dead: api.StateDeadLetter, acme.completed: api.StateCompleted} {
 		if job := stack.Get(t, acme.client, id); job.State != want {
 			t.Errorf("the job %s is %s, and was %s", id, job.State, want)
 		}
@@ -154,7 +163,7 @@ func TestAReaderChangesNothing(t *testing.T) {
 	}
 	for path, actions := range map[string][]string{
 		"/console/queues/" + queue:      {"pause", "resume", "settings", "probe", "delete"},
-		"/console/jobs/" + acme.waiting: {"cancel"}, "/console/jobs/" + acme.dead: {"redrive", "rerun", "discard"}, "/console/jobs/" + acme.completed: {"forget"},
+		"/console/jobs/" + acme.waiting: {"cancel"}, "/console/jobs/" + acme.asking: {"signal"}, "/console/jobs/" + acme.dead: {"redrive", "rerun", "discard"}, "/console/jobs/" + acme.completed: {"forget"},
 		"/console/workflows/" + acme.workflow: {"cancel", "redrive"}, "/console/schedules/" + schedule: {"pause", "resume", "trigger", "delete"},
 		"/console/dead-letters": {"redrive", "discard"}, "/console/keys": {""}, "/console/budgets/" + budget: {"settings", "delete"}, "/console/keys/" + acme.key: {"revoke"},
 	} {
