@@ -38,6 +38,8 @@ type workerPlan struct {
 	HoldMS int
 	// Children are how many jobs a job of the load submits with its result.
 	Children int
+	// Waits says that a job of the load waits for the signals a and b before it completes.
+	Waits bool
 	// Used is what each attempt reports to have used of budgets.
 	Used api.Amounts
 }
@@ -151,6 +153,10 @@ func (w *loopWorker) outcome(ctx context.Context, job api.ClaimedJob) error {
 	fmt.Fprint(choice, job.ID, job.Epoch)
 	var err error
 	switch n := choice.Sum32() % 100; {
+	case w.plan.Waits && job.Type == "load" && len(job.Signals) < 2:
+		_, err = w.client.ReportWait(ctx, job.ID, api.WaitRequest{
+			LeaseToken: job.LeaseToken, For: []string{"a", "b"}, Mode: api.WaitAll, TimeoutMS: new(time.Hour.Milliseconds()), Checkpoint: json.RawMessage(`"asked"`),
+		})
 	case n < 4:
 		_, err = w.client.Fail(ctx, job.ID, api.FailRequest{
 			LeaseToken: job.LeaseToken, Used: w.plan.Used, RetryAfterMS: &soon, Error: &api.JobError{Type: "chosen", Message: "this attempt is meant to fail"},
