@@ -41,6 +41,8 @@ func cases() []testCase {
 		{"budgets", "Costs are stored with the job; what a handler has used of budgets is sent with its outcome, whatever that is", spends},
 		{"throttled", "A throttled attempt closes the budget for all jobs, uses up no attempt, and shows its reason", throttles},
 		{"then", "Jobs that follow are sent with the result, and with nothing else; a refused one fails the attempt; one that a limit refuses is sent again", chains},
+		{"waits", "A handler has its job wait: no attempt is used up; the checkpoint, jobs and signals go with the wait, in one request; it is called again with the signal, or when the time is up", putsToWait},
+		{"signals", "A signal is repeated if its answer is lost, and the first of a name stays; a link sends one without a key; a job that has ended gets none", signals},
 		{"concurrency", "No more handlers run than the worker may, and no more jobs are claimed where they are slow", limits},
 		{"claims-ahead", "Quick handlers with a backlog: jobs are claimed ahead of them, and outcomes share requests; no more handlers run than the worker may", claimsAhead},
 		{"ahead-slow", "What was claimed ahead of a handler that turns slow is released at once, and uses up no attempt", releasesAhead},

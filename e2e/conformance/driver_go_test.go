@@ -90,6 +90,17 @@ func all(ctx context.Context, c *client.Client, cmd command) (any, error) {
 	return answer, nil
 }
 
+func signalled(ctx context.Context, c *client.Client, cmd command) (any, error) {
+	if cmd.Do == "signal" {
+		return c.Signal(ctx, cmd.Job, api.SignalRequest{Name: cmd.Name, Data: cmd.Request})
+	}
+	link := api.SignalLinkRequest{Name: cmd.Name, Title: cmd.Title}
+	if cmd.DelayMS > 0 {
+		link.ExpiresMS = &cmd.DelayMS
+	}
+	return c.CreateSignalLink(ctx, cmd.Job, link)
+}
+
 func budgets(ctx context.Context, c *client.Client, cmd command) (any, error) {
 	switch cmd.Do {
 	case "put_budget":
@@ -205,6 +216,14 @@ func (d *goDriver) handle(ctx context.Context, worker int, job *sdk.Job[script])
 			job.Used(step.Budget, int64(step.Amount))
 		case "then":
 			job.Then(step.Jobs...)
+		case "then_signal":
+			if err := job.ThenSignal(step.Job, step.Name, step.Value); err != nil {
+				return nil, err
+			}
+		case "wait":
+			return nil, waiting(step)
+		case "received":
+			return receives(job, step.Name)
 		case "progress":
 			job.Progress(*step.Percent, step.Message)
 		case "checkpoint":
@@ -243,6 +262,26 @@ func failing(s step) error {
 	default:
 		return err
 	}
+}
+
+func waiting(s step) error {
+	wait := sdk.Wait
+	if s.All {
+		wait = sdk.WaitAll
+	}
+	return wait(time.Duration(s.DelayMS)*time.Millisecond, s.Names...)
+}
+
+func receives(job *sdk.Job[script], name string) (any, error) {
+	answer := struct {
+		Data    any     `json:"data"`
+		WokenBy *string `json:"woken_by"`
+	}{Data: "none"}
+	if job.WokenBy != "" {
+		answer.WokenBy = &job.WokenBy
+	}
+	_, err := job.Signal(name, &answer.Data)
+	return answer, err
 }
 
 func causeOf(ctx context.Context) string {

@@ -16,7 +16,7 @@ import (
 type command struct {
 	// ID is repeated in the answer.
 	ID int `json:"id"`
-	// Do is submit, rerun, submit_many, get, wait, result, result_text (the result as JSON), submit_and_wait, list, all, cancel, redrive,
+	// Do is submit, rerun, submit_many, get, wait, result, result_text (the result as JSON), submit_and_wait, list, all, cancel, redrive, signal (its data is request), signal_link (good for delay_ms),
 	// put_budget, budget, budgets, budget_usage, delete_budget, verify; work, which is answered when the worker has stopped; stop, which stops one; go, which lets the handler of a job go on.
 	Do  string `json:"do"`
 	URL string `json:"url"`
@@ -30,6 +30,9 @@ type command struct {
 	Queue          string              `json:"queue,omitzero"`
 	Size           int                 `json:"size,omitzero"`
 	Token          string              `json:"token,omitzero"`
+	Name           string              `json:"name,omitzero"`
+	Title          string              `json:"title,omitzero"`
+	DelayMS        int64               `json:"delay_ms,omitzero"`
 	Budget         string              `json:"budget,omitzero"`
 	Subject        string              `json:"subject,omitzero"`
 	From           string              `json:"from,omitzero"`
@@ -55,6 +58,7 @@ type script struct {
 }
 
 // step is one step of a handler: return, undefined (nothing), unencodable (what is no JSON), large (more than a result may have), fail, snooze, throttled, used, progress, checkpoint,
+// wait (for names, at most delay_ms), then_signal (with value), received (return the data of the signal name, "none" without, and what has woken the job),
 // go (wait for the command), pause (wait for delay_ms), ended (wait to be told to stop, and say so), rethrow (throw why), listen (say later if it is told to stop),
 // big (return the payload's n, as text).
 type step struct {
@@ -68,6 +72,11 @@ type step struct {
 	Budget       string   `json:"budget,omitzero"`
 	// Amount is what was used of Budget; one that is no whole number has to be refused.
 	Amount float64 `json:"amount"`
+	// Job is whom then_signal signals.
+	Job   string   `json:"job,omitzero"`
+	Name  string   `json:"name,omitzero"`
+	Names []string `json:"names,omitzero"`
+	All   bool     `json:"all,omitzero"`
 	// Jobs follow, of then.
 	Jobs []api.SubmitRequest `json:"jobs,omitzero"`
 }
@@ -233,6 +242,8 @@ func (d *goDriver) produce(ctx context.Context, api *client.Client, c command) (
 		return api.Cancel(ctx, c.Job)
 	case "redrive":
 		return api.Redrive(ctx, c.Job)
+	case "signal", "signal_link":
+		return signalled(ctx, api, c)
 	default:
 		return budgets(ctx, api, c)
 	}

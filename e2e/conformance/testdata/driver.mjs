@@ -4,7 +4,7 @@
 import { createInterface } from 'node:readline';
 import {
   CancelRequested, Client, DeadlineError, EndedError, LeaseLost, NoAnswerError, Permanent, Problem, RetryAfter, Snooze, StatusError, Stopping,
-  Throttled, TimedOut, Worker, verify,
+  Throttled, TimedOut, Wait, Worker, verify,
 } from '../../../api-docs/examples/typescript/forgequeue.js';
 
 const clients = new Map();
@@ -45,6 +45,8 @@ const commands = {
     return { ids };
   },
   cancel: async (c) => client(c).cancel(c.job, options(c)),
+  signal: async (c) => client(c).signal(c.job, c.name, c.request, options(c)),
+  signal_link: async (c) => client(c).signalLink(c.job, c.name, { title: c.title, expiresMs: c.delay_ms }, options(c)),
   redrive: async (c) => client(c).redrive(c.job, options(c)),
   put_budget: async (c) => client(c).putBudget(c.budget, c.request, options(c)),
   budget: async (c) => client(c).budget(c.budget, c.subject, options(c)),
@@ -115,6 +117,12 @@ async function stepsOf(worker, job) {
       case 'snooze': throw new Snooze(step.delay_ms, step.message);
       case 'throttled': throw new Throttled(step.budget, step.delay_ms, step.message);
       case 'used': job.used(step.budget, step.amount); break;
+      case 'wait': throw step.all ? Wait.all(step.delay_ms, ...step.names) : new Wait(step.delay_ms, ...(step.names ?? []));
+      case 'then_signal': job.thenSignal(step.job, step.name, step.value); break;
+      case 'received': {
+        const signal = job.received(step.name);
+        return { data: signal === undefined ? 'none' : signal.data, woken_by: job.woken_by };
+      }
       case 'then': job.follow(...step.jobs); break;
       case 'progress': job.progress(step.percent, step.message); break;
       case 'checkpoint': job.checkpoint(step.value); break;

@@ -119,6 +119,8 @@ COMMANDS = {
     "list": list_page,
     "all": list_all,
     "cancel": lambda c: call(c, "cancel", c["job"]),
+    "signal": lambda c: call(c, "signal", c["job"], c["name"], c.get("request")),
+    "signal_link": lambda c: call(c, "signal_link", c["job"], c["name"], title=c.get("title") or "", expires=c["delay_ms"] / 1000 if "delay_ms" in c else None),
     "redrive": lambda c: call(c, "redrive", c["job"]),
     "put_budget": lambda c: client(c)[0].put_budget(c["budget"], c["request"]),
     "budget": lambda c: client(c)[0].budget(c["budget"], c.get("subject") or ""),
@@ -153,7 +155,7 @@ def begin(worker, job):
 def step_of(worker, job, step):
     """One step that waits for nothing; True ends the handler."""
     does = step["do"]
-    if does in ("return", "big", "undefined", "unencodable", "large"):
+    if does in ("return", "big", "undefined", "unencodable", "large", "received"):
         return True
     if does == "fail":
         error = Exception(step["message"])
@@ -164,10 +166,14 @@ def step_of(worker, job, step):
         raise fq.Snooze(step["delay_ms"] / 1000, step.get("message", ""))
     if does == "throttled":
         raise fq.Throttled(step["budget"], step["delay_ms"] / 1000, step.get("message", ""))
+    if does == "wait":
+        raise fq.Wait(step["delay_ms"] / 1000, *step.get("names", []), all=step.get("all", False))
     if does == "used":
         job.used(step["budget"], step["amount"])
     elif does == "then":
         job.then(*step["jobs"])
+    elif does == "then_signal":
+        job.then_signal(step["job"], step["name"], step.get("value"))
     elif does == "progress":
         job.progress(step["percent"], step["message"])
     elif does == "checkpoint":
@@ -191,6 +197,9 @@ def hear(worker, job):
 def value_of(job, step):
     if step["do"] == "big":
         return str(job.payload["n"])
+    if step["do"] == "received":
+        signal = job.received(step["name"])
+        return {"data": "none" if signal is None else signal["data"], "woken_by": job.woken_by}
     return {"unencodable": {1, 2}, "large": "x" * (256 << 10)}.get(step["do"], step.get("value"))
 
 
