@@ -3,6 +3,7 @@
 // It is a second front to the same API, not a second way in. A page is a few requests to the API's own handler, in
 // this process, by the API's Go client and with the key of the session: authentication, scopes, limits, isolation and audit are the API's, and
 // what a key may not do by curl it may not do here. The console itself stores nothing and asks core nothing.
+// The page of a link that sends a signal asks without a key: the token in its address lets it in.
 //
 //	browser ── cookie ──▶ console ── Authorization: Bearer <key> ──▶ httpapi's handler ──▶ core
 //
