@@ -43,7 +43,7 @@ func TestCheckNotices(t *testing.T) {
 		"a code of this route":         {"POST", "/v1/jobs/" + id + "/complete", `{"lease_token":"x"}`, 409, lost, "", ""},
 		"a code of another route":      {"POST", "/v1/jobs/" + id + "/cancel", `{}`, 409, lost, "", "code"},
 		"accepted, though not allowed": {"PUT", "/v1/queues/q", `{"max_attempts":0}`, 200, `{"name":"q","mode":"pull","paused":false,` +
-			`"depth":{"blocked":0,"scheduled":0,"queued":0,"running":0,"dead_letter":0},"depth_capped":[],"oldest_queued_ms":null,"active_workers":0,"stale_workers":0,"unserved":[],"breaker":null,` +
+			`"depth":{"blocked":0,"scheduled":0,"waiting":0,"queued":0,"running":0,"dead_letter":0},"depth_capped":[],"oldest_queued_ms":null,"active_workers":0,"stale_workers":0,"unserved":[],"breaker":null,` +
 			`"settings":{"visibility_timeout_ms":1,"max_attempts":0,"retry":{"base_ms":1,"cap_ms":1,"jitter":0,"curve":"linear"},"max_active":null,"max_running":null,"rate_per_second":null,"types":{},"push":null}}`, "", "max_attempts"},
 	} {
 		t.Run(name, func(t *testing.T) {
