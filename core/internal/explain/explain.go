@@ -23,7 +23,7 @@ import (
 )
 
 // Explain says why a job waits, by the settings that this core claims by; with details the job and its attempts are a part
-// of the answer. It takes four statements at most: the job, with its attempts; its parents; its place in line, or the
+// of the answer. It takes four statements at most: the job, with its attempts; its parents or what it waits for; its place in line, or the
 // worker of a running one; the use of its caps, or what other jobs of its key do. Besides, how fast lines move in other cores is read once in two
 // seconds, for all callers.
 func (e *Explainer) Explain(ctx context.Context, owner tenant.ID, user string, id uuid.UUID, details bool) (made api.Explanation, err error) {
@@ -38,7 +38,7 @@ func (e *Explainer) Explain(ctx context.Context, owner tenant.ID, user string, i
 	if err != nil {
 		return api.Explanation{}, err
 	}
-	if details || facts.Job.State == api.StateBlocked {
+	if details || facts.Job.State == api.StateBlocked || facts.Job.State == api.StateWaiting {
 		if err := e.store.JobReads.AddParents(ctx, user, linked); err != nil {
 			return api.Explanation{}, err
 		}

@@ -91,6 +91,24 @@ func TestWhyTimeAndParents(t *testing.T) {
 	f.why(child, "in_line")
 }
 
+// A waiting job names its signals and the time; one that waits for none sleeps.
+func TestWhySignal(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, names := range [][]string{{"approved", "rejected"}, nil} {
+		f.Submit(enginetest.Plain())
+		claimed := f.Claim(f.ClaimCall())[0]
+		wait := jobs.Ending{Lease: claimed.Lease(), Kind: api.KindWait, Delay: time.Hour, Wait: &jobs.Wait{Names: names}}
+		if ended := f.D.End(t.Context(), []jobs.Ending{wait})[0]; ended.Err != nil {
+			t.Fatal(ended.Err)
+		}
+		why := f.why(claimed.ID, "signal").Because[0]
+		if said := strings.Contains(why.Detail, strings.Join(names, ", ")) && strings.Contains(why.Detail, "sleeps") == (names == nil); !said || why.Until == nil || time.Until(why.Until.Time) < 50*time.Minute {
+			t.Errorf("%q: %+v", names, why)
+		}
+	}
+}
+
 func TestWhyPausedCapAndRate(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
