@@ -34,8 +34,11 @@ func putsToWait(x *trial) {
 	listener := x.scripted([]step{{Do: "wait", DelayMS: hour, Names: []string{"asked", "never"}}}, []step{{Do: "wait", DelayMS: hour, Names: []string{"asked", "ended"}, All: true}}, received("asked"))
 	asks := x.scripted(
 		[]step{
-			{Do: "checkpoint", Value: 1}, {Do: "pause", DelayMS: 100}, {Do: "checkpoint", Value: 7},
-			{Do: "then", Jobs: []api.SubmitRequest{x.following()}}, {Do: "then_signal", Job: listener, Name: "asked", Value: map[string]int{"no": 7}},
+			{Do: "checkpoint", Value: 1},
+			{Do: "pause", DelayMS: 100},
+			{Do: "checkpoint", Value: 7},
+			{Do: "then", Jobs: []api.SubmitRequest{x.following()}},
+			{Do: "then_signal", Job: listener, Name: "asked", Value: map[string]int{"no": 7}},
 			{Do: "wait", DelayMS: hour, Names: []string{"approved", "rejected"}},
 		},
 		[]step{{Do: "then_signal", Job: listener, Name: "ended"}, {Do: "received", Name: "approved"}},
@@ -79,7 +82,7 @@ func signals(x *trial) {
 		x.Errorf("the link is good for %v", left)
 	}
 	opened := x.front.URL + "/v1/signal-links/" + path.Base(link.URL)
-	response, err := http.Post(opened, "application/json", bytes.NewReader([]byte(`{"data":{"comment":"fine"}}`))) //nolint:noctx // of a test
+	response, err := http.Post(opened, "application/json", bytes.NewReader([]byte(`{"data":{"comment":"fine"}}`)))
 	if err != nil {
 		x.Fatal(err)
 	}

@@ -22,6 +22,21 @@ func One(more ...string) cobra.PositionalArgs {
 	}
 }
 
+// All requires an argument for each word of Use but the first, none of them empty.
+func All(command *cobra.Command, args []string) error {
+	words := strings.Fields(command.Use)[1:]
+	example := command.CommandPath() + " " + strings.Join(words, " ")
+	for i, name := range words {
+		if i >= len(args) || args[i] == "" {
+			return missing(name, example, args[min(i, len(args)):])
+		}
+	}
+	if len(args) > len(words) {
+		return fmt.Errorf("expected %d arguments, got %d (%s): %s", len(words), len(args), strings.Join(args, ", "), example)
+	}
+	return nil
+}
+
 // First requires at least one argument, the second word of Use, that is not empty.
 func First(command *cobra.Command, args []string) error {
 	if len(args) > 0 && args[0] != "" {

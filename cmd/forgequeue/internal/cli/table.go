@@ -274,7 +274,7 @@ func StateColour(state string) Colour {
 		return Blue
 	case api.StateDeadLetter, api.WorkflowFailed:
 		return Red
-	case api.StateScheduled, api.StateBlocked:
+	case api.StateScheduled, api.StateWaiting, api.StateBlocked:
 		return Yellow
 	}
 	return Plain

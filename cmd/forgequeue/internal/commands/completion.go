@@ -22,7 +22,7 @@ type listing func(ctx context.Context, c *client.Client) ([]cobra.Completion, er
 func complete(a *cli.App, all []*cobra.Command) {
 	byPath := map[string]listing{
 		"submit": typeNames(), "job get": jobsIn(), "job watch": jobsIn(), "job attempts": jobsIn(), "job parents": jobsIn(),
-		"job cancel":  jobsIn(api.StateBlocked, api.StateScheduled, api.StateQueued, api.StateRunning),
+		"job cancel":  jobsIn(api.StateBlocked, api.StateScheduled, api.StateWaiting, api.StateQueued, api.StateRunning),
 		"job rerun":   jobsIn(api.StateCompleted, api.StateCancelled, api.StateDeadLetter),
 		"job delete":  jobsIn(api.StateCompleted, api.StateCancelled, api.StateDeadLetter),
 		"job redrive": jobsIn(api.StateDeadLetter), "dead-letter redrive": jobsIn(api.StateDeadLetter), "dead-letter discard": jobsIn(api.StateDeadLetter),
@@ -42,6 +42,9 @@ func complete(a *cli.App, all []*cobra.Command) {
 		each(command, "", func(path string, command *cobra.Command) {
 			if list := byPath[path]; list != nil {
 				command.ValidArgsFunction = a.Completion(list)
+			}
+			if path == "job signal" || path == "job signal-link" {
+				command.ValidArgsFunction = waitingThenSignals(a)
 			}
 			if list := ofOperator[path]; list != nil {
 				command.ValidArgsFunction = a.OperatorCompletion(list)
@@ -66,7 +69,7 @@ func each(command *cobra.Command, above string, do func(path string, command *co
 
 func states() []string {
 	return []string{
-		api.StateBlocked, api.StateScheduled, api.StateQueued, api.StateRunning, api.StateCompleted, api.StateDeadLetter, api.StateCancelled,
+		api.StateBlocked, api.StateScheduled, api.StateWaiting, api.StateQueued, api.StateRunning, api.StateCompleted, api.StateDeadLetter, api.StateCancelled,
 	}
 }
 
@@ -86,6 +89,20 @@ func jobsIn(states ...string) listing {
 	return listed(func(c *client.Client, ctx context.Context, page client.PageRequest) (api.Page[api.JobSummary], error) {
 		return c.List(ctx, api.JobFilter{States: states}, page)
 	}, func(j api.JobSummary) cobra.Completion { return described(j.ID, j.Type+", "+j.State) })
+}
+
+// waitingThenSignals completes a job that waits, then what it waits for.
+func waitingThenSignals(a *cli.App) cobra.CompletionFunc {
+	jobs := a.Completion(jobsIn(api.StateWaiting))
+	return func(command *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return jobs(command, args, begun)
+		}
+		return a.Completion(func(ctx context.Context, c *client.Client) ([]cobra.Completion, error) {
+			job, err := c.Get(ctx, args[0])
+			return job.WaitingFor, err
+		})(command, args, begun)
+	}
 }
 
 // typeNames are the types of the newest jobs.

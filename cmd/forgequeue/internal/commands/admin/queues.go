@@ -36,11 +36,11 @@ func newQueues(a *cli.App) *cobra.Command {
 }
 
 func queues(t *cli.Table, all []api.Queue) {
-	t.Head("NAME", cli.Least("MODE"), "STATE", "QUEUED", "RUNNING", cli.Minor("SCHEDULED"), cli.Least("BLOCKED"), "DEAD", cli.Minor("OLDEST"), cli.Minor("DRAIN/S"), cli.Minor("WAIT"), "WORKERS", cli.Long("UNSERVED"))
+	t.Head("NAME", cli.Least("MODE"), "STATE", "QUEUED", "RUNNING", cli.Minor("SCHEDULED"), cli.Least("WAITING"), cli.Least("BLOCKED"), "DEAD", cli.Minor("OLDEST"), cli.Minor("DRAIN/S"), cli.Minor("WAIT"), "WORKERS", cli.Long("UNSERVED"))
 	for _, q := range all {
 		depth := depths(q)
 		t.Row(q.Name, q.Mode, queueState(q), depth("queued", q.Depth.Queued), depth("running", q.Depth.Running),
-			depth("scheduled", q.Depth.Scheduled), depth("blocked", q.Depth.Blocked), depth("dead_letter", q.Depth.DeadLetter),
+			depth("scheduled", q.Depth.Scheduled), depth("waiting", q.Depth.Waiting), depth("blocked", q.Depth.Blocked), depth("dead_letter", q.Depth.DeadLetter),
 			oldest(q), drain(q), likelyWait(q), q.ActiveWorkers, unserved(q))
 	}
 }
@@ -185,6 +185,7 @@ func describeQueue(t *cli.Table, q api.Queue) {
 	t.Pair("queued", depth("queued", q.Depth.Queued))
 	t.Pair("running", depth("running", q.Depth.Running))
 	t.Pair("scheduled", depth("scheduled", q.Depth.Scheduled))
+	t.Pair("waiting", depth("waiting", q.Depth.Waiting))
 	t.Pair("blocked", depth("blocked", q.Depth.Blocked))
 	t.Pair("dead letters", depth("dead_letter", q.Depth.DeadLetter))
 	t.Pair("oldest queued", oldest(q))

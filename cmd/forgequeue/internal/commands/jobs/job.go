@@ -115,7 +115,7 @@ func newJobWhy(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why ID",
 		Short: "Explain why a job waits",
-		Long: `List all that keeps a job from starting now, and what ends it: its time, its parents, a paused queue, a cap, a rate,
+		Long: `List all that keeps a job from starting now, and what ends it: its time, its parents, a signal, a paused queue, a cap, a rate,
 no worker, tags, an open circuit breaker. A job that is ready is in line: ahead are the jobs of the same queue, type and tags
 that are claimed before it. If its drain is known, the last line says when the job is likely to start.`,
 		Example: `  forgequeue job why "$ID"`,

@@ -4,8 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/commandtest"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -37,6 +39,57 @@ func TestJobCommands(t *testing.T) {
 	f.Want(1, []string{"not_found (404)", "request id: "}, "job", "get", "0199f0a4-7c1e-7000-8000-5d2c6f1e9a10")
 	f.Want(2, []string{`has no command "fly"`}, "job", "fly")
 	f.Want(2, []string{"missing ID: forgequeue job get ID", "job get --help"}, "job", "get")
+}
+
+// A job that waits says for what, a signal wakes it, and so does a link.
+func TestJobSignal(t *testing.T) {
+	f := commandtest.New(t)
+	q := f.Queue()
+	c := f.Client()
+	id := f.Submitted("refund", "-q", q)
+	f.Want(0, []string{"signal", "paid"}, "job", "signal", id, "paid", "--data", `{"eur":7}`)
+	claim := func() api.ClaimedJob {
+		claimed, err := c.Claim(t.Context(), api.ClaimRequest{WorkerID: "w-" + q, Queues: []string{q}, WaitMS: new(int64(20_000))})
+		if err != nil || len(claimed.Jobs) != 1 {
+			t.Fatalf("%+v, %v", claimed, err)
+		}
+		return claimed.Jobs[0]
+	}
+	wait := api.WaitRequest{LeaseToken: claim().LeaseToken, For: []string{"approved", "rejected"}, TimeoutMS: new(int64(3_600_000))}
+	if _, err := c.ReportWait(t.Context(), id, wait); err != nil {
+		t.Fatal(err)
+	}
+	f.Want(0, []string{"state", "waiting", "waiting for", "approved, rejected", "wait until", "attempt", "0 of 3"}, "job", "get", id)
+	f.Want(0, []string{id, "waiting"}, "job", "list", "--state", "waiting", "--queue", q)
+	f.Want(0, []string{"waiting", "signal", "approved, rejected", "Until: "}, "job", "why", id)
+	f.Want(4, []string{"waiting for approved, rejected until "}, "job", "watch", id, "--wait-timeout", "100ms")
+	other := f.Submitted("refund", "-q", q)
+	if offered := completed(f, "job", "signal", ""); !slices.Contains(offered, id) || slices.Contains(offered, other) {
+		t.Errorf("offered are %q", offered)
+	}
+	if offered := completed(f, "job", "signal-link", id, ""); !slices.Equal(offered, []string{"approved", "rejected"}) {
+		t.Errorf("offered are %q", offered)
+	}
+	f.Must("job", "cancel", other)
+	f.Want(2, []string{"missing NAME: forgequeue job signal ID NAME"}, "job", "signal", id)
+	f.Want(2, []string{"expected 2 arguments, got 3"}, "job", "signal", id, "a", "b")
+	f.Want(2, []string{"--data"}, "job", "signal", id, "approved", "--data", "{")
+	f.Want(0, []string{"had a signal paid before, which stays"}, "job", "signal", id, "paid")
+	link := commandtest.Decode[api.SignalLink](f, f.Must("job", "signal-link", id, "approved", "--title", "Refund?", "--expires", "72h", "-o", "json"))
+	if left := time.Until(link.ExpiresAt.Time); left < 71*time.Hour || left > 72*time.Hour || !strings.HasPrefix(link.URL, f.Ready.Gateway+"/") {
+		t.Errorf("%+v", link)
+	}
+	f.Want(0, []string{"url", f.Ready.Gateway, "expires"}, "job", "signal-link", id, "rejected")
+	f.Must("job", "signal", id, "approved", "-d", `{"by":"ada"}`)
+	woken := claim()
+	if woken.WokenBy == nil || *woken.WokenBy != api.WokenBySignal || len(woken.Signals) != 2 || string(woken.Signals[0].Data) != `{"by":"ada"}` {
+		t.Errorf("woken by %v, with %+v", woken.WokenBy, woken.Signals)
+	}
+	f.Must("job", "cancel", id)
+	if _, err := c.Complete(t.Context(), id, api.CompleteRequest{LeaseToken: woken.LeaseToken}); err != nil {
+		t.Fatal(err)
+	}
+	f.Want(1, []string{"job_terminal (409)"}, "job", "signal", id, "late")
 }
 
 // A job that is put back again and again says why, though no attempt is spent.

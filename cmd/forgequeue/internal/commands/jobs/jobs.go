@@ -19,7 +19,7 @@ func newJobs(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "job",
 		Aliases: []string{"jobs"},
-		Short:   "List jobs; get, watch, cancel, rerun or delete one",
+		Short:   "List jobs; get, watch, signal, cancel, rerun or delete one",
 		Example: `  forgequeue job --state queued,running --queue nightly
   forgequeue job get 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10`,
 		Args: cobra.NoArgs,
@@ -29,7 +29,7 @@ func newJobs(a *cli.App) *cobra.Command {
 	command.RunE = list.RunE
 	completeStates(command)
 	command.AddCommand(
-		list, newJobGet(a), newJobWatch(a), newJobWhy(a), newJobCancel(a),
+		list, newJobGet(a), newJobWatch(a), newJobWhy(a), newJobSignal(a), newJobSignalLink(a), newJobCancel(a),
 		cli.ListOf(a.AsTenant, "attempts ID", "List a job's attempts and how each ended", (*client.Client).Attempts, attempts),
 		newJobParents(a), newJobRedrive(a), newJobRerun(a), newJobDelete(a),
 	)
@@ -77,7 +77,7 @@ func newJobsList(a *cli.App) *cobra.Command {
 // completeStates completes the values of --state.
 func completeStates(command *cobra.Command) {
 	_ = command.RegisterFlagCompletionFunc("state", cobra.FixedCompletions([]cobra.Completion{
-		api.StateBlocked, api.StateScheduled, api.StateQueued, api.StateRunning, api.StateCompleted, api.StateDeadLetter, api.StateCancelled,
+		api.StateBlocked, api.StateScheduled, api.StateWaiting, api.StateQueued, api.StateRunning, api.StateCompleted, api.StateDeadLetter, api.StateCancelled,
 	}, cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that does not exist
 }
 
@@ -117,6 +117,8 @@ func describe(t *cli.Table, job api.Job) {
 	if job.BlockedBy != nil {
 		t.Pair("blocked by", fmt.Sprintf("%d jobs", *job.BlockedBy))
 	}
+	t.Pair("waiting for", strings.Join(job.WaitingFor, ", "))
+	t.Pair("wait until", job.WaitUntil)
 	t.Pair("rerun of", cli.OrElse(job.RerunOf, ""))
 	t.Pair("user", cli.OrElse(job.User, ""))
 	t.Pair("tags", strings.Join(job.Tags, ", "))

@@ -147,6 +147,11 @@ func progressOf(job api.Job) string {
 	switch {
 	case job.State == api.StateRunning && job.CancelRequested:
 		text += ", asked to stop"
+	case job.State == api.StateWaiting && job.WaitUntil != nil:
+		if len(job.WaitingFor) > 0 {
+			text += " for " + strings.Join(job.WaitingFor, ", ")
+		}
+		text += " until " + cli.Stamp(job.WaitUntil)
 	case job.State == api.StateScheduled && job.RunAt != nil:
 		text += " for " + cli.Stamp(job.RunAt)
 	}

@@ -25,7 +25,7 @@ func newGet(a *cli.App) *cobra.Command {
 		Short: "Draw a workflow: its jobs, their dependencies and states",
 		Long: `Draw a workflow from its first jobs at the top to its last. A line leads from each job to those that come after it.
 
-  ✓ completed   ● running   ○ queued or scheduled   ◌ blocked   ✗ dead letter   ⊘ cancelled
+  ✓ completed   ● running   ○ queued or scheduled   ◎ waiting   ◌ blocked   ✗ dead letter   ⊘ cancelled
 
 More than 8 jobs of the same type with the same jobs before and after them are drawn as one. A graph that is larger
 still is shown by its layers, with the first of its dead letters; --jobs lists every job.`,

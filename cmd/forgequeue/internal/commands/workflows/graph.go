@@ -118,7 +118,7 @@ func nodesOf(jobs, nodeOf []int) []int {
 // worst is the state that a person should know of first.
 func (n *node) worst() string {
 	order := []string{
-		api.StateDeadLetter, api.StateCancelled, api.StateRunning, api.StateQueued, api.StateScheduled, api.StateBlocked, api.StateCompleted,
+		api.StateDeadLetter, api.StateCancelled, api.StateRunning, api.StateQueued, api.StateWaiting, api.StateScheduled, api.StateBlocked, api.StateCompleted,
 	}
 	at := len(order)
 	for _, job := range n.jobs {

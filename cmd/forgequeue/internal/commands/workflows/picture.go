@@ -59,6 +59,8 @@ func mark(state string) string {
 		return "✗"
 	case api.StateCancelled:
 		return "⊘"
+	case api.StateWaiting:
+		return "◎"
 	case api.StateBlocked:
 		return "◌"
 	}
@@ -142,7 +144,7 @@ func states(jobs []*api.WorkflowJob) string {
 func counted(of func(state string) int) string {
 	var texts []string
 	for _, state := range []string{
-		api.StateCompleted, api.StateRunning, api.StateQueued, api.StateScheduled, api.StateBlocked, api.StateDeadLetter, api.StateCancelled,
+		api.StateCompleted, api.StateRunning, api.StateQueued, api.StateWaiting, api.StateScheduled, api.StateBlocked, api.StateDeadLetter, api.StateCancelled,
 	} {
 		if n := of(state); n > 0 {
 			texts = append(texts, fmt.Sprintf("%d %s", n, state))
@@ -155,7 +157,7 @@ func counted(of func(state string) int) string {
 func countsOf(c api.WorkflowCounts) func(state string) int {
 	all := map[string]int{
 		api.StateCompleted: c.Completed, api.StateRunning: c.Running, api.StateQueued: c.Queued, api.StateScheduled: c.Scheduled,
-		api.StateBlocked: c.Blocked, api.StateDeadLetter: c.DeadLetter, api.StateCancelled: c.Cancelled,
+		api.StateWaiting: c.Waiting, api.StateBlocked: c.Blocked, api.StateDeadLetter: c.DeadLetter, api.StateCancelled: c.Cancelled,
 	}
 	return func(state string) int { return all[state] }
 }
