@@ -191,6 +191,7 @@ func TestTheStatusOfAnAttempt(t *testing.T) {
 		"a result":  {nil, codes.Unset, ""},
 		"a failure": {busy, codes.Error, "busy"},
 		"a snooze":  {worker.Snooze(time.Minute), codes.Unset, ""},
+		"a wait":    {worker.Wait(time.Minute, "approved"), codes.Unset, ""},
 		"a panic":   {errPanic, codes.Error, "the handler did not return"},
 	} {
 		t.Run(name, func(t *testing.T) {

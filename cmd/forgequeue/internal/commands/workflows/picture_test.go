@@ -69,6 +69,10 @@ func TestPicturesOfOtherShapes(t *testing.T) {
 ● b
 ◌ c
 `)
+	compare(t, "an approval", shapes("a waiting", "b blocked a"), `
+◎ a
+◌ b
+`)
 	// Below each other without an edge: a line between them says so.
 	compare(t, "no edges", shapes("a completed", "b dead_letter", "c cancelled"), `
 ✓ a
