@@ -124,7 +124,8 @@ func (w *Worker) execute(ctx context.Context, handler HandlerFunc, job api.Claim
 	raw := newRawJob(job, w, noted)
 	result, err := invoke(ctx, handler, raw, abandon)
 	made := decide(result, err, context.Cause(ctx))
-	made.used, made.submit, made.signal = raw.used.all(), raw.then.all(), raw.signals.all()
+	made.used = raw.used.all()
+	made.submit, made.signal = raw.then.all()
 	if made.kind == api.KindWait {
 		made.checkpoint = noted.unsent()
 	}

@@ -60,10 +60,8 @@ type Info struct {
 	reports    *reports
 	// used is what the handler reports of budgets; nil if no worker made the job.
 	used *used
-	// then are the jobs that follow; nil if no worker made the job.
+	// then are the jobs that follow, and signals of other jobs; nil if no worker made the job.
 	then *then
-	// signals are those of other jobs; nil if no worker made the job.
-	signals *signals
 	// client reads the parents' results; nil if no worker made the job.
 	client *client.Client
 	// logger is the worker's; nil if no worker made the job.
@@ -93,7 +91,7 @@ func newRawJob(claimed api.ClaimedJob, w *Worker, reports *reports) *RawJob {
 		CorrelationID: orEmpty(claimed.CorrelationID), Traceparent: orEmpty(claimed.Traceparent),
 		CreatedAt: claimed.CreatedAt.Time, Raw: claimed.Payload,
 		Workflow: claimed.Workflow, After: claimed.Parents, Signals: claimed.Signals, WokenBy: orEmpty(claimed.WokenBy),
-		client: w.client, logger: w.logger, checkpoint: claimed.Checkpoint, reports: reports, used: &used{}, then: &then{}, signals: &signals{},
+		client: w.client, logger: w.logger, checkpoint: claimed.Checkpoint, reports: reports, used: &used{}, then: &then{},
 	}
 	if claimed.Deadline != nil {
 		info.Deadline = claimed.Deadline.Time

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -74,48 +73,4 @@ func (i *Info) Signal(name string, value any) (bool, error) {
 		return true, nil
 	}
 	return false, nil
-}
-
-// ThenSignal has a signal of another job sent when this one is completed or waits: in the same transaction, as the jobs of Then are.
-// At most 16 of an attempt. data is written as JSON, of at most 64 KiB; nil is none. An error says that it cannot be: then it is not
-// sent. The key needs the scope submit.
-//
-// If the signal is refused, as that of a job that has ended is, the attempt fails permanently with an error of type "signal".
-func (i *Info) ThenSignal(jobID, name string, data any) error {
-	signal := api.OutcomeSignal{JobID: jobID, Name: name}
-	if data != nil {
-		text, err := json.Marshal(data)
-		if err == nil && len(text) > api.MaxSignalData {
-			err = fmt.Errorf("has %d bytes as JSON, and may have %d", len(text), api.MaxSignalData)
-		}
-		if err != nil {
-			return fmt.Errorf("worker: the data of signal %q %w", name, err)
-		}
-		signal.Data = text
-	}
-	if i.signals != nil {
-		i.signals.add(signal)
-	}
-	return nil
-}
-
-// signals are those of other jobs that an attempt sends with its outcome.
-type signals struct {
-	mu   sync.Mutex
-	sent []api.OutcomeSignal
-}
-
-func (s *signals) add(one api.OutcomeSignal) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sent = append(s.sent, one)
-}
-
-func (s *signals) all() []api.OutcomeSignal {
-	if s == nil {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.sent)
 }
