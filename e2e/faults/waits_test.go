@@ -61,7 +61,9 @@ func TestWaitsUnderKills(t *testing.T) {
 	for _, w := range workers {
 		w.Stop(t)
 	}
-	count := func(sql string) int { return stack.Query[int](t.Context(), t, c.DatabaseURL, `SELECT count(*)::integer FROM `+sql)[0] }
+	count := func(sql string) int {
+		return stack.Query[int](t.Context(), t, c.DatabaseURL, `SELECT count(*)::integer FROM `+sql)[0]
+	}
 	asleep, woken := count(`wakes WHERE kind = 'asleep'`), count(`wakes WHERE kind = 'queued' AND signals = 2`)
 	done := count(`finished_jobs WHERE type = 'load' AND state = 'completed'`)
 	if left, early := count(`jobs WHERE state = 'waiting'`), count(`wakes WHERE kind <> 'asleep' AND signals <> 2`); left+early > 0 || asleep != woken || done < kills*5 || asleep < done/4 {

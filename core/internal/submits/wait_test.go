@@ -45,31 +45,31 @@ func (f *fixture) signal(id uuid.UUID, name string) jobs.Signalled {
 func TestAJobWaits(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	any, all := f.parent(), f.parent()
-	for _, job := range []claim.Job{any, all} {
-		if ended := f.wait(job, time.Hour, jobs.Wait{Names: []string{"a", "b"}, All: job.ID == all.ID}); ended.Err != nil || ended.Outcome.State != api.StateWaiting || ended.Outcome.Attempt != 0 {
+	one, both := f.parent(), f.parent()
+	for _, job := range []claim.Job{one, both} {
+		if ended := f.wait(job, time.Hour, jobs.Wait{Names: []string{"a", "b"}, All: job.ID == both.ID}); ended.Err != nil || ended.Outcome.State != api.StateWaiting || ended.Outcome.Attempt != 0 {
 			t.Fatalf("%+v", ended)
 		}
 		if got := f.Get(job.ID); got.State != api.StateWaiting || got.Attempt != 0 || got.LeaseExpiresAt != nil {
 			t.Errorf("%+v", got)
 		}
 	}
-	if made := f.signal(any.ID, "c"); !made.First || made.Woken != nil {
+	if made := f.signal(one.ID, "c"); !made.First || made.Woken != nil {
 		t.Errorf("one that it does not wait for: %+v", made)
 	}
-	if made := f.signal(any.ID, "b"); !made.First || made.Woken == nil {
+	if made := f.signal(one.ID, "b"); !made.First || made.Woken == nil {
 		t.Errorf("%+v", made)
 	}
-	if made := f.signal(any.ID, "b"); made.First || made.Woken != nil {
+	if made := f.signal(one.ID, "b"); made.First || made.Woken != nil {
 		t.Errorf("a repeat: %+v", made)
 	}
-	if made := f.signal(all.ID, "a"); made.Woken != nil {
+	if made := f.signal(both.ID, "a"); made.Woken != nil {
 		t.Errorf("the first of two: %+v", made)
 	}
-	if made := f.signal(all.ID, "b"); made.Woken == nil {
+	if made := f.signal(both.ID, "b"); made.Woken == nil {
 		t.Errorf("the second of two: %+v", made)
 	}
-	for _, id := range []uuid.UUID{any.ID, all.ID} {
+	for _, id := range []uuid.UUID{one.ID, both.ID} {
 		if got := f.Get(id); got.State != api.StateQueued {
 			t.Errorf("%+v", got)
 		}

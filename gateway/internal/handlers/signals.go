@@ -3,7 +3,6 @@ package handlers
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"net/http"
 	"time"
 
@@ -99,5 +98,5 @@ func (h *Handlers) UseSignalLink(ctx context.Context, c *call.Call, r api.Linked
 	if fields := r.Validate(); len(fields) > 0 {
 		return call.Response[api.Signal]{}, problem.Invalid(fields...)
 	}
-	return h.signal(ctx, c, c.Link.Job, api.SignalRequest{Name: c.Link.Name, Data: json.RawMessage(r.Data)})
+	return h.signal(ctx, c, c.Link.Job, api.SignalRequest{Name: c.Link.Name, Data: r.Data})
 }

@@ -55,10 +55,13 @@ func page(filter ...string) []string {
 }
 
 // routes is every route, except those of the operator.
-func (s *Server) routes() []route {
+func (s *Server) routes() []route { return slices.Concat(s.jobRoutes(), s.settingsRoutes()) }
+
+// jobRoutes are those of jobs, workflows and workers, and of the gateway itself.
+func (s *Server) jobRoutes() []route {
 	h := s.handlers
 	read, submit, manage := scoped(api.ScopeRead), scoped(api.ScopeSubmit), scoped(api.ScopeManage)
-	readTenant, manageTenant := unbound(read), unbound(manage)
+	readTenant := unbound(read)
 	work, readWorkers := allowPlatform(scoped(api.ScopeWork)), allowPlatform(readTenant)
 	return []route{
 		// method, path, access, body, cost, query, operation, handler
@@ -105,7 +108,15 @@ func (s *Server) routes() []route {
 		{"POST", "/v1/workers/{worker_id}/heartbeat", work, longBodyOrNone, perReport, nil, "", priced(h.Heartbeat, h.Extend)},
 		{"DELETE", "/v1/workers/{worker_id}", work, noBody, perRequest, nil, "", handle(h.RemoveWorker)},
 		{"GET", "/v1/workers", readWorkers, noBody, perRequest, page(), "", handle(h.ListWorkers)},
+	}
+}
 
+// settingsRoutes are those of what a tenant sets, counts and keeps: queues, dead letters, schedules, types, budgets, webhooks, keys.
+func (s *Server) settingsRoutes() []route {
+	h := s.handlers
+	read, manage := scoped(api.ScopeRead), scoped(api.ScopeManage)
+	readTenant, manageTenant := unbound(read), unbound(manage)
+	return []route{
 		{"GET", "/v1/queues", readTenant, noBody, perRequest, page("depth_budget"), "", handle(h.ListQueues)},
 		{"GET", "/v1/queues/{name}", readTenant, noBody, perRequest, nil, "", handle(h.GetQueue)},
 		{"GET", "/v1/queues/{name}/keys", readTenant, noBody, perRequest, page("min_waiting"), "", handle(h.ListQueueKeys)},
