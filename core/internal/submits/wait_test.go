@@ -140,8 +140,27 @@ func TestNoJobSleepsWithItsSignalThere(t *testing.T) {
 			}
 		}
 	}
+	// sessions that are killed while they are idle fail the next call
+	parent := func() (running claim.Job) {
+		until(func() error {
+			call := submits.Call{Tenant: f.Tenant, Jobs: []api.SubmitRequest{{Type: "parent"}}, Batch: true, Render: celltest.Render, IDs: []uuid.UUID{uuid.Must(uuid.NewV7())}}
+			if err := f.D.Submit(t.Context(), []submits.Call{call})[0].Err; err != nil {
+				return err
+			}
+			found, err := f.D.Claim(t.Context(), f.ClaimCall(api.DefaultQueue))
+			if err != nil {
+				return err
+			}
+			if len(found) == 0 { // a claim that was not answered has it
+				return store.ErrUnavailable
+			}
+			running = found[0]
+			return nil
+		})
+		return running
+	}
 	for round := range rounds {
-		running := f.parent()
+		running := parent()
 		var all sync.WaitGroup
 		var ended jobs.Ended
 		pause := func() { _ = wait.For(t.Context(), time.Duration(rand.IntN(1500))*time.Microsecond) }
