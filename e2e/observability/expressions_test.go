@@ -179,7 +179,7 @@ func TestExpressionsThatAreWrong(t *testing.T) {
 		"rate(forgequeue_job_execution_seconds[1m])":               "nobody registers",
 		`rate(forgequeue_job_execution_seconds_count{le="1"}[1m])`: "has no label le",
 		`forgequeue_jobs{state="READY"}`:                           "forgequeue_jobs has none of state READY",
-		`forgequeue_jobs{state=~"ready|asleep"}`:                  "forgequeue_jobs has none of state",
+		`forgequeue_jobs{state=~"ready|asleep"}`:                   "forgequeue_jobs has none of state",
 		`up and forgequeue_gone offset 5m`:                         `nobody registers "forgequeue_gone"`,
 	} {
 		if wrong := strings.Join(series.check(ask(t, promql, text)), "\n"); !strings.Contains(wrong, want) {
