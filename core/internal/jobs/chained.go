@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -56,6 +55,23 @@ type Chained struct {
 	rows        []completed
 	transitions []*transition
 	woken       []promoted
+}
+
+// lockChainSQL locks jobs in the order in which all statements do.
+const lockChainSQL = `
+SELECT FROM jobs WHERE id = ANY(@ids::uuid[]) AND tenant_id = @tenant_id ORDER BY id FOR UPDATE`
+
+// QueueLock queues the lock of the job of a lease and of those that its outcome signals, all at once: two outcomes that signal each
+// other's jobs would deadlock. It is queued after the locks that submits take.
+func (c *Chain) QueueLock(batch *pgx.Batch, lease job.Lease) {
+	if len(c.Signals) == 0 {
+		return
+	}
+	ids := []uuid.UUID{lease.Job}
+	for i := range c.Signals {
+		ids = append(ids, c.Signals[i].Job)
+	}
+	batch.Queue(lockChainSQL, store.Args{"ids": ids, "tenant_id": lease.Tenant})
 }
 
 // EndIn ends an attempt in a transaction, by a complete or a wait. It gives nil where the lease is not held: the transaction has to be
@@ -114,16 +130,9 @@ func (s *Jobs) waitIn(ctx context.Context, tx pgx.Tx, ending *Ending, submitted 
 	return made, tx.SendBatch(ctx, finish(made.transitions)).Close()
 }
 
-// signal stores the signals, in the order of jobs: so do other outcomes.
+// signal stores the signals.
 func (c *Chained) signal(ctx context.Context, tx pgx.Tx, owner tenant.ID, chain Chain) error {
-	order := make([]int, len(chain.Signals))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Compare(chain.Signals[a].Job.String(), chain.Signals[b].Job.String())
-	})
-	for _, i := range order {
+	for i := range chain.Signals {
 		one := &chain.Signals[i]
 		batch := &pgx.Batch{}
 		var live []*lockedRow

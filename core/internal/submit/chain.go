@@ -40,6 +40,7 @@ func (s *Submitter) chainOnce(ctx context.Context, by *jobs.Jobs, ending *jobs.E
 	err = s.InShortTx(ctx, func(first *pgx.Batch) {
 		store.QueueTakesJobs(first, []tenant.ID{submission.Tenant})
 		locks.Lock(ctx, first)
+		chain.QueueLock(first, ending.Lease)
 	}, func(tx pgx.Tx) (last *pgx.Batch, err error) {
 		if made, err = by.EndIn(ctx, tx, ending, chain); err != nil {
 			return nil, err
