@@ -92,6 +92,7 @@ func answers() map[string]any {
 			Action: api.AuditRedriveCreate, Object: new(exampleRedrive), At: at(0),
 			Detail: json.RawMessage(`{"action":"redrive","filter":{"queue":"default"},"rate_per_second":50,"matched":412}`),
 		},
+		"Output":       api.Output{ID: "1.1", Stream: api.OutputOut, Text: "page 1 of 3\n", At: at(2)},
 		"Signal":       api.Signal{Name: "approved", At: at(0), First: true},
 		"SignalLink":   api.SignalLink{URL: "https://jobs.example.com/console/signals/eyJrIjoiOHkyazRtNm4.c2lnbmF0dXJl", ExpiresAt: at(259_200)},
 		"LinkedSignal": api.LinkedSignal{JobID: exampleJob, Name: "approved", Title: "Refund order 1234?", ExpiresAt: at(259_200)},

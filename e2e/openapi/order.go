@@ -18,8 +18,8 @@ const orderExtension = "x-order"
 // operationOrder is the order in which people need the public operations, within their groups.
 func operationOrder() []string {
 	return []string{
-		"submitJob", "getJob", "listJobs", "cancelJob", "signalJob", "createSignalLink", "getSignalLink", "useSignalLink", "rerunJob", "explainJob", "streamJobEvents", "createEventsToken", "submitBatch", "listAttempts", "deleteJob",
-		"claimJobs", "sendHeartbeat", "completeJob", "failJob", "snoozeJob", "waitJob", "releaseJob", "reportOutcomes", "registerWorker", "listWorkers", "removeWorker",
+		"submitJob", "getJob", "listJobs", "cancelJob", "signalJob", "createSignalLink", "getSignalLink", "useSignalLink", "rerunJob", "explainJob", "streamJobEvents", "createEventsToken", "readOutput", "submitBatch", "listAttempts", "deleteJob",
+		"claimJobs", "sendHeartbeat", "completeJob", "failJob", "snoozeJob", "waitJob", "appendOutput", "releaseJob", "reportOutcomes", "registerWorker", "listWorkers", "removeWorker",
 		"listQueues", "getQueue", "listQueueKeys", "putQueue", "pauseQueue", "resumeQueue", "probeQueue", "deleteQueue", "putBudget", "getBudget", "listBudgets", "readBudgetUsage", "deleteBudget", "readStats", "readLimitStats", "readUsage",
 		"listDeadLetters", "groupDeadLetters", "redriveJob", "redriveDeadLetters", "discardDeadLetters", "listRedrives", "getRedrive", "cancelRedrive",
 		"submitWorkflow", "getWorkflow", "listWorkflows", "addToWorkflow", "cancelWorkflow", "redriveWorkflow", "listParents",

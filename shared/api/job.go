@@ -144,6 +144,8 @@ type JobSummary struct {
 	// WaitingFor are the signals that a waiting job waits for, WaitUntil is when it stops to; empty and null otherwise.
 	WaitingFor []string `json:"waiting_for"`
 	WaitUntil  *Time    `json:"wait_until" swaggertype:"string" format:"date-time"`
+	// Output is the place of the last chunk of its output, EPOCH.SEQ; null where it has said nothing.
+	Output *string `json:"output"`
 	// RerunOf is the ended job that this one was made of by a rerun; it may no longer be kept. Null for
 	// another job.
 	RerunOf *string `json:"rerun_of"`
@@ -151,9 +153,9 @@ type JobSummary struct {
 	Progress *Progress `json:"progress"`
 }
 
-// JobVersion changes with a job's state, epoch, requested cancel and progress: it is what a watcher of changes
+// JobVersion changes with a job's state, epoch, requested cancel, progress and output: it is what a watcher of changes
 // compares. Between gateway and core it is opaque.
-func JobVersion(state string, epoch int64, cancelRequested bool, progress *Progress) string {
+func JobVersion(state string, epoch int64, cancelRequested bool, progress *Progress, output *string) string {
 	version := state + " " + strconv.FormatInt(epoch, 10)
 	if state != StateRunning {
 		return version
@@ -164,12 +166,15 @@ func JobVersion(state string, epoch int64, cancelRequested bool, progress *Progr
 	if text, err := json.Marshal(progress); err == nil && progress != nil {
 		version += " " + string(text)
 	}
+	if output != nil {
+		version += " " + *output
+	}
 	return version
 }
 
 // Version is the job's JobVersion.
 func (j *JobSummary) Version() string {
-	return JobVersion(j.State, j.Epoch, j.CancelRequested, j.Progress)
+	return JobVersion(j.State, j.Epoch, j.CancelRequested, j.Progress, j.Output)
 }
 
 // EventsToken opens the event stream of one job, without a key.

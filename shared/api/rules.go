@@ -42,6 +42,7 @@ func Rules() map[string]map[string]Rule {
 		&ScheduleRequest{}, &ScheduleJob{}, &JobTypeRequest{}, &JobTypeDefaults{}, &WebhookRequest{}, &WebhookFilter{},
 		&TenantRequest{}, &TenantPatch{}, &PlanRequest{}, &Limits{}, &KeyRequest{},
 		&SignalRequest{}, &OutcomeSignal{}, &SignalLinkRequest{}, &LinkedSignalRequest{},
+		&OutputRequest{}, &OutputChunk{},
 	} {
 		r := refusals{report: &report{rules: map[string]Rule{}}}
 		one.rules(r)
@@ -231,8 +232,13 @@ var (
 	nameText  = textRule{Rule{Pattern: `^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`}, ValidName, NameRule}
 	labelText = textRule{Rule{Pattern: `^[ -~]{1,128}$`}, ValidLabel, LabelRule}
 	// queueText is for a queue to read, which may be one of the system.
-	queueText       = textRule{Rule{Pattern: `^(_webhook\.)?[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`}, ValidQueueToRead, NameRule}
-	titleText       = textRule{Rule{Pattern: `^[^\x00-\x1f\x7f]*$`, MinLength: 1, MaxLength: 128}, validTitle, "must be 1 to 128 characters without control characters"}
+	queueText  = textRule{Rule{Pattern: `^(_webhook\.)?[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`}, ValidQueueToRead, NameRule}
+	titleText  = textRule{Rule{Pattern: `^[^\x00-\x1f\x7f]*$`, MinLength: 1, MaxLength: 128}, validTitle, "must be 1 to 128 characters without control characters"}
+	outputText = textRule{
+		Rule{MaxLength: MaxOutputChunk},
+		func(s string) bool { return len(s) <= MaxOutputChunk && !strings.ContainsRune(s, 0) },
+		fmt.Sprintf("must be at most %d bytes, without NUL characters", MaxOutputChunk),
+	}
 	linkTitleText   = textRule{Rule{Pattern: `^[^\x00-\x1f\x7f]*$`, MaxLength: 200}, func(s string) bool { return isTitle(s, 200) }, "must be at most 200 characters without control characters"}
 	givenText       = textRule{Rule{MinLength: 1}, func(s string) bool { return s != "" }, "is required"}
 	descriptionText = textRule{
@@ -272,6 +278,7 @@ var (
 	curveWords   = []string{CurveExponential, CurveLinear, CurveConstant}
 	policyWords  = []string{OnFailedCancel, OnFailedRun, OnFailedHold}
 	kindWords    = []string{KindComplete, KindFail, KindSnooze, KindRelease, KindWait}
+	streamWords  = []string{OutputOut, OutputErr, OutputLog}
 	waitWords    = []string{WaitAny, WaitAll}
 	modeWords    = []string{ModePull, ModePush}
 	settleWords  = []string{SettleConfirm, SettleWorker}

@@ -51,6 +51,7 @@ func (s *Server) routes() []route { //nolint:funlen // one table
 		each(hop.ListAttempts, owned(o.ListAttempts)),
 		each(hop.CancelJob, owned(o.CancelJob)),
 		each(hop.SignalJob, owned(o.SignalJob)),
+		each(hop.ReadOutput, owned(o.ReadOutput)),
 		each(hop.DeleteJob, owned(o.DeleteJob)),
 		atOnce(hop.WaitForJob, owned(o.WaitForJob)),
 		each(hop.ExplainJob, owned(o.ExplainJob)),
@@ -63,6 +64,7 @@ func (s *Server) routes() []route { //nolint:funlen // one table
 
 		untilSent(hop.ClaimJobs, o.ClaimJobs),
 		atOnce(hop.ReportOutcomes, owned(o.ReportOutcomes)), // at once, so that they share a commit
+		each(hop.AppendOutput, owned(o.AppendOutput)),
 		each(hop.Heartbeat, owned(o.Heartbeat)),
 		each(hop.RegisterWorker, owned(o.RegisterWorker)),
 		atOnce(hop.Leave, owned(o.Leave)),

@@ -40,6 +40,7 @@ func tables() []table {
 	return []table{
 		{name: "jobs", owner: "tenant_id"},
 		{name: "attempts", owner: "tenant_id", way: withJobs, by: "job_id"},
+		{name: "job_output", owner: "tenant_id", way: withJobs, by: "job_id"},
 		{name: "dependencies", owner: "tenant_id", way: withJobs, by: "child_id"},
 		{name: "finished_jobs", owner: "tenant_id", way: byDay},
 		{name: "dead_letters", owner: "tenant_id"},

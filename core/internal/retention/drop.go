@@ -68,7 +68,7 @@ func (s *Forgetter) DropPartitions(ctx context.Context) ([]Dropped, error) {
 	var dropped []Dropped
 	_, err := s.WithSessionLock(store.WithClass(ctx, store.ClassLists), store.LockRemoval, tenant.Platform, func(conn *store.Conn) error {
 		var problems []error
-		for table, retention := range map[string]time.Duration{FinishedJobs: s.periods.Finished, Attempts: s.periods.DeadLetters} {
+		for table, retention := range map[string]time.Duration{FinishedJobs: s.periods.Finished, Attempts: s.periods.DeadLetters, Output: s.periods.DeadLetters} {
 			if retention <= 0 {
 				continue
 			}

@@ -17,6 +17,7 @@ import (
 const (
 	FinishedJobs = "finished_jobs"
 	Attempts     = "attempts"
+	Output       = "job_output"
 )
 
 // daysAhead is how many days of partitions exist in advance. A statement that finds no partition
@@ -91,7 +92,7 @@ func missingDays(ctx context.Context, db store.Querier, table string) ([]time.Ti
 func (s *Forgetter) MakePartitions(ctx context.Context) error {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	var problems []error
-	for _, table := range []string{FinishedJobs, Attempts} {
+	for _, table := range []string{FinishedJobs, Attempts, Output} {
 		if err := s.makeDays(ctx, table); err != nil {
 			problems = append(problems, fmt.Errorf("retention: partitions of %s: %w", table, err))
 		}

@@ -82,11 +82,13 @@ func removeEnded(statement func(picked string) string) removal {
 SELECT (SELECT count(*) FROM ended) AS removed, (` + fmt.Sprintf(last, "ended") + `) AS last`, begin}
 }
 
-// withJobsSQL removes the edges and attempts of the jobs that ended has.
+// withJobsSQL removes the edges, the attempts and the output of the jobs that ended has.
 const withJobsSQL = `edges AS (
   DELETE FROM dependencies WHERE child_id = ANY(ARRAY(SELECT id FROM ended))
 ), tried AS (
   DELETE FROM attempts WHERE job_id = ANY(ARRAY(SELECT id FROM ended)) AND tenant_id = @tenant_id
+), said AS (
+  DELETE FROM job_output WHERE job_id = ANY(ARRAY(SELECT id FROM ended)) AND tenant_id = @tenant_id
 )`
 
 // removals are the steps that remove a tenant's data, in the order in which they are done: one has nothing to do before the

@@ -29,6 +29,11 @@ func inSeveral[Req, Resp any](ctx context.Context, c *Client, of hop.Op[Req, Res
 		case hop.Item[api.OutcomesRequest]:
 			answer, err = as[Resp](c.reportAnywhere(ctx, how, item), nil)
 			return answer, true, err
+		case hop.Item[hop.AppendOutputRequest]:
+			cell, token := c.ofToken(item.Request.Output.LeaseToken)
+			item.Request.Output.LeaseToken = token
+			answer, err = as[Resp](cellclient.Call(ctx, cell.Cell, hop.AppendOutput, how, item))
+			return answer, true, err
 		case hop.Item[hop.WorkerHeartbeat]:
 			answer, err = as[Resp](c.beatEverywhere(ctx, item))
 			return answer, true, err

@@ -12,7 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/jobevents"
+	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -125,12 +127,12 @@ func jobEvents(s *Server, g *gin.Context, r route) {
 	g.Writer.WriteHeader(http.StatusOK)
 	g.Writer.WriteHeaderNow()
 	if g.Request.Method != http.MethodHead {
-		s.stream(g, followed)
+		s.stream(g, c, followed)
 	}
 }
 
 // stream writes events until the job has ended, the stream is over or its client has left.
-func (s *Server) stream(g *gin.Context, followed *jobevents.Stream) {
+func (s *Server) stream(g *gin.Context, c *call.Call, followed *jobevents.Stream) {
 	times := s.streams.times
 	to := eventWriter{to: g.Writer, control: http.NewResponseController(g.Writer), writeTimeout: times.write}
 	to.write([]byte("retry: 1000\n\n")) // in milliseconds, for EventSource
@@ -141,6 +143,8 @@ func (s *Server) stream(g *gin.Context, followed *jobevents.Stream) {
 		for range changes { // its end
 		}
 	}()
+	said := outputSaid{}
+	said.OutputPlace, _ = api.ParseOutputPlace(g.GetHeader("Last-Event-ID"))
 	life := time.NewTimer(times.life - rand.N(times.life/16)) //nolint:gosec // jitter needs no secrecy
 	defer life.Stop()
 	quiet := time.NewTicker(times.quiet)
@@ -155,6 +159,9 @@ func (s *Server) stream(g *gin.Context, followed *jobevents.Stream) {
 		case <-quiet.C:
 			to.write([]byte(":\n\n"))
 		case event, open := <-changes:
+			if open && said.before(event.Output) && !s.streamOutput(g.Request.Context(), c, &to, &said) {
+				open = false // it begins again after what was written
+			}
 			switch {
 			case !open:
 				to.event("again", []byte("{}"))
@@ -166,6 +173,34 @@ func (s *Server) stream(g *gin.Context, followed *jobevents.Stream) {
 			to.event("job", event.Job)
 		}
 	}
+}
+
+// outputSaid is how far a stream has written its job's output.
+type outputSaid struct{ api.OutputPlace }
+
+func (s outputSaid) before(place api.OutputPlace) bool {
+	return s.Epoch < place.Epoch || s.Epoch == place.Epoch && s.Seq < place.Seq
+}
+
+// streamOutput writes what a job has said after what was written. It is false where core does not give it.
+func (s *Server) streamOutput(ctx context.Context, c *call.Call, to *eventWriter, said *outputSaid) bool {
+	id, err := c.ID()
+	for more := true; more && err == nil && !to.failed; {
+		var page api.OutputPage
+		if page, err = s.handlers.OutputAfter(ctx, c, id, said.OutputPlace); err != nil {
+			break
+		}
+		more = page.More
+		for i := range page.Items {
+			text, err := call.Encode(&page.Items[i])
+			if err != nil {
+				return false
+			}
+			to.write([]byte("event: output\nid: "+page.Items[i].ID+"\ndata: "), text, []byte("\n\n"))
+			said.OutputPlace, _ = api.ParseOutputPlace(page.Items[i].ID)
+		}
+	}
+	return err == nil
 }
 
 // eventWriter writes events to a client, until one cannot be written in time.

@@ -103,6 +103,8 @@ func (s *Stream) pass(ctx context.Context, changes chan<- Event) {
 type Event struct {
 	// Job is encoded.
 	Job []byte
+	// Output is the place of the last chunk of the job's output; zero for none.
+	Output api.OutputPlace
 	// Ended says that it is the last.
 	Ended bool
 
@@ -118,7 +120,11 @@ type Event struct {
 
 func newEvent(job *api.Job) (Event, error) {
 	text, err := call.Encode(job)
-	return Event{Job: text, Ended: Ended(job.State), version: job.Version()}, err
+	place := api.OutputPlace{}
+	if job.Output != nil {
+		place, _ = api.ParseOutputPlace(*job.Output)
+	}
+	return Event{Job: text, Output: place, Ended: Ended(job.State), version: job.Version()}, err
 }
 
 // Ended says whether a state is an end.

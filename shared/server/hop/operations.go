@@ -16,6 +16,7 @@ var (
 	ListAttempts = list[PageFor, api.Page[api.Attempt]]("list-attempts", ForTenant)
 	CancelJob    = write[ID, CancelResponse]("cancel-job", ForTenant)
 	SignalJob    = repeatable[SignalJobRequest, api.Signal]("signal-job", ForTenant)
+	ReadOutput   = list[ReadOutputRequest, api.OutputPage]("read-output", ForTenant)
 	DeleteJob    = write[ID, struct{}]("delete-job", ForTenant)
 	WaitForJob   = read[WaitForJobRequest, api.Job]("wait-for-job", ForTenant)
 	ExplainJob   = read[ExplainJobRequest, api.Explanation]("explain-job", ForTenant)
@@ -30,6 +31,7 @@ var (
 	// Workers
 	ClaimJobs      = write[api.ClaimRequest, api.ClaimResponse]("claim-jobs", ForWorker).in(ClassClaim)
 	ReportOutcomes = repeatable[api.OutcomesRequest, api.OutcomesResponse]("report-outcomes", ForWorker).in(ClassLease)
+	AppendOutput   = repeatable[AppendOutputRequest, api.OutputAccepted]("append-output", ForWorker).in(ClassLease)
 	Heartbeat      = repeatable[WorkerHeartbeat, api.HeartbeatResponse]("heartbeat", ForWorker).in(ClassLease)
 	RegisterWorker = write[api.WorkerRequest, api.Worker]("register-worker", ForWorker).in(ClassClaim)
 	Leave          = repeatable[ID, struct{}]("leave", ForWorker).in(ClassClaim)

@@ -224,3 +224,16 @@ type SignalJobRequest struct {
 	ID     string            `json:"id"`
 	Signal api.SignalRequest `json:"signal"`
 }
+
+// AppendOutputRequest is what the holder of a job's lease says.
+type AppendOutputRequest struct {
+	ID     string            `json:"id"`
+	Output api.OutputRequest `json:"output"`
+}
+
+// ReadOutputRequest asks for what a job has said after a chunk.
+type ReadOutputRequest struct {
+	ID    string `json:"id"`
+	Epoch int64  `json:"epoch,omitzero"`
+	Seq   int64  `json:"seq,omitzero"`
+}

@@ -15,12 +15,18 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// afterSQL reads the workflows of jobs, what they wait for, and the edges to their parents, with the state of those that
-// are still kept.
-const afterSQL = `
+// lastOutputSQL is the place of the last chunk that the job has said; null for none.
+func lastOutputSQL(id string) string {
+	return `(SELECT epoch || '.' || seq FROM job_output WHERE job_id = ` + id + ` AND at >= earliest_end(` + id + `) ORDER BY epoch DESC, seq DESC LIMIT 1)`
+}
+
+// afterSQL reads the workflows of jobs, what they wait for, whether they have said something, and the edges to their parents, with the
+// state of those that are still kept.
+var afterSQL = `
 SELECT asked.id AS child_id, own.workflow_id, own.ref AS own_ref, parent_id, on_failed, resolved_at IS NULL AS waits,
        parent.state, parent.user_id, named.ref, job_waits.names, job_waits.woken,
-       EXISTS (SELECT FROM job_signals WHERE job_id = asked.id OFFSET 0) AS signalled
+       EXISTS (SELECT FROM job_signals WHERE job_id = asked.id OFFSET 0) AS signalled,
+       CASE WHEN @output::boolean THEN ` + lastOutputSQL("asked.id") + ` END AS said
 FROM unnest(@ids::uuid[]) AS asked(id)
 LEFT JOIN workflow_jobs AS own ON own.job_id = asked.id
 LEFT JOIN job_waits ON job_waits.job_id = asked.id
@@ -50,6 +56,8 @@ type edgeRow struct {
 	Names     []string
 	Woken     *bool
 	Signalled bool
+	// Said is the place of the last chunk of output; nil for none, and where it was not asked for.
+	Said *string
 }
 
 // parents are what a job shows of its workflow, and of the jobs that it comes after.
@@ -62,6 +70,7 @@ type parents struct {
 	awaited   []string
 	woken     *bool
 	signalled bool
+	said      *string
 }
 
 func parentsByChild(rows []edgeRow, user string) map[uuid.UUID]*parents {
@@ -70,7 +79,7 @@ func parentsByChild(rows []edgeRow, user string) map[uuid.UUID]*parents {
 		row := &rows[i]
 		one := found[row.ChildID]
 		if one == nil {
-			one = &parents{awaited: row.Names, woken: row.Woken, signalled: row.Signalled}
+			one = &parents{awaited: row.Names, woken: row.Woken, signalled: row.Signalled, said: row.Said}
 			found[row.ChildID] = one
 		}
 		if row.WorkflowID != nil {
@@ -94,7 +103,7 @@ func (p *parents) show(summary *api.JobSummary) {
 	if p == nil {
 		return
 	}
-	summary.Workflow = p.workflow
+	summary.Workflow, summary.Output = p.workflow, p.said
 	if len(p.after) > 0 {
 		summary.After = p.after
 	}
@@ -156,7 +165,7 @@ func (s *Reader) Links(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]*Lin
 	if len(ids) == 0 {
 		return found, nil
 	}
-	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[edgeRow], afterSQL, store.Args{"ids": ids})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[edgeRow], afterSQL, store.Args{"ids": ids, "output": false})
 	if err != nil {
 		return nil, fmt.Errorf("jobs: links: %w", store.NotApplied(err))
 	}
@@ -207,7 +216,7 @@ func afterArgs(linked map[uuid.UUID]*api.JobSummary) store.Args {
 	for id := range linked {
 		ids = append(ids, id)
 	}
-	return store.Args{"ids": ids}
+	return store.Args{"ids": ids, "output": true}
 }
 
 func addParents(rows []edgeRow, user string, linked map[uuid.UUID]*api.JobSummary) {

@@ -13,12 +13,12 @@ import (
 )
 
 // snapshotsSQL gives what watchers compare of jobs in all three tables.
-const snapshotsSQL = `
-SELECT id, state, epoch, cancel_requested, progress FROM jobs WHERE id = ANY(@ids::uuid[])
+var snapshotsSQL = `
+SELECT id, state, epoch, cancel_requested, progress, CASE WHEN linked THEN ` + lastOutputSQL("jobs.id") + ` END AS said FROM jobs WHERE id = ANY(@ids::uuid[])
 UNION ALL
-SELECT id, state, epoch, false, NULL FROM finished_jobs WHERE id = ANY(@ids::uuid[]) AND finished_at >= @since
+SELECT id, state, epoch, false, NULL, NULL FROM finished_jobs WHERE id = ANY(@ids::uuid[]) AND finished_at >= @since
 UNION ALL
-SELECT id, 'dead_letter', epoch, false, NULL FROM dead_letters WHERE id = ANY(@ids::uuid[])`
+SELECT id, 'dead_letter', epoch, false, NULL, NULL FROM dead_letters WHERE id = ANY(@ids::uuid[])`
 
 // Snapshot is what watchers compare of a job.
 type Snapshot struct{ State, Version string }
@@ -33,6 +33,7 @@ func (s *Reader) Snapshots(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]
 		Epoch           int64
 		CancelRequested bool
 		Progress        []byte
+		Said            *string
 	}
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[row], snapshotsSQL, store.Args{"ids": ids, "since": retention.Since(ids...)})
 	if err != nil {
@@ -40,7 +41,7 @@ func (s *Reader) Snapshots(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]
 	}
 	snapshots := make(map[uuid.UUID]Snapshot, len(rows))
 	for _, one := range rows {
-		version := api.JobVersion(one.State, one.Epoch, one.CancelRequested, progressOf(one.Progress, one.Epoch))
+		version := api.JobVersion(one.State, one.Epoch, one.CancelRequested, progressOf(one.Progress, one.Epoch), one.Said)
 		snapshots[one.ID] = Snapshot{one.State, version}
 	}
 	return snapshots, nil

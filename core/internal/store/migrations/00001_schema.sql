@@ -242,7 +242,7 @@ CREATE TABLE jobs (
   gate                  smallint    NOT NULL DEFAULT 0,
   -- another job waits, or waited, for this one: its end appends a follow-up
   has_dependents        boolean     NOT NULL DEFAULT false,
-  -- the job has parents, is part of a workflow, has waited or has signals: reads look for them
+  -- the job has parents, is part of a workflow, has waited, or has signals or output: reads look for them
   linked                boolean     NOT NULL DEFAULT false,
   -- when the current or last attempt started, by which worker; the worker's owner is as in workers
   started_at            timestamptz, worker_id text, worker_owner uuid,
@@ -347,6 +347,21 @@ CREATE TABLE attempts (
   next_run_at   timestamptz,
   PRIMARY KEY (job_id, epoch, ended_at)
 ) PARTITION BY RANGE (ended_at);
+
+-- What jobs said while they ran, in chunks, by day of at. Written once.
+CREATE TABLE job_output (
+  job_id    uuid   NOT NULL, epoch bigint NOT NULL,
+  -- numbered by the holder, from 1 in each attempt
+  seq       bigint NOT NULL,
+  tenant_id uuid   NOT NULL,
+  stream    text   NOT NULL CHECK (stream IN ('out', 'err', 'log')),
+  text      text   NOT NULL,
+  -- the size of all of the job's output up to and with this chunk, each of which counts as 64 bytes at least: where it is not the
+  -- one before and this chunk's, chunks between are no longer kept
+  upto      bigint NOT NULL,
+  at        timestamptz NOT NULL,
+  PRIMARY KEY (job_id, epoch, seq, at)
+) PARTITION BY RANGE (at);
 
 -- Answers to requests with an Idempotency-Key, for a repeat.
 CREATE TABLE idempotency_keys (
