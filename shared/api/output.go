@@ -21,6 +21,8 @@ const (
 	MaxOutput       = 1 << 20
 	MaxOutputChunk  = 16 << 10
 	MaxOutputChunks = 100
+	// maxOutputSeq bounds the numbers of chunks.
+	maxOutputSeq = 1_000_000_000
 )
 
 // OutputRequest is what the holder of a lease says.
@@ -101,7 +103,7 @@ func (o *OutputRequest) rules(r refusals) {
 }
 
 func (c *OutputChunk) rules(r refusals) {
-	whole(r, "seq", &c.Seq, 1, 1<<53)
+	whole(r, "seq", &c.Seq, 1, maxOutputSeq)
 	r.words("stream", &c.Stream, streamWords)
 	r.text("text", &c.Text, &outputText)
 }

@@ -21,7 +21,7 @@ var asksNot = map[string][]string{ //nolint:gochecknoglobals // a constant in al
 	"an earlier statement of the transaction asks for the tenants that the caller names (InTenantTx, QueueServed, QueueTakesJobs, audit.Recorded)": {
 		"deadletter.discardSQL", "deadletter.createRedriveSQL", "deadletter.cancelRedriveSQL", "deadletter.chooseSampleSQL", "deadletter.dropSampleSQL",
 		"deadletter.redriveSQL", "deadletter.resolveDeadSQL", "deadletter.renewEdgesSQL", "deadletter.blockAgainSQL",
-		"jobs.requestCancelSQL", "jobs.requestCancelsSQL", "ended.deleteFinishedSQL", "ended.deleteDeadSQL", "ended.deleteAttemptsSQL", "ended.deleteEdgesSQL",
+		"jobs.requestCancelSQL", "jobs.requestCancelsSQL", "ended.deleteFinishedSQL", "ended.deleteDeadSQL", "ended.deleteAttemptsSQL", "ended.deleteOutputSQL", "ended.deleteEdgesSQL",
 		"jobtypes.insertSQL", "jobtypes.supersedeSQL", "jobtypes.dropVersionsSQL", "jobtypes.deleteSQL",
 		"lanes.createQueuesSQL", "lanes.reviveLanesSQL", "lanes.createLanesSQL",
 		"queues.retireQueueSQL", "queues.removeQueueSQL", "queues.markDeletedSQL", "queues.forgetRateSQL",
@@ -32,7 +32,7 @@ var asksNot = map[string][]string{ //nolint:gochecknoglobals // a constant in al
 		"webhook.putWebhookSQL", "webhook.putQueueSQL", "webhook.rotateSecretSQL", "webhook.deleteWebhookSQL", "webhook.removeSQL", "webhook.forgetWebhookSQL",
 	},
 	"an earlier statement of the transaction locks the jobs, schedules, events or redrives that it is of, and asks": {
-		"claim.leaseSQL", "jobs.requeueSQL", "jobs.removeSQL", "jobs.deadLetterSQL", "jobs.cancelledSQL", "jobs.recordAttemptsSQL", "jobs.waitSQL", "jobs.waitCheckpointSQL", "jobs.storeSignalSQL", "jobs.signalledSQL", "jobs.wakeSQL", "jobs.chainedWaitSQL",
+		"claim.leaseSQL", "jobs.requeueSQL", "jobs.removeSQL", "jobs.deadLetterSQL", "jobs.cancelledSQL", "jobs.recordAttemptsSQL", "jobs.waitSQL", "jobs.waitCheckpointSQL", "jobs.storeSignalSQL", "jobs.signalledSQL", "jobs.wakeSQL", "jobs.appendOutputSQL", "jobs.chainedWaitSQL",
 		"jobs.keepEdgesSQL", "jobs.resolveEdgesSQL", "jobs.resolveAllSQL", "jobs.unblockSQL", "jobs.deleteFollowUpsSQL",
 		"caps.appendRatesSQL", "caps.appendLeavingSQL", "dependency.appendSQL", "gate.appendSQL", "ledger.failedSQL",
 		"gate.limitSQL", "gate.readySQL", "gate.forgetSQL", "gate.useSQL", "gate.laterSQL",

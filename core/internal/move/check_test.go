@@ -68,6 +68,7 @@ func TestACellThatWentBackInTime(t *testing.T) {
 		"the target's arrival": {move.Switched, func(f *fixture) {
 			f.there.Exec(`UPDATE tenant_fences SET state = 'arriving'`)
 			f.there.Exec(`DELETE FROM dependencies WHERE child_id IN (SELECT id FROM jobs)`)
+			f.there.Exec(`DELETE FROM job_output WHERE job_id IN (SELECT id FROM jobs)`)
 			f.there.Exec(`DELETE FROM jobs`)
 		}, lost, true, true},
 		"the move, with the fence open": {move.Left, func(f *fixture) {

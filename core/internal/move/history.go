@@ -14,7 +14,7 @@ import (
 
 // makeDays makes the partitions in the target that rows of the source need.
 func (m *Mover) makeDays(ctx context.Context) error {
-	for _, table := range []string{retention.FinishedJobs, retention.Attempts} {
+	for _, table := range []string{retention.FinishedJobs, retention.Attempts, retention.Output} {
 		days, err := m.source.Retention.Days(ctx, table)
 		if err != nil {
 			return err
@@ -107,6 +107,8 @@ WITH ended AS (
   RETURNING id
 ), edges AS (
   DELETE FROM dependencies WHERE child_id = ANY(ARRAY(SELECT id FROM ended))
+), said AS (
+  DELETE FROM job_output WHERE job_id = ANY(ARRAY(SELECT id FROM ended)) AND tenant_id = @tenant_id
 )
 DELETE FROM attempts WHERE job_id = ANY(ARRAY(SELECT id FROM ended)) AND tenant_id = @tenant_id`
 
@@ -119,7 +121,7 @@ func (m *Mover) copyDay(ctx context.Context, b between, day time.Time) error {
 	return m.copyEnded(ctx, b, "finished_jobs", fmt.Sprintf("t.finished_at >= '%s 00:00:00+00' AND t.finished_at < '%s 00:00:00+00'", from, to))
 }
 
-// copyEnded copies the ended jobs of a table that a condition selects, with their attempts and edges. A job that was claimed once and
+// copyEnded copies the ended jobs of a table that a condition selects, with their attempts, edges and output. A job that was claimed once and
 // completed has no attempt.
 func (m *Mover) copyEnded(ctx context.Context, b between, name, condition string) error {
 	own := "t.tenant_id = " + quoted(m.tenant)
@@ -130,7 +132,7 @@ func (m *Mover) copyEnded(ctx context.Context, b between, name, condition string
 	if name == "finished_jobs" {
 		tried = "(t.epoch > 1 OR t.state <> 'completed')"
 	}
-	for _, of := range []struct{ table, column, which string }{{"attempts", "job_id", tried}, {"dependencies", "child_id", "t.linked"}} {
+	for _, of := range []struct{ table, column, which string }{{"attempts", "job_id", tried}, {"dependencies", "child_id", "t.linked"}, {"job_output", "job_id", "t.linked"}} {
 		jobs := fmt.Sprintf("%s AND %s IN (SELECT t.id FROM %s AS t WHERE %s AND %s AND %s)", own, "t."+of.column, name, own, condition, of.which)
 		if _, err := b.copyRows(ctx, of.table, jobs, nil); err != nil {
 			return err

@@ -118,7 +118,7 @@ func (m *Mover) copyLive(ctx context.Context, b between) error {
 		}
 	}
 	for _, one := range ofWay(withJobs) {
-		which := map[string]string{"attempts": "epoch > 0", "dependencies": "linked"}[one.name]
+		which := map[string]string{"attempts": "epoch > 0", "dependencies": "linked", "job_output": "linked"}[one.name]
 		live := fmt.Sprintf("t.%s IN (SELECT id FROM jobs WHERE tenant_id = %s AND %s) AND t.tenant_id = %s", one.by, quoted(m.tenant), which, quoted(m.tenant))
 		if _, err := b.copyRows(ctx, one.name, live, nil); err != nil {
 			return err

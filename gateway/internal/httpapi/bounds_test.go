@@ -91,6 +91,7 @@ func furtherExamples() map[string][]string {
 		"POST /v1/workflows/{id}/jobs": {`{"jobs":[` + ref + `]}`},
 		"POST /v1/jobs/{id}/complete":  {`{"lease_token":"l",` + more + `}`},
 		"POST /v1/jobs/{id}/wait":      {`{"lease_token":"l","timeout_ms":1,` + more + `}`},
+		"POST /v1/jobs/{id}/output":    {`{"lease_token":"l","chunks":[{"seq":1,"stream":"out","text":"t"}]}`},
 		"POST /v1/outcomes": {
 			outcome + `"snooze","delay_ms":1}]}`, outcome + `"release"}]}`, outcome + `"complete","submit":[{"type":"t"}]}]}`, outcome + `"complete",` + more + `}]}`,
 			outcome + `"wait","timeout_ms":1,"for":["n"],"mode":"all"}]}`,
@@ -328,6 +329,8 @@ func (t *tries) entries(f *bounded, n int) []any {
 			list[i] = fmt.Sprint("r", i)
 		case f.name() == "ids" || f.name() == "after":
 			list[i] = id
+		case f.name() == "chunks":
+			list[i] = map[string]any{"seq": i + 1, "stream": "out", "text": "t"}
 		case f.name() == "signal":
 			list[i] = map[string]any{"job_id": id, "name": "n"}
 		case f.name() == "leases" || f.name() == "outcomes":

@@ -31,10 +31,17 @@ func (f *Fixture) Inhabit(owner tenant.ID) {
 	must(f.Store.Queues.Put(ctx, owner, "default", api.QueueRequest{MaxRunning: new(int64(9))}))
 	capped := func(j *submit.NewJob) { j.Caps = []caps.Cap{in.ActiveCap(1000)} }
 	in.Submit(in.Jobs(6, capped)...)
-	for i := range 4 {
-		in.MustEnd(jobs.Ending{Lease: in.ClaimOne().Lease(), Kind: []string{api.KindComplete, api.KindFail}[i%2], Permanent: true, Error: &api.JobError{Type: "t", Message: "m"}})
+	speaking := func() job.Lease {
+		f.Helper()
+		lease := in.ClaimOne().Lease()
+		_, err := f.Store.Jobs.AppendOutput(ctx, lease, []api.OutputChunk{{Seq: 1, Stream: api.OutputOut, Text: "hello"}})
+		must(err)
+		return lease
 	}
-	in.ClaimOne() // one runs
+	for i := range 4 {
+		in.MustEnd(jobs.Ending{Lease: speaking(), Kind: []string{api.KindComplete, api.KindFail}[i%2], Permanent: true, Error: &api.JobError{Type: "t", Message: "m"}})
+	}
+	speaking() // one runs
 	parent := in.Submit(in.Job(capped, func(j *submit.NewJob) { j.Delay = time.Hour }))[0]
 	in.Submit(in.Job(capped, func(j *submit.NewJob) { j.After = []submit.After{{Parent: parent, OnFailed: job.HoldChild}} }))
 	in.TrySubmit(in.Single(Keyed("k", "b")))
