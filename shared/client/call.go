@@ -51,6 +51,8 @@ type call struct {
 	prefer string
 	// accept is a media type that is asked for instead of JSON; empty is JSON.
 	accept string
+	// lastEventID is the header Last-Event-ID; empty sends none.
+	lastEventID string
 	// ifNoneMatch is the header of that name; empty sends none. With it a 304 is a
 	// good answer, which leaves answer as it is.
 	ifNoneMatch string
@@ -230,6 +232,9 @@ func (c *Client) headers(request *http.Request, body []byte, one call) {
 	}
 	if one.prefer != "" {
 		header.Set("Prefer", one.prefer)
+	}
+	if one.lastEventID != "" {
+		header.Set("Last-Event-ID", one.lastEventID)
 	}
 	if one.ifNoneMatch != "" {
 		header.Set("If-None-Match", one.ifNoneMatch)

@@ -32,7 +32,7 @@ const (
 var errStreamBroke = errors.New("the stream of events broke off")
 
 // Events follows a job by the server's stream of events: the sequence has the job as
-// it is at once, and again after each change of its state, attempt or progress, until
+// it is at once, and again after each change of its state, attempt, progress or output, until
 // it has ended. Changes that follow each other fast may be one; the end is never left
 // out. A sequence without an error ends with the job in its last state.
 //
@@ -41,17 +41,40 @@ var errStreamBroke = errors.New("the stream of events broke off")
 // of the sequence: ctx's, or a refusal such as not_found; rate_limited says that the
 // tenant or key has too many streams open (Wait needs none).
 func (c *Client) Events(ctx context.Context, id string) iter.Seq2[api.Job, error] {
-	one := call{method: http.MethodGet, path: []string{"v1", "jobs", id, "events"}, repeatable: true, accept: mediaEvents}
 	return func(yield func(api.Job, error) bool) {
+		for event, err := range c.Follow(ctx, id, "") {
+			if err != nil {
+				yield(api.Job{}, err)
+			} else if event.Job != nil && !yield(*event.Job, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Event is one of a job's: the job, or a piece of its output. The other one is nil.
+type Event struct {
+	Job    *api.Job
+	Output *api.Output
+}
+
+// Follow is Events with the job's output in it, the oldest first, and all of it before the
+// job in its last state. after is the ID of the last piece that is known, and empty for all.
+// No piece is lost or comes twice where a stream is opened again; Gap says where output is no
+// longer kept.
+func (c *Client) Follow(ctx context.Context, id, after string) iter.Seq2[Event, error] {
+	one := call{method: http.MethodGet, path: []string{"v1", "jobs", id, "events"}, repeatable: true, accept: mediaEvents}
+	return func(yield func(Event, error) bool) {
 		target, err := c.target(one)
 		if err != nil {
-			yield(api.Job{}, err)
+			yield(Event{}, err)
 			return
 		}
 		c.budget.earn()
 		f := &follower{client: c, call: one, target: target, yield: yield}
+		f.call.lastEventID = after
 		if err := f.follow(ctx); err != nil && !f.over {
-			yield(api.Job{}, fmt.Errorf("%s %s: %w", one.method, target.Path, err))
+			yield(Event{}, fmt.Errorf("%s %s: %w", one.method, target.Path, err))
 		}
 	}
 }
@@ -61,9 +84,11 @@ type follower struct {
 	client *Client
 	call   call
 	target *url.URL
-	yield  func(api.Job, error) bool
+	yield  func(Event, error) bool
 	// version is that of the job that was given last; empty before the first.
 	version string
+	// given says that something was given.
+	given bool
 	// over says that the job has ended, or the caller wants no more.
 	over bool
 }
@@ -71,7 +96,7 @@ type follower struct {
 // follow opens streams until the job has ended. Before the first event it gives up like other calls.
 func (f *follower) follow(ctx context.Context) error {
 	for tries := 1; ; tries++ {
-		first := f.version == ""
+		first := !f.given
 		opened, err := f.stream(ctx)
 		if f.over {
 			return nil
@@ -137,7 +162,7 @@ func (f *follower) stream(ctx context.Context) (opened bool, err error) {
 		if err != nil || done {
 			return opened || done, err
 		}
-		opened = opened || f.version != ""
+		opened = opened || f.given
 	}
 }
 
@@ -146,6 +171,9 @@ func (f *follower) take(name string, data []byte) (done bool, err error) {
 	switch name {
 	case "again":
 		return true, nil
+	case "output":
+		err := f.takeOutput(data)
+		return f.over, err
 	case "job", "end":
 	default:
 		return false, nil // of a later version of the API
@@ -156,11 +184,32 @@ func (f *follower) take(name string, data []byte) (done bool, err error) {
 	}
 	version := job.Version()
 	if version != f.version || name == "end" {
-		f.version = version
-		f.over = !f.yield(job, nil)
+		f.version, f.given = version, true
+		f.over = !f.yield(Event{Job: &job}, nil)
 	}
 	f.over = f.over || name == "end"
 	return f.over, nil
+}
+
+// takeOutput gives a piece of output to the caller, unless it was there: a stream that is opened again goes on after it.
+func (f *follower) takeOutput(data []byte) error {
+	var piece api.Output
+	if err := json.Unmarshal(data, &piece); err != nil {
+		return fmt.Errorf("an event cannot be read: %w", err)
+	}
+	if !isAfter(piece.ID, f.call.lastEventID) {
+		return nil
+	}
+	f.call.lastEventID, f.given = piece.ID, true
+	f.over = !f.yield(Event{Output: &piece}, nil)
+	return nil
+}
+
+// isAfter says whether a piece of output comes after the last one that is known.
+func isAfter(id, last string) bool {
+	a, ok := api.ParseOutputPlace(id)
+	b, known := api.ParseOutputPlace(last)
+	return ok && (!known || a.Epoch > b.Epoch || a.Epoch == b.Epoch && a.Seq > b.Seq)
 }
 
 // eventReader reads Server-Sent Events (WHATWG HTML, 9.2.6): of their fields event and data. An event

@@ -16,7 +16,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// events writes events of a job, each "NAME STATE", or what begins with ":" as it is.
+// events writes events of a job, each "NAME STATE", "output ID", or what begins with ":" as it is.
 func events(t *testing.T, w http.ResponseWriter, all ...string) {
 	t.Helper()
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -26,14 +26,19 @@ func events(t *testing.T, w http.ResponseWriter, all ...string) {
 			_, _ = fmt.Fprintf(w, "%s\n\n", one)
 		} else {
 			name, state, _ := strings.Cut(one, " ")
-			data := []byte("{}")
-			if state != "" {
-				var err error
-				if data, err = json.Marshal(api.Job{JobSummary: api.JobSummary{ID: "j1", State: state}}); err != nil {
-					t.Error(err)
-				}
+			data, id := []byte("{}"), ""
+			var err error
+			switch {
+			case name == "output":
+				id = "id: " + state + "\r\n"
+				data, err = json.Marshal(api.Output{ID: state, Stream: api.OutputOut, Text: "text " + state})
+			case state != "":
+				data, err = json.Marshal(api.Job{JobSummary: api.JobSummary{ID: "j1", State: state}})
 			}
-			_, _ = fmt.Fprintf(w, "event: %s\r\ndata: %s\r\n\r\n", name, data)
+			if err != nil {
+				t.Error(err)
+			}
+			_, _ = fmt.Fprintf(w, "event: %s\r\n%sdata: %s\r\n\r\n", name, id, data)
 		}
 		_ = http.NewResponseController(w).Flush()
 	}
@@ -80,6 +85,55 @@ func TestEventsGoOn(t *testing.T) {
 		all := s.all()
 		if len(all) != 9 || all[0].Path != "/v1/jobs/j1/events" || !strings.HasPrefix(all[0].Header.Get("Accept"), "text/event-stream") {
 			t.Errorf("%d requests, the first %+v", len(all), all[0])
+		}
+	})
+}
+
+// A stream that is opened again goes on after the last piece of output.
+func TestFollowLosesNoOutput(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+			switch n {
+			case 0: // it breaks off before the job
+				events(t, w, "output 1.1")
+				panic(http.ErrAbortHandler)
+			case 1, 2, 3, 4, 5, 6:
+				problem.New(problem.CoreUnavailable, "Core cannot be reached.").Write(w)
+			case 7: // what was there does not come twice
+				events(t, w, "output 1.1", "output 1.2", "job running", "output 1.10", "again")
+			case 8:
+				events(t, w, "job running", "output 2.1", "again")
+			default:
+				events(t, w, "end completed", "output 3.1")
+			}
+		})
+		got := []string{}
+		for event, err := range s.client.Follow(t.Context(), "j1", "") {
+			switch {
+			case err != nil:
+				t.Error(err)
+			case event.Output != nil:
+				got = append(got, event.Output.Text)
+			default:
+				got = append(got, event.Job.State)
+			}
+		}
+		if want := []string{"text 1.1", "text 1.2", "running", "text 1.10", "text 2.1", "completed"}; !slices.Equal(got, want) {
+			t.Errorf("%q", got)
+		}
+		last := []string{}
+		for _, one := range s.all() {
+			last = append(last, one.Header.Get("Last-Event-ID"))
+		}
+		if want := []string{"", "1.1", "1.1", "1.1", "1.1", "1.1", "1.1", "1.1", "1.10", "2.1"}; !slices.Equal(last, want) {
+			t.Errorf("the streams go on after %q", last)
+		}
+		for range s.client.Follow(t.Context(), "j1", "1.7") {
+			break
+		}
+		if all := s.all(); all[10].Header.Get("Last-Event-ID") != "1.7" {
+			t.Errorf("%q", all[10].Header)
 		}
 	})
 }
