@@ -31,17 +31,24 @@ func (w *Worker) Attempt(ctx context.Context, job api.ClaimedJob) (api.OutcomeRe
 // AttemptReports is Attempt that also gives what the handler has reported: the lease as
 // a heartbeat at the end would have it, with the last progress and checkpoint.
 func (w *Worker) AttemptReports(ctx context.Context, job api.ClaimedJob) (api.OutcomeRequest, api.Lease, error) {
+	outcome, reported, _, err := w.AttemptOutput(ctx, job)
+	return outcome, reported, err
+}
+
+// AttemptOutput is AttemptReports that also gives what the handler has written to the job's output, its last 1 MiB.
+func (w *Worker) AttemptOutput(ctx context.Context, job api.ClaimedJob) (api.OutcomeRequest, api.Lease, []api.OutputChunk, error) {
 	reported := api.Lease{JobID: job.ID, LeaseToken: job.LeaseToken}
 	w.mu.Lock()
 	handlers, err := w.wrapped(), errors.Join(w.faults...)
 	w.mu.Unlock()
 	if err != nil {
-		return api.OutcomeRequest{}, reported, err
+		return api.OutcomeRequest{}, reported, nil, err
 	}
-	noted := &reports{}
-	d := w.execute(ctx, handlerFor(handlers, job.Type), job, time.Now(), noted, nil)
+	noted, said := &reports{}, &output{limit: api.MaxOutput}
+	d := w.execute(ctx, handlerFor(handlers, job.Type), job, time.Now(), noted, said, nil)
 	noted.take(&reported)
-	return d.request(job.ID, job.LeaseToken), reported, d.err
+	said.end(0)
+	return d.request(job.ID, job.LeaseToken), reported, said.rest(), d.err
 }
 
 // begin starts an attempt for each job, now or when it has a slot. More jobs than were asked for,
@@ -52,6 +59,7 @@ func (r *run) begin(jobs []api.ClaimedJob, asked int) {
 	for _, job := range jobs[:fit] {
 		ctx, cancel := context.WithCancelCause(r.base)
 		l := newLease(job, came, cancel)
+		l.output = &output{run: r, lease: l, limit: outputUnsent}
 		r.leases.add(l)
 		r.room.enter(l)
 		r.attempts.Go(func() {
@@ -69,7 +77,7 @@ func (r *run) attempt(ctx context.Context, l *lease, came time.Time) {
 	switch {
 	case r.room.starts(ctx, l):
 		began := time.Now()
-		d = r.worker.execute(ctx, handlerFor(r.handlers, l.job.Type), l.job, came, l.reports, r.abandon)
+		d = r.worker.execute(ctx, handlerFor(r.handlers, l.job.Type), l.job, came, l.reports, l.output, r.abandon)
 		r.room.leave(l)
 		came = began
 	case errors.Is(context.Cause(ctx), ErrLeaseLost):
@@ -91,6 +99,7 @@ func (r *run) giveBack(jobs []api.ClaimedJob) {
 // settle sends the decision, drops the lease and writes the attempt's line.
 func (r *run) settle(l *lease, began time.Time, d decision) {
 	took := time.Since(began) // without the sending, which may wait for the server
+	r.outputLast(l, d)
 	r.reportLast(l, d)
 	e := r.send(l, d)
 	r.leases.drop(l)
@@ -100,7 +109,7 @@ func (r *run) settle(l *lease, began time.Time, d decision) {
 // execute runs a claimed job's handler, nil if its type has none, and decides its
 // outcome. Once abandon is closed (nil never is), it does not wait for a handler
 // that has not returned.
-func (w *Worker) execute(ctx context.Context, handler HandlerFunc, job api.ClaimedJob, came time.Time, noted *reports, abandon <-chan struct{}) decision {
+func (w *Worker) execute(ctx context.Context, handler HandlerFunc, job api.ClaimedJob, came time.Time, noted *reports, said *output, abandon <-chan struct{}) decision {
 	if handler == nil {
 		return decide(nil, fmt.Errorf("worker %s has %w for type %q: %w", w.id, errNoHandler, job.Type, Snooze(w.unknown)), context.Cause(ctx))
 	}
@@ -121,7 +130,7 @@ func (w *Worker) execute(ctx context.Context, handler HandlerFunc, job api.Claim
 		ctx, cancel = context.WithTimeoutCause(ctx, own.timeout, ErrTimeout)
 		defer cancel()
 	}
-	raw := newRawJob(job, w, noted)
+	raw := newRawJob(job, w, noted, said)
 	result, err := invoke(ctx, handler, raw, abandon)
 	made := decide(result, err, context.Cause(ctx))
 	made.used = raw.used.all()

@@ -87,6 +87,12 @@
 // client.CreateSignalLink). The job takes no slot meanwhile. Then the handler is run again from the beginning, so it looks at WokenBy,
 // [Info.Signal] and the checkpoint ([Info.Restore]) to see where it is.
 //
+// # What a job says
+//
+// [Info.Output], [Info.ErrOutput] and [Info.Logf] write to the job's output, which others read while it runs. It is gathered, and
+// sent by a goroutine that is there only while there is something to send: one request at a time, within a quarter of a second. The rest
+// is sent before the outcome, for at most 3 s. No handler waits for it, and none fails because of it.
+//
 // # What an error's type is
 //
 // A failure is stored with a type, by which a list of dead letters can be read. It

@@ -58,6 +58,8 @@ type Info struct {
 	// checkpoint is that of an earlier attempt. reports are what the handler reports; nil if no worker made the job.
 	checkpoint json.RawMessage
 	reports    *reports
+	// output is what the handler says; nil if no worker made the job.
+	output *output
 	// used is what the handler reports of budgets; nil if no worker made the job.
 	used *used
 	// then are the jobs that follow, and signals of other jobs; nil if no worker made the job.
@@ -82,7 +84,7 @@ func (i *Info) Logger() *slog.Logger {
 	return logger
 }
 
-func newRawJob(claimed api.ClaimedJob, w *Worker, reports *reports) *RawJob {
+func newRawJob(claimed api.ClaimedJob, w *Worker, reports *reports, output *output) *RawJob {
 	info := Info{
 		ID: claimed.ID, Tenant: claimed.Tenant, Type: claimed.Type, Queue: claimed.Queue,
 		User: orEmpty(claimed.User), Priority: claimed.Priority,
@@ -91,7 +93,7 @@ func newRawJob(claimed api.ClaimedJob, w *Worker, reports *reports) *RawJob {
 		CorrelationID: orEmpty(claimed.CorrelationID), Traceparent: orEmpty(claimed.Traceparent),
 		CreatedAt: claimed.CreatedAt.Time, Raw: claimed.Payload,
 		Workflow: claimed.Workflow, After: claimed.Parents, Signals: claimed.Signals, WokenBy: orEmpty(claimed.WokenBy),
-		client: w.client, logger: w.logger, checkpoint: claimed.Checkpoint, reports: reports, used: &used{}, then: &then{},
+		client: w.client, logger: w.logger, checkpoint: claimed.Checkpoint, reports: reports, output: output, used: &used{}, then: &then{},
 	}
 	if claimed.Deadline != nil {
 		info.Deadline = claimed.Deadline.Time

@@ -23,6 +23,8 @@ type lease struct {
 	cancel context.CancelCauseFunc
 	// reports are what the handler reports.
 	reports *reports
+	// output is what the handler says; nil for a job that is only given back.
+	output *output
 	// sending is held while reports are sent: they arrive in order.
 	sending turn
 	// turn is closed when the job has a slot.

@@ -42,6 +42,9 @@ type server struct {
 	beats    []beat
 	outcomes []outcome
 	claims   []api.ClaimRequest
+	// said are the chunks of output, and its requests those that were accepted, repeats among them.
+	said         []api.OutputChunk
+	saidRequests []api.OutputRequest
 	// left are the workers that said goodbye.
 	left []string
 	// flushes has the number of outcomes in each request that carried any.
@@ -84,6 +87,7 @@ func serve(t *testing.T) *server {
 		"POST /v1/workers": s.register, "POST /v1/workers/{id}/heartbeat": s.heartbeat,
 		"DELETE /v1/workers/{id}": s.leave,
 		"POST /v1/claims":         s.claim, "POST /v1/jobs/{id}/{kind}": s.oneOutcome, "POST /v1/outcomes": s.manyOutcomes,
+		"POST /v1/jobs/{id}/output": s.output,
 		"GET /v1/jobs/{id}/parents": func(w http.ResponseWriter, r *http.Request) { s.parents(w, r) },
 	} {
 		mux.HandleFunc(route, func(w http.ResponseWriter, r *http.Request) {
@@ -249,6 +253,29 @@ func (s *server) heartbeat(w http.ResponseWriter, r *http.Request) {
 	}
 	s.beats = append(s.beats, sent)
 	reply(w, answer)
+}
+
+// output keeps what the holder of a lease says; of one attempt in each test.
+func (s *server) output(w http.ResponseWriter, r *http.Request) {
+	var request api.OutputRequest
+	s.read(r, &request)
+	if faults := request.Validate(); len(faults) > 0 {
+		s.t.Errorf("output: %v", faults)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if j := s.find(r.PathValue("id")); j == nil || j.state != api.StateRunning || j.LeaseToken != request.LeaseToken {
+		problem.New(problem.LeaseLost, "").Write(w)
+		return
+	}
+	s.saidRequests = append(s.saidRequests, request)
+	for _, chunk := range request.Chunks {
+		if chunk.Seq > int64(len(s.said)) {
+			s.said = append(s.said, chunk)
+		}
+	}
+	w.WriteHeader(http.StatusAccepted)
+	reply(w, api.OutputAccepted{NextSeq: int64(len(s.said)) + 1})
 }
 
 // leave forgets the worker, and takes back all leases: no test has two workers.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -32,6 +34,8 @@ type Outcome[Out any] struct {
 	// Progress and Checkpoint are the last that the handler reported; nil for none.
 	Progress   *api.Progress
 	Checkpoint json.RawMessage
+	// Output is what the handler wrote to the job's output, at most its last 1 MiB; Said gives the text of it.
+	Output []api.OutputChunk
 	// Request is what the server would be sent, whole.
 	Request api.OutcomeRequest
 }
@@ -54,6 +58,17 @@ func (o Outcome[Out]) Waits() bool { return o.Kind == api.KindWait }
 // Released says that the job is put back at once, and the attempt not spent: the
 // worker stopped before the handler had a result.
 func (o Outcome[Out]) Released() bool { return o.Kind == api.KindRelease }
+
+// Said is the text of the job's output: of some streams, such as api.OutputErr, or of all.
+func (o Outcome[Out]) Said(streams ...string) string {
+	var text strings.Builder
+	for _, chunk := range o.Output {
+		if len(streams) == 0 || slices.Contains(streams, chunk.Stream) {
+			text.WriteString(chunk.Text)
+		}
+	}
+	return text.String()
+}
 
 // String tells the outcome in a line, such as "failed for good: no such address".
 func (o Outcome[Out]) String() string {

@@ -60,9 +60,9 @@ func attempt[Out any](ctx context.Context, w *worker.Worker, s *setting) Outcome
 	defer cancel(nil)
 	disarm := arm(s.ends, cancel)
 	defer disarm()
-	request, reported, err := w.AttemptReports(ctx, s.job)
+	request, reported, said, err := w.AttemptOutput(ctx, s.job)
 	outcome := newOutcome[Out](request, err)
-	outcome.Progress, outcome.Checkpoint = reported.Progress, reported.Checkpoint
+	outcome.Progress, outcome.Checkpoint, outcome.Output = reported.Progress, reported.Checkpoint, said
 	return outcome
 }
 

@@ -279,3 +279,15 @@ func TestReports(t *testing.T) {
 		t.Errorf("%+v %s", none.Progress, none.Checkpoint)
 	}
 }
+
+func TestOutput(t *testing.T) {
+	t.Parallel()
+	got := workertest.Run(t.Context(), func(_ context.Context, job *worker.Job[string]) (string, error) {
+		job.Logf("hello, %s", job.Payload)
+		_, err := io.WriteString(job.ErrOutput(), "no mail today\n")
+		return "", err
+	}, "ada")
+	if got.Said() != "hello, ada\nno mail today\n" || got.Said(api.OutputErr, api.OutputOut) != "no mail today\n" || len(got.Output) != 2 {
+		t.Errorf("%q, %+v", got.Said(), got.Output)
+	}
+}
