@@ -76,7 +76,7 @@ func TestEveryCommandHelpsAndRefuses(t *testing.T) {
 		"schedule runs", "schedule delete", "audit", "queue", "queue list", "queue get", "queue set",
 		"queue delete", "queue pause", "queue resume", "worker", "worker list", "worker run", "worker sample", "worker health", "tenant create", "tenant list", "tenant set", "tenant get", "tenant delete", "key create", "key ensure", "key list",
 		"key revoke", "plan get", "plan list", "plan set", "open", "limits", "whoami", "doctor", "completion bash", "completion zsh", "completion fish",
-		"job parents", "job signal", "job signal-link", "job rerun", "job delete", "workflow submit", "workflow get", "workflow list", "workflow add", "workflow cancel", "workflow redrive",
+		"job parents", "job logs", "job signal", "job signal-link", "job rerun", "job delete", "workflow submit", "workflow get", "workflow list", "workflow add", "workflow cancel", "workflow redrive",
 		"relay", "relay migrate", "relay schema", "relay status", "relay failed", "relay retry", "relay discard",
 	} {
 		if !seen[name] {

@@ -85,6 +85,18 @@ func (s *Screen) Width() int {
 	return max(width, least)
 }
 
+// WriteText writes a text of somebody else as the result: as it is, or on a terminal with nothing in it that the terminal obeys.
+func (s *Screen) WriteText(text string) error {
+	if isTerminal(s.Out) {
+		text = visibleText(text)
+	}
+	_, err := io.WriteString(s.Out, text)
+	return err
+}
+
+// OnTerminal reports whether results are a table on a terminal, which somebody reads now.
+func (s *Screen) OnTerminal() bool { return s.form == formTable && isTerminal(s.Out) }
+
 // silentFor is after what time a command that waits says so where there is no terminal.
 const silentFor = 2 * time.Second
 

@@ -20,6 +20,15 @@ func visibleLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
+// visibleText is visibleLines with the tabs, and without the carriage returns at the ends of lines.
+func visibleText(text string) string {
+	fields := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\t")
+	for i, field := range fields {
+		fields[i] = visibleLines(field)
+	}
+	return strings.Join(fields, "\t")
+}
+
 // Brief is the first line of a text, cut to fit into a table.
 func Brief(text string) string {
 	const most = 80

@@ -21,7 +21,7 @@ type listing func(ctx context.Context, c *client.Client) ([]cobra.Completion, er
 // complete sets what the arguments and flags of commands are completed with, by their paths.
 func complete(a *cli.App, all []*cobra.Command) {
 	byPath := map[string]listing{
-		"submit": typeNames(), "job get": jobsIn(), "job watch": jobsIn(), "job attempts": jobsIn(), "job parents": jobsIn(),
+		"submit": typeNames(), "job get": jobsIn(), "job watch": jobsIn(), "job logs": jobsIn(), "job attempts": jobsIn(), "job parents": jobsIn(),
 		"job cancel":  jobsIn(api.StateBlocked, api.StateScheduled, api.StateWaiting, api.StateQueued, api.StateRunning),
 		"job rerun":   jobsIn(api.StateCompleted, api.StateCancelled, api.StateDeadLetter),
 		"job delete":  jobsIn(api.StateCompleted, api.StateCancelled, api.StateDeadLetter),

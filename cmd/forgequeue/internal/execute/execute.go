@@ -49,6 +49,8 @@ type Command struct {
 	Grace time.Duration
 	// Stderr gets what commands write to standard error, besides the job's record.
 	Stderr io.Writer
+	// Silent says that what a command writes is not sent to its job's output.
+	Silent bool
 }
 
 // stopGrace replaces Grace when the worker stops: the worker waits for 2 s, then abandons the command and
@@ -69,6 +71,9 @@ func (c *Command) Handle(ctx context.Context, job *worker.RawJob) (json.RawMessa
 	command := exec.Command(c.Args[0], c.Args[1:]...) //nolint:noctx // ctx ends the whole group, SIGTERM first: see group
 	command.Env = append(append([]string{}, c.Env...), environment(job)...)
 	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(job.Raw), stdout, stderr
+	if !c.Silent {
+		command.Stdout, command.Stderr = io.MultiWriter(stdout, job.Output()), io.MultiWriter(stderr, job.ErrOutput())
+	}
 	// A child of the command that keeps the output open must not delay the end of the job.
 	command.WaitDelay = time.Second
 	g := &group{command: command, grace: c.grace}

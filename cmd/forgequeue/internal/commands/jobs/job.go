@@ -35,8 +35,8 @@ func newJobWatch(a *cli.App) *cobra.Command {
 		Use:   "watch ID",
 		Short: "Follow a job until it ends, with a line for each change",
 		Long: `Follow a job to its end. A line is written when its state, attempt or progress has changed; changes
-that follow each other within milliseconds may be one line (job attempts has all of them). With -o json each line is
-the job as JSON. Exit code: 0 completed, 1 dead letter or cancelled, 4 when --wait-timeout passed first.`,
+that follow each other within milliseconds may be one line (job attempts has all of them). On a terminal the last lines that
+the job has written come below (job logs has all of them). With -o json each line is the job as JSON. Exit code: 0 completed, 1 dead letter or cancelled, 4 when --wait-timeout passed first.`,
 		Example: "  forgequeue job watch 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 --wait-timeout 5m",
 		Args:    cli.One(),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
@@ -46,6 +46,9 @@ the job as JSON. Exit code: 0 completed, 1 dead letter or cancelled, 4 when --wa
 				return err
 			}
 			lines := &changes{Screen: s.Screen}
+			if s.OnTerminal() {
+				lines.tail = &tail{parts: map[string]string{}}
+			}
 			if err := lines.see(job); err != nil {
 				return err
 			}
@@ -63,14 +66,25 @@ the job as JSON. Exit code: 0 completed, 1 dead letter or cancelled, 4 when --wa
 type changes struct {
 	*cli.Screen
 	last string
+	// tail are the lines that the job has written; nil: they are not shown.
+	tail *tail
 }
 
 func (c *changes) see(job api.Job) error {
 	now := fmt.Sprint(progressOf(job), job.Redrives)
-	if now == c.last {
+	if now != c.last {
+		c.last = now
+		if err := c.write(job); err != nil {
+			return err
+		}
+	}
+	if c.tail == nil {
 		return nil
 	}
-	c.last = now
+	return c.tail.show(c.Screen, job.ID, hasEnded(job))
+}
+
+func (c *changes) write(job api.Job) error {
 	if c.JSON {
 		return c.WriteJSON(job, "")
 	}
@@ -80,6 +94,13 @@ func (c *changes) see(job api.Job) error {
 	}
 	_, err := fmt.Fprintf(c.Out, "%s  %s\n", time.Now().UTC().Format(cli.StampLayout), cli.Visible(text))
 	return err
+}
+
+// said takes in what the job has written; it is shown with the next change.
+func (c *changes) said(piece *api.Output) {
+	if c.tail != nil {
+		c.tail.add(piece.Stream, piece.Text)
+	}
 }
 
 func (*changes) end() {}

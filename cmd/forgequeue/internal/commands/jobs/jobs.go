@@ -19,7 +19,7 @@ func newJobs(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "job",
 		Aliases: []string{"jobs"},
-		Short:   "List jobs; get, watch, signal, cancel, rerun or delete one",
+		Short:   "List jobs; get, watch, signal, cancel, rerun or delete one, or read its logs",
 		Example: `  forgequeue job --state queued,running --queue nightly
   forgequeue job get 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10`,
 		Args: cobra.NoArgs,
@@ -29,7 +29,7 @@ func newJobs(a *cli.App) *cobra.Command {
 	command.RunE = list.RunE
 	completeStates(command)
 	command.AddCommand(
-		list, newJobGet(a), newJobWatch(a), newJobWhy(a), newJobSignal(a), newJobSignalLink(a), newJobCancel(a),
+		list, newJobGet(a), newJobWatch(a), newJobLogs(a), newJobWhy(a), newJobSignal(a), newJobSignalLink(a), newJobCancel(a),
 		cli.ListOf(a.AsTenant, "attempts ID", "List a job's attempts and how each ended", (*client.Client).Attempts, attempts),
 		newJobParents(a), newJobRedrive(a), newJobRerun(a), newJobDelete(a),
 	)

@@ -34,12 +34,14 @@ func watch(ctx context.Context, s *cli.Session, id string, limit time.Duration, 
 		defer cancel()
 	}
 	var last api.Job
-	for job, err := range s.Client.Events(ctx, id) {
+	for event, err := range s.Client.Follow(ctx, id, "") {
 		switch {
+		case err == nil && event.Output != nil:
+			w.said(event.Output)
 		case err == nil:
-			last = job
-			if err := w.see(job); err != nil {
-				return job, err
+			last = *event.Job
+			if err := w.see(last); err != nil {
+				return last, err
 			}
 		case ctx.Err() != nil:
 			return last, waitError(caller, ctx, id, limit, last, err)

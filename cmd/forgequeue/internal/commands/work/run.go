@@ -27,6 +27,7 @@ type workFlags struct {
 	id                                string
 	concurrency                       int
 	timeout, snooze, killAfter, grace time.Duration
+	silent                            bool
 }
 
 func newWorkerRun(a *cli.App) *cobra.Command {
@@ -41,6 +42,9 @@ output is the result (JSON where it is JSON, else a text), and its exit code is 
   75         not now: back after --snooze, no attempt is spent
   65         failed permanently: a dead letter at once
   any other  failed, with the end of standard error; retried while attempts are left
+
+What it writes to standard output and standard error is also sent to the job's output as it comes, which "forgequeue job logs"
+shows (--silent sends none of it); standard error is written to this worker's too.
 
 Heartbeats are sent while it runs. When the job is cancelled, its lease is lost or its time is up, the
 command and all that it started get SIGTERM, and SIGKILL after --kill-after. Nothing that a command has
@@ -75,6 +79,7 @@ name that span.`,
 	flags.DurationVar(&f.snooze, "snooze", 30*time.Second, "for how long exit code 75 puts a job back")
 	flags.DurationVar(&f.killAfter, "kill-after", 5*time.Second, "time between SIGTERM and SIGKILL; at most 1.5s when the worker stops")
 	flags.DurationVar(&f.grace, "grace", 20*time.Second, "how long commands may still run when the worker stops")
+	flags.BoolVar(&f.silent, "silent", false, "do not send what commands write to the output of their jobs")
 	return command
 }
 
@@ -129,7 +134,7 @@ func work(ctx context.Context, a *cli.App, s *cli.Session, f *workFlags, args []
 	}
 	defer stop()
 	command := &execute.Command{
-		Args: args, Env: os.Environ(), Snooze: f.snooze, Timeout: f.timeout, Grace: f.killAfter, Stderr: stderr,
+		Args: args, Env: os.Environ(), Snooze: f.snooze, Timeout: f.timeout, Grace: f.killAfter, Stderr: stderr, Silent: f.silent,
 	}
 	if len(f.types) == 0 {
 		w.HandleAny(command.Handle)
