@@ -44,7 +44,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AsyncClient", "BatchAnswer", "CancelRequested", "Client", "DeadlineError", "EndedError", "ForgeQueueError", "Job", "JobSummary", "LeaseLost",
-    "NoAnswerError", "Page", "Permanent", "Problem", "RetryAfter", "RunningJob", "Snooze", "StatusError", "Stopping", "SubmitManyError",
+    "NoAnswerError", "Output", "OutputPage", "Page", "Permanent", "Problem", "RetryAfter", "RunningJob", "Snooze", "StatusError", "Stopping", "SubmitManyError",
     "SubmitRequest", "Submitted", "Throttled", "TimedOut", "Wait", "Worker", "pages", "verify",
 ]
 
@@ -58,6 +58,8 @@ _MAX_PAYLOAD = 256 << 10
 _MAX_RESULT = 256 << 10
 _MAX_CHECKPOINT = 64 << 10
 _MAX_SIGNAL_DATA = 64 << 10
+_MAX_OUTPUT_CHUNK = 16 << 10
+_MAX_OUTPUT_CHUNKS = 100
 _MAX_LEASES = 1000
 _MAX_CLAIM = 1000
 _MAX_OUTCOMES = 1000
@@ -201,6 +203,25 @@ class Job(JobSummary):
     payload: Any
     result: Any
     checkpoint: Any
+    output: Optional[str]
+
+
+class Output(TypedDict):
+    """A piece of what a job has written: stream is out, err or log, and id its place. gap: output before it is no longer kept."""
+
+    id: str
+    stream: str
+    text: str
+    at: str
+    gap: bool
+
+
+class OutputPage(TypedDict):
+    """A part of what a job has written, the oldest first. truncated: some of it is no longer kept; more: there is more after it."""
+
+    items: List[Output]
+    truncated: bool
+    more: bool
 
 
 class Submitted(JobSummary):
@@ -739,6 +760,20 @@ class Client:
         """Gives one page of the executions of a job."""
         return self._list(["v1", "jobs", job_id, "attempts"], {}, size, token, timeout)
 
+    def output(self, job_id: str, *, after: str = "", timeout: Optional[float] = None) -> OutputPage:
+        """Gives a page of what the job has written, the oldest first: what came after the piece with the id after."""
+        page: OutputPage = self.call("GET", ["v1", "jobs", job_id, "output"], query={"after": after}, repeatable=True, timeout=timeout)
+        return page
+
+    def all_output(self, job_id: str, *, after: str = "") -> Iterator[Output]:
+        """Gives all that the job has written until now, page by page."""
+        while True:
+            page = self.output(job_id, after=after)
+            yield from page["items"]
+            if not page["more"] or not page["items"]:
+                return
+            after = page["items"][-1]["id"]
+
     def _list(self, path: List[str], query: Dict[str, Any], size: int, token: str, timeout: Optional[float]) -> Page:
         page: Page = self.call("GET", path, query={**query, "page_size": size or None, "page_token": token}, repeatable=True, timeout=timeout)
         return page
@@ -1158,6 +1193,20 @@ class AsyncClient:
         """Client.attempts"""
         return await self._run(self.sync.attempts, job_id, size=size, token=token, timeout=timeout)
 
+    async def output(self, job_id: str, *, after: str = "", timeout: Optional[float] = None) -> OutputPage:
+        """Client.output"""
+        return await self._run(self.sync.output, job_id, after=after, timeout=timeout)
+
+    async def all_output(self, job_id: str, *, after: str = "") -> AsyncIterator[Output]:
+        """Client.all_output"""
+        while True:
+            page = await self.output(job_id, after=after)
+            for piece in page["items"]:
+                yield piece
+            if not page["more"] or not page["items"]:
+                return
+            after = page["items"][-1]["id"]
+
     async def cancel(self, job_id: str, *, timeout: Optional[float] = None) -> JobSummary:
         """Client.cancel"""
         return await self._run(self.sync.cancel, job_id, timeout=timeout)
@@ -1424,6 +1473,22 @@ class RunningJob:
             signal["data"] = json.loads(encoded)  # as it is now
         self._lease.signal(signal)
 
+    def write(self, text: str, stream: str = "out") -> int:
+        """Writes to the job's output, to the stream out, err or log: others read it while the job runs. So print("page 3", file=job).
+
+        It does not wait for the server, and does not fail: what is written is sent in the background within about a quarter of a
+        second, and the rest before the outcome. What is not sent in time is dropped beyond 256 KiB, the oldest first, with a note.
+        """
+        self._lease.output.write(text, stream)
+        return len(text)
+
+    def log(self, text: str) -> None:
+        """Writes a line to the job's output, to the stream log."""
+        self._lease.output.write(text if text.endswith("\n") else text + "\n", "log")
+
+    def flush(self) -> None:
+        """Does nothing: it makes the job a file that print and logging can write to."""
+
     def received(self, name: str) -> Optional[Dict[str, Any]]:
         """The signal of a name, with name, data and at; None if the job has none."""
         return next((one for one in self.signals if one["name"] == name), None)
@@ -1446,6 +1511,15 @@ _SHORTEST_LEASE = 1.0
 _REPORT_EVERY = 1.0
 _REPORT_BYTES = 4 << 20
 _OUTCOME_TRY = 15.0
+# For how long output is gathered, where no chunk is full; how many bytes of it an attempt keeps until they are sent, and what a piece
+# counts at least; how long a request with it may take, how long the wait after one that failed, and how long the rest before the outcome.
+_OUTPUT_EVERY = 0.25
+_OUTPUT_UNSENT = 256 << 10
+_OUTPUT_PIECE = 64
+_OUTPUT_TRY = 30.0
+_OUTPUT_RETRY = 2.0
+_LAST_OUTPUT = 3.0
+_NO_OUTPUT = re.compile("[\0\ud800-\udfff]")
 # What a batch of outcomes has at most in bytes, what of it an outcome has beside its body, and how often a batch that fails as a whole
 # is divided to find the outcome that is at fault.
 _OUTCOME_BYTES = _MAX_BATCH_BODY - (64 << 10)
@@ -1464,8 +1538,9 @@ _RISING, _FALLING = 0.5, 0.1
 class _Lease:
     """One claimed job while it is this worker's."""
 
-    def __init__(self, job: Dict[str, Any]) -> None:
+    def __init__(self, job: Dict[str, Any], client: Client, logger: logging.Logger) -> None:
         self.job = job
+        self.output = _Output(self, client, logger)
         self.token: str = job["lease_token"]
         self.ended = threading.Event()
         self.cause: Optional[ForgeQueueError] = None
@@ -1577,6 +1652,122 @@ class _Lease:
     def certain_end(self) -> float:
         """An expired lease is its holder's until the server takes it back: an outcome can be accepted until then."""
         return self.renewed + 2 * self.length
+
+
+class _Output:
+    """What an attempt has written and the server does not have yet. A thread sends it, which is there while there is something to send."""
+
+    def __init__(self, lease: _Lease, client: Client, logger: logging.Logger) -> None:
+        self._lease, self._client, self._logger = lease, client, logger
+        self._lock = threading.Lock()
+        self._pieces: Deque[Tuple[str, bytearray]] = collections.deque()
+        self._size = self._dropped = self._seq = 0
+        self._sending = self._over = False
+        self._then: Optional[Callable[[], None]] = None  # what comes when all is sent
+        self._hurry = threading.Event()  # ends the gathering
+        self._abort = _Abort()
+
+    def write(self, text: str, stream: str) -> None:
+        if stream not in ("out", "err", "log"):
+            raise ForgeQueueError(f"{stream!r} is no stream: out, err or log")
+        content = _NO_OUTPUT.sub("\ufffd", text).encode("utf-8")
+        with self._lock:
+            if self._over or not content:
+                return
+            start = 0
+            while start < len(content):
+                last = self._pieces[-1][1] if self._pieces and self._pieces[-1][0] == stream else None
+                end = min(len(content), start + _MAX_OUTPUT_CHUNK - (0 if last is None else len(last)))
+                while end < len(content) and content[end] & 0xC0 == 0x80:
+                    end -= 1  # no character is split
+                if last is None or end <= start:
+                    self._pieces.append((stream, bytearray()))
+                    self._size += _OUTPUT_PIECE
+                    continue
+                self._size -= max(len(last), _OUTPUT_PIECE)
+                last += content[start:end]
+                self._size += max(len(last), _OUTPUT_PIECE)
+                start = end
+                while self._size > _OUTPUT_UNSENT and len(self._pieces) > 1:
+                    gone = self._pieces.popleft()[1]
+                    self._size -= max(len(gone), _OUTPUT_PIECE)
+                    self._dropped += len(gone)
+            if self._size >= _MAX_OUTPUT_CHUNK:
+                self._hurry.set()
+            if not self._sending:
+                self._sending = True
+                threading.Thread(target=self._send, name="forgequeue-output", daemon=True).start()
+
+    def end(self, within: float, then: Callable[[], None]) -> None:
+        """Takes no more, and calls then when the rest is sent, or cannot be sent within so many seconds."""
+        with self._lock:
+            self._over = True
+            if self._sending:
+                self._then = then
+        if self._then is None:
+            then()
+            return
+        self._hurry.set()
+        timer = threading.Timer(within, self._abort.set)
+        timer.daemon = True
+        timer.start()
+
+    def _send(self) -> None:
+        with _aborting(self._abort):
+            while True:
+                self._hurry.wait(_OUTPUT_EVERY)
+                self._hurry.clear()
+                chunks = self._take()
+                if not chunks:
+                    break
+                try:
+                    sent = self._deliver(chunks)
+                except _Aborted:
+                    sent = False
+                except Exception:  # noqa: BLE001: no job fails because of its output
+                    self._logger.exception("the output of job %s cannot be sent", self._lease.job["id"])
+                    sent = False
+                if not sent:
+                    with self._lock:
+                        self._over = True
+                        self._pieces.clear()
+                        self._size = self._dropped = 0
+        if self._then is not None:
+            self._then()
+
+    def _take(self) -> List[Dict[str, Any]]:
+        """Numbers what is sent next. If there is nothing the thread ends."""
+        chunks: List[Dict[str, Any]] = []
+        with self._lock:
+            if self._dropped:
+                self._seq += 1
+                chunks.append({"seq": self._seq, "stream": "log", "text": f"\n[... {self._dropped} bytes of output could not be sent in time ...]\n"})
+                self._dropped = 0
+            while self._pieces and len(chunks) < _MAX_OUTPUT_CHUNKS:
+                stream, content = self._pieces.popleft()
+                self._size -= max(len(content), _OUTPUT_PIECE)
+                self._seq += 1
+                chunks.append({"seq": self._seq, "stream": stream, "text": content.decode("utf-8")})
+            if self._over or self._size >= _MAX_OUTPUT_CHUNK:
+                self._hurry.set()
+            self._sending = bool(chunks)
+        return chunks
+
+    def _deliver(self, chunks: List[Dict[str, Any]]) -> bool:
+        """Sends chunks until the server has them; a number that it has is left out there. False where it never will."""
+        job, failures = self._lease.job, 0
+        while True:
+            try:
+                self._client.call("POST", ["v1", "jobs", job["id"], "output"], body={"lease_token": self._lease.token, "chunks": chunks}, timeout=_OUTPUT_TRY)
+                return True
+            except ForgeQueueError as error:
+                final = isinstance(error, _Aborted) or _final(_status(error))
+                if failures == 0 or final:
+                    self._logger.warning("output could not be sent%s: job_id=%s error=%r", "; the rest of it is dropped" if final else "", job["id"], str(error))
+                if final:
+                    return False
+                _sleep(_retry_wait(failures, _OUTPUT_RETRY, error))
+                failures += 1
 
 
 class _Outcome(NamedTuple):
@@ -1885,7 +2076,7 @@ class Worker:
 
     def _begin(self, jobs: List[Dict[str, Any]], asked: int) -> None:
         """Starts jobs, now or when they have a slot. What came during a stop, or beyond what was asked for, is released."""
-        leases = [_Lease(job) for job in jobs]
+        leases = [_Lease(job, self._client, self._logger) for job in jobs]
         with self._lock:
             self._backlog = len(jobs) >= asked
             self._held.update((lease.token, lease) for lease in leases)
@@ -1926,9 +2117,14 @@ class Worker:
             sending.took = max(time.monotonic() - since, 1e-6)
             part = 1.0 if self._mean == 0 else _RISING if sending.took > self._mean else _FALLING
             self._mean += part * (sending.took - self._mean)
-            self._leaving.append(sending)
             self._start_next()
             self._slot.notify_all()
+        lease.output.end(_LAST_OUTPUT if sending.kind else 0, lambda: self._leaves(sending))
+
+    def _leaves(self, sending: _Sending) -> None:
+        """Has an outcome sent, once the output of its attempt is."""
+        with self._lock:
+            self._leaving.append(sending)
             self._unsent.notify()
 
     def _execute(self, lease: _Lease) -> _Outcome:

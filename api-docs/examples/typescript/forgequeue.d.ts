@@ -111,6 +111,8 @@ export interface Job<Result = unknown, Payload = unknown> extends JobSummary {
     payload: Payload;
     result: Result | null;
     checkpoint: unknown;
+    /** The id of the last piece of its output; null if it has written nothing. */
+    output: string | null;
     payloadJson: string;
     resultJson: string;
     checkpointJson: string;
@@ -164,6 +166,22 @@ export interface JobFilter {
     metadata?: Record<string, string>;
     created_after?: string;
     created_before?: string;
+}
+/** The streams of a job's output: standard output, standard error, and lines of a log. */
+export type Stream = 'out' | 'err' | 'log';
+/** A piece of what a job has written; id is its place. gap: output before it is no longer kept. */
+export interface Output {
+    id: string;
+    stream: Stream;
+    text: string;
+    at: string;
+    gap: boolean;
+}
+/** A part of what a job has written, the oldest first. truncated: some of it is no longer kept; more: there is more after it. */
+export interface OutputPage {
+    items: Output[];
+    truncated: boolean;
+    more: boolean;
 }
 /** A signal that a job has. */
 export interface Signal<Data = unknown> {
@@ -442,6 +460,10 @@ export declare class Client {
     all(filter?: JobFilter, options?: CallOptions): AsyncGenerator<JobSummary, void, undefined>;
     /** Gives one page of the executions of a job. */
     attempts(id: string, page?: PageRequest, options?: CallOptions): Promise<Page<Attempt>>;
+    /** Gives a page of what the job has written, the oldest first: what came after the piece with the id after. */
+    output(id: string, after?: string, options?: CallOptions): Promise<OutputPage>;
+    /** Gives all that the job has written until now, page by page. */
+    allOutput(id: string, after?: string, options?: CallOptions): AsyncGenerator<Output, void, undefined>;
     /** Ends a job that waits. One that runs is asked to end: cancel_requested is set. The problem job_terminal says that it has ended. */
     cancel(id: string, options?: CallOptions): Promise<JobSummary>;
     /**
@@ -635,6 +657,14 @@ export interface RunningJob<Payload = unknown> extends Omit<ClaimedJob<Payload>,
      * with an error of type "signal". Throws if the data cannot be sent.
      */
     thenSignal(id: string, name: string, data?: unknown): void;
+    /**
+     * Writes to the job's output, to the stream out if none is named: others read it while the job runs. It does not wait for the
+     * server, and does not fail: what is written is sent in the background within about a quarter of a second, and the rest before the
+     * outcome. What is not sent in time is dropped beyond 256 KiB, the oldest first, with a note.
+     */
+    write(content: string, stream?: Stream): void;
+    /** Writes a line to the job's output, to the stream log. */
+    log(line: string): void;
     /** The signal of a name; undefined if the job has none. */
     received<Data = unknown>(name: string): Signal<Data> | undefined;
     /** The last checkpoint of an earlier attempt; undefined if there is none. */

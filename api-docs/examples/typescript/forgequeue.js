@@ -13,6 +13,8 @@ const MAX_PAYLOAD = 256 << 10;
 const MAX_RESULT = 256 << 10;
 const MAX_CHECKPOINT = 64 << 10;
 const MAX_SIGNAL_DATA = 64 << 10;
+const MAX_OUTPUT_CHUNK = 16 << 10;
+const MAX_OUTPUT_CHUNKS = 100;
 const MAX_LEASES = 1000;
 const MAX_TYPES = 100;
 const MAX_PAGE = 200;
@@ -313,6 +315,19 @@ export class Client {
     /** Gives one page of the executions of a job. */
     async attempts(id, page = {}, options = {}) {
         return this.#list(['v1', 'jobs', id, 'attempts'], {}, page, options);
+    }
+    /** Gives a page of what the job has written, the oldest first: what came after the piece with the id after. */
+    async output(id, after, options = {}) {
+        return this.call({ method: 'GET', path: ['v1', 'jobs', id, 'output'], query: { after }, repeatable: true }, options);
+    }
+    /** Gives all that the job has written until now, page by page. */
+    async *allOutput(id, after, options = {}) {
+        for (let more = true; more;) {
+            const page = await this.output(id, after, options);
+            yield* page.items;
+            after = page.items.at(-1)?.id;
+            more = page.more && after !== undefined;
+        }
     }
     async #list(path, query, page, options) {
         return this.call({ method: 'GET', path, query: { ...query, page_size: page.size, page_token: page.token }, repeatable: true }, options);
@@ -834,6 +849,16 @@ const SHORTEST_LEASE_MS = 1000;
 const REPORT_EVERY_MS = 1000;
 const REPORT_BYTES = 4 << 20;
 const OUTCOME_TRY_MS = 15_000;
+/**
+ * For how long output is gathered, where no chunk is full; how many bytes of it an attempt keeps until they are sent, and what a piece
+ * counts at least; how long a request with it may take, how long the wait after one that failed, and how long the rest before the outcome.
+ */
+const OUTPUT_EVERY_MS = 250;
+const OUTPUT_UNSENT = 256 << 10;
+const OUTPUT_PIECE = 64;
+const OUTPUT_TRY_MS = 30_000;
+const OUTPUT_RETRY_MS = 2000;
+const LAST_OUTPUT_MS = 3000;
 /** What a batch of outcomes has at most in bytes, what of it an outcome has beside its body, and how often a batch that fails as a whole is divided to find the outcome that is at fault. */
 const OUTCOME_BYTES = MAX_BATCH_BODY - (64 << 10);
 const OUTCOME_FRAME = 512;
@@ -853,9 +878,123 @@ const RISING = 0.5;
 const FALLING = 0.1;
 /** How long the process may go on after runUntilSignal if a handler has not returned. */
 const EXIT_MS = 1000;
+/** What an attempt has written and the server does not have yet. */
+class Unsent {
+    #client;
+    #job;
+    #logger;
+    #pieces = [];
+    #size = 0;
+    #dropped = 0;
+    #seq = 0;
+    #over = false;
+    /** What sends, while there is something to send. */
+    #sending;
+    #hurry = new Wakeup();
+    #stop = new AbortController();
+    constructor(client, job, logger) {
+        this.#client = client;
+        this.#job = job;
+        this.#logger = logger;
+    }
+    write(content, stream) {
+        if (!['out', 'err', 'log'].includes(stream))
+            throw new ForgeQueueError(`${JSON.stringify(stream)} is no stream: out, err or log`);
+        if (this.#over || content === '')
+            return;
+        for (const part of chunked(wellFormed(content).replaceAll('\0', '\uFFFD'))) {
+            const size = bytes(part);
+            const last = this.#pieces.at(-1);
+            if (last?.stream === stream && last.size + size <= MAX_OUTPUT_CHUNK) {
+                this.#size += Math.max(last.size + size, OUTPUT_PIECE) - Math.max(last.size, OUTPUT_PIECE);
+                last.content += part;
+                last.size += size;
+            }
+            else {
+                this.#pieces.push({ stream, content: part, size });
+                this.#size += Math.max(size, OUTPUT_PIECE);
+            }
+            while (this.#size > OUTPUT_UNSENT && this.#pieces.length > 1) {
+                const gone = this.#pieces.shift()?.size ?? 0;
+                this.#size -= Math.max(gone, OUTPUT_PIECE);
+                this.#dropped += gone;
+            }
+        }
+        if (this.#size >= MAX_OUTPUT_CHUNK)
+            this.#hurry.set();
+        this.#sending ??= this.#send();
+    }
+    /** Takes no more, and resolves when the rest is sent, or cannot be sent in time. */
+    async end(withinMs) {
+        this.#over = true;
+        if (this.#sending === undefined)
+            return;
+        this.#hurry.set();
+        const timer = setTimeout(() => this.#stop.abort(), withinMs);
+        await this.#sending;
+        clearTimeout(timer);
+    }
+    /** Sends what there is until nothing is left. One request is under way at a time. */
+    async #send() {
+        for (;;) {
+            await this.#hurry.wait(OUTPUT_EVERY_MS);
+            const chunks = this.#take();
+            if (chunks.length === 0)
+                break;
+            if (!await this.#deliver(chunks)) {
+                this.#over = true;
+                this.#pieces = [];
+                this.#size = this.#dropped = 0;
+            }
+        }
+        this.#sending = undefined;
+    }
+    #take() {
+        const chunks = [];
+        if (this.#dropped > 0)
+            chunks.push({ seq: ++this.#seq, stream: 'log', text: `\n[... ${this.#dropped} bytes of output could not be sent in time ...]\n` });
+        this.#dropped = 0;
+        for (const { stream, content, size } of this.#pieces.splice(0, MAX_OUTPUT_CHUNKS - chunks.length)) {
+            this.#size -= Math.max(size, OUTPUT_PIECE);
+            chunks.push({ seq: ++this.#seq, stream, text: content });
+        }
+        if (this.#over || this.#size >= MAX_OUTPUT_CHUNK)
+            this.#hurry.set();
+        return chunks;
+    }
+    /** Sends chunks until the server has them; a number that it has is left out there. False where it never will. */
+    async #deliver(chunks) {
+        const { id, lease_token } = this.#job;
+        for (let failures = 0;; failures++) {
+            try {
+                await this.#client.call({ method: 'POST', path: ['v1', 'jobs', id, 'output'], body: { lease_token, chunks } }, { signal: this.#stop.signal, timeoutMs: OUTPUT_TRY_MS });
+                return true;
+            }
+            catch (error) {
+                const last = this.#stop.signal.aborted || final(statusOf(error)) || statusOf(error) === 0 && !(error instanceof NoAnswerError || error instanceof DeadlineError);
+                if (last || failures === 0)
+                    this.#logger('warn', last ? 'output could not be sent; the rest of it is dropped' : 'output could not be sent', { job_id: id, error: text(error) });
+                if (last)
+                    return false;
+                await sleep(retryWait(failures, OUTPUT_RETRY_MS, error), this.#stop.signal).catch(() => { });
+            }
+        }
+    }
+}
+/** A text in parts of at most 16 KiB; no character is split. */
+function* chunked(content) {
+    const most = MAX_OUTPUT_CHUNK / 4; // a character has four bytes at most
+    for (let start = 0, end = 0; start < content.length; start = end) {
+        end = Math.min(start + most, content.length);
+        if (end < content.length && /[\uD800-\uDBFF]/.test(content.charAt(end - 1)))
+            end--;
+        yield content.slice(start, end);
+    }
+}
 /** One claimed job while it is this worker's. */
 class Lease {
     job;
+    output;
     controller = new AbortController();
     /** Ends the calls that send the outcome. One signal for all leases would have too many listeners. */
     sending = new AbortController();
@@ -874,8 +1013,9 @@ class Lease {
     /** Counts reports: what comes while one is sent stays. */
     added = 0;
     nextReport = 0;
-    constructor(job) {
+    constructor(job, client, logger) {
         this.job = job;
+        this.output = new Unsent(client, job, logger);
         this.length = Math.max(job.lease_ms, SHORTEST_LEASE_MS);
     }
     /** Tells the handler to stop, unless it has returned: a heartbeat that was under way meanwhile reports its lease as lost. */
@@ -1274,7 +1414,7 @@ export class Worker {
         }
     }
     #begin(job, giveBack) {
-        const lease = new Lease(job);
+        const lease = new Lease(job, this.#client, this.#logger);
         this.#held.set(job.lease_token, lease);
         this.#open.add(lease);
         this.#wake.set();
@@ -1300,6 +1440,7 @@ export class Worker {
             outcome = { kind: '', body: {}, error: lease.controller.signal.reason };
         }
         const duration_ms = Math.round(now() - begun);
+        await lease.output.end(outcome.kind === '' ? 0 : LAST_OUTPUT_MS);
         await this.#reportLast(lease, outcome);
         const { word, error } = await this.#send(lease, outcome);
         const failed = word === 'failed' || word === 'lost' || word === 'unsent';
@@ -1382,6 +1523,8 @@ export class Worker {
             },
             signals: job.signals ?? [], // an older server sends neither
             woken_by: job.woken_by ?? null,
+            write: (content, stream = 'out') => lease.output.write(String(content), stream),
+            log: (line) => lease.output.write(String(line).endsWith('\n') ? String(line) : `${line}\n`, 'log'),
             received: (name) => (job.signals ?? []).find((one) => one.name === name),
             thenSignal: (id, name, data = null) => {
                 const encoded = encode(data);

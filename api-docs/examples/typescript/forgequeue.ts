@@ -15,6 +15,8 @@ const MAX_PAYLOAD = 256 << 10;
 const MAX_RESULT = 256 << 10;
 const MAX_CHECKPOINT = 64 << 10;
 const MAX_SIGNAL_DATA = 64 << 10;
+const MAX_OUTPUT_CHUNK = 16 << 10;
+const MAX_OUTPUT_CHUNKS = 100;
 const MAX_LEASES = 1000;
 const MAX_TYPES = 100;
 const MAX_PAGE = 200;
@@ -137,6 +139,8 @@ export interface Job<Result = unknown, Payload = unknown> extends JobSummary {
   payload: Payload;
   result: Result | null;
   checkpoint: unknown;
+  /** The id of the last piece of its output; null if it has written nothing. */
+  output: string | null;
   payloadJson: string;
   resultJson: string;
   checkpointJson: string;
@@ -182,6 +186,15 @@ export interface JobFilter {
   created_after?: string;
   created_before?: string;
 }
+
+/** The streams of a job's output: standard output, standard error, and lines of a log. */
+export type Stream = 'out' | 'err' | 'log';
+
+/** A piece of what a job has written; id is its place. gap: output before it is no longer kept. */
+export interface Output { id: string; stream: Stream; text: string; at: string; gap: boolean }
+
+/** A part of what a job has written, the oldest first. truncated: some of it is no longer kept; more: there is more after it. */
+export interface OutputPage { items: Output[]; truncated: boolean; more: boolean }
 
 /** A signal that a job has. */
 export interface Signal<Data = unknown> { name: string; data: Data | null; at: string }
@@ -639,6 +652,21 @@ export class Client {
   /** Gives one page of the executions of a job. */
   async attempts(id: string, page: PageRequest = {}, options: CallOptions = {}): Promise<Page<Attempt>> {
     return this.#list(['v1', 'jobs', id, 'attempts'], {}, page, options);
+  }
+
+  /** Gives a page of what the job has written, the oldest first: what came after the piece with the id after. */
+  async output(id: string, after?: string, options: CallOptions = {}): Promise<OutputPage> {
+    return this.call({ method: 'GET', path: ['v1', 'jobs', id, 'output'], query: { after }, repeatable: true }, options);
+  }
+
+  /** Gives all that the job has written until now, page by page. */
+  async* allOutput(id: string, after?: string, options: CallOptions = {}): AsyncGenerator<Output, void, undefined> {
+    for (let more = true; more;) {
+      const page = await this.output(id, after, options);
+      yield* page.items;
+      after = page.items.at(-1)?.id;
+      more = page.more && after !== undefined;
+    }
   }
 
   async #list<T>(path: string[], query: Record<string, string | number | undefined>, page: PageRequest, options: CallOptions): Promise<Page<T>> {
@@ -1247,6 +1275,14 @@ export interface RunningJob<Payload = unknown> extends Omit<ClaimedJob<Payload>,
    * with an error of type "signal". Throws if the data cannot be sent.
    */
   thenSignal(id: string, name: string, data?: unknown): void;
+  /**
+   * Writes to the job's output, to the stream out if none is named: others read it while the job runs. It does not wait for the
+   * server, and does not fail: what is written is sent in the background within about a quarter of a second, and the rest before the
+   * outcome. What is not sent in time is dropped beyond 256 KiB, the oldest first, with a note.
+   */
+  write(content: string, stream?: Stream): void;
+  /** Writes a line to the job's output, to the stream log. */
+  log(line: string): void;
   /** The signal of a name; undefined if the job has none. */
   received<Data = unknown>(name: string): Signal<Data> | undefined;
   /** The last checkpoint of an earlier attempt; undefined if there is none. */
@@ -1295,6 +1331,16 @@ const SHORTEST_LEASE_MS = 1000;
 const REPORT_EVERY_MS = 1000;
 const REPORT_BYTES = 4 << 20;
 const OUTCOME_TRY_MS = 15_000;
+/**
+ * For how long output is gathered, where no chunk is full; how many bytes of it an attempt keeps until they are sent, and what a piece
+ * counts at least; how long a request with it may take, how long the wait after one that failed, and how long the rest before the outcome.
+ */
+const OUTPUT_EVERY_MS = 250;
+const OUTPUT_UNSENT = 256 << 10;
+const OUTPUT_PIECE = 64;
+const OUTPUT_TRY_MS = 30_000;
+const OUTPUT_RETRY_MS = 2000;
+const LAST_OUTPUT_MS = 3000;
 /** What a batch of outcomes has at most in bytes, what of it an outcome has beside its body, and how often a batch that fails as a whole is divided to find the outcome that is at fault. */
 const OUTCOME_BYTES = MAX_BATCH_BODY - (64 << 10);
 const OUTCOME_FRAME = 512;
@@ -1317,9 +1363,119 @@ const EXIT_MS = 1000;
 
 type Outcome = { kind: 'complete' | 'fail' | 'snooze' | 'wait' | 'release' | ''; body: Record<string, unknown>; error?: unknown };
 
+/** What an attempt has written and the server does not have yet. */
+class Unsent {
+  readonly #client: Client;
+  readonly #job: ClaimedJob;
+  readonly #logger: Logger;
+  #pieces: { stream: Stream; content: string; size: number }[] = [];
+  #size = 0;
+  #dropped = 0;
+  #seq = 0;
+  #over = false;
+  /** What sends, while there is something to send. */
+  #sending: Promise<void> | undefined;
+  #hurry = new Wakeup();
+  readonly #stop = new AbortController();
+
+  constructor(client: Client, job: ClaimedJob, logger: Logger) {
+    this.#client = client;
+    this.#job = job;
+    this.#logger = logger;
+  }
+
+  write(content: string, stream: Stream): void {
+    if (!['out', 'err', 'log'].includes(stream)) throw new ForgeQueueError(`${JSON.stringify(stream)} is no stream: out, err or log`);
+    if (this.#over || content === '') return;
+    for (const part of chunked(wellFormed(content).replaceAll('\0', '\uFFFD'))) {
+      const size = bytes(part);
+      const last = this.#pieces.at(-1);
+      if (last?.stream === stream && last.size + size <= MAX_OUTPUT_CHUNK) {
+        this.#size += Math.max(last.size + size, OUTPUT_PIECE) - Math.max(last.size, OUTPUT_PIECE);
+        last.content += part;
+        last.size += size;
+      } else {
+        this.#pieces.push({ stream, content: part, size });
+        this.#size += Math.max(size, OUTPUT_PIECE);
+      }
+      while (this.#size > OUTPUT_UNSENT && this.#pieces.length > 1) {
+        const gone = this.#pieces.shift()?.size ?? 0;
+        this.#size -= Math.max(gone, OUTPUT_PIECE);
+        this.#dropped += gone;
+      }
+    }
+    if (this.#size >= MAX_OUTPUT_CHUNK) this.#hurry.set();
+    this.#sending ??= this.#send();
+  }
+
+  /** Takes no more, and resolves when the rest is sent, or cannot be sent in time. */
+  async end(withinMs: number): Promise<void> {
+    this.#over = true;
+    if (this.#sending === undefined) return;
+    this.#hurry.set();
+    const timer = setTimeout(() => this.#stop.abort(), withinMs);
+    await this.#sending;
+    clearTimeout(timer);
+  }
+
+  /** Sends what there is until nothing is left. One request is under way at a time. */
+  async #send(): Promise<void> {
+    for (;;) {
+      await this.#hurry.wait(OUTPUT_EVERY_MS);
+      const chunks = this.#take();
+      if (chunks.length === 0) break;
+      if (!await this.#deliver(chunks)) {
+        this.#over = true;
+        this.#pieces = [];
+        this.#size = this.#dropped = 0;
+      }
+    }
+    this.#sending = undefined;
+  }
+
+  #take(): { seq: number; stream: Stream; text: string }[] {
+    const chunks: { seq: number; stream: Stream; text: string }[] = [];
+    if (this.#dropped > 0) chunks.push({ seq: ++this.#seq, stream: 'log', text: `\n[... ${this.#dropped} bytes of output could not be sent in time ...]\n` });
+    this.#dropped = 0;
+    for (const { stream, content, size } of this.#pieces.splice(0, MAX_OUTPUT_CHUNKS - chunks.length)) {
+      this.#size -= Math.max(size, OUTPUT_PIECE);
+      chunks.push({ seq: ++this.#seq, stream, text: content });
+    }
+    if (this.#over || this.#size >= MAX_OUTPUT_CHUNK) this.#hurry.set();
+    return chunks;
+  }
+
+  /** Sends chunks until the server has them; a number that it has is left out there. False where it never will. */
+  async #deliver(chunks: { seq: number; stream: Stream; text: string }[]): Promise<boolean> {
+    const { id, lease_token } = this.#job;
+    for (let failures = 0; ; failures++) {
+      try {
+        await this.#client.call({ method: 'POST', path: ['v1', 'jobs', id, 'output'], body: { lease_token, chunks } }, { signal: this.#stop.signal, timeoutMs: OUTPUT_TRY_MS });
+        return true;
+      } catch (error) {
+        const last = this.#stop.signal.aborted || final(statusOf(error)) || statusOf(error) === 0 && !(error instanceof NoAnswerError || error instanceof DeadlineError);
+        if (last || failures === 0) this.#logger('warn', last ? 'output could not be sent; the rest of it is dropped' : 'output could not be sent', { job_id: id, error: text(error) });
+        if (last) return false;
+        await sleep(retryWait(failures, OUTPUT_RETRY_MS, error), this.#stop.signal).catch(() => {});
+      }
+    }
+  }
+}
+
+/** A text in parts of at most 16 KiB; no character is split. */
+function* chunked(content: string): Generator<string, void, undefined> {
+  const most = MAX_OUTPUT_CHUNK / 4; // a character has four bytes at most
+  for (let start = 0, end = 0; start < content.length; start = end) {
+    end = Math.min(start + most, content.length);
+    if (end < content.length && /[\uD800-\uDBFF]/.test(content.charAt(end - 1))) end--;
+    yield content.slice(start, end);
+  }
+}
+
 /** One claimed job while it is this worker's. */
 class Lease {
   readonly job: ClaimedJob;
+  readonly output: Unsent;
   readonly controller = new AbortController();
   /** Ends the calls that send the outcome. One signal for all leases would have too many listeners. */
   readonly sending = new AbortController();
@@ -1339,8 +1495,9 @@ class Lease {
   added = 0;
   nextReport = 0;
 
-  constructor(job: ClaimedJob) {
+  constructor(job: ClaimedJob, client: Client, logger: Logger) {
     this.job = job;
+    this.output = new Unsent(client, job, logger);
     this.length = Math.max(job.lease_ms, SHORTEST_LEASE_MS);
   }
 
@@ -1736,7 +1893,7 @@ export class Worker {
   }
 
   #begin(job: ClaimedJob, giveBack: boolean): void {
-    const lease = new Lease(job);
+    const lease = new Lease(job, this.#client, this.#logger);
     this.#held.set(job.lease_token, lease);
     this.#open.add(lease);
     this.#wake.set();
@@ -1762,6 +1919,7 @@ export class Worker {
       outcome = { kind: '', body: {}, error: lease.controller.signal.reason };
     }
     const duration_ms = Math.round(now() - begun);
+    await lease.output.end(outcome.kind === '' ? 0 : LAST_OUTPUT_MS);
     await this.#reportLast(lease, outcome);
     const { word, error } = await this.#send(lease, outcome);
     const failed = word === 'failed' || word === 'lost' || word === 'unsent';
@@ -1837,6 +1995,8 @@ export class Worker {
       },
       signals: job.signals ?? [], // an older server sends neither
       woken_by: job.woken_by ?? null,
+      write: (content, stream = 'out') => lease.output.write(String(content), stream),
+      log: (line) => lease.output.write(String(line).endsWith('\n') ? String(line) : `${line}\n`, 'log'),
       received: <Data>(name: string) => (job.signals ?? []).find((one) => one.name === name) as Signal<Data> | undefined,
       thenSignal: (id, name, data = null) => {
         const encoded = encode(data);
