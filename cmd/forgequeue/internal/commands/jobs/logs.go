@@ -26,7 +26,7 @@ func newJobLogs(a *cli.App) *cobra.Command {
 		Long: `Write what a job's attempts have written: standard output, standard error and log lines, in the order in which they came. The
 server keeps 1 MiB of it, the first half and the end; a line says where some is missing. With -o json or jsonl each piece is a line of JSON.
 
-With --follow it goes on until the job has ended, however that is: "forgequeue job watch" has an exit code for it. A connection that
+With --follow it prints until the job has ended, however that is: "forgequeue job watch" has an exit code for it. A connection that
 is lost is opened again, and nothing is lost or written twice.`,
 		Example: `  forgequeue job logs "$ID" --follow
   forgequeue job logs "$ID" --stream err,log`,
