@@ -32,6 +32,8 @@ func TestExamples(t *testing.T) {
 	t.Run("workflow by the command line", e.workflowByCommandLine)
 	t.Run("workflow in Go", e.workflowInGo)
 	t.Run("workflow changes", e.workflowChanges)
+	t.Run("approval by link", e.approvalByLink)
+	t.Run("agent and parts", e.agentAndParts)
 	t.Run("schedules", e.schedules)
 	t.Run("schedule commands", e.scheduleCommands)
 	for name, command := range map[string][]string{

@@ -55,7 +55,7 @@ func TestOutputOverReconnects(t *testing.T) {
 		if response == nil {
 			t.Fatal("no stream")
 		}
-		defer func() { _ = response.Body.Close() }()
+		t.Cleanup(func() { _ = response.Body.Close() })
 	}
 	said := make([]string, streams)
 	heard := make([]*reading, streams)
@@ -124,7 +124,7 @@ func (l *load) speak(c *client.Client, job api.ClaimedJob, chunks int) string {
 		begun := time.Now()
 		some := make([]api.OutputChunk, chunksAtOnce)
 		for i := range some {
-			some[i] = api.OutputChunk{Seq: int64(seq + i), Stream: api.OutputOut, Text: fmt.Sprintf("%d: <tag> \"é\" %d", seq+i, rand.Int64())} //nolint:gosec // any text
+			some[i] = api.OutputChunk{Seq: int64(seq + i), Stream: api.OutputOut, Text: fmt.Sprintf("%d: <tag> \"é\" %d", seq+i, rand.Int64())}
 			if i%3 > 0 {
 				some[i].Text += "\n"
 			}
@@ -153,7 +153,7 @@ type reading struct {
 // listen reads a job's events until its end, and begins again after about a time.
 func (l *load) listen(id string, to *reading, about time.Duration) {
 	for l.t.Context().Err() == nil {
-		ctx, cancel := context.WithTimeout(l.t.Context(), about/2+rand.N(about)) //nolint:gosec // spreads
+		ctx, cancel := context.WithTimeout(l.t.Context(), about/2+rand.N(about))
 		if to.opened > 2*reconnects {
 			cancel()
 			ctx, cancel = context.WithTimeout(l.t.Context(), time.Minute) // the jobs take longer than they should
