@@ -43,6 +43,7 @@ func cases() []testCase {
 		{"then", "Jobs that follow are sent with the result, and with nothing else; a refused one fails the attempt; one that a limit refuses is sent again", chains},
 		{"waits", "A handler has its job wait: no attempt is used up; the checkpoint, jobs and signals go with the wait, in one request; it is called again with the signal, or when the time is up", putsToWait},
 		{"signals", "A signal is repeated if its answer is lost, and the first of a name stays; a link sends one without a key; a job that has ended gets none", signals},
+		{"output", "What a handler writes is there while it runs, whole and in order, also if an answer is lost; the rest is sent before the outcome, which waits for it a few seconds at most", writesOutput},
 		{"concurrency", "No more handlers run than the worker may, and no more jobs are claimed where they are slow", limits},
 		{"claims-ahead", "Quick handlers with a backlog: jobs are claimed ahead of them, and outcomes share requests; no more handlers run than the worker may", claimsAhead},
 		{"ahead-slow", "What was claimed ahead of a handler that turns slow is released at once, and uses up no attempt", releasesAhead},

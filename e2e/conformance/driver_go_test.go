@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -99,6 +100,17 @@ func signalled(ctx context.Context, c *client.Client, cmd command) (any, error) 
 		link.ExpiresMS = &cmd.DelayMS
 	}
 	return c.CreateSignalLink(ctx, cmd.Job, link)
+}
+
+func outputOf(ctx context.Context, c *client.Client, cmd command) (any, error) {
+	all := []api.Output{}
+	for piece, err := range c.AllOutput(ctx, cmd.Job, "") {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, piece)
+	}
+	return all, nil
 }
 
 func budgets(ctx context.Context, c *client.Client, cmd command) (any, error) {
@@ -230,6 +242,8 @@ func (d *goDriver) handle(ctx context.Context, worker int, job *sdk.Job[script])
 			if err := job.Checkpoint(step.Value); err != nil {
 				return nil, err
 			}
+		case "write", "log", "lines":
+			writes(job, step)
 		case "go":
 			<-d.gate(job.ID)
 		case "pause":
@@ -261,6 +275,20 @@ func failing(s step) error {
 		return sdk.RetryAfter(err, time.Duration(*s.RetryAfterMS)*time.Millisecond)
 	default:
 		return err
+	}
+}
+
+func writes(job *sdk.Job[script], s step) {
+	streams := map[string]io.Writer{api.OutputOut: job.Output(), api.OutputErr: job.ErrOutput()}
+	switch {
+	case s.Do == "lines":
+		for n := range int(s.Amount) {
+			_, _ = fmt.Fprintf([]io.Writer{job.Output(), job.ErrOutput()}[n%2], "line %d\n", n+1) // it never fails
+		}
+	case s.Do == "log":
+		job.Logf("%s", s.Message)
+	default:
+		_, _ = io.WriteString(streams[s.Name], s.Message)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 type command struct {
 	// ID is repeated in the answer.
 	ID int `json:"id"`
-	// Do is submit, rerun, submit_many, get, wait, result, result_text (the result as JSON), submit_and_wait, list, all, cancel, redrive, signal (its data is request), signal_link (good for delay_ms),
+	// Do is submit, rerun, submit_many, get, wait, result, result_text (the result as JSON), submit_and_wait, list, all, cancel, redrive, signal (its data is request), signal_link (good for delay_ms), output (all pieces),
 	// put_budget, budget, budgets, budget_usage, delete_budget, verify; work, which is answered when the worker has stopped; stop, which stops one; go, which lets the handler of a job go on.
 	Do  string `json:"do"`
 	URL string `json:"url"`
@@ -59,6 +59,7 @@ type script struct {
 
 // step is one step of a handler: return, undefined (nothing), unencodable (what is no JSON), large (more than a result may have), fail, snooze, throttled, used, progress, checkpoint,
 // wait (for names, at most delay_ms), then_signal (with value), received (return the data of the signal name, "none" without, and what has woken the job),
+// write (message to the stream name), log (message as a line), lines (amount lines, "line 1" the first, in turn to out and err),
 // go (wait for the command), pause (wait for delay_ms), ended (wait to be told to stop, and say so), rethrow (throw why), listen (say later if it is told to stop),
 // big (return the payload's n, as text).
 type step struct {
@@ -70,7 +71,7 @@ type step struct {
 	RetryAfterMS *int64   `json:"retry_after_ms,omitzero"`
 	DelayMS      int64    `json:"delay_ms,omitzero"`
 	Budget       string   `json:"budget,omitzero"`
-	// Amount is what was used of Budget; one that is no whole number has to be refused.
+	// Amount is how many lines, or what was used of Budget; one that is no whole number has to be refused.
 	Amount float64 `json:"amount"`
 	// Job is whom then_signal signals.
 	Job   string   `json:"job,omitzero"`
@@ -242,6 +243,8 @@ func (d *goDriver) produce(ctx context.Context, api *client.Client, c command) (
 		return api.Cancel(ctx, c.Job)
 	case "redrive":
 		return api.Redrive(ctx, c.Job)
+	case "output":
+		return outputOf(ctx, api, c)
 	case "signal", "signal_link":
 		return signalled(ctx, api, c)
 	default:

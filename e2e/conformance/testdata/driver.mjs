@@ -47,6 +47,11 @@ const commands = {
   cancel: async (c) => client(c).cancel(c.job, options(c)),
   signal: async (c) => client(c).signal(c.job, c.name, c.request, options(c)),
   signal_link: async (c) => client(c).signalLink(c.job, c.name, { title: c.title, expiresMs: c.delay_ms }, options(c)),
+  output: async (c) => {
+    const pieces = [];
+    for await (const piece of client(c).allOutput(c.job)) pieces.push(piece);
+    return pieces;
+  },
   redrive: async (c) => client(c).redrive(c.job, options(c)),
   put_budget: async (c) => client(c).putBudget(c.budget, c.request, options(c)),
   budget: async (c) => client(c).budget(c.budget, c.subject, options(c)),
@@ -124,6 +129,9 @@ async function stepsOf(worker, job) {
         return { data: signal === undefined ? 'none' : signal.data, woken_by: job.woken_by };
       }
       case 'then': job.follow(...step.jobs); break;
+      case 'write': job.write(step.message, step.name); break;
+      case 'log': job.log(step.message); break;
+      case 'lines': for (let n = 0; n < step.amount; n++) job.write(`line ${n + 1}\n`, ['out', 'err'][n % 2]); break;
       case 'progress': job.progress(step.percent, step.message); break;
       case 'checkpoint': job.checkpoint(step.value); break;
       case 'go': await gate(job.id).opened; break;

@@ -81,6 +81,17 @@ def list_all(c):
     return {"ids": asyncio.run_coroutine_threadsafe(collect(), LOOP).result()}
 
 
+def output(c):
+    sync, other = client(c)
+    if not ASYNC:
+        return list(sync.all_output(c["job"]))
+
+    async def collect():
+        return [piece async for piece in other.all_output(c["job"])]
+
+    return asyncio.run_coroutine_threadsafe(collect(), LOOP).result()
+
+
 def list_budgets(c):
     page = client(c)[0].budgets(size=c["size"], token=c.get("token") or "")
     return {"ids": [budget["name"] for budget in page["items"]], "next": page["next_page_token"] or ""}
@@ -121,6 +132,7 @@ COMMANDS = {
     "cancel": lambda c: call(c, "cancel", c["job"]),
     "signal": lambda c: call(c, "signal", c["job"], c["name"], c.get("request")),
     "signal_link": lambda c: call(c, "signal_link", c["job"], c["name"], title=c.get("title") or "", expires=c["delay_ms"] / 1000 if "delay_ms" in c else None),
+    "output": output,
     "redrive": lambda c: call(c, "redrive", c["job"]),
     "put_budget": lambda c: client(c)[0].put_budget(c["budget"], c["request"]),
     "budget": lambda c: client(c)[0].budget(c["budget"], c.get("subject") or ""),
@@ -174,6 +186,13 @@ def step_of(worker, job, step):
         job.then(*step["jobs"])
     elif does == "then_signal":
         job.then_signal(step["job"], step["name"], step.get("value"))
+    elif does == "write":
+        job.write(step["message"], step["name"])
+    elif does == "log":
+        job.log(step["message"])
+    elif does == "lines":
+        for n in range(int(step["amount"])):
+            job.write(f"line {n + 1}\n", ["out", "err"][n % 2])
     elif does == "progress":
         job.progress(step["percent"], step["message"])
     elif does == "checkpoint":
