@@ -117,6 +117,7 @@ func (c *Console) routes() map[string]http.Handler {
 		"GET /console/jobs":                     c.Page(listJobs),
 		"GET /console/jobs/{id}":                c.Page(showJob),
 		"GET /console/jobs/{id}/events":         c.stream(),
+		"GET /console/jobs/{id}/output":         c.output(),
 		"POST /console/jobs/{id}":               c.Action(changeJob),
 		"GET /console/dead-letters":             c.Page(showDeadLetters),
 		"POST /console/dead-letters":            c.Making(visit.Redirecting(changeDeadLetters)),

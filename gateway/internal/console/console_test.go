@@ -20,7 +20,7 @@ import (
 // noon is the clock of these tests.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// fake is an API with some answers, by "GET /v1/path".
+// fake is an API with some answers, by "GET /v1/path", or with its query where there is one of that.
 type fake struct {
 	answers map[string]string
 	asked   []string
@@ -47,7 +47,10 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if body, _ := io.ReadAll(r.Body); len(body) > 0 {
 		f.sent = append(f.sent, string(body))
 	}
-	text, ok := f.answers[route]
+	text, ok := f.answers[r.Method+" "+r.URL.String()]
+	if !ok {
+		text, ok = f.answers[route]
+	}
 	switch {
 	case !ok:
 		problem.New(problem.NotFound, "There is no such resource.").Write(w)

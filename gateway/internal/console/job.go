@@ -29,8 +29,10 @@ type jobPage struct {
 	MoreAttempts bool
 	// LastAbove is the place of the attempt whose error is shown by itself, -1 for none.
 	LastAbove int
-	Payload   document
-	Result    document
+	// Output is nil for a job without any.
+	Output  *output
+	Payload document
+	Result  document
 }
 
 // button is an action that the job's state and the key allow.
@@ -61,6 +63,7 @@ func showJob(v *visit.Visit) (visit.Page, error) {
 		MoreAttempts: len(attempts) == api.MaxPageSize && attempts[len(attempts)-1].Epoch < job.Epoch,
 		Payload:      newDocument("Payload", job.Payload, "The job has no payload."),
 		Result:       newDocument("Result", job.Result, resultAbsent(job.State)),
+		Output:       outputOf(v, &job),
 	}
 	page.Timeline = view.NewTimeline(&view.History{Job: &job.JobSummary, Attempts: attempts, More: page.MoreAttempts, Redrives: redrivesOf(v, &job)}, v.Site.Now())
 	page.LastAbove = lastAbove(&page)

@@ -18,7 +18,7 @@ import (
 var embedded embed.FS
 
 // loaded are the files that pages name, by the names in templates.
-var loaded = []string{"console.css", "console.js", "charts.js", "icon.svg", "vendor/htmx.min.js", "vendor/uplot.min.js", "vendor/uplot.min.css"}
+var loaded = []string{"console.css", "console.js", "charts.js", "output.js", "icon.svg", "vendor/htmx.min.js", "vendor/uplot.min.js", "vendor/uplot.min.css"}
 
 // asset is one file to be served.
 type asset struct {

@@ -52,6 +52,7 @@
       asking = false;
       times();
       follow();
+      if (!streams) jobOutput.catchUp($("#live")?.dataset.output);
     }
   };
   const settle = (ok) => {
@@ -98,7 +99,7 @@
     turn = new AbortController();
     const { signal } = turn;
     navigator.locks.request("forgequeue-events", { signal }, () => new Promise((leave) => {
-      const events = new EventSource(path);
+      const last = jobOutput.last(), events = new EventSource(path + (last && "?after=" + last));
       streams = true;
       signal.onabort = () => { events.close(); streams = false; leave(); };
       const changed = () => { channel.postMessage(path); refresh(); };
@@ -107,8 +108,13 @@
         changed();
         setTimeout(() => { if (!signal.aborted) { following = ""; follow(); } }, 10000 + 5000 * Math.random());
       };
-      let first = true;
-      events.addEventListener("job", () => { if (!first) changed(); first = false; });
+      events.addEventListener("output", (e) => jobOutput.append(JSON.parse(e.data)));
+      let known = "";
+      events.addEventListener("job", (e) => {
+        const before = known;
+        known = JSON.stringify({ ...JSON.parse(e.data), output: null }); // more output is on the page already
+        if (before !== "" && before !== known) changed();
+      });
       for (const name of ["end", "again"]) events.addEventListener(name, over);
       events.onerror = () => { if (events.readyState === EventSource.CLOSED) over(); }; // refused
     })).catch(() => {}); // it left before its turn came
