@@ -61,6 +61,7 @@ func TestConsoleInABrowser(t *testing.T) {
 	part("signals", func() { b.signals(&acme) })
 	part("own keys", func() { b.managesKeys(&acme) })
 	part("live", func() { b.follows(&acme) })
+	part("output", func() { b.hears(&acme) })
 	part("eight pages", func() { b.opensEightPages(c, &acme) })
 	part("keys", func() { b.keys() })
 	part("operator", func() { b.operates(acme.tenant.ID) })

@@ -124,6 +124,15 @@ func TestTenantsDoNotMeet(t *testing.T) {
 	if status, text := other.post("/console/jobs/"+acme.asking, "do", "signal", "name", "approved"); status != http.StatusNotFound {
 		t.Errorf("another's signal: %d %s", status, text)
 	}
+	spoken := "/console/jobs/" + acme.spoken(t, c)
+	if status, text := owner.get(spoken + "/output"); status != http.StatusOK || text != "page 1 of 3\npage 2 is empty\n" {
+		t.Errorf("the owner's output: %d %s", status, text)
+	}
+	for _, path := range []string{spoken, spoken + "/output", spoken + "/output?after=0.0", spoken + "/events"} {
+		if status, text := other.get(path); status != http.StatusNotFound || strings.Contains(text, "of 3") {
+			t.Errorf("another's %s: %d %s", path, status, text)
+		}
+	}
 	for id, want := range map[string]string{acme.waiting: api.StateQueued, acme.asking: api.StateWaiting, acme.dead: api.StateDeadLetter, acme.completed: api.StateCompleted} {
 		if job := stack.Get(t, acme.client, id); job.State != want {
 			t.Errorf("the job %s is %s, and was %s", id, job.State, want)

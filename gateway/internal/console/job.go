@@ -63,7 +63,9 @@ func showJob(v *visit.Visit) (visit.Page, error) {
 		MoreAttempts: len(attempts) == api.MaxPageSize && attempts[len(attempts)-1].Epoch < job.Epoch,
 		Payload:      newDocument("Payload", job.Payload, "The job has no payload."),
 		Result:       newDocument("Result", job.Result, resultAbsent(job.State)),
-		Output:       outputOf(v, &job),
+	}
+	if page.Output, err = outputOf(v, &job); err != nil {
+		return visit.Page{}, err
 	}
 	page.Timeline = view.NewTimeline(&view.History{Job: &job.JobSummary, Attempts: attempts, More: page.MoreAttempts, Redrives: redrivesOf(v, &job)}, v.Site.Now())
 	page.LastAbove = lastAbove(&page)

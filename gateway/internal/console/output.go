@@ -30,16 +30,19 @@ type output struct {
 func (o *output) Hidden() bool { return o.Last == "" && !o.Unread }
 
 // outputOf is nil where a job has no output and will have none. An open page that updates itself reads none: its script follows it.
-func outputOf(v *visit.Visit, job *api.Job) *output {
+func outputOf(v *visit.Visit, job *api.Job) (*output, error) {
 	switch {
 	case job.Output == nil && ended(job.State):
-		return nil
+		return nil, nil
 	case job.Output == nil || v.Live():
-		return &output{}
+		return &output{}, nil
 	}
 	chunks, cut, err := lastOutput(v, job)
+	if _, refused := problem.From(err); refused {
+		return &output{Unread: true}, nil // the page has more than that
+	}
 	if err != nil {
-		return &output{Unread: true}
+		return nil, err
 	}
 	shown := &output{Cut: cut}
 	if len(chunks) > 0 {
@@ -52,7 +55,7 @@ func outputOf(v *visit.Visit, job *api.Job) *output {
 	}
 	shown.Cut = shown.Cut || first > 0
 	shown.Runs = view.OutputRuns(chunks[first:])
-	return shown
+	return shown, nil
 }
 
 // lastOutput reads a job's output from its beginning. Of output that is long it reads on near the end, and says that it was cut.
@@ -63,10 +66,7 @@ func lastOutput(v *visit.Visit, job *api.Job) (chunks []api.Output, cut bool, er
 	for range outputReads {
 		var page api.OutputPage
 		if err := v.Ask(http.MethodGet, path+after, nil, &page); err != nil {
-			if _, known := problem.From(err); known {
-				return nil, false, err
-			}
-			panic(err) // a fault of this program: observe logs it, and answers 500
+			return nil, false, err
 		}
 		chunks = append(chunks, page.Items...)
 		if !page.More || len(page.Items) == 0 {
