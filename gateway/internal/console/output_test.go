@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -26,7 +27,7 @@ func spokenAPI(state, last string) *fake {
 
 // chunk is one of output, as the API gives it; text is JSON's.
 func chunk(epoch, seq int, stream, text string, gap bool) string {
-	return fmt.Sprintf(`{"id":"%d.%d","stream":%q,"text":"%s","at":"2026-11-20T11:55:00Z","gap":%t}`, epoch, seq, stream, text, gap)
+	return fmt.Sprintf(`{"id":"%d.%d","stream":%q,"at":"2026-11-20T11:55:00Z","gap":%t,"text":"`, epoch, seq, stream, gap) + text + `"}`
 }
 
 func chunks(more bool, all ...string) string {
@@ -155,9 +156,7 @@ func passedOn(t *testing.T) func(path string, header http.Header) *httptest.Resp
 	b := browserOf(t, served, "the-key")
 	return func(path string, header http.Header) *httptest.ResponseRecorder {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
-		for name, values := range header {
-			r.Header[name] = values
-		}
+		maps.Copy(r.Header, header)
 		if b.cookie != "" {
 			r.Header.Set("Cookie", b.cookie)
 		}

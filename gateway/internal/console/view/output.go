@@ -34,7 +34,7 @@ func OutputRuns(chunks []api.Output) (runs []OutputRun) {
 }
 
 // terminal is a sequence that a terminal obeys and does not show: a colour, a cursor, a title, a link.
-var terminal = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\u009b[0-?]*[ -/]*[@-~]|\x1b[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)|\x1b[ -/]*[0-~]")
+var terminal = regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]*[\x20-\x2f]*[\x40-\x7e]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[\x20-\x2f]*[\x30-\x7e]`)
 
 // OutputText is the text of a chunk as a page shows it: without sequences for a terminal, and with other characters that are not seen
 // escaped. What a chunk has only a part of is shown. assets/output.js does the same.

@@ -4,7 +4,7 @@ const jobOutput = (() => {
   // What is kept in the page.
   const mostChunks = 2000, mostCharacters = 1 << 20;
   // As OutputText of the page does: what a terminal obeys is left out, what is not seen is escaped.
-  const terminal = /\x1b\[[0-?]*[ -\/]*[@-~]|\x9b[0-?]*[ -\/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -\/]*[0-~]/g;
+  const terminal = /(?:\x1b\[|\x9b)[0-?]*[\x20-\x2f]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[\x20-\x2f]*[0-~]/g;
   const unseen = /[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
   const shown = (text) => text.replace(terminal, "").replace(/\r\n?/g, "\n").replace(unseen, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 
