@@ -280,12 +280,12 @@ func failing(s step) error {
 
 func writes(job *sdk.Job[script], s step) {
 	streams := map[string]io.Writer{api.OutputOut: job.Output(), api.OutputErr: job.ErrOutput()}
-	switch {
-	case s.Do == "lines":
+	switch s.Do {
+	case "lines":
 		for n := range int(s.Amount) {
 			_, _ = fmt.Fprintf([]io.Writer{job.Output(), job.ErrOutput()}[n%2], "line %d\n", n+1) // it never fails
 		}
-	case s.Do == "log":
+	case "log":
 		job.Logf("%s", s.Message)
 	default:
 		_, _ = io.WriteString(streams[s.Name], s.Message)

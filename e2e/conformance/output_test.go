@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -45,8 +46,13 @@ func writesOutput(x *trial) {
 	// It is there while the job runs, before a line is whole; the answer to the first request is lost.
 	x.front.add(&rule{method: http.MethodPost, suffix: "/output", times: 1, lose: true})
 	talks := x.scripted([]step{
-		write("out", "one\n"), write("err", "no € mail\x00\n"), {Do: "log", Message: "three"}, write("out", "Password: "),
-		{Do: "go"}, write("out", "none\n"), {Do: "return"},
+		write("out", "one\n"),
+		write("err", "no € mail\x00\n"),
+		{Do: "log", Message: "three"},
+		write("out", "Password: "),
+		{Do: "go"},
+		write("out", "none\n"),
+		{Do: "return"},
 	})
 	const before, after = "one\nno € mail\uFFFD\nthree\nPassword: ", "none\n"
 	stack.Eventually(x.T, time.Minute, "what a job that runs has written is there", func() bool {
@@ -61,7 +67,7 @@ func writesOutput(x *trial) {
 		x.Errorf("it has written %+v", all)
 	}
 	sent := x.front.requests(http.MethodPost, talks+"/output")
-	if len(sent) < 3 || string(sent[0].body) != string(sent[1].body) {
+	if len(sent) < 3 || !bytes.Equal(sent[0].body, sent[1].body) {
 		x.Errorf("%d requests, the second is no repeat of the first", len(sent))
 	}
 	if outcome := x.front.requests(http.MethodPost, talks+"/complete"); len(outcome) != 1 || outcome[0].came.Before(sent[len(sent)-1].answered) {

@@ -39,11 +39,11 @@ func TestJobLogs(t *testing.T) {
 		t.Errorf("%s with %s", job.State, job.Result)
 	}
 	const red = "\x1b[31mred\tend"
-	got := out.String()
 	if code := <-ended; code != 0 || errs.String() != "" {
 		t.Errorf("exit code %d\n%s", code, errs.String())
 	}
-	if got = out.String(); len(got) != len("one\ntwo\nPassword: "+red) || !strings.HasSuffix(got, red) { // standard error may come first
+	got := out.String()
+	if len(got) != len("one\ntwo\nPassword: "+red) || !strings.HasSuffix(got, red) { // standard error may come first
 		t.Errorf("%q", got)
 	}
 	if whole := f.Must("job", "logs", id); whole != got {
