@@ -17,9 +17,11 @@ const (
 )
 
 const (
-	// MaxOutput bounds what is kept of a job's output, in bytes, and MaxOutputChunk a chunk of it, MaxOutputChunks those of a request.
-	MaxOutput       = 1 << 20
-	MaxOutputChunk  = 16 << 10
+	// MaxOutput bounds what is kept of a job's output, in bytes.
+	MaxOutput = 1 << 20
+	// MaxOutputChunk bounds a chunk of it, in bytes.
+	MaxOutputChunk = 16 << 10
+	// MaxOutputChunks bounds the chunks of a request.
 	MaxOutputChunks = 100
 	// maxOutputSeq bounds the numbers of chunks.
 	maxOutputSeq = 1_000_000_000
