@@ -26,6 +26,9 @@ const (
 	eventsPause = time.Second
 
 	mediaEvents = "text/event-stream"
+
+	// afterAllOutput is a place after any piece of output: a stream from there on has none.
+	afterAllOutput = "9223372036854775807.0"
 )
 
 // errStreamBroke is for a stream that ended without a word of the server.
@@ -42,7 +45,7 @@ var errStreamBroke = errors.New("the stream of events broke off")
 // tenant or key has too many streams open (Wait needs none).
 func (c *Client) Events(ctx context.Context, id string) iter.Seq2[api.Job, error] {
 	return func(yield func(api.Job, error) bool) {
-		for event, err := range c.Follow(ctx, id, "") {
+		for event, err := range c.Follow(ctx, id, afterAllOutput) {
 			if err != nil {
 				yield(api.Job{}, err)
 			} else if event.Job != nil && !yield(*event.Job, nil) {
