@@ -1,9 +1,6 @@
 package console
 
 import (
-	"net/http"
-	"net/url"
-
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -62,21 +59,20 @@ func outputOf(v *visit.Visit, job *api.Job) (*output, error) {
 func lastOutput(v *visit.Visit, job *api.Job) (chunks []api.Output, cut bool, err error) {
 	end, _ := api.ParseOutputPlace(*job.Output)
 	near := api.OutputPlace{Epoch: end.Epoch, Seq: max(end.Seq-shownChunks, 0)}
-	path, after := "/v1/jobs/"+url.PathEscape(job.ID)+"/output", ""
+	after := ""
 	for range outputReads {
-		var page api.OutputPage
-		if err := v.Ask(http.MethodGet, path+after, nil, &page); err != nil {
+		page, err := v.API.Output(v.Context(), job.ID, after)
+		if err != nil {
 			return nil, false, err
 		}
 		chunks = append(chunks, page.Items...)
 		if !page.More || len(page.Items) == 0 {
 			break
 		}
-		last := page.Items[len(page.Items)-1].ID
-		if place, _ := api.ParseOutputPlace(last); place.Epoch < near.Epoch || place.Epoch == near.Epoch && place.Seq < near.Seq {
-			chunks, cut, last = nil, true, near.String()
+		after = page.Items[len(page.Items)-1].ID
+		if place, _ := api.ParseOutputPlace(after); place.Epoch < near.Epoch || place.Epoch == near.Epoch && place.Seq < near.Seq {
+			chunks, cut, after = nil, true, near.String()
 		}
-		after = "?" + url.Values{"after": {last}}.Encode()
 	}
 	if cut && len(chunks) > 0 {
 		chunks[0].Gap = false // what is before it was not read

@@ -20,7 +20,7 @@ func (s *Site) Linked(run PageFunc) http.Handler {
 	})
 }
 
-// Ask asks the API what its client has no method for: with the key of the visit, or without where something in the path lets it in. body is sent as JSON, nil sends none; the answer is decoded to
+// Ask asks the API without a key: something in the path lets it in. body is sent as JSON, nil sends none; the answer is decoded to
 // into. The error of a refusal is a problem.
 func (v *Visit) Ask(method, path string, body, into any) error {
 	var text []byte
