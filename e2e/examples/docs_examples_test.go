@@ -42,7 +42,7 @@ const (
 // needs says what has to be there for an operation's examples to work, where a job
 // that waits will not do. An operation that fails here for want of something: add it.
 var needs = map[string]string{
-	"completeJob": "leased", "failJob": "leased", "snoozeJob": "leased", "waitJob": "leased", "releaseJob": "leased", "reportOutcomes": "leased", "heartbeat": "leased", "sendHeartbeat": "leased",
+	"completeJob": "leased", "failJob": "leased", "snoozeJob": "leased", "waitJob": "leased", "appendOutput": "leased", "releaseJob": "leased", "reportOutcomes": "leased", "heartbeat": "leased", "sendHeartbeat": "leased",
 	"redriveJob": "dead", "rerunJob": "dead", "deleteJob": "dead", "redriveDeadLetters": "dead", "discardDeadLetters": "dead",
 	"groupDeadLetters": "dead", "getRedrive": "redrive", "cancelRedrive": "redrive", "putQueue": "queue", "deleteTenant": "tenant", "deleteQueue": "queue",
 	"getSchedule": "schedule", "deleteSchedule": "schedule", "pauseSchedule": "schedule", "resumeSchedule": "schedule",
