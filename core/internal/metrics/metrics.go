@@ -71,8 +71,8 @@ func NewJobs(registry prometheus.Registerer) *Jobs {
 		WebhookEvents:   m.counter("webhook_events_total", "Events of webhooks that were worked off: a delivery was submitted for each of a job, and for each end of a workflow."),
 		WebhookEventAge: m.gauge("webhook_event_age_seconds", "Age of the oldest event of a webhook without a delivery: how late deliveries are submitted."),
 		Cleaned: m.counters("jobs_cleaned_total",
-			"Rows removed because their retention was over, by kind; lanes because they were empty and unused. Finished jobs and attempts are removed by whole days, and counted as PostgreSQL estimates them.",
-			"kind", CleanedFinished, CleanedAttempt, CleanedDeadLetter, CleanedRedrive, CleanedAudit, CleanedIdempotencyKey, CleanedDependency, CleanedWorkflow, CleanedLane, CleanedScheduleRun, CleanedStats),
+			"Rows removed because their retention was over, by kind; lanes because they were empty and unused. Finished jobs, attempts and chunks of output are removed by whole days, and counted as PostgreSQL estimates them.",
+			"kind", CleanedFinished, CleanedAttempt, CleanedOutput, CleanedDeadLetter, CleanedRedrive, CleanedAudit, CleanedIdempotencyKey, CleanedDependency, CleanedWorkflow, CleanedLane, CleanedScheduleRun, CleanedStats),
 		QueueWait:       m.seconds("job_queue_wait_seconds", "From ready to claimed."),
 		Execution:       m.seconds("job_execution_seconds", "From claimed to completed."),
 		EndToEnd:        m.seconds("job_end_to_end_seconds", "From submitted to completed."),
@@ -92,6 +92,7 @@ func NewJobs(registry prometheus.Registerer) *Jobs {
 const (
 	CleanedFinished       = "finished"
 	CleanedAttempt        = "attempt"
+	CleanedOutput         = "output"
 	CleanedDeadLetter     = "dead_letter"
 	CleanedRedrive        = "redrive"
 	CleanedLane           = "lane"

@@ -48,8 +48,11 @@ func (d Duties) dropDays(ctx context.Context) error {
 	for _, day := range dropped {
 		d.log.InfoContext(ctx, "a day is past its retention and was dropped", "table", day.Name, "rows", day.Rows)
 		kind := metrics.CleanedFinished
-		if day.Table == retention.Attempts {
+		switch day.Table {
+		case retention.Attempts:
 			kind = metrics.CleanedAttempt
+		case retention.Output:
+			kind = metrics.CleanedOutput
 		}
 		d.metrics.Cleaned.WithLabelValues(kind).Add(float64(day.Rows))
 	}
