@@ -131,6 +131,7 @@ func (e *commandExamples) runExample(t *testing.T, path, example string) {
 		}
 		return
 	}
+	command.WaitDelay = time.Second // of the shell's children, which have its output too
 	output, err := command.CombinedOutput()
 	if refused[path] != "" && strings.Contains(string(output), refused[path]) {
 		return
@@ -149,7 +150,7 @@ func (e *commandExamples) real(t *testing.T, path, example string) string {
 	switch noun {
 	case "job":
 		switch verb {
-		case "delete", "rerun", "watch":
+		case "delete", "rerun", "watch", "logs":
 			id = e.ended(t, false)
 		case "redrive":
 			id = e.ended(t, true)
