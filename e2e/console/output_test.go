@@ -1,10 +1,8 @@
 package console_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -29,19 +27,8 @@ func says(t testing.TB, gateway, key string, job *api.ClaimedJob, chunks ...api.
 	if err != nil {
 		t.Fatal(err)
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, gateway+"/v1/jobs/"+job.ID+"/output", bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+key)
-	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	if text, _ := io.ReadAll(response.Body); response.StatusCode != http.StatusAccepted {
-		t.Fatalf("%d %s", response.StatusCode, text)
+	if status, text := stack.Call(t, http.MethodPost, gateway+"/v1/jobs/"+job.ID+"/output", key, body); status != http.StatusAccepted {
+		t.Fatalf("%d %s", status, text)
 	}
 }
 
@@ -125,7 +112,7 @@ func (b *tab) hears(d *data) {
 
 	proxy.CloseClientConnections()
 	say(api.OutputOut, "after it was cut\n", "after it was cut\n")
-	here.Eventually("it goes on", chunksAre(shown))
+	here.Eventually("it continues", chunksAre(shown))
 	stack.Eventually(b.T, 30*time.Second, "after what the browser had", func() bool {
 		proxy.mu.Lock()
 		defer proxy.mu.Unlock()

@@ -1,7 +1,6 @@
 package console_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -16,7 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/client"
 )
 
-// asks is the queue of jobs that wait for somebody's answer: one that there is anyway, as the pictures of pages are of their queues.
+// asks is the queue of jobs that wait for an answer: one that there is anyway, as the pictures of pages are of their queues.
 const asks = "models"
 
 // newAsking gives a job that waits for a signal.
@@ -24,11 +23,9 @@ func newAsking(t *testing.T, c *client.Client) string {
 	t.Helper()
 	stack.Submit(t, c, api.SubmitRequest{Type: "refund.ask", Queue: asks})
 	job := stack.ClaimOne(t, c, marker+"-worker", asks)
-	answer, err := c.Outcomes(t.Context(), []api.OutcomeRequest{{
-		Kind: api.KindWait, JobID: job.ID, LeaseToken: job.LeaseToken, For: []string{"approved", "rejected"}, TimeoutMS: new(time.Hour.Milliseconds()),
-	}})
-	if err != nil || answer.Results[0].Problem != nil {
-		t.Fatalf("%+v %v", answer, err)
+	asked := api.WaitRequest{LeaseToken: job.LeaseToken, For: []string{"approved", "rejected"}, TimeoutMS: new(time.Hour.Milliseconds())}
+	if _, err := c.ReportWait(t.Context(), job.ID, asked); err != nil {
+		t.Fatal(err)
 	}
 	return job.ID
 }
@@ -40,20 +37,10 @@ func signalLink(t testing.TB, gateway, key, job, title string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, gateway+"/v1/jobs/"+job+"/signal-links", bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+key)
-	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
 	var link api.SignalLink
-	if err := json.NewDecoder(response.Body).Decode(&link); err != nil || response.StatusCode != http.StatusCreated {
-		t.Fatalf("%d %v", response.StatusCode, err)
+	status, text := stack.Call(t, http.MethodPost, gateway+"/v1/jobs/"+job+"/signal-links", key, body)
+	if err := json.Unmarshal(text, &link); err != nil || status != http.StatusCreated {
+		t.Fatalf("%d %s", status, text)
 	}
 	path, ok := strings.CutPrefix(link.URL, gateway)
 	if !ok {

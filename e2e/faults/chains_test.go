@@ -24,6 +24,24 @@ func (l *load) crash(up *stack.Stack) {
 	})
 }
 
+// killAll kills workers, gateways, cores and PostgreSQL one after the other, and counts them.
+func (l *load) killAll(up *stack.Stack, kills int, workers []*stack.Process, plan workerPlan) map[string]int {
+	l.t.Helper()
+	killed := map[string]int{}
+	var crashed time.Time
+	for i := range kills {
+		pace(l.t.Context(), moment(200*time.Millisecond, 700*time.Millisecond))
+		if i%4 == 3 && time.Since(crashed) > mostCrashes {
+			crashed = time.Now()
+			l.crash(up)
+			killed["postgres"]++
+		} else {
+			l.killOne(i, workers, plan, killed)
+		}
+	}
+	return killed
+}
+
 // What was submitted by jobs of the load: by whom, by which of its attempts, how many, and the epoch in which it completed; 0 if it did
 // not.
 const chainedSQL = `
@@ -45,18 +63,7 @@ func TestChainsUnderKills(t *testing.T) {
 	workers := []*stack.Process{l.process(plan), l.process(plan)}
 	kills := lane(4, 300)
 	stopSubmits := l.produce(lane(8, 16), kills*lane(200, 170), 10*time.Millisecond)
-	killed := map[string]int{}
-	var crashed time.Time
-	for i := range kills {
-		pace(t.Context(), moment(200*time.Millisecond, 700*time.Millisecond))
-		if i%4 == 3 && time.Since(crashed) > mostCrashes {
-			crashed = time.Now()
-			l.crash(up)
-			killed["postgres"]++
-		} else {
-			l.killOne(i, workers, plan, killed)
-		}
-	}
+	killed := l.killAll(up, kills, workers, plan)
 	stopSubmits()
 	l.drain(3 * time.Minute)
 	for _, w := range workers {

@@ -42,18 +42,7 @@ func TestWaitsUnderKills(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		signals.Go(func() { l.signalAll(ctx, l.client(), name) })
 	}
-	killed := map[string]int{}
-	var crashed time.Time
-	for i := range kills {
-		pace(t.Context(), moment(200*time.Millisecond, 700*time.Millisecond))
-		if i%4 == 3 && time.Since(crashed) > mostCrashes {
-			crashed = time.Now()
-			l.crash(up)
-			killed["postgres"]++
-		} else {
-			l.killOne(i, workers, plan, killed)
-		}
-	}
+	killed := l.killAll(up, kills, workers, plan)
 	stopSubmits()
 	l.drain(3 * time.Minute)
 	stop()

@@ -212,7 +212,7 @@ type OutcomeSignal struct {
 	Data  json.RawMessage `json:"data,omitzero" swaggertype:"object"`
 }
 
-// SignalLinkRequest asks for a link by which somebody without a key sends one signal.
+// SignalLinkRequest asks for a link by which a person without a key sends one signal.
 type SignalLinkRequest struct {
 	Name string `json:"name"`
 	// Title is what the page of the link asks, such as "Refund order 1234?"; at most 200 characters. The signal's name, if absent.

@@ -194,7 +194,7 @@ func (f *follower) take(name string, data []byte) (done bool, err error) {
 	return f.over, nil
 }
 
-// takeOutput gives a piece of output to the caller, unless it was there: a stream that is opened again goes on after it.
+// takeOutput gives a piece of output to the caller, unless it was there: a stream that is opened again continues after it.
 func (f *follower) takeOutput(data []byte) error {
 	var piece api.Output
 	if err := json.Unmarshal(data, &piece); err != nil {

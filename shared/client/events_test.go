@@ -89,7 +89,7 @@ func TestEventsGoOn(t *testing.T) {
 	})
 }
 
-// A stream that is opened again goes on after the last piece of output.
+// A stream that is opened again continues after the last piece of output.
 func TestFollowLosesNoOutput(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,7 @@ func (c *Client) Signal(ctx context.Context, jobID string, signal api.SignalRequ
 	return answer, err
 }
 
-// CreateSignalLink makes a URL by which somebody without a key sends one signal of a job, once, in a browser. Nothing is stored: each
+// CreateSignalLink makes a URL by which a person without a key sends one signal of a job, once, in a browser. Nothing is stored: each
 // call makes another. Problems: not_found, job_terminal.
 func (c *Client) CreateSignalLink(ctx context.Context, jobID string, link api.SignalLinkRequest) (api.SignalLink, error) {
 	var answer api.SignalLink

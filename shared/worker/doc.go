@@ -83,7 +83,7 @@
 //
 // # Jobs that wait for signals
 //
-// A handler that returns [Wait] has its job wait for somebody outside, who signals it (client.Signal, or a link of
+// A handler that returns [Wait] has its job wait for a signal from outside (client.Signal, or a link of
 // client.CreateSignalLink). The job takes no slot meanwhile. Then the handler is run again from the beginning, so it looks at WokenBy,
 // [Info.Signal] and the checkpoint ([Info.Restore]) to see where it is.
 //

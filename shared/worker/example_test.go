@@ -132,7 +132,7 @@ func ExampleHandle() {
 	// failed for good: no such address
 }
 
-// A refund waits for somebody to approve it. The handler is run from the beginning for each claim.
+// A refund waits for an approval. The handler is run from the beginning for each claim.
 func ExampleWait() {
 	type refund struct {
 		Order int `json:"order"`

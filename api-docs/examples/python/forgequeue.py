@@ -796,7 +796,7 @@ class Client:
         return sent
 
     def signal_link(self, job_id: str, name: str, *, title: str = "", expires: Optional[float] = None, timeout: Optional[float] = None) -> Dict[str, Any]:
-        """Makes a URL by which somebody without a key sends one signal of a job, once, in a browser. Gives url and expires_at.
+        """Makes a URL by which a person without a key sends one signal of a job, once, in a browser. Gives url and expires_at.
 
         title is what its page asks, such as "Refund order 1234?"; the link is good for expires seconds (7 days).
         """

@@ -130,7 +130,7 @@ func (s *Jobs) waitIn(ctx context.Context, tx pgx.Tx, ending *Ending, submitted 
 	return made, tx.SendBatch(ctx, finish(made.transitions)).Close()
 }
 
-// signal stores the signals.
+// signal stores the signals. The rows are locked; each is read again, since the job that ends may signal itself.
 func (c *Chained) signal(ctx context.Context, tx pgx.Tx, owner tenant.ID, chain Chain) error {
 	for i := range chain.Signals {
 		one := &chain.Signals[i]

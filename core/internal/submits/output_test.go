@@ -129,7 +129,7 @@ func TestOutputIsBounded(t *testing.T) {
 	if n := f.Count(`SELECT count(*) FROM job_output`); n > most/8008+1 {
 		t.Errorf("%d rows", n)
 	}
-	// one that has read what is deleted now is told, and one that has read the last is not
+	// one that has read what is deleted now gets a gap, and one that has read the last does not
 	page, err := f.Store.JobReads.Output(t.Context(), f.Tenant, "", running.ID, api.OutputPlace{Epoch: 1, Seq: 100})
 	if err != nil || len(page.Items) == 0 || !page.Items[0].Gap || !page.Truncated {
 		t.Errorf("%v %v", page.Truncated, err)

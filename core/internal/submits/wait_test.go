@@ -298,6 +298,31 @@ func TestAnOutcomeSignals(t *testing.T) {
 	}
 }
 
+// A job that signals itself with its wait does not sleep; one that signals itself with its complete is refused: it has ended.
+func TestAJobSignalsItself(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for kind, refused := range map[string]bool{api.KindWait: false, api.KindComplete: true} {
+		running := f.parent()
+		ending := enginetest.Endings([]claim.Job{running})[0]
+		ending.Kind = kind
+		if kind == api.KindWait {
+			ending.Wait, ending.Delay = &jobs.Wait{Names: []string{"go"}}, time.Hour
+		}
+		signals := []jobs.ChainSignal{{Job: running.ID, Name: "go"}}
+		ending.Signal = store.JSON(signals)
+		made := f.D.Chain(t.Context(), ending, submits.Call{Tenant: f.Tenant}, signals, "")
+		want := api.StateQueued
+		if refused {
+			want = api.StateRunning
+		}
+		if got := f.Get(running.ID); errors.Is(made.Err, jobs.ErrTerminal) != refused || got.State != want {
+			t.Errorf("%s: %v, it is %s", kind, made.Err, got.State)
+		}
+		f.Exec(`DELETE FROM jobs`)
+	}
+}
+
 // Two jobs that signal each other with their outcomes, again and again: each outcome is stored, and none waits for ever.
 func TestOutcomesThatSignalEachOther(t *testing.T) {
 	t.Parallel()
@@ -326,7 +351,7 @@ func TestOutcomesThatSignalEachOther(t *testing.T) {
 	}
 }
 
-// A job that waits is an event of the webhooks that want it; one that goes on at once, or sleeps elsewhere, is none.
+// A job that waits is an event of the webhooks that want it; one that continues at once is none.
 func TestAWaitIsAnEvent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

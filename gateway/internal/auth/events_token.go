@@ -32,6 +32,11 @@ func (a *Authenticator) AuthenticateEvents(ctx context.Context, token, job strin
 		!a.now().Before(time.UnixMilli(expires)) {
 		return Caller{}, ErrUnauthenticated
 	}
+	return a.holder(ctx, keyID)
+}
+
+// holder is the holder of a key that has made a token.
+func (a *Authenticator) holder(ctx context.Context, keyID string) (Caller, error) {
 	known, err := a.key(ctx, keyID)
 	if err != nil {
 		return Caller{}, fmt.Errorf("look up key %s: %w", keyID, err)
@@ -42,11 +47,15 @@ func (a *Authenticator) AuthenticateEvents(ctx context.Context, token, job strin
 	return callerOf(known), nil
 }
 
-// The spaces keep it apart from what else is signed: no secret holds one.
 func (a *Authenticator) eventsSignature(keyID, job, until string) string {
+	return a.sign("events of " + job + " for " + keyID + " until " + until)
+}
+
+// sign signs a text with the secret of keys. Its text has a space, which keeps it apart from what else is signed: no secret holds one.
+func (a *Authenticator) sign(text string) string {
 	mac := a.macs.Get().(hash.Hash) //nolint:forcetypeassert // the pool holds nothing else
 	defer a.macs.Put(mac)
 	mac.Reset()
-	_, _ = mac.Write([]byte("events of " + job + " for " + keyID + " until " + until)) // a hash never fails
+	_, _ = mac.Write([]byte(text)) // a hash never fails
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }

@@ -5,13 +5,11 @@ import (
 	"crypto/hmac"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
-	"hash"
 	"strings"
 	"time"
 )
 
-// SignalLink is one signal of one job that whoever has the link's token may send.
+// SignalLink is one signal of one job that the holder of the link's token may send.
 type SignalLink struct {
 	// KeyID is the key that made the link, as whose holder the signal is sent: a revoked key's links are not valid.
 	KeyID string `json:"k"`
@@ -44,21 +42,8 @@ func (a *Authenticator) AuthenticateSignal(ctx context.Context, token string) (C
 	if err != nil || json.Unmarshal(text, &of) != nil || !a.now().Before(time.UnixMilli(of.Expires)) {
 		return Caller{}, of, ErrUnauthenticated
 	}
-	known, err := a.key(ctx, of.KeyID)
-	if err != nil {
-		return Caller{}, of, fmt.Errorf("look up key %s: %w", of.KeyID, err)
-	}
-	if known == nil || !isOfAPIKey(known) {
-		return Caller{}, of, ErrUnauthenticated
-	}
-	return callerOf(known), of, nil
+	caller, err := a.holder(ctx, of.KeyID)
+	return caller, of, err
 }
 
-// The spaces keep it apart from what else is signed: no secret holds one.
-func (a *Authenticator) signalSignature(said string) string {
-	mac := a.macs.Get().(hash.Hash) //nolint:forcetypeassert // the pool holds nothing else
-	defer a.macs.Put(mac)
-	mac.Reset()
-	_, _ = mac.Write([]byte("signal link " + said)) // a hash never fails
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
-}
+func (a *Authenticator) signalSignature(said string) string { return a.sign("signal link " + said) }

@@ -17,7 +17,7 @@ const (
 // output is the last part of a job's output.
 type output struct {
 	Runs []view.OutputRun
-	// Last is the id of the last chunk that was read; the page's script goes on after it.
+	// Last is the id of the last chunk that was read; the page's script continues after it.
 	Last string
 	// Cut says that there is output before the runs. Unread says that it could not be read.
 	Cut, Unread bool

@@ -166,7 +166,7 @@ func passedOn(t *testing.T) func(path string, header http.Header) *httptest.Resp
 	}
 }
 
-// The stream of a page begins where the page ends, and goes on after what its browser had last. Output is passed on as text in a
+// The stream of a page begins where the page ends, and continues after what its browser had last. Output is passed on as text in a
 // sandbox, and to a script as the API has it.
 func TestOutputIsPassedOn(t *testing.T) {
 	t.Parallel()

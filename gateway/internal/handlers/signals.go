@@ -44,7 +44,7 @@ func (h *Handlers) signal(ctx context.Context, c *call.Call, id string, signal a
 
 // CreateSignalLink makes a link that sends a signal.
 //
-//	@Description A URL by which somebody without a key sends this one signal of this one job, once: for an approval in a mail or a chat. Opened in a browser it shows a page with the title and a button; only the button sends, so what looks at links before their reader does changes nothing. The signal's data is `{"comment": "…"}` where the reader wrote one. The link is signed, not stored: it is good until `expires_at` (7 days by default, 366 at most), and for as long as the key that made it is. Links begin with `FORGEQUEUE_PUBLIC_URL`, or as this request's URL does.
+//	@Description A URL by which a person without a key sends this one signal of this one job, once: for an approval in a mail or a chat. Opened in a browser it shows a page with the title and a button; only the button sends, so what looks at links before their reader does changes nothing. The signal's data is `{"comment": "…"}` where the reader wrote one. The link is signed, not stored: it is good until `expires_at` (7 days by default, 366 at most), and for as long as the key that made it is. Links begin with `FORGEQUEUE_PUBLIC_URL`, or as this request's URL does.
 //	@Param       link body api.SignalLinkRequest true "The signal's name, the title of the page, and how long it is good."
 //	@Success     201 {object} api.SignalLink "The link."
 //	@x-problems  ["job_terminal"]

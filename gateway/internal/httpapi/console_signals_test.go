@@ -29,7 +29,7 @@ func (d *door) signalLink(body string) (path, id string) {
 	return path, id
 }
 
-// wantPage checks that an answer is the page of a link, for somebody without a session: nothing of it gets out, and it signs nobody in.
+// wantPage checks that an answer is the page of a link, for a visitor without a session: nothing of it gets out, and it signs nobody in.
 func (a answer) wantPage(t *testing.T, what string, status int, texts ...string) {
 	t.Helper()
 	text := string(a.body)

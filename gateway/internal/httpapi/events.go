@@ -11,7 +11,6 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/gateway/internal/jobevents"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -95,12 +94,7 @@ func leaveOne(counts map[string]int, name string) {
 
 // jobEvents answers GET /v1/jobs/{id}/events.
 func jobEvents(s *Server, g *gin.Context, r route) {
-	c := callOf(g)
-	c.Payer.Kind = r.cost
-	err := s.open(g, c, r)
-	if refused := s.limiter.Charge(g.Request.Context(), &c.Payer, admission.Cost{}); refused != nil {
-		err = refused
-	}
+	c, err := s.admit(g, r)
 	if err != nil {
 		refuse(g, err)
 		return

@@ -90,6 +90,17 @@ func serve[Req, Ready, Resp any](
 	return answer, err
 }
 
+// admit does all that comes before the answer of a route that reads no body and writes its answer itself.
+func (s *Server) admit(g *gin.Context, r route) (*call.Call, error) {
+	c := callOf(g)
+	c.Payer.Kind = r.cost
+	err := s.open(g, c, r)
+	if refused := s.limiter.Charge(g.Request.Context(), &c.Payer, admission.Cost{}); refused != nil {
+		err = refused
+	}
+	return c, err
+}
+
 // open does all that comes before the body.
 func (s *Server) open(g *gin.Context, c *call.Call, r route) error {
 	if !r.access.public {

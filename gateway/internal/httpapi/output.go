@@ -8,7 +8,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/call"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -18,12 +17,7 @@ const missingOutput = "\n[... output is missing here ...]\n"
 
 // jobOutput answers GET /v1/jobs/{id}/output, in JSON a page and as text all of it.
 func jobOutput(s *Server, g *gin.Context, r route) {
-	c := callOf(g)
-	c.Payer.Kind = r.cost
-	err := s.open(g, c, r)
-	if refused := s.limiter.Charge(g.Request.Context(), &c.Payer, admission.Cost{}); refused != nil {
-		err = refused
-	}
+	c, err := s.admit(g, r)
 	if err != nil {
 		refuse(g, err)
 		return

@@ -52,7 +52,7 @@ func (e *events) wantOutput(seqs ...int) {
 	}
 }
 
-// A stream has a job's output before the version of the job that has it, each chunk once; one that begins again goes on after the last
+// A stream has a job's output before the version of the job that has it, each chunk once; one that begins again continues after the last
 // that it had.
 func TestEventsHaveOutput(t *testing.T) {
 	t.Parallel()

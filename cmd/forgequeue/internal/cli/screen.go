@@ -85,7 +85,7 @@ func (s *Screen) Width() int {
 	return max(width, least)
 }
 
-// WriteText writes a text of somebody else as the result: as it is, or on a terminal with nothing in it that the terminal obeys.
+// WriteText writes a text from outside as the result: as it is, or on a terminal with nothing in it that the terminal obeys.
 func (s *Screen) WriteText(text string) error {
 	if isTerminal(s.Out) {
 		text = visibleText(text)
@@ -94,7 +94,7 @@ func (s *Screen) WriteText(text string) error {
 	return err
 }
 
-// OnTerminal reports whether results are a table on a terminal, which somebody reads now.
+// OnTerminal reports whether results are a table on a terminal, which a person reads now.
 func (s *Screen) OnTerminal() bool { return s.form == formTable && isTerminal(s.Out) }
 
 // silentFor is after what time a command that waits says so where there is no terminal.

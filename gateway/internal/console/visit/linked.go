@@ -9,7 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// Linked serves a page to whoever has its address, which is a secret: no session is read, and no other site hears of it. A form
+// Linked serves a page to anyone who has its address, which is a secret: no session is read, and no other site hears of it. A form
 // of it may come from anywhere, as it does nothing but what its address lets everybody do; run reads it, see ReadForm.
 func (s *Site) Linked(run PageFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

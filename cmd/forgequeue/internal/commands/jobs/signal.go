@@ -51,7 +51,7 @@ func newJobSignalLink(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "signal-link ID NAME",
 		Short: "Make a link that signals a job once, without a key",
-		Long: `Make a link for somebody without a key, such as for an approval by mail. It opens a page with a button, which sends this signal of
+		Long: `Make a link for a person without a key, such as for an approval by mail. It opens a page with a button, which sends this signal of
 this job, once. The link is good until it expires, the job ends, or the key that made it is revoked.`,
 		Example: `  forgequeue job signal-link "$ID" approved --title 'Refund order 1234?' --expires 72h`,
 		Args:    cli.All,
