@@ -472,7 +472,7 @@ export declare class Client {
      * that the job has ended.
      */
     signal(id: string, name: string, data?: unknown, options?: CallOptions): Promise<Signalled>;
-    /** Makes a URL by which somebody without a key sends one signal of a job, once, in a browser. */
+    /** Makes a URL by which a person without a key sends one signal of a job, once, in a browser. */
     signalLink(id: string, name: string, link?: SignalLinkOptions, options?: CallOptions): Promise<SignalLink>;
     /** Deletes an ended job and its attempts. */
     deleteJob(id: string, options?: CallOptions): Promise<void>;

@@ -345,7 +345,7 @@ export class Client {
     async signal(id, name, data, options = {}) {
         return this.call({ method: 'POST', path: ['v1', 'jobs', id, 'signals'], body: { name, data }, repeatable: true }, options);
     }
-    /** Makes a URL by which somebody without a key sends one signal of a job, once, in a browser. */
+    /** Makes a URL by which a person without a key sends one signal of a job, once, in a browser. */
     async signalLink(id, name, link = {}, options = {}) {
         const body = { name, title: link.title, expires_ms: link.expiresMs };
         return this.call({ method: 'POST', path: ['v1', 'jobs', id, 'signal-links'], body, repeatable: true }, options);
