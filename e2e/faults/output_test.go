@@ -30,7 +30,9 @@ func TestOutputOverReconnects(t *testing.T) {
 	t.Parallel()
 	streams, seconds := lane(12, 1000), lane(5, 30)
 	c := stack.NewCluster(t, stack.ClusterOptions{Cores: 2, Gateways: 2})
-	l := newLoad(t, c, time.Minute)
+	l := newLoad(t, c, 10*time.Minute) // nobody sends heartbeats
+	ctx, cancel := context.WithTimeout(t.Context(), stack.Patience(5*time.Minute))
+	defer cancel()
 	ids := make([]string, streams)
 	clients := []*client.Client{l.client(), l.client()}
 	for i := range ids {
@@ -61,9 +63,9 @@ func TestOutputOverReconnects(t *testing.T) {
 	heard := make([]*reading, streams)
 	var all sync.WaitGroup
 	for i, id := range ids {
-		all.Go(func() { said[i] = l.speak(clients[i%2], jobs[id], seconds*chunksPerSecond) })
+		all.Go(func() { said[i] = l.speak(ctx, clients[i%2], jobs[id], seconds*chunksPerSecond) })
 		heard[i] = &reading{}
-		all.Go(func() { l.listen(id, heard[i], time.Duration(seconds)*time.Second/reconnects) })
+		all.Go(func() { l.listen(ctx, id, heard[i], time.Duration(seconds)*time.Second/reconnects) })
 	}
 	var killing sync.WaitGroup
 	killing.Go(func() {
@@ -106,18 +108,18 @@ func commonPrefix(a, b string) int {
 }
 
 // speak says so many chunks, each until it is accepted, and completes the job.
-func (l *load) speak(c *client.Client, job api.ClaimedJob, chunks int) string {
+func (l *load) speak(ctx context.Context, c *client.Client, job api.ClaimedJob, chunks int) string {
 	var said strings.Builder
-	until := func(do func(ctx context.Context) error) {
-		for l.t.Context().Err() == nil {
-			err := do(l.t.Context())
+	until := func(do func() error) {
+		for ctx.Err() == nil {
+			err := do()
 			if status := client.Status(err); err == nil || status >= 400 && status < 500 && status != http.StatusTooManyRequests {
 				if err != nil {
 					l.t.Error(err)
 				}
 				return
 			}
-			pace(l.t.Context(), 50*time.Millisecond)
+			pace(ctx, 50*time.Millisecond)
 		}
 	}
 	for seq := 1; seq <= chunks; seq += chunksAtOnce {
@@ -130,13 +132,13 @@ func (l *load) speak(c *client.Client, job api.ClaimedJob, chunks int) string {
 			}
 			said.WriteString(some[i].Text)
 		}
-		until(func(ctx context.Context) error {
+		until(func() error {
 			_, err := c.AppendOutput(ctx, job.ID, api.OutputRequest{LeaseToken: job.LeaseToken, Chunks: some})
 			return err
 		})
-		pace(l.t.Context(), time.Second*chunksAtOnce/chunksPerSecond-time.Since(begun))
+		pace(ctx, time.Second*chunksAtOnce/chunksPerSecond-time.Since(begun))
 	}
-	until(func(ctx context.Context) error {
+	until(func() error {
 		_, err := c.Complete(ctx, job.ID, api.CompleteRequest{LeaseToken: job.LeaseToken})
 		return err
 	})
@@ -151,14 +153,14 @@ type reading struct {
 }
 
 // listen reads a job's events until its end, and begins again after about a time.
-func (l *load) listen(id string, to *reading, about time.Duration) {
-	for l.t.Context().Err() == nil {
-		ctx, cancel := context.WithTimeout(l.t.Context(), about/2+rand.N(about))
-		if to.opened > 2*reconnects {
-			cancel()
-			ctx, cancel = context.WithTimeout(l.t.Context(), time.Minute) // the jobs take longer than they should
+func (l *load) listen(ctx context.Context, id string, to *reading, about time.Duration) {
+	for ctx.Err() == nil {
+		life := about/2 + rand.N(about)
+		if to.opened > 2*reconnects { // the jobs take longer than they should
+			life = time.Minute
 		}
-		ended := l.listenOnce(ctx, id, to)
+		one, cancel := context.WithTimeout(ctx, life)
+		ended := l.listenOnce(one, id, to)
 		cancel()
 		if ended {
 			return
