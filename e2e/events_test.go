@@ -26,33 +26,54 @@ func lineReader(scanner *bufio.Scanner) <-chan string {
 	return lines
 }
 
-// await reads until the event of that name, and gives its job.
+// await reads until the event of that name with a job in that state, and gives the job.
 func await(t *testing.T, lines <-chan string, event, state string) (job api.Job) {
 	t.Helper()
+	awaitEvent(t, lines, event, state, func(data []byte) (string, error) {
+		job = api.Job{}
+		err := json.Unmarshal(data, &job)
+		return job.State, err
+	})
+	return job
+}
+
+// awaitOutput reads until the output with that text.
+func awaitOutput(t *testing.T, lines <-chan string, text string) {
+	t.Helper()
+	awaitEvent(t, lines, "output", text, func(data []byte) (string, error) {
+		var chunk api.Output
+		err := json.Unmarshal(data, &chunk)
+		return chunk.Text, err
+	})
+}
+
+// awaitEvent reads until an event of that name whose data has the value.
+func awaitEvent(t *testing.T, lines <-chan string, event, value string, of func(data []byte) (string, error)) {
+	t.Helper()
 	over := time.After(stack.Patience(20 * time.Second))
-	name := ""
+	name, last := "", ""
 	for {
 		select {
 		case line, open := <-lines:
 			if !open {
-				t.Fatalf("the stream ended before %s %s", event, state)
+				t.Fatalf("the stream ended before %s %s", event, value)
 			}
 			if said, ok := strings.CutPrefix(line, "event: "); ok {
 				name = said
 			}
 			data, ok := strings.CutPrefix(line, "data: ")
-			if !ok {
+			if !ok || name != event {
 				continue
 			}
-			job = api.Job{}
-			if err := json.Unmarshal([]byte(data), &job); err != nil {
+			var err error
+			if last, err = of([]byte(data)); err != nil {
 				t.Fatal(err)
 			}
-			if name == event && job.State == state {
-				return job
+			if last == value {
+				return
 			}
 		case <-over:
-			t.Fatalf("no event %s %s; the last was %s %s", event, state, name, job.State)
+			t.Fatalf("no event %s %s; the last %s was %s", event, value, event, last)
 		}
 	}
 }

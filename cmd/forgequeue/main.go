@@ -60,7 +60,7 @@ var groups = []struct {
 	title    string
 	commands []string
 }{
-	{"Work", []string{"submit", "job", "worker", "workflow", "schedule", "dead-letter", "redrive", "relay"}},
+	{"Work", []string{"submit", "job", "worker", "workflow", "schedule", "dead-letter", "redrive", "bulk", "relay"}},
 	{"Look", []string{"stats", "usage", "limits", "whoami", "audit", "open"}},
 	{"Set up", []string{"queue", "type", "budget", "webhook", "key", "profile"}},
 	{"Operate", []string{"up", "core", "gateway", "doctor", "installation", "tenant", "plan"}},

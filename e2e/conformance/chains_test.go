@@ -47,6 +47,14 @@ func chains(x *trial) {
 		x.Errorf("the error of a job that is refused is %+v", wrong)
 	}
 
+	if _, err := x.c.Submit(x.Context(), x.following(func(r *api.SubmitRequest) { r.DedupeKey, r.Type = new("one"), "live" })); err != nil {
+		x.Fatal(err)
+	}
+	live := x.dies(x.scripted([]step{then(x.following(func(r *api.SubmitRequest) { r.Dedupe = &api.Dedupe{Key: "one", OnLive: api.OnLiveFail} })), {Do: "return"}}), api.ReasonPermanent)
+	if live.Type != "submit" || !strings.Contains(live.Message, "submit[0]") {
+		x.Errorf("the error of a job whose dedupe key a live one has is %+v", live)
+	}
+
 	x.front.add(refuse(http.MethodPost, "/complete", 2, http.StatusTooManyRequests, problem.ActiveCapReached, 0))
 	limited := x.scripted([]step{then(x.following()), {Do: "return"}})
 	x.completes(limited, "null", 1, 1)

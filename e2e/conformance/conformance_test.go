@@ -32,6 +32,9 @@ func cases() []testCase {
 		{"error-codes", "Problems are typed errors with code, status and detail; ids cannot change the route", errorCodes},
 		{"pages", "A list page by page, and as a whole", listsPages},
 		{"changes", "Cancel, rerun, redrive, also if the answer is lost", changes},
+		{"patch", "A job that waits is changed, also if the answer is lost; with an ETag that version only; one that has started is refused", patches},
+		{"bulk", "All jobs that match are counted, and changed once in the server; those that have started are refused", changesMany},
+		{"dedupe", "What becomes of a live job with the same dedupe key: it stays, is replaced, also after a lost answer, waits again, or has a follower; or the submit is refused", dedupes},
 		{"wait", "Waits for the result of a job without polling; text comes back unchanged", waits},
 		{"wait-restart", "A wait survives a kill and restart of the gateway", nil}, // all clients at once: see restarts
 		{"completes", "The worker claims its types only, by long poll, and completes jobs", completes},
@@ -40,7 +43,7 @@ func cases() []testCase {
 		{"snoozes", "A snooze uses up no attempt, and shows its reason", snoozes},
 		{"budgets", "Costs are stored with the job; what a handler has used of budgets is sent with its outcome, whatever that is", spends},
 		{"throttled", "A throttled attempt closes the budget for all jobs, uses up no attempt, and shows its reason", throttles},
-		{"then", "Jobs that follow are sent with the result, and with nothing else; a refused one fails the attempt; one that a limit refuses is sent again", chains},
+		{"then", "Jobs that follow are sent with the result, and with nothing else; a refused one, also with `dedupe_conflict`, fails the attempt; one that a limit refuses is sent again", chains},
 		{"waits", "A handler has its job wait: no attempt is used up; the checkpoint, jobs and signals go with the wait, in one request; it is called again with the signal, or when the time is up", putsToWait},
 		{"signals", "A signal is repeated if its answer is lost, and the first of a name stays; a link sends one without a key; a job that has ended gets none", signals},
 		{"output", "What a handler writes is there while it runs, whole and in order, also if an answer is lost; the rest is sent before the outcome, which waits for it a few seconds at most", writesOutput},

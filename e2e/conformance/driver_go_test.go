@@ -16,6 +16,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/wait"
 	sdk "github.com/forgequeue/forgequeue/shared/worker"
 )
 
@@ -89,6 +90,48 @@ func all(ctx context.Context, c *client.Client, cmd command) (any, error) {
 		answer.IDs = append(answer.IDs, job.ID)
 	}
 	return answer, nil
+}
+
+func patched(ctx context.Context, c *client.Client, cmd command) (any, error) {
+	if cmd.Do == "etag" {
+		_, etag, err := c.GetWithETag(ctx, cmd.Job)
+		return etag, err
+	}
+	var patch api.JobPatch
+	if err := json.Unmarshal(cmd.Request, &patch); err != nil {
+		return nil, err
+	}
+	if cmd.IfMatch != "" {
+		return c.PatchJobIf(ctx, cmd.Job, cmd.IfMatch, patch)
+	}
+	return c.PatchJob(ctx, cmd.Job, patch)
+}
+
+// bulked is the answer to bulk.
+type bulked struct {
+	Counted int64    `json:"counted"`
+	Bulk    api.Bulk `json:"bulk"`
+}
+
+func bulks(ctx context.Context, c *client.Client, cmd command) (any, error) {
+	var request api.BulkRequest
+	if err := json.Unmarshal(cmd.Request, &request); err != nil {
+		return nil, err
+	}
+	matched, err := c.CountBulk(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	made, err := c.Bulk(ctx, request)
+	for err == nil && made.State == api.RedriveRunning {
+		if err = wait.For(ctx, 50*time.Millisecond); err == nil {
+			made, err = c.GetBulk(ctx, made.ID)
+		}
+	}
+	if err == nil {
+		made, err = c.CancelBulk(ctx, made.ID)
+	}
+	return bulked{matched.Matched, made}, err
 }
 
 func signalled(ctx context.Context, c *client.Client, cmd command) (any, error) {

@@ -16,7 +16,7 @@ import (
 type command struct {
 	// ID is repeated in the answer.
 	ID int `json:"id"`
-	// Do is submit, rerun, submit_many, get, wait, result, result_text (the result as JSON), submit_and_wait, list, all, cancel, redrive, signal (its data is request), signal_link (good for delay_ms), output (all pieces),
+	// Do is submit, rerun, submit_many, get, wait, result, result_text (the result as JSON), submit_and_wait, list, all, etag (of a job that is read), patch (changes are request), cancel, redrive, signal (its data is request), signal_link (good for delay_ms), output (all pieces),
 	// put_budget, budget, budgets, budget_usage, delete_budget, verify; work, which is answered when the worker has stopped; stop, which stops one; go, which lets the handler of a job go on.
 	Do  string `json:"do"`
 	URL string `json:"url"`
@@ -27,6 +27,7 @@ type command struct {
 	IdempotencyKey string              `json:"idempotency_key,omitzero"`
 	TimeoutMS      int64               `json:"timeout_ms,omitzero"`
 	Job            string              `json:"job,omitzero"`
+	IfMatch        string              `json:"if_match,omitzero"`
 	Queue          string              `json:"queue,omitzero"`
 	Size           int                 `json:"size,omitzero"`
 	Token          string              `json:"token,omitzero"`
@@ -239,6 +240,10 @@ func (d *goDriver) produce(ctx context.Context, api *client.Client, c command) (
 		return lists(ctx, api, c)
 	case "all":
 		return all(ctx, api, c)
+	case "bulk":
+		return bulks(ctx, api, c)
+	case "etag", "patch":
+		return patched(ctx, api, c)
 	case "cancel":
 		return api.Cancel(ctx, c.Job)
 	case "redrive":
@@ -258,6 +263,7 @@ type submitted struct {
 	State        string `json:"state"`
 	Replayed     bool   `json:"replayed"`
 	Deduplicated bool   `json:"deduplicated"`
+	Replaced     bool   `json:"replaced"`
 }
 
 func submits(ctx context.Context, c *client.Client, cmd command) (any, error) {
@@ -283,7 +289,7 @@ func submits(ctx context.Context, c *client.Client, cmd command) (any, error) {
 		}
 		job, err = c.Submit(ctx, request, options...)
 	}
-	answer.ID, answer.State, answer.Deduplicated = job.ID, job.State, job.Deduplicated
+	answer.ID, answer.State, answer.Deduplicated, answer.Replaced = job.ID, job.State, job.Deduplicated, job.Replaced
 	return answer, err
 }
 

@@ -59,11 +59,13 @@ func TestConsoleInABrowser(t *testing.T) {
 	part("words", func() { b.says(&acme) })
 	part("actions", func() { b.acts(&acme) })
 	part("signals", func() { b.signals(&acme) })
+	part("changes", func() { b.changes(&acme) })
 	part("own keys", func() { b.managesKeys(&acme) })
 	part("live", func() { b.follows(&acme) })
 	part("output", func() { b.hears(&acme) })
 	part("eight pages", func() { b.opensEightPages(c, &acme) })
 	part("keys", func() { b.keys() })
+	part("bulk actions", func() { b.cancelsMany(&acme) })
 	part("operator", func() { b.operates(acme.tenant.ID) })
 	part("pictures", func() { b.signsOut(); b.draws(c) })
 }

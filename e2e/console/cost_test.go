@@ -120,6 +120,11 @@ func (d *data) busyPages(t *testing.T, c *stack.Cluster) []page {
 		t.Fatal(err)
 	}
 	d.redrive = redrive.ID
+	bulk, err := d.client.Bulk(ctx, api.BulkRequest{Action: api.BulkMove, Filter: api.BulkFilter{Type: new("none")}, To: &api.BulkTarget{Queue: new("slow")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.bulk = bulk.ID
 	if _, err := d.client.PutWebhook(ctx, "alerts", api.WebhookRequest{URL: "https://example.com/hook", Events: []string{api.EventJobDeadLetter}}); err != nil {
 		t.Fatal(err)
 	}
@@ -137,6 +142,7 @@ func (d *data) busyPages(t *testing.T, c *stack.Cluster) []page {
 		{"job-blocked", "/console/jobs/" + jobs["load"]},
 		{"queue-held", "/console/queues/held"},
 		{"redrive", "/console/redrives/" + redrive.ID},
+		{"bulk", "/console/bulk/" + bulk.ID},
 		{"webhooks", "/console/webhooks"},
 		{"overview-day", "/console?span=day"},
 	}

@@ -20,8 +20,8 @@ type data struct {
 	// completed, dead, waiting and scheduled are jobs, asking waits for a signal, broke for a budget; key is a key's id.
 	completed, dead, waiting, scheduled, asking, broke string
 	fingerprint, workflow, key                         string
-	// redrive is there once there are busy pages.
-	redrive string
+	// redrive and bulk are there once there are busy pages.
+	redrive, bulk string
 }
 
 const (
@@ -133,10 +133,14 @@ func (d *data) pages() []page {
 		{"queue-keys", "/console/queues/" + queue + "/keys"},
 		{"jobs", "/console/jobs"},
 		{"jobs-filtered", "/console/jobs?state=queued&metadata=order%3D" + marker},
+		{"bulk-list", "/console/bulk"},
+		{"bulk-confirm", "/console/bulk/confirm?do=cancel&state=queued&metadata=order%3D" + marker},
+		{"bulk-confirm-move", "/console/bulk/confirm?do=move&queue=" + queue},
 		{"job-completed", "/console/jobs/" + d.completed},
 		{"job-dead", "/console/jobs/" + d.dead},
 		{"job-waiting", "/console/jobs/" + d.waiting},
 		{"job-scheduled", "/console/jobs/" + d.scheduled},
+		{"job-change", "/console/jobs/" + d.scheduled + "/change"},
 		{"job-asking", "/console/jobs/" + d.asking},
 		{"job-budget", "/console/jobs/" + d.broke},
 		{"dead-letters", "/console/dead-letters"},

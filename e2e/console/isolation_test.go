@@ -121,6 +121,9 @@ func TestTenantsDoNotMeet(t *testing.T) {
 			}
 		}
 	}
+	if status, text := other.post("/console/jobs/"+acme.scheduled+"/change", "priority", "9"); status != http.StatusNotFound {
+		t.Errorf("another's change: %d %s", status, text)
+	}
 	if status, text := other.post("/console/jobs/"+acme.asking, "do", "signal", "name", "approved"); status != http.StatusNotFound {
 		t.Errorf("another's signal: %d %s", status, text)
 	}
@@ -160,7 +163,7 @@ func TestAReaderChangesNothing(t *testing.T) {
 	for _, one := range acme.pages() {
 		page := one.path
 		status, text := reader.get(page)
-		if strings.HasPrefix(page, "/console/audit") || strings.HasPrefix(page, "/console/keys") || strings.HasPrefix(page, "/console/dead-letters/confirm") {
+		if strings.HasPrefix(page, "/console/audit") || strings.HasPrefix(page, "/console/keys") || strings.HasPrefix(page, "/console/dead-letters/confirm") || strings.HasPrefix(page, "/console/bulk/confirm") || strings.HasSuffix(page, "/change") {
 			if status != http.StatusForbidden {
 				t.Errorf("%s: %d", page, status)
 			}
@@ -173,8 +176,8 @@ func TestAReaderChangesNothing(t *testing.T) {
 	for path, actions := range map[string][]string{
 		"/console/queues/" + queue:      {"pause", "resume", "settings", "probe", "delete"},
 		"/console/jobs/" + acme.waiting: {"cancel"}, "/console/jobs/" + acme.asking: {"signal"}, "/console/jobs/" + acme.dead: {"redrive", "rerun", "discard"}, "/console/jobs/" + acme.completed: {"forget"},
-		"/console/workflows/" + acme.workflow: {"cancel", "redrive"}, "/console/schedules/" + schedule: {"pause", "resume", "trigger", "delete"},
-		"/console/dead-letters": {"redrive", "discard"}, "/console/keys": {""}, "/console/budgets/" + budget: {"settings", "delete"}, "/console/keys/" + acme.key: {"revoke"},
+		"/console/jobs/" + acme.scheduled + "/change": {""}, "/console/workflows/" + acme.workflow: {"cancel", "redrive"}, "/console/schedules/" + schedule: {"pause", "resume", "trigger", "delete"},
+		"/console/dead-letters": {"redrive", "discard"}, "/console/bulk": {"cancel", "run_now", "rerun", "delete"}, "/console/keys": {""}, "/console/budgets/" + budget: {"settings", "delete"}, "/console/keys/" + acme.key: {"revoke"},
 	} {
 		for _, do := range actions {
 			if status, text := reader.post(path, "do", do); status != http.StatusForbidden || !strings.Contains(text, "The key lacks the scope") {

@@ -167,6 +167,12 @@ func (e *commandExamples) real(t *testing.T, path, example string) string {
 			t.Fatal(err)
 		}
 		id = begun.ID
+	case "bulk": // an action on nothing
+		begun, err := e.c.Bulk(ctx, api.BulkRequest{Action: api.BulkRunNow, Filter: api.BulkFilter{Queue: new("nothing")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id = begun.ID
 	case "workflow":
 		id = e.workflowWith(t, verb)
 	case "tenant", "key":

@@ -44,7 +44,7 @@ const (
 var needs = map[string]string{
 	"completeJob": "leased", "failJob": "leased", "snoozeJob": "leased", "waitJob": "leased", "appendOutput": "leased", "releaseJob": "leased", "reportOutcomes": "leased", "heartbeat": "leased", "sendHeartbeat": "leased",
 	"redriveJob": "dead", "rerunJob": "dead", "deleteJob": "dead", "redriveDeadLetters": "dead", "discardDeadLetters": "dead",
-	"groupDeadLetters": "dead", "getRedrive": "redrive", "cancelRedrive": "redrive", "putQueue": "queue", "deleteTenant": "tenant", "deleteQueue": "queue",
+	"groupDeadLetters": "dead", "getRedrive": "redrive", "cancelRedrive": "redrive", "getBulk": "bulk", "cancelBulk": "bulk", "putQueue": "queue", "deleteTenant": "tenant", "deleteQueue": "queue",
 	"getSchedule": "schedule", "deleteSchedule": "schedule", "pauseSchedule": "schedule", "resumeSchedule": "schedule",
 	"getWorkflow": "workflow", "cancelWorkflow": "workflow", "addToWorkflow": "workflow", "redriveWorkflow": "workflow",
 	"triggerSchedule": "schedule", "listScheduleRuns": "schedule", "putSchedule": "schedule",
@@ -236,6 +236,12 @@ func (e *documented) values(t *testing.T, op *openapi3.Operation) *strings.Repla
 		link = e.signalLink(t, job)
 	case "redrive":
 		redrive = e.redrive(t, queue)
+	case "bulk":
+		begun, err := e.client.Bulk(t.Context(), api.BulkRequest{Action: api.BulkCancel, Filter: api.BulkFilter{Queue: &queue}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		redrive = begun.ID
 	case "workflow":
 		job = e.workflow(t, queue)
 	case "schedule":

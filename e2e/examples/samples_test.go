@@ -45,8 +45,8 @@ func TestCodeSamplesWork(t *testing.T) {
 			e.runSample(t, op, samples, "JavaScript", "node", "--input-type=module", "-e")
 		}
 	}
-	if operations != 10 {
-		t.Errorf("%d operations have samples, want 10", operations)
+	if operations != 11 {
+		t.Errorf("%d operations have samples, want 11", operations)
 	}
 	_, call := module(t, programs)
 	call("mod", "tidy")

@@ -30,8 +30,8 @@ func TestOutputOverReconnects(t *testing.T) {
 	t.Parallel()
 	streams, seconds := lane(12, 1000), lane(5, 30)
 	c := stack.NewCluster(t, stack.ClusterOptions{Cores: 2, Gateways: 2})
-	l := newLoad(t, c, 10*time.Minute) // nobody sends heartbeats
-	ctx, cancel := context.WithTimeout(t.Context(), stack.Patience(5*time.Minute))
+	l := newLoad(t, c, 15*time.Minute) // nobody extends the leases
+	ctx, cancel := context.WithTimeout(t.Context(), stack.Patience(8*time.Minute))
 	defer cancel()
 	ids := make([]string, streams)
 	clients := []*client.Client{l.client(), l.client()}
@@ -59,6 +59,15 @@ func TestOutputOverReconnects(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = response.Body.Close() })
 	}
+	speaking, hush := context.WithCancel(ctx)
+	defer hush()
+	var beating sync.WaitGroup
+	beating.Go(func() { // or the worker is DEAD after two minutes
+		for speaking.Err() == nil {
+			_, _ = clients[0].Heartbeat(speaking, "speaker", nil)
+			pace(speaking, 10*time.Second)
+		}
+	})
 	said := make([]string, streams)
 	heard := make([]*reading, streams)
 	var all sync.WaitGroup
@@ -81,6 +90,8 @@ func TestOutputOverReconnects(t *testing.T) {
 	})
 	killing.Wait()
 	all.Wait()
+	hush()
+	beating.Wait()
 	bytes, opened := 0, 0
 	for i := range ids {
 		bytes, opened = bytes+len(said[i]), opened+heard[i].opened

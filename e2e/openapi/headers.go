@@ -55,7 +55,7 @@ func (c *completer) parameters(path string, op *openapi3.Operation) {
 			if op.Tags[0] == "Admin" {
 				p.Value.Example = exampleTenant
 			}
-			if strings.HasPrefix(path, "/v1/redrives/") {
+			if strings.HasPrefix(path, "/v1/redrives/") || strings.HasPrefix(path, "/v1/bulk/") {
 				p.Value.Example = exampleRedrive
 			}
 		case "name":

@@ -23,7 +23,7 @@ type publicRoute struct {
 // tagOf is the tag of the routes whose path begins with /v1 and a word. The comment of a route with another has its own.
 func tagOf() map[string]string {
 	return map[string]string{
-		"admin": "Admin", "audit": "Self", "claims": "Workers", "dead-letters": "Dead letters", "jobs": "Jobs", "keys": "Keys",
+		"admin": "Admin", "audit": "Self", "bulk": "Jobs", "claims": "Workers", "dead-letters": "Dead letters", "jobs": "Jobs", "keys": "Keys",
 		"limits": "Queues", "openapi": "Job types", "outcomes": "Workers", "queues": "Queues", "redrives": "Dead letters",
 		"schedules": "Schedules", "sessions": "Self", "signal-links": "Jobs", "stats": "Queues", "types": "Job types", "usage": "Queues",
 		"budgets": "Queues", "webhooks": "Webhooks", "whoami": "Self", "workers": "Workers", "workflows": "Workflows",

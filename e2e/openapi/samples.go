@@ -28,7 +28,7 @@ type sampled struct {
 	call           string
 }
 
-// sampledOperations are the ten that people use first.
+// sampledOperations are the eleven that people use first.
 func sampledOperations() map[string]sampled {
 	return map[string]sampled{
 		"submitJob": {example: "basic", call: `c.Submit(ctx, api.SubmitRequest{
@@ -36,6 +36,7 @@ func sampledOperations() map[string]sampled {
 	})`},
 		"getJob":    {call: `c.Get(ctx, "` + exampleJob + `")`},
 		"listJobs":  {query: "?queue=default&state=queued", call: `c.List(ctx, api.JobFilter{Queue: "default", States: []string{api.StateQueued}}, client.PageRequest{})`},
+		"patchJob":  {example: "priority", call: `c.PatchJob(ctx, "` + exampleJob + `", api.JobPatch{Priority: new(9)})`},
 		"cancelJob": {call: `c.Cancel(ctx, "` + exampleJob + `")`},
 		"claimJobs": {example: "one", call: `c.Claim(ctx, api.ClaimRequest{WorkerID: "worker-1", Queues: []string{"default"}})`},
 		"sendHeartbeat": {example: "lease", call: `c.Heartbeat(ctx, "worker-1", []api.Lease{

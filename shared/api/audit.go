@@ -33,6 +33,8 @@ const (
 	AuditDiscard        = "dead_letter.discard"
 	AuditRedriveCreate  = "redrive.create"
 	AuditRedriveCancel  = "redrive.cancel"
+	AuditBulkCreate     = "bulk.create"
+	AuditBulkCancel     = "bulk.cancel"
 	AuditWorkflowCancel = "workflow.cancel"
 	AuditJobDelete      = "job.delete"
 	AuditQueuePut       = "queue.put"
@@ -69,7 +71,7 @@ const (
 // AuditActions lists them all.
 func AuditActions() []string {
 	return []string{
-		AuditRedrive, AuditDiscard, AuditRedriveCreate, AuditRedriveCancel, AuditWorkflowCancel, AuditJobDelete, AuditQueuePut, AuditQueuePause, AuditQueueResume, AuditQueueProbe, AuditQueueDelete,
+		AuditRedrive, AuditDiscard, AuditRedriveCreate, AuditRedriveCancel, AuditBulkCreate, AuditBulkCancel, AuditWorkflowCancel, AuditJobDelete, AuditQueuePut, AuditQueuePause, AuditQueueResume, AuditQueueProbe, AuditQueueDelete,
 		AuditTenantCreate, AuditTenantPatch, AuditKeyCreate, AuditSessionsEnd, AuditKeyRevoke, AuditPlanPut,
 		AuditSchedulePut, AuditSchedulePause, AuditScheduleResume, AuditScheduleTrigger, AuditScheduleDelete,
 		AuditWebhookPut, AuditWebhookRotate, AuditWebhookTest, AuditWebhookProbe, AuditWebhookDelete, AuditTypePut, AuditTypeDelete, AuditBudgetPut, AuditBudgetDelete, AuditTenantDelete,

@@ -50,6 +50,8 @@ type SubmitRequest struct {
 	Metadata map[string]string `json:"metadata,omitzero"`
 	// DedupeKey is unique among live jobs: a second submit with the same key returns the live job.
 	DedupeKey *string `json:"dedupe_key,omitzero"`
+	// Dedupe is the same, and says what becomes of a second submit. Not with DedupeKey.
+	Dedupe *Dedupe `json:"dedupe,omitzero"`
 	// Key is whose turn the job takes within its queue, such as a customer, account or document of the tenant: 1 to 128
 	// printable ASCII characters. Jobs of different keys take turns, and the queue may limit the jobs of a key. The user, if
 	// absent.
@@ -223,6 +225,8 @@ type SubmitResponse struct {
 	// Warnings are sentences such as "the queue is paused".
 	Warnings     []string `json:"warnings"`
 	Deduplicated bool     `json:"deduplicated"`
+	// Replaced: the job is a live one with the same dedupe key, which now has what this request says.
+	Replaced bool `json:"replaced"`
 }
 
 // BatchRequest submits up to 1000 jobs at once.

@@ -34,7 +34,7 @@ type Rule struct {
 func Rules() map[string]map[string]Rule {
 	all := map[string]map[string]Rule{}
 	for _, one := range []ruled{
-		&SubmitRequest{}, &RetryRequest{}, &Dependency{}, &BatchRequest{},
+		&SubmitRequest{}, &JobPatch{}, &Dedupe{}, &BulkRequest{}, &BulkFilter{}, &BulkTarget{}, &RetryRequest{}, &Dependency{}, &BatchRequest{},
 		&WorkflowRequest{}, &WorkflowJobsRequest{}, &WorkflowJobRequest{}, &WorkflowDependency{},
 		&ClaimRequest{}, &WorkerRequest{}, &HeartbeatRequest{}, &Lease{}, &Progress{}, &OutcomesRequest{}, &OutcomeRequest{},
 		&QueueRequest{}, &TypeLimit{}, &KeySettingsRequest{}, &BudgetRequest{}, &Throttle{}, &PushRequest{}, &BreakerSettingsRequest{},
@@ -276,6 +276,10 @@ var urlRule = Rule{Pattern: `^[!-~]*$`, MinLength: 1, MaxLength: MaxPushURL}
 // The closed sets of words of requests. They are variables, because a list built for each submit would cost it.
 var (
 	curveWords   = []string{CurveExponential, CurveLinear, CurveConstant}
+	onLiveWords  = []string{OnLiveKeep, OnLiveReplace, OnLiveExtend, OnLiveFail}
+	bulkWords    = []string{BulkCancel, BulkMove, BulkSetPriority, BulkRunNow, BulkDelay, BulkRerun, BulkDelete}
+	liveStates   = []string{StateBlocked, StateScheduled, StateWaiting, StateQueued, StateRunning}
+	endedStates  = []string{StateCompleted, StateDeadLetter, StateCancelled}
 	policyWords  = []string{OnFailedCancel, OnFailedRun, OnFailedHold}
 	kindWords    = []string{KindComplete, KindFail, KindSnooze, KindRelease, KindWait}
 	streamWords  = []string{OutputOut, OutputErr, OutputLog}

@@ -47,6 +47,7 @@ type ScheduleJob struct {
 	User        *string           `json:"user,omitzero"`
 	Metadata    map[string]string `json:"metadata,omitzero"`
 	DedupeKey   *string           `json:"dedupe_key,omitzero"`
+	Dedupe      *Dedupe           `json:"dedupe,omitzero"`
 	Key         *string           `json:"key,omitzero"`
 	KeyWeight   *float64          `json:"key_weight,omitzero"`
 	Costs       Amounts           `json:"costs,omitzero"`
@@ -58,7 +59,7 @@ type ScheduleJob struct {
 func (j *ScheduleJob) Submit() SubmitRequest {
 	return SubmitRequest{
 		Type: j.Type, Queue: j.Queue, Payload: j.Payload, Priority: j.Priority, MaxAttempts: j.MaxAttempts, TimeoutMS: j.TimeoutMS,
-		Retry: j.Retry, Tags: j.Tags, User: j.User, Metadata: j.Metadata, DedupeKey: j.DedupeKey, Key: j.Key, KeyWeight: j.KeyWeight,
+		Retry: j.Retry, Tags: j.Tags, User: j.User, Metadata: j.Metadata, DedupeKey: j.DedupeKey, Dedupe: j.Dedupe, Key: j.Key, KeyWeight: j.KeyWeight,
 		Costs: j.Costs,
 	}
 }
@@ -76,6 +77,7 @@ type ScheduleTemplate struct {
 	User           *string           `json:"user"`
 	Metadata       map[string]string `json:"metadata"`
 	DedupeKey      *string           `json:"dedupe_key"`
+	Dedupe         *Dedupe           `json:"dedupe"`
 	Key            *string           `json:"key"`
 	KeyWeight      *float64          `json:"key_weight"`
 	Costs          Amounts           `json:"costs"`

@@ -70,6 +70,7 @@ func (s *SubmitRequest) rules(r refusals) {
 	r.text("user", s.User, &labelText)
 	r.metadata(s.Metadata)
 	r.text("dedupe_key", s.DedupeKey, &labelText)
+	s.dedupe(r)
 	r.text("key", s.Key, &labelText)
 	r.number("key_weight", s.KeyWeight, MinKeyWeight, MaxKeyWeight)
 	r.amounts("costs", s.Costs)

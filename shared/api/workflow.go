@@ -199,7 +199,7 @@ func (r refusals) workflowJobs(jobs []WorkflowJobRequest, adding bool) {
 func (w *WorkflowJobRequest) rules(r refusals) {
 	w.SubmitRequest.rules(r)
 	r.text("ref", &w.Ref, &nameText)
-	r.check(w.DedupeKey == nil, "dedupe_key", "is not allowed in a workflow: the live job with this key may belong to another workflow")
+	r.check(w.DedupeKeyOf() == nil, "dedupe_key", "is not allowed in a workflow: the live job with this key may belong to another workflow")
 	r.items("after", len(w.After), 0, MaxWorkflowAfter, "")
 }
 

@@ -70,6 +70,11 @@ type JobOptions struct {
 	// DedupeKey makes a second live job with the same key answer with the first: 1 to
 	// 128 printable ASCII characters. Not in a workflow. It takes the place of Unique.
 	DedupeKey string
+	// OnLive is what becomes of that second job, with a DedupeKey, Unique or UniquePeriod: api.OnLiveKeep (also if empty),
+	// OnLiveReplace, OnLiveExtend or OnLiveFail. The answer's Replaced says that the live job has the new content.
+	OnLive string
+	// MaxDelay is for OnLiveExtend: the job starts at the latest so long after it was first submitted.
+	MaxDelay time.Duration
 	// Key is whose turn the job takes within its queue, 1 to 128 printable ASCII characters; the user if empty. KeyWeight is
 	// its share in the turns, 0.1 to 100; 1 if 0.
 	Key       string
@@ -147,12 +152,16 @@ func Request(args JobArgs, options ...JobOptions) (api.SubmitRequest, error) {
 	}
 	request := all.request()
 	request.Type, request.Payload = args.JobType(), payload
-	if request.DedupeKey == nil && (all.Unique || all.UniquePeriod > 0) {
-		key, err := uniqueKey(request.Type, payload, all.UniquePeriod, all.start(time.Now()))
-		if err != nil {
+	key := all.DedupeKey
+	if key == "" && (all.Unique || all.UniquePeriod > 0) {
+		if key, err = uniqueKey(request.Type, payload, all.UniquePeriod, all.start(time.Now())); err != nil {
 			return api.SubmitRequest{}, err
 		}
-		request.DedupeKey = &key
+	}
+	if all.OnLive != "" || all.MaxDelay != 0 {
+		request.Dedupe = &api.Dedupe{Key: key, OnLive: all.OnLive, MaxDelayMS: orNil(milliseconds(all.MaxDelay))}
+	} else {
+		request.DedupeKey = orNil(key)
 	}
 	return request, nil
 }
@@ -165,6 +174,10 @@ func (o JobOptions) with(more JobOptions) JobOptions {
 	if more.DedupeKey != "" || more.Unique || more.UniquePeriod != 0 {
 		o.DedupeKey, o.Unique, o.UniquePeriod = more.DedupeKey, more.Unique, more.UniquePeriod
 	}
+	if more.OnLive != "" && more.OnLive != o.OnLive {
+		o.OnLive, o.MaxDelay = more.OnLive, 0 // which is of the other one
+	}
+	replace(&o.MaxDelay, more.MaxDelay)
 	if more.Retry != (Retry{}) {
 		o.Retry = more.Retry
 	}
@@ -174,6 +187,8 @@ func (o JobOptions) with(more JobOptions) JobOptions {
 	replace(&o.Timeout, more.Timeout)
 	replace(&o.MaxWait, more.MaxWait)
 	replace(&o.User, more.User)
+	replace(&o.Key, more.Key)
+	replace(&o.KeyWeight, more.KeyWeight)
 	if !more.Deadline.IsZero() || more.ExpiresAfter != 0 {
 		o.Deadline, o.ExpiresAfter = more.Deadline, more.ExpiresAfter
 	}
@@ -182,6 +197,9 @@ func (o JobOptions) with(more JobOptions) JobOptions {
 	}
 	if more.Metadata != nil {
 		o.Metadata = more.Metadata
+	}
+	if more.Costs != nil {
+		o.Costs = more.Costs
 	}
 	if more.After != nil {
 		o.After = more.After
@@ -204,11 +222,11 @@ func (o JobOptions) start(now time.Time) time.Time {
 	return now.Add(o.Delay)
 }
 
-// request is what the options alone say.
+// request is what the options alone say, but for the dedupe key.
 func (o JobOptions) request() api.SubmitRequest {
 	request := api.SubmitRequest{
 		Queue: o.Queue, Priority: o.Priority, MaxAttempts: orNil(o.MaxAttempts), Tags: o.Tags, User: orNil(o.User),
-		Metadata: o.Metadata, DedupeKey: orNil(o.DedupeKey), Key: orNil(o.Key), KeyWeight: orNil(o.KeyWeight), Costs: o.Costs, After: o.After,
+		Metadata: o.Metadata, Key: orNil(o.Key), KeyWeight: orNil(o.KeyWeight), Costs: o.Costs, After: o.After,
 		DelayMS: orNil(milliseconds(o.Delay)), TimeoutMS: orNil(milliseconds(o.Timeout)), MaxWaitMS: orNil(milliseconds(o.MaxWait)),
 		RunAt: timeOrNil(o.RunAt), Deadline: timeOrNil(o.Deadline), ExpiresAfterMS: orNil(milliseconds(o.ExpiresAfter)),
 	}

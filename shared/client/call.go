@@ -56,6 +56,8 @@ type call struct {
 	// ifNoneMatch is the header of that name; empty sends none. With it a 304 is a
 	// good answer, which leaves answer as it is.
 	ifNoneMatch string
+	// ifMatch is the header of that name; empty sends none.
+	ifMatch string
 	// alsoDecode is a status that is an error, and whose body is decoded to answer
 	// all the same, if it can be; 0 is none.
 	alsoDecode int
@@ -238,6 +240,9 @@ func (c *Client) headers(request *http.Request, body []byte, one call) {
 	}
 	if one.ifNoneMatch != "" {
 		header.Set("If-None-Match", one.ifNoneMatch)
+	}
+	if one.ifMatch != "" {
+		header.Set("If-Match", one.ifMatch)
 	}
 }
 

@@ -107,6 +107,10 @@ func TestEveryCallGoesToItsRoute(t *testing.T) {
 				_, err := c.Signal(ctx, "a/b", api.SignalRequest{Name: "approved", Data: json.RawMessage(`{"by":"ada"}`)})
 				return err
 			}},
+			{`PATCH /v1/jobs/a%2Fb  {"priority":9,"tags":[]}`, func() error {
+				_, err := c.PatchJob(ctx, "a/b", api.JobPatch{Priority: new(9), Tags: []string{}})
+				return err
+			}},
 			{`POST /v1/jobs/j/signal-links  {"name":"approved","title":"Refund?","expires_ms":1000}`, func() error {
 				_, err := c.CreateSignalLink(ctx, "j", api.SignalLinkRequest{Name: "approved", Title: "Refund?", ExpiresMS: &delay})
 				return err

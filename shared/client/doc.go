@@ -34,8 +34,8 @@
 // A call is tried up to four times, within ctx's deadline. Which calls are repeated
 // depends on the server's contract:
 //
-//   - reads, registrations, heartbeats, outcomes, cancels and changes of a queue, a
-//     tenant or a plan are repeatable by contract;
+//   - reads, registrations, heartbeats, outcomes, cancels and changes of a job, a
+//     queue, a tenant or a plan are repeatable by contract;
 //   - submits are, those of workflows included, because each carries an
 //     Idempotency-Key: one of its own (at least 128 random bits), or the one given
 //     with WithIdempotencyKey;

@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -12,9 +13,10 @@ import (
 )
 
 // Submit stores one job. Check the answer's Warnings; Deduplicated says that it is
-// another live job with the same DedupeKey. Problems to expect:
-// invalid_request, rate_limited, active_cap_reached, queue_full,
-// payload_too_large, idempotency_mismatch.
+// another live job with the same DedupeKey, and Replaced that this one has the new
+// content, by Dedupe. Problems to expect: invalid_request, dedupe_conflict,
+// rate_limited, active_cap_reached, queue_full, payload_too_large,
+// idempotency_mismatch.
 func (c *Client) Submit(ctx context.Context, job api.SubmitRequest, options ...CallOption) (api.SubmitResponse, error) {
 	var answer api.SubmitResponse
 	_, err := c.submit(ctx, call{path: []string{"v1", "jobs"}, body: &job, answer: &answer}, options)
@@ -26,7 +28,7 @@ func (c *Client) Submit(ctx context.Context, job api.SubmitRequest, options ...C
 // one request. The error is that of the submit, or of the wait: then the job is as
 // last seen. Its ID is empty where ctx ended, or the network failed, before the
 // server had answered: the job may be stored, and the same WithIdempotencyKey finds
-// it. The Warnings and Deduplicated of Submit are left out. The key needs the
+// it. The Warnings, Deduplicated and Replaced of Submit are left out. The key needs the
 // scopes submit and read.
 func (c *Client) SubmitAndWait(ctx context.Context, job api.SubmitRequest, options ...CallOption) (api.Job, error) {
 	var answer api.Job
@@ -68,6 +70,36 @@ func (c *Client) Rerun(ctx context.Context, jobID string, differs api.RerunReque
 	var answer api.SubmitResponse
 	_, err := c.submit(ctx, call{path: []string{"v1", "jobs", jobID, "rerun"}, body: &differs, answer: &answer}, options)
 	c.logWarnings(ctx, &answer)
+	return answer, err
+}
+
+// PatchJob changes a job that waits, and gives it as it is now; what the patch leaves
+// out stays. Problems to expect: job_started (it runs, or has ended; also if the job
+// started after a change whose answer was lost), invalid_request, not_found,
+// queue_full, schema_mismatch.
+func (c *Client) PatchJob(ctx context.Context, jobID string, patch api.JobPatch) (api.Job, error) {
+	return c.patchJob(ctx, jobID, "", patch)
+}
+
+// PatchJobIf is PatchJob of one version of a job, by its ETag:
+//
+//	job, etag, err := c.GetWithETag(ctx, id)
+//	job, err = c.PatchJobIf(ctx, id, etag, api.JobPatch{Priority: new(job.Priority + 1)})
+//
+// The problem precondition_failed says that the job is another version by now. It may
+// also mean that an answer was lost, and the call repeated.
+func (c *Client) PatchJobIf(ctx context.Context, jobID, etag string, patch api.JobPatch) (api.Job, error) {
+	if !api.ValidLabel(etag) { // without the header it would change any version
+		return api.Job{}, fmt.Errorf("client: %q is no ETag", etag)
+	}
+	return c.patchJob(ctx, jobID, etag, patch)
+}
+
+func (c *Client) patchJob(ctx context.Context, jobID, etag string, patch api.JobPatch) (api.Job, error) {
+	var answer api.Job
+	err := c.do(ctx, call{
+		method: http.MethodPatch, path: []string{"v1", "jobs", jobID}, body: patch, ifMatch: etag, answer: &answer, repeatable: true,
+	})
 	return answer, err
 }
 
@@ -137,9 +169,15 @@ func (c *Client) logSubmit(ctx context.Context, one *call, s *Submission, err er
 
 // Get reads one job; not_found also stands for the jobs of others.
 func (c *Client) Get(ctx context.Context, id string) (api.Job, error) {
-	var answer api.Job
-	err := c.do(ctx, call{method: http.MethodGet, path: []string{"v1", "jobs", id}, answer: &answer, repeatable: true})
-	return answer, err
+	job, _, err := c.GetWithETag(ctx, id)
+	return job, err
+}
+
+// GetWithETag is Get, with the ETag of the version that was read: for PatchJobIf.
+func (c *Client) GetWithETag(ctx context.Context, id string) (job api.Job, etag string, err error) {
+	var got received
+	err = c.do(ctx, call{method: http.MethodGet, path: []string{"v1", "jobs", id}, answer: &job, got: &got, repeatable: true})
+	return job, got.header.Get("ETag"), err
 }
 
 // Explain gives all reasons why a job does not start now, or that it runs or has ended.

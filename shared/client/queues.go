@@ -3,7 +3,9 @@ package client
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -34,6 +36,20 @@ func (c *Client) QueueKeys(ctx context.Context, name string, minWaiting int, pag
 // Queue reads one queue: its settings, depths and workers.
 func (c *Client) Queue(ctx context.Context, name string) (api.Queue, error) {
 	return c.queue(ctx, http.MethodGet, nil, name)
+}
+
+// ScaleQueue reads how many slots of workers a queue needs so that its jobs wait for at most about target (0: 30 s).
+// coldStart is how long a worker takes to start: a schedule that submits a job before that needs one.
+func (c *Client) ScaleQueue(ctx context.Context, name string, target, coldStart time.Duration) (api.Scale, error) {
+	query := url.Values{}
+	for parameter, d := range map[string]time.Duration{"target_wait_ms": target, "cold_start_ms": coldStart} {
+		if d > 0 {
+			query.Set(parameter, strconv.FormatInt(d.Milliseconds(), 10))
+		}
+	}
+	var answer api.Scale
+	err := c.do(ctx, call{method: http.MethodGet, path: []string{"v1", "queues", name, "scale"}, query: query, answer: &answer, repeatable: true})
+	return answer, err
 }
 
 // PutQueue makes a queue or replaces all of its settings; what is nil is the

@@ -14,7 +14,8 @@ import (
 //	job, err := client.Submit(ctx, c, Email{To: "ada@example.com"}, client.JobOptions{Delay: time.Hour})
 //
 // The answer's Deduplicated says that it is another live job with the same
-// DedupeKey, Warnings what to know of the job.
+// DedupeKey, Replaced that this one has the new content now, by OnLive; Warnings
+// what to know of the job.
 func Submit(ctx context.Context, c *Client, args JobArgs, options ...SubmitOption) (api.SubmitResponse, error) {
 	s := collect(options)
 	request, err := Request(args, s.job)

@@ -39,6 +39,13 @@ func (r report) JobOptions() client.JobOptions {
 	}
 }
 
+// bare is a report without options.
+type bare struct {
+	Day string `json:"day"`
+}
+
+func (bare) JobType() string { return "report" }
+
 // cyclic cannot be written as JSON.
 type cyclic struct{ Self func() }
 
@@ -64,6 +71,31 @@ func TestARequestIsMadeOfArgumentsAndOptions(t *testing.T) {
 			},
 			`{"type":"report","queue":"late","payload":{"day":"mon"},"priority":9,"run_at":"2026-11-23T12:00:00.000000Z","deadline":"2026-11-23T12:00:00.000000Z","max_attempts":1,"timeout_ms":1000,` +
 				`"retry":{"jitter":0},"tags":[],"user":"bob","metadata":{},"dedupe_key":"d","after":[{"job_id":"01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}]}`,
+		},
+		"the call's key and costs": {
+			note{"a"},
+			[]client.JobOptions{{Key: "acme", KeyWeight: 2, Costs: api.Amounts{"openai": 7}}},
+			`{"type":"note","payload":{"text":"a"},"key":"acme","key_weight":2,"costs":{"openai":7}}`,
+		},
+		"what becomes of a live one": {
+			note{"a"},
+			[]client.JobOptions{{DedupeKey: "d", OnLive: api.OnLiveExtend, MaxDelay: time.Minute}},
+			`{"type":"note","payload":{"text":"a"},"dedupe":{"key":"d","on_live":"extend","max_delay_ms":60000}}`,
+		},
+		"a bound stays with its mode": {
+			note{"a"},
+			[]client.JobOptions{{DedupeKey: "d", OnLive: api.OnLiveExtend, MaxDelay: time.Minute}, {OnLive: api.OnLiveExtend}, {MaxDelay: time.Hour}},
+			`{"type":"note","payload":{"text":"a"},"dedupe":{"key":"d","on_live":"extend","max_delay_ms":3600000}}`,
+		},
+		"another mode has no bound": {
+			note{"a"},
+			[]client.JobOptions{{DedupeKey: "d", OnLive: api.OnLiveExtend, MaxDelay: time.Minute}, {OnLive: api.OnLiveFail}},
+			`{"type":"note","payload":{"text":"a"},"dedupe":{"key":"d","on_live":"fail"}}`,
+		},
+		"unique arguments that replace": {
+			bare{"mon"},
+			[]client.JobOptions{{Unique: true, OnLive: api.OnLiveReplace}},
+			`{"type":"report","payload":{"day":"mon"},"dedupe":{"key":"unique:a66a6f4b0a4ee74f3122abfdba50231e265c5e3e62d830bf77727055a2db8645","on_live":"replace"}}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,6 +125,15 @@ func TestARequestIsMadeOfArgumentsAndOptions(t *testing.T) {
 	}
 	if _, err := client.Request(note{}, client.JobOptions{UniquePeriod: -time.Hour}); err == nil {
 		t.Error("a negative period is accepted")
+	}
+}
+
+// A mode without a key is sent, so that the server refuses it: without it the job would be another one.
+func TestAModeWithoutAKeyIsSent(t *testing.T) {
+	t.Parallel()
+	request, err := client.Request(note{"a"}, client.JobOptions{OnLive: api.OnLiveFail})
+	if err != nil || request.Dedupe == nil || request.Dedupe.Key != "" || len(request.Validate("", time.Now())) == 0 {
+		t.Errorf("%+v, %v", request.Dedupe, err)
 	}
 }
 

@@ -80,7 +80,8 @@ CREATE OR REPLACE FUNCTION forgequeue_enqueue(
   ordering_key text        DEFAULT NULL, -- rows with the same key are sent one after the other
   key          text        DEFAULT NULL, -- whose turn the job takes in its queue; the user
   key_weight   numeric     DEFAULT NULL, -- the key's share in the turns, 0.1 to 100; 1
-  costs        jsonb       DEFAULT NULL  -- what an attempt may use of budgets: {"BUDGET": amount}, at most 8
+  costs        jsonb       DEFAULT NULL, -- what an attempt may use of budgets: {"BUDGET": amount}, at most 8
+  dedupe       jsonb       DEFAULT NULL  -- in the place of dedupe_key: {"key", "on_live", "max_delay_ms"}
 ) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT -- finds the table, whoever calls
@@ -96,7 +97,7 @@ BEGIN
       'run_at', CASE WHEN isfinite(run_at) THEN to_char(run_at AT TIME ZONE 'UTC', utc) ELSE run_at::text END,
       'deadline', CASE WHEN isfinite(deadline) THEN to_char(deadline AT TIME ZONE 'UTC', utc) ELSE deadline::text END,
       'max_attempts', max_attempts, 'timeout_ms', ceil(extract(epoch FROM timeout) * 1000)::bigint, 'tags', to_jsonb(tags),
-      'user', for_user, 'metadata', metadata, 'dedupe_key', dedupe_key, 'key', key, 'key_weight', key_weight, 'costs', costs, 'after', after, 'retry', retry)) AS m
+      'user', for_user, 'metadata', metadata, 'dedupe_key', dedupe_key, 'dedupe', dedupe, 'key', key, 'key_weight', key_weight, 'costs', costs, 'after', after, 'retry', retry)) AS m
     WHERE m.value <> 'null'
   ), ordering_key);
 END $$;
@@ -154,6 +155,17 @@ BEGIN
       WHEN entry.key IN ('user', 'dedupe_key', 'key') THEN
         IF entry.kind <> 'string' OR entry.txt COLLATE "C" !~ '^[ -~]{1,128}$' THEN
           RETURN entry.key || ': must be 1 to 128 printable ASCII characters';
+        END IF;
+      WHEN entry.key = 'dedupe' THEN
+        IF entry.kind <> 'object' OR coalesce(jsonb_typeof(entry.value -> 'key'), '') <> 'string' OR EXISTS (SELECT FROM jsonb_each(entry.value) AS d WHERE CASE d.key
+            WHEN 'key' THEN d.value #>> '{}' COLLATE "C" !~ '^[ -~]{1,128}$'
+            WHEN 'on_live' THEN d.value NOT IN ('"keep"', '"replace"', '"extend"', '"fail"')
+            WHEN 'max_delay_ms' THEN jsonb_typeof(d.value) <> 'number' OR d.value #>> '{}' !~ '^[0-9]{1,15}$'
+              OR (d.value #>> '{}')::bigint > 366 * day_ms OR coalesce(entry.value ->> 'on_live', '') <> 'extend'
+            ELSE true END) THEN
+          RETURN 'dedupe: must have a key of 1 to 128 printable ASCII characters, and may have on_live keep, replace, extend or fail, and with extend max_delay_ms of up to 366 days';
+        ELSIF job ->> 'dedupe_key' IS NOT NULL THEN
+          RETURN 'dedupe_key: cannot be combined with dedupe; use one of them';
         END IF;
       WHEN entry.key = 'key_weight' THEN
         IF entry.kind <> 'number' OR entry.txt::numeric NOT BETWEEN 0.1 AND 100 THEN

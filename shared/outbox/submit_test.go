@@ -191,6 +191,11 @@ func TestSQLFunctionRefuses(t *testing.T) {
 		{`'x', for_user => 'ü'`, "user: must be 1 to 128 printable ASCII"},
 		{`'x', for_user => ''`, "user: must be"},
 		{`'x', dedupe_key => repeat('x', 129)`, "dedupe_key: must be"},
+		{`'x', dedupe => '{"on_live": "keep"}'`, "dedupe: must have a key"},
+		{`'x', dedupe => '{"key": "k", "on_live": "drop"}'`, "dedupe: must have"},
+		{`'x', dedupe => '{"key": "k", "on_live": "replace", "max_delay_ms": 1}'`, "dedupe: must have"},
+		{`'x', dedupe => '{"key": "k", "more": 1}'`, "dedupe: must have"},
+		{`'x', dedupe => '{"key": "k"}', dedupe_key => 'k'`, "dedupe_key: cannot be combined"},
 		{`'x', key => ''`, "key: must be"},
 		{`'x', key_weight => 100.5`, "key_weight: must be between 0.1 and 100"},
 		{`'x', costs => '[]'`, "costs: must be an object"},
@@ -240,6 +245,7 @@ func TestSQLFunctionAccepts(t *testing.T) {
 		`'x', run_at => now() + interval '1 hour', deadline => now() + interval '2 hours', max_attempts => 4, timeout => '5 min'`,
 		`'x', retry => '{"base_ms": 5, "curve": "linear", "jitter": 0.5, "cap_ms": 604800000}', tags => ARRAY['gpu', 'eu']`,
 		`'x', for_user => 'ada lovelace', metadata => '{"order": "1042"}', dedupe_key => 'welcome ada', key => 'account 17', key_weight => 2.5, costs => '{"openai": 1200}', ordering_key => 'account 17 ü'`,
+		`'x', dedupe => '{"key": "welcome ada", "on_live": "extend", "max_delay_ms": 60000}', run_at => now() + interval '5 s'`,
 		`'x', to_jsonb(repeat('x', 262142))`,
 		`'x', (repeat('[', 29) || '1' || repeat(']', 29))::jsonb`,
 		`'x', (repeat('{"a":', 28) || '[]' || repeat('}', 28))::jsonb`,
@@ -272,7 +278,7 @@ func TestSQLFunctionAccepts(t *testing.T) {
 			t.Errorf("%s: %v", text[:min(len(text), 300)], faults)
 		}
 	}
-	if len(jobs) != 11 {
+	if len(jobs) != 12 {
 		t.Errorf("%d rows", len(jobs))
 	}
 }

@@ -32,6 +32,9 @@ const (
 	WorkflowEnded       Code = "workflow_ended"
 	JobLive             Code = "job_live"
 	QueueNotEmpty       Code = "queue_not_empty"
+	JobStarted          Code = "job_started"
+
+	PreconditionFailed Code = "precondition_failed"
 
 	PayloadTooLarge      Code = "payload_too_large"
 	UnsupportedMediaType Code = "unsupported_media_type"
@@ -80,6 +83,8 @@ var meanings = map[Code]meaning{
 	WorkflowEnded:         {http.StatusConflict, "The workflow has already ended"},
 	JobLive:               {http.StatusConflict, "The job has not ended"},
 	QueueNotEmpty:         {http.StatusConflict, "The queue holds jobs"},
+	JobStarted:            {http.StatusConflict, "The job has started"},
+	PreconditionFailed:    {http.StatusPreconditionFailed, "The resource is not the version in If-Match"},
 	PayloadTooLarge:       {http.StatusRequestEntityTooLarge, "The body is too large"},
 	UnsupportedMediaType:  {http.StatusUnsupportedMediaType, "The body must be application/json"},
 	HeadersTooLarge:       {http.StatusRequestHeaderFieldsTooLarge, "The headers are too large"},

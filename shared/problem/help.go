@@ -107,6 +107,14 @@ var helps = map[Code]help{
 		"The queue has live jobs or dead letters, and only an empty queue can be deleted. `detail` says how many.",
 		"Cancel its jobs or wait until they end, and redrive or discard its dead letters.",
 	},
+	JobStarted: {
+		"The job is running, or has ended, and only a job that waits can be changed.",
+		"Run an ended job again with changes: `POST /v1/jobs/{id}/rerun`. Cancel a running one first.",
+	},
+	PreconditionFailed: {
+		"The job is not the version that `If-Match` names: it was changed, or has started or ended, since you read it.",
+		"Read the job again, decide whether the change is still right, and send it with the new `ETag`.",
+	},
 	PayloadTooLarge: {
 		"The body is larger than 1 MiB (batches and workflows 8 MiB), or a payload or result is larger than 256 KiB.",
 		"Store the data elsewhere and send a reference to it, or split the batch.",

@@ -151,7 +151,7 @@ func (d *decision) refused(err error) (failed decision, ok bool) {
 	switch {
 	case d.kind != api.KindComplete && d.kind != api.KindWait:
 		return failed, false
-	case len(d.submit) > 0 && (status == http.StatusForbidden || rejectsContent(status) && names(err, "submit")):
+	case len(d.submit) > 0 && (status == http.StatusForbidden || outcomes.Final(status) && names(err, "submit")):
 		err = &kindError{"submit", fmt.Errorf("the jobs to submit were refused: %w%s", err, fieldsOf(err))}
 	case len(d.signal) > 0 && (status == http.StatusForbidden || outcomes.Final(status) && names(err, "signal")):
 		err = &kindError{"signal", fmt.Errorf("the signals of other jobs were refused: %w%s", err, fieldsOf(err))}

@@ -13,8 +13,8 @@ import (
 // result or wait is accepted, and not at all if it is not, for example because the attempt fails or its lease is lost. At most 100 of an
 // attempt. They need a key with the scope submit.
 //
-// If one is refused as wrong, the attempt fails permanently with an error of type "submit". While a limit or a cap refuses them (429),
-// the attempt stays, with its lease renewed, and is sent again.
+// If one is refused, as wrong or because a live job has its dedupe key, the attempt fails permanently with an error of type "submit".
+// While a limit or a cap refuses them (429), the attempt stays, with its lease renewed, and is sent again.
 func (i *Info) Then(jobs ...api.SubmitRequest) {
 	if i.then != nil {
 		i.then.add(jobs)

@@ -43,7 +43,7 @@ from typing import Any, AsyncIterator, Callable, Deque, Dict, Generator, Iterabl
 __version__ = "0.1.0"
 
 __all__ = [
-    "AsyncClient", "BatchAnswer", "CancelRequested", "Client", "DeadlineError", "EndedError", "ForgeQueueError", "Job", "JobSummary", "LeaseLost",
+    "AsyncClient", "BatchAnswer", "CancelRequested", "Client", "DeadlineError", "Dedupe", "EndedError", "ForgeQueueError", "Job", "JobPatch", "JobSummary", "LeaseLost",
     "NoAnswerError", "Output", "OutputPage", "Page", "Permanent", "Problem", "RetryAfter", "RunningJob", "Snooze", "StatusError", "Stopping", "SubmitManyError",
     "SubmitRequest", "Submitted", "Throttled", "TimedOut", "Wait", "Worker", "pages", "verify",
 ]
@@ -120,6 +120,35 @@ class Progress(TypedDict):
     message: Optional[str]
 
 
+class _Key(TypedDict):
+    key: str
+
+
+class Dedupe(_Key, total=False):
+    """A key that is unique among live jobs, and what becomes of a second job with it.
+
+    ``on_live`` is keep (also if absent): the answer is the live one; replace: one that waits gets the new content, and one that runs
+    a follower; extend: as replace, and it waits for delay_ms again, at the latest until ``max_delay_ms`` after the first submit; or
+    fail: the job is refused.
+    """
+
+    on_live: str
+    max_delay_ms: int
+
+
+class JobPatch(TypedDict, total=False):
+    """Changes of a job that waits. What is absent stays; tags and metadata are replaced as a whole. A past run_at is now."""
+
+    priority: int
+    payload: Any
+    metadata: Dict[str, str]
+    tags: List[str]
+    queue: str
+    run_at: str
+    deadline: str
+    max_attempts: int
+
+
 class _Type(TypedDict):
     type: str
 
@@ -128,7 +157,7 @@ class SubmitRequest(_Type, total=False):
     """A job as its producer describes it. What is absent is the queue's setting, or the default.
 
     ``costs`` are what an attempt may use of budgets, by the name of the budget, at most 8: it starts when each of them has so much
-    available.
+    available. ``dedupe`` takes the place of ``dedupe_key``.
     """
 
     queue: str
@@ -146,6 +175,7 @@ class SubmitRequest(_Type, total=False):
     user: str
     metadata: Dict[str, str]
     dedupe_key: str
+    dedupe: Dedupe
     key: str
     key_weight: float
     costs: Dict[str, int]
@@ -228,11 +258,13 @@ class Submitted(JobSummary):
     """The answer to a submit.
 
     ``warnings`` are sentences such as "the queue is paused". ``deduplicated``: it is another live job with the same dedupe_key.
+    ``replaced``: it is a live job with the same dedupe key, which has the new content now.
     ``replayed``: it is the remembered answer of its idempotency key, and nothing was stored now.
     """
 
     warnings: List[str]
     deduplicated: bool
+    replaced: bool
     replayed: bool
 
 
@@ -588,7 +620,7 @@ class Client:
     def submit(
         self, job: SubmitRequest, *, idempotency_key: str = "", correlation_id: str = "", traceparent: str = "", timeout: Optional[float] = None,
     ) -> Submitted:
-        """Stores one job. Check warnings and deduplicated of the answer.
+        """Stores one job. Check warnings, deduplicated and replaced of the answer.
 
         idempotency_key takes the place of the key that the client makes: 1 to 255 visible ASCII characters. The job carries
         correlation_id and traceparent; what no header can carry is left out.
@@ -677,8 +709,13 @@ class Client:
 
     def get(self, job_id: str, *, timeout: Optional[float] = None) -> Job:
         """Reads one job. The problem not_found stands for the jobs of others too."""
-        job: Job = self.call("GET", ["v1", "jobs", job_id], repeatable=True, timeout=timeout)
-        return job
+        return self.get_with_etag(job_id, timeout=timeout)[0]
+
+    def get_with_etag(self, job_id: str, *, timeout: Optional[float] = None) -> Tuple[Job, str]:
+        """Reads one job, with the ETag of the version that was read: for if_match of patch_job."""
+        answer, got = self._call("GET", ["v1", "jobs", job_id], repeatable=True, timeout=timeout)
+        job: Job = answer
+        return job, got.get("ETag") or ""
 
     def wait(self, job_id: str, *, timeout: Optional[float] = None) -> Job:
         """Waits until the job has ended: completed, dead_letter or cancelled.
@@ -780,6 +817,18 @@ class Client:
 
     # -- changing
 
+    def patch_job(self, job_id: str, changes: JobPatch, *, if_match: Optional[str] = None, timeout: Optional[float] = None) -> Job:
+        """Changes a job that waits, and gives it as it is now. The problem job_started says that it runs, or has ended.
+
+        if_match is the ETag of the version that is changed: precondition_failed says that the job is another one by now, or that an
+        answer was lost and the call repeated.
+        """
+        if if_match is not None and not _sendable(if_match):  # without the header it would change any version
+            raise ForgeQueueError("if_match is no ETag")
+        headers = {"If-Match": if_match or ""}
+        job: Job = self._call("PATCH", ["v1", "jobs", job_id], body=changes, headers=headers, repeatable=True, timeout=timeout)[0]
+        return job
+
     def cancel(self, job_id: str, *, timeout: Optional[float] = None) -> JobSummary:
         """Ends a job that waits. One that runs is asked to end: cancel_requested is set. The problem job_terminal says that it has ended."""
         job: JobSummary = self.call("POST", ["v1", "jobs", job_id, "cancel"], repeatable=True, timeout=timeout)
@@ -839,6 +888,35 @@ class Client:
         """Reads how far a redrive is."""
         redrive: Dict[str, Any] = self.call("GET", ["v1", "redrives", redrive_id], repeatable=True, timeout=timeout)
         return redrive
+
+    def bulk(
+        self, action: str, filter: Mapping[str, Any], *, to: Optional[Mapping[str, Any]] = None, rate: Optional[float] = None,
+        timeout: Optional[float] = None,
+    ) -> Dict[str, Any]:
+        """Begins to change all jobs that match now, in the server. It is not repeated if its answer is lost.
+
+        action is cancel, move, set_priority, run_now, delay, rerun or delete; filter as that of list, with state as a list; to has the queue of
+        move, the priority of set_priority, the delay_ms of delay; rate is how many at most in a second. Gives the bulk action.
+        """
+        body: Dict[str, Any] = {"action": action, "filter": dict(filter), "to": None if to is None else dict(to), "rate_per_second": rate}
+        made: Dict[str, Any] = self.call("POST", ["v1", "bulk"], body=body, timeout=timeout)
+        return made
+
+    def count_bulk(self, action: str, filter: Mapping[str, Any], *, to: Optional[Mapping[str, Any]] = None, timeout: Optional[float] = None) -> Dict[str, Any]:
+        """Counts the jobs that a bulk action would change: matched, matched_capped."""
+        body: Dict[str, Any] = {"action": action, "filter": dict(filter), "to": None if to is None else dict(to), "dry_run": True}
+        counted: Dict[str, Any] = self.call("POST", ["v1", "bulk"], body=body, repeatable=True, timeout=timeout)
+        return counted
+
+    def get_bulk(self, bulk_id: str, *, timeout: Optional[float] = None) -> Dict[str, Any]:
+        """Reads how far a bulk action is."""
+        made: Dict[str, Any] = self.call("GET", ["v1", "bulk", bulk_id], repeatable=True, timeout=timeout)
+        return made
+
+    def cancel_bulk(self, bulk_id: str, *, timeout: Optional[float] = None) -> Dict[str, Any]:
+        """Stops a bulk action; what was changed stays changed."""
+        made: Dict[str, Any] = self.call("POST", ["v1", "bulk", bulk_id, "cancel"], repeatable=True, timeout=timeout)
+        return made
 
     def dead_letters(
         self, *, queue: str = "", type: str = "", reason: str = "", fingerprint: str = "", after: str = "", before: str = "", size: int = 0, token: str = "",
@@ -1145,6 +1223,10 @@ class AsyncClient:
         """Client.get"""
         return await self._run(self.sync.get, job_id, timeout=timeout)
 
+    async def get_with_etag(self, job_id: str, *, timeout: Optional[float] = None) -> Tuple[Job, str]:
+        """Client.get_with_etag"""
+        return await self._run(self.sync.get_with_etag, job_id, timeout=timeout)
+
     async def wait(self, job_id: str, *, timeout: Optional[float] = None) -> Job:
         """Client.wait"""
         return await self._run(self.sync.wait, job_id, timeout=timeout)
@@ -1206,6 +1288,10 @@ class AsyncClient:
             if not page["more"] or not page["items"]:
                 return
             after = page["items"][-1]["id"]
+
+    async def patch_job(self, job_id: str, changes: JobPatch, *, if_match: Optional[str] = None, timeout: Optional[float] = None) -> Job:
+        """Client.patch_job"""
+        return await self._run(self.sync.patch_job, job_id, changes, if_match=if_match, timeout=timeout)
 
     async def cancel(self, job_id: str, *, timeout: Optional[float] = None) -> JobSummary:
         """Client.cancel"""
@@ -2569,7 +2655,7 @@ def _refused_part(error: ForgeQueueError, one: _Sending) -> Optional[_Named]:
     def about(part: str) -> bool:
         return any(field["field"].startswith(part) or f"].{part}" in field["field"] for field in fields)
 
-    if one.submits and (status == 403 or (_unfit(status) and about("submit"))):
+    if one.submits and (status == 403 or (_final(status) and about("submit"))):
         return _Named("submit", f"the jobs to submit were refused: {error}{unsaid}")
     if "signal" in one.body and (status == 403 or (_final(status) and about("signal"))):
         return _Named("signal", f"the signals of other jobs were refused: {error}{unsaid}")

@@ -33,6 +33,16 @@ export interface Dependency {
 }
 /** Amounts of budgets, by the name of the budget: whole numbers from 0. */
 export type Amounts = Record<string, number>;
+/**
+ * A key that is unique among live jobs, and what becomes of a second job with it: keep (also if absent) answers with the live one;
+ * replace gives one that waits the new content, and one that runs a follower; extend also waits for delay_ms again, at the latest
+ * until max_delay_ms after the first submit; fail refuses it.
+ */
+export interface Dedupe {
+    key: string;
+    on_live?: 'keep' | 'replace' | 'extend' | 'fail';
+    max_delay_ms?: number;
+}
 /** A job as its producer describes it. What is absent is the queue's setting, or the default. */
 export interface SubmitRequest<Payload = unknown> {
     type: string;
@@ -51,11 +61,25 @@ export interface SubmitRequest<Payload = unknown> {
     user?: string;
     metadata?: Record<string, string>;
     dedupe_key?: string;
+    /** In the place of dedupe_key. */
+    dedupe?: Dedupe;
     key?: string;
     key_weight?: number;
     /** What an attempt may use of budgets, at most 8: it starts when each of them has so much available. */
     costs?: Amounts;
     after?: (string | Dependency)[];
+}
+/** Changes of a job that waits. What is absent stays; tags and metadata are replaced as a whole. */
+export interface JobPatch<Payload = unknown> {
+    priority?: number;
+    payload?: Payload;
+    metadata?: Record<string, string>;
+    tags?: string[];
+    queue?: string;
+    /** A past time is now. */
+    run_at?: string;
+    deadline?: string;
+    max_attempts?: number;
 }
 /** A job without payload, result and stack. Times are RFC 3339 in UTC. */
 export interface JobSummary {
@@ -123,6 +147,8 @@ export interface Submitted extends JobSummary {
     warnings: string[];
     /** It is another live job with the same dedupe_key. */
     deduplicated: boolean;
+    /** It is a live job with the same dedupe key, which has the new content now. */
+    replaced: boolean;
     /** It is the remembered answer of its idempotency key: nothing was stored now. */
     replayed: boolean;
 }
@@ -246,6 +272,53 @@ export interface Redrive {
     matched_capped: boolean;
     done: number;
     refused: number;
+    waiting: string | null;
+    error: string | null;
+    created_at: string;
+    updated_at: string;
+    ended_at: string | null;
+}
+/** Which jobs a bulk action changes; all of it must match. An empty one matches each job for which the action is. */
+export interface BulkFilter {
+    queue?: string;
+    type?: string;
+    state?: State[];
+    tag?: string;
+    user?: string;
+    dedupe_key?: string;
+    key?: string;
+    metadata?: Record<string, string>;
+    created_after?: string;
+    created_before?: string;
+}
+/** An action on all jobs that match now. to has the queue of move, the priority of set_priority, the delay_ms of delay. */
+export interface BulkRequest {
+    action: 'cancel' | 'move' | 'set_priority' | 'run_now' | 'delay' | 'rerun' | 'delete';
+    filter: BulkFilter;
+    to?: {
+        queue?: string;
+        priority?: number;
+        delay_ms?: number;
+    };
+    rate_per_second?: number;
+}
+/** How far a bulk action is: done were changed, refused stayed, by the code of the reason in refusals. */
+export interface Bulk {
+    id: string;
+    action: BulkRequest['action'];
+    filter: BulkFilter;
+    to: {
+        queue?: string;
+        priority?: number;
+        delay_ms?: number;
+    } | null;
+    rate_per_second: number | null;
+    state: 'running' | 'done' | 'cancelled' | 'failed';
+    matched: number;
+    matched_capped: boolean;
+    done: number;
+    refused: number;
+    refusals: Record<string, number>;
     waiting: string | null;
     error: string | null;
     created_at: string;
@@ -431,7 +504,7 @@ export declare class Client {
     constructor(options: ClientOptions);
     /** A client by FORGEQUEUE_URL, and FORGEQUEUE_API_KEY or FORGEQUEUE_API_KEY_FILE. */
     static fromEnv(change?: Partial<ClientOptions>): Promise<Client>;
-    /** Stores one job. Check warnings and deduplicated of the answer. */
+    /** Stores one job. Check warnings, deduplicated and replaced of the answer. */
     submit(job: SubmitRequest, options?: SubmitOptions): Promise<Submitted>;
     /** Submits a new job like one that has ended; differs says in what it differs. */
     rerun(id: string, differs?: Partial<SubmitRequest>, options?: SubmitOptions): Promise<Submitted>;
@@ -448,6 +521,11 @@ export declare class Client {
     submitMany(jobs: SubmitRequest[], options?: SubmitOptions): Promise<BatchAnswer>;
     /** Reads one job. The problem not_found stands for the jobs of others too. */
     get<Result = unknown>(id: string, options?: CallOptions): Promise<Job<Result>>;
+    /** Reads one job, with the ETag of the version that was read: for the option ifMatch of patchJob. */
+    getWithETag<Result = unknown>(id: string, options?: CallOptions): Promise<{
+        job: Job<Result>;
+        etag: string;
+    }>;
     /** Waits until the job has ended: completed, dead_letter or cancelled. Throws DeadlineError after timeoutMs, if given, with the job as last seen. */
     wait<Result = unknown>(id: string, options?: CallOptions): Promise<Job<Result>>;
     /** Waits for the result of a job; throws EndedError if it is not completed. */
@@ -464,6 +542,14 @@ export declare class Client {
     output(id: string, after?: string, options?: CallOptions): Promise<OutputPage>;
     /** Gives all that the job has written until now, page by page. */
     allOutput(id: string, after?: string, options?: CallOptions): AsyncGenerator<Output, void, undefined>;
+    /**
+     * Changes a job that waits, and gives it as it is now. The problem job_started says that it runs, or has ended. ifMatch is the ETag
+     * of the version that is changed: precondition_failed says that the job is another one by now, or that an answer was lost and the
+     * call repeated.
+     */
+    patchJob<Result = unknown>(id: string, changes: JobPatch, options?: CallOptions & {
+        ifMatch?: string;
+    }): Promise<Job<Result>>;
     /** Ends a job that waits. One that runs is asked to end: cancel_requested is set. The problem job_terminal says that it has ended. */
     cancel(id: string, options?: CallOptions): Promise<JobSummary>;
     /**
@@ -491,6 +577,17 @@ export declare class Client {
     }>;
     /** Reads how far a redrive is. */
     getRedrive(id: string, options?: CallOptions): Promise<Redrive>;
+    /** Begins to change all jobs that match now, in the server. It is not repeated if its answer is lost. */
+    bulk(request: BulkRequest, options?: CallOptions): Promise<Bulk>;
+    /** Counts the jobs that a bulk action would change. */
+    countBulk(request: BulkRequest, options?: CallOptions): Promise<{
+        matched: number;
+        matched_capped: boolean;
+    }>;
+    /** Reads how far a bulk action is. */
+    getBulk(id: string, options?: CallOptions): Promise<Bulk>;
+    /** Stops a bulk action; what was changed stays changed. */
+    cancelBulk(id: string, options?: CallOptions): Promise<Bulk>;
     /** Gives one page of the dead letters that match. */
     deadLetters(filter?: DeadLetterFilter, page?: PageRequest, options?: CallOptions): Promise<Page<DeadLetter>>;
     /** Makes a queue, or replaces all of its settings. */

@@ -172,7 +172,7 @@ export class Client {
         return new Client({ ...change, url, apiKey });
     }
     // -- producing
-    /** Stores one job. Check warnings and deduplicated of the answer. */
+    /** Stores one job. Check warnings, deduplicated and replaced of the answer. */
     async submit(job, options = {}) {
         const { body, headers } = await this.#submit(['v1', 'jobs'], job, options);
         return this.#submitted(body, headers);
@@ -246,8 +246,12 @@ export class Client {
     // -- reading
     /** Reads one job. The problem not_found stands for the jobs of others too. */
     async get(id, options = {}) {
+        return (await this.getWithETag(id, options)).job;
+    }
+    /** Reads one job, with the ETag of the version that was read: for the option ifMatch of patchJob. */
+    async getWithETag(id, options = {}) {
         const answer = await this.#call({ method: 'GET', path: ['v1', 'jobs', id], repeatable: true }, options);
-        return withJson(answer.body, answer.json);
+        return { job: withJson(answer.body, answer.json), etag: answer.headers.get('ETag') ?? '' };
     }
     /** Waits until the job has ended: completed, dead_letter or cancelled. Throws DeadlineError after timeoutMs, if given, with the job as last seen. */
     async wait(id, options = {}) {
@@ -333,6 +337,20 @@ export class Client {
         return this.call({ method: 'GET', path, query: { ...query, page_size: page.size, page_token: page.token }, repeatable: true }, options);
     }
     // -- changing
+    /**
+     * Changes a job that waits, and gives it as it is now. The problem job_started says that it runs, or has ended. ifMatch is the ETag
+     * of the version that is changed: precondition_failed says that the job is another one by now, or that an answer was lost and the
+     * call repeated.
+     */
+    async patchJob(id, changes, options = {}) {
+        // Without the header it would change any version.
+        if (options.ifMatch !== undefined && sendable(options.ifMatch) === undefined)
+            throw new ForgeQueueError('ifMatch is no ETag');
+        const answer = await this.#call({
+            method: 'PATCH', path: ['v1', 'jobs', id], body: changes, repeatable: true, headers: { 'If-Match': options.ifMatch },
+        }, options);
+        return withJson(answer.body, answer.json);
+    }
     /** Ends a job that waits. One that runs is asked to end: cancel_requested is set. The problem job_terminal says that it has ended. */
     async cancel(id, options = {}) {
         return this.call({ method: 'POST', path: ['v1', 'jobs', id, 'cancel'], repeatable: true }, options);
@@ -373,6 +391,22 @@ export class Client {
     /** Reads how far a redrive is. */
     async getRedrive(id, options = {}) {
         return this.call({ method: 'GET', path: ['v1', 'redrives', id], repeatable: true }, options);
+    }
+    /** Begins to change all jobs that match now, in the server. It is not repeated if its answer is lost. */
+    async bulk(request, options = {}) {
+        return this.call({ method: 'POST', path: ['v1', 'bulk'], body: request }, options);
+    }
+    /** Counts the jobs that a bulk action would change. */
+    async countBulk(request, options = {}) {
+        return this.call({ method: 'POST', path: ['v1', 'bulk'], body: { ...request, dry_run: true }, repeatable: true }, options);
+    }
+    /** Reads how far a bulk action is. */
+    async getBulk(id, options = {}) {
+        return this.call({ method: 'GET', path: ['v1', 'bulk', id], repeatable: true }, options);
+    }
+    /** Stops a bulk action; what was changed stays changed. */
+    async cancelBulk(id, options = {}) {
+        return this.call({ method: 'POST', path: ['v1', 'bulk', id, 'cancel'], repeatable: true }, options);
     }
     /** Gives one page of the dead letters that match. */
     async deadLetters(filter = {}, page = {}, options = {}) {
@@ -1828,7 +1862,7 @@ function refusedPart(error, kind, body) {
     const fields = error instanceof Problem ? error.errors : [];
     const about = (part) => fields.some(({ field }) => field.startsWith(part) || field.includes(`].${part}`));
     const said = text(error) + fields.filter(({ field }) => !text(error).includes(field)).map(({ field, message }) => `; ${field}: ${message}`).join('');
-    if (body['submit'] !== undefined && (status === 403 || (unfit(status) && about('submit'))))
+    if (body['submit'] !== undefined && (status === 403 || (final(status) && about('submit'))))
         return named('submit', `the jobs to submit were refused: ${said}`);
     if (body['signal'] !== undefined && (status === 403 || (final(status) && about('signal'))))
         return named('signal', `the signals of other jobs were refused: ${said}`);

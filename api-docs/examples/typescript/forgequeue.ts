@@ -66,6 +66,13 @@ export interface Dependency { job_id: string; on_failed?: 'cancel' | 'run' | 'ho
 /** Amounts of budgets, by the name of the budget: whole numbers from 0. */
 export type Amounts = Record<string, number>;
 
+/**
+ * A key that is unique among live jobs, and what becomes of a second job with it: keep (also if absent) answers with the live one;
+ * replace gives one that waits the new content, and one that runs a follower; extend also waits for delay_ms again, at the latest
+ * until max_delay_ms after the first submit; fail refuses it.
+ */
+export interface Dedupe { key: string; on_live?: 'keep' | 'replace' | 'extend' | 'fail'; max_delay_ms?: number }
+
 /** A job as its producer describes it. What is absent is the queue's setting, or the default. */
 export interface SubmitRequest<Payload = unknown> {
   type: string;
@@ -84,11 +91,26 @@ export interface SubmitRequest<Payload = unknown> {
   user?: string;
   metadata?: Record<string, string>;
   dedupe_key?: string;
+  /** In the place of dedupe_key. */
+  dedupe?: Dedupe;
   key?: string;
   key_weight?: number;
   /** What an attempt may use of budgets, at most 8: it starts when each of them has so much available. */
   costs?: Amounts;
   after?: (string | Dependency)[];
+}
+
+/** Changes of a job that waits. What is absent stays; tags and metadata are replaced as a whole. */
+export interface JobPatch<Payload = unknown> {
+  priority?: number;
+  payload?: Payload;
+  metadata?: Record<string, string>;
+  tags?: string[];
+  queue?: string;
+  /** A past time is now. */
+  run_at?: string;
+  deadline?: string;
+  max_attempts?: number;
 }
 
 /** A job without payload, result and stack. Times are RFC 3339 in UTC. */
@@ -152,6 +174,8 @@ export interface Submitted extends JobSummary {
   warnings: string[];
   /** It is another live job with the same dedupe_key. */
   deduplicated: boolean;
+  /** It is a live job with the same dedupe key, which has the new content now. */
+  replaced: boolean;
   /** It is the remembered answer of its idempotency key: nothing was stored now. */
   replayed: boolean;
 }
@@ -245,6 +269,48 @@ export interface Redrive {
   matched_capped: boolean;
   done: number;
   refused: number;
+  waiting: string | null;
+  error: string | null;
+  created_at: string;
+  updated_at: string;
+  ended_at: string | null;
+}
+
+/** Which jobs a bulk action changes; all of it must match. An empty one matches each job for which the action is. */
+export interface BulkFilter {
+  queue?: string;
+  type?: string;
+  state?: State[];
+  tag?: string;
+  user?: string;
+  dedupe_key?: string;
+  key?: string;
+  metadata?: Record<string, string>;
+  created_after?: string;
+  created_before?: string;
+}
+
+/** An action on all jobs that match now. to has the queue of move, the priority of set_priority, the delay_ms of delay. */
+export interface BulkRequest {
+  action: 'cancel' | 'move' | 'set_priority' | 'run_now' | 'delay' | 'rerun' | 'delete';
+  filter: BulkFilter;
+  to?: { queue?: string; priority?: number; delay_ms?: number };
+  rate_per_second?: number;
+}
+
+/** How far a bulk action is: done were changed, refused stayed, by the code of the reason in refusals. */
+export interface Bulk {
+  id: string;
+  action: BulkRequest['action'];
+  filter: BulkFilter;
+  to: { queue?: string; priority?: number; delay_ms?: number } | null;
+  rate_per_second: number | null;
+  state: 'running' | 'done' | 'cancelled' | 'failed';
+  matched: number;
+  matched_capped: boolean;
+  done: number;
+  refused: number;
+  refusals: Record<string, number>;
   waiting: string | null;
   error: string | null;
   created_at: string;
@@ -508,7 +574,7 @@ export class Client {
 
   // -- producing
 
-  /** Stores one job. Check warnings and deduplicated of the answer. */
+  /** Stores one job. Check warnings, deduplicated and replaced of the answer. */
   async submit(job: SubmitRequest, options: SubmitOptions = {}): Promise<Submitted> {
     const { body, headers } = await this.#submit<Submitted>(['v1', 'jobs'], job, options);
     return this.#submitted(body, headers);
@@ -584,8 +650,13 @@ export class Client {
 
   /** Reads one job. The problem not_found stands for the jobs of others too. */
   async get<Result = unknown>(id: string, options: CallOptions = {}): Promise<Job<Result>> {
+    return (await this.getWithETag<Result>(id, options)).job;
+  }
+
+  /** Reads one job, with the ETag of the version that was read: for the option ifMatch of patchJob. */
+  async getWithETag<Result = unknown>(id: string, options: CallOptions = {}): Promise<{ job: Job<Result>; etag: string }> {
     const answer = await this.#call<Job<Result>>({ method: 'GET', path: ['v1', 'jobs', id], repeatable: true }, options);
-    return withJson(answer.body, answer.json);
+    return { job: withJson(answer.body, answer.json), etag: answer.headers.get('ETag') ?? '' };
   }
 
   /** Waits until the job has ended: completed, dead_letter or cancelled. Throws DeadlineError after timeoutMs, if given, with the job as last seen. */
@@ -675,6 +746,20 @@ export class Client {
 
   // -- changing
 
+  /**
+   * Changes a job that waits, and gives it as it is now. The problem job_started says that it runs, or has ended. ifMatch is the ETag
+   * of the version that is changed: precondition_failed says that the job is another one by now, or that an answer was lost and the
+   * call repeated.
+   */
+  async patchJob<Result = unknown>(id: string, changes: JobPatch, options: CallOptions & { ifMatch?: string } = {}): Promise<Job<Result>> {
+    // Without the header it would change any version.
+    if (options.ifMatch !== undefined && sendable(options.ifMatch) === undefined) throw new ForgeQueueError('ifMatch is no ETag');
+    const answer = await this.#call<Job<Result>>({
+      method: 'PATCH', path: ['v1', 'jobs', id], body: changes, repeatable: true, headers: { 'If-Match': options.ifMatch },
+    }, options);
+    return withJson(answer.body, answer.json);
+  }
+
   /** Ends a job that waits. One that runs is asked to end: cancel_requested is set. The problem job_terminal says that it has ended. */
   async cancel(id: string, options: CallOptions = {}): Promise<JobSummary> {
     return this.call({ method: 'POST', path: ['v1', 'jobs', id, 'cancel'], repeatable: true }, options);
@@ -723,6 +808,26 @@ export class Client {
   /** Reads how far a redrive is. */
   async getRedrive(id: string, options: CallOptions = {}): Promise<Redrive> {
     return this.call({ method: 'GET', path: ['v1', 'redrives', id], repeatable: true }, options);
+  }
+
+  /** Begins to change all jobs that match now, in the server. It is not repeated if its answer is lost. */
+  async bulk(request: BulkRequest, options: CallOptions = {}): Promise<Bulk> {
+    return this.call({ method: 'POST', path: ['v1', 'bulk'], body: request }, options);
+  }
+
+  /** Counts the jobs that a bulk action would change. */
+  async countBulk(request: BulkRequest, options: CallOptions = {}): Promise<{ matched: number; matched_capped: boolean }> {
+    return this.call({ method: 'POST', path: ['v1', 'bulk'], body: { ...request, dry_run: true }, repeatable: true }, options);
+  }
+
+  /** Reads how far a bulk action is. */
+  async getBulk(id: string, options: CallOptions = {}): Promise<Bulk> {
+    return this.call({ method: 'GET', path: ['v1', 'bulk', id], repeatable: true }, options);
+  }
+
+  /** Stops a bulk action; what was changed stays changed. */
+  async cancelBulk(id: string, options: CallOptions = {}): Promise<Bulk> {
+    return this.call({ method: 'POST', path: ['v1', 'bulk', id, 'cancel'], repeatable: true }, options);
   }
 
   /** Gives one page of the dead letters that match. */
@@ -2279,7 +2384,7 @@ function refusedPart(error: unknown, kind: 'complete' | 'wait', body: Outcome['b
   const fields = error instanceof Problem ? error.errors : [];
   const about = (part: string) => fields.some(({ field }) => field.startsWith(part) || field.includes(`].${part}`));
   const said = text(error) + fields.filter(({ field }) => !text(error).includes(field)).map(({ field, message }) => `; ${field}: ${message}`).join('');
-  if (body['submit'] !== undefined && (status === 403 || (unfit(status) && about('submit')))) return named('submit', `the jobs to submit were refused: ${said}`);
+  if (body['submit'] !== undefined && (status === 403 || (final(status) && about('submit')))) return named('submit', `the jobs to submit were refused: ${said}`);
   if (body['signal'] !== undefined && (status === 403 || (final(status) && about('signal')))) return named('signal', `the signals of other jobs were refused: ${said}`);
   if (!unfit(status)) return undefined;
   return kind === 'wait' ? named('wait', `the wait was refused: ${said}`) : named('result', `the result was refused: ${text(error)}`);

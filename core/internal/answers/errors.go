@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/amend"
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
@@ -50,6 +51,9 @@ func sentinels() []sentinel {
 		{workers.ErrTooMany, problem.RateLimited, "At most 10000 workers that are not DEAD are allowed, and this limit is reached. Deregister some, or wait: a worker is DEAD two minutes after its last heartbeat.", time.Minute},
 		{tenants.ErrUnknownPlan, problem.InvalidRequest, "There is no plan with this name. Create the plan first, or name one that exists.", 0},
 		{jobs.ErrTerminal, problem.JobTerminal, "The job has already ended: it can be neither cancelled nor signalled.", 0},
+		{amend.ErrStarted, problem.JobStarted, "The job is running, or has ended: only a job that waits can be changed. Nothing was changed. Run an ended job again with changes by POST /v1/jobs/{id}/rerun.", 0},
+		{amend.ErrPrecondition, problem.PreconditionFailed, "The job is not the version that If-Match names. Nothing was changed; read it again.", 0},
+		{amend.ErrUnlike, problem.Overloaded, "The job was changed by other requests at the same time. Try again.", time.Second},
 		{jobs.ErrTooManySignals, problem.InvalidRequest, "The job has signals of 100 names, which is the maximum.", 0},
 		{jobs.ErrLive, problem.JobLive, "The job has not ended. Cancel it, or wait until it ends.", 0},
 		{deadletter.ErrNotDead, problem.NotDead, "Only a dead letter can be redriven or discarded, and this job is not a dead letter.", 0},

@@ -58,7 +58,7 @@ func exportedErrors(t *testing.T, folder string) []string {
 func TestEverySentinelHasACode(t *testing.T) {
 	t.Parallel()
 	var names []string
-	for _, folder := range []string{"../audit", "../caps", "../deadletter", "../jobs", "../jobtypes", "../../../shared/server/jobtype", "../keys", "../lanes", "../queues", "../retention", "../schedule", "../store", "../submit", "../tenants", "../workers"} {
+	for _, folder := range []string{"../amend", "../audit", "../caps", "../deadletter", "../jobs", "../jobtypes", "../../../shared/server/jobtype", "../keys", "../lanes", "../queues", "../retention", "../schedule", "../store", "../submit", "../tenants", "../workers"} {
 		names = append(names, exportedErrors(t, folder)...)
 	}
 	table := answers.Sentinels()

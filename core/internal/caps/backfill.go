@@ -61,8 +61,17 @@ UPDATE jobs SET counted = counted | @counter::smallint
 WHERE id = ANY(ARRAY(
   SELECT id FROM jobs
   WHERE id = ANY(@ids::uuid[]) AND counted & @counter::smallint = 0 AND (NOT @running OR state = 'running')
+    AND (@queue::text IS NULL OR queue = @queue) -- it may have moved since it was found
     AND tenant_id <> ALL(` + store.MovingSQL + `)
   FOR UPDATE SKIP LOCKED))`
+
+// queue is the queue of the count's jobs; nil for a count of several.
+func (k CountKey) queue() *string {
+	if k.Counter&(ActiveQueue|RunningQueue) == 0 {
+		return nil
+	}
+	return &k.Name
+}
 
 type scannedJob struct {
 	ID      uuid.UUID
@@ -212,7 +221,7 @@ func (s *Counts) backfill(ctx context.Context, tx pgx.Tx, key CountKey, ids []uu
 		return 0, err
 	}
 	tag, err := tx.Exec(ctx, backfillSQL, store.Args{
-		"counter": int16(key.Counter), "ids": ids, "running": key.Counter&RunningCounters != 0,
+		"counter": int16(key.Counter), "ids": ids, "running": key.Counter&RunningCounters != 0, "queue": key.queue(),
 	})
 	if err != nil {
 		return 0, err

@@ -4,6 +4,7 @@ package cell
 import (
 	"context"
 
+	"github.com/forgequeue/forgequeue/core/internal/amend"
 	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/budget"
 	"github.com/forgequeue/forgequeue/core/internal/caps"
@@ -56,6 +57,7 @@ type Cell struct {
 	Submits      *submit.Submitter
 	Claims       *claim.Claimer
 	Jobs         *jobs.Jobs
+	Edits        *amend.Edits
 	EndedJobs    *ended.Jobs
 	JobReads     *read.Reader
 	Counts       *caps.Counts
@@ -98,6 +100,7 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 		Submits:      submits,
 		Claims:       claim.New(db, counts, gates),
 		Jobs:         updates,
+		Edits:        amend.New(db, counts, gates),
 		EndedJobs:    ended.New(db, edges, gates),
 		JobReads:     reads,
 		Counts:       counts,

@@ -143,7 +143,7 @@ func TestCanaryIsCancelled(t *testing.T) {
 	}
 	f.stands(now, api.CanaryWaiting, 0, 0, 5)
 	f.end(5, api.KindComplete)
-	if step, err := f.Store.DeadLetters.StepRedrive(t.Context(), id, nil, 0.5); err != nil || step.Worked || f.Count("dead_letters") != 15 {
+	if step, err := f.Store.DeadLetters.StepRedrive(t.Context(), id, nil, nil, 0.5); err != nil || step.Worked || f.Count("dead_letters") != 15 {
 		t.Errorf("it went on: %+v, %v", step, err)
 	}
 	// Unfinished ones are bounded, with a canary and without.
@@ -172,7 +172,7 @@ func TestCanaryStepIsWhole(t *testing.T) {
 	fails := func() {
 		t.Helper()
 		f.due(made.ID)
-		if _, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err == nil {
+		if _, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, nil, 0.5); err == nil {
 			t.Error("a step whose progress could not be stored was committed")
 		}
 	}
@@ -207,7 +207,7 @@ func TestManyCoresTakeCareOfACanary(t *testing.T) {
 	for range 6 {
 		group.Go(func() {
 			for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(3 * time.Millisecond) {
-				step, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0)
+				step, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, nil, 0)
 				if err != nil {
 					t.Error(err)
 					return

@@ -36,7 +36,7 @@ func (f *fixture) careful(count int, success float64, change ...func(*deadletter
 func (f *fixture) step(id string, capsOf deadletter.CapsOf) (api.Redrive, []deadletter.Redriven) {
 	f.Helper()
 	f.due(id)
-	step, err := f.Store.DeadLetters.StepRedrive(f.Context(), uuid.MustParse(id), capsOf, 0.5)
+	step, err := f.Store.DeadLetters.StepRedrive(f.Context(), uuid.MustParse(id), capsOf, nil, 0.5)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestCanaryStops(t *testing.T) {
 	if now.Canary.Reason == nil || !strings.HasPrefix(*now.Canary.Reason, want) {
 		t.Errorf("reason %v", *now.Canary.Reason)
 	}
-	if step, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err != nil || step.Worked {
+	if step, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, nil, 0.5); err != nil || step.Worked {
 		t.Errorf("a step after the end: %+v, %v", step, err)
 	}
 }

@@ -61,7 +61,7 @@ func (f *fixture) steps(when string) {
 	for what, filter := range map[string]api.DeadLetterFilter{"a step": {}, "a step that finds nothing": {Type: "none"}} {
 		made := f.Redrive(api.ActionRedrive, filter, nil)
 		timed(what, func() error {
-			_, err := f.Store.DeadLetters.StepRedrive(f.Context(), uuid.MustParse(made.ID), nil, 0.5)
+			_, err := f.Store.DeadLetters.StepRedrive(f.Context(), uuid.MustParse(made.ID), nil, nil, 0.5)
 			return err
 		})
 		if _, err := f.Store.DeadLetters.CancelRedrive(f.Context(), f.Tenant, "", uuid.MustParse(made.ID)); err != nil {

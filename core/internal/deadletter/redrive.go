@@ -19,7 +19,7 @@ import (
 // progress. Any core works on it, a batch at a time; redrive_step.go says how a batch and the
 // progress commit together.
 
-const redriveColumns = `id, tenant_id, user_id, action, filter, rate_per_second, state, matched, matched_capped, done, refused, cursor,
+const redriveColumns = `id, tenant_id, user_id, action, filter, target, refusals, rate_per_second, state, matched, matched_capped, done, refused, cursor,
   waiting, error, canary, created_at, updated_at, ended_at`
 
 // unfinished is the condition of redrives that go on.
@@ -31,6 +31,8 @@ type redriveRow struct {
 	UserID        *string
 	Action        string
 	Filter        []byte
+	Target        []byte
+	Refusals      map[string]int64
 	RatePerSecond *float64
 	State         string
 	Matched       int64
@@ -92,8 +94,8 @@ const createRedriveSQL = `
 WITH open AS MATERIALIZED (
   SELECT count(*) AS n, count(*) FILTER (WHERE user_id = @user_id) AS own FROM redrives WHERE tenant_id = @tenant_id AND ` + unfinished + `
 ), created AS (
-INSERT INTO redrives (id, tenant_id, user_id, action, filter, rate_per_second, canary, state, matched, matched_capped, next_at, created_at, updated_at)
-SELECT @id, @tenant_id, @user_id, @action, @filter, @rate, @canary::json, 'running', @matched, @capped,
+INSERT INTO redrives (id, tenant_id, user_id, action, filter, target, rate_per_second, canary, state, matched, matched_capped, next_at, created_at, updated_at)
+SELECT @id, @tenant_id, @user_id, @action, @filter, @target, @rate, @canary::json, 'running', @matched, @capped,
        statement_timestamp(), statement_timestamp(), statement_timestamp()
 WHERE (SELECT n FROM open) < @most AND (SELECT own FROM open) < @user_most
 RETURNING ` + redriveColumns + `
@@ -120,23 +122,16 @@ func (s *Letters) CreateRedrive(ctx context.Context, owner tenant.ID, user strin
 		if err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, createRedriveSQL, store.Args{
-			"id": request.ID, "tenant_id": owner, "user_id": store.NullIfEmpty(user), "action": request.Action, "filter": string(store.JSON(request.Filter)),
-			"rate": request.Rate, "canary": newCanary(request.Canary), "matched": found.Matched, "capped": found.MatchedCapped, "most": api.MaxRedrives, "user_most": userRedrives,
+		created, err := createRow(ctx, tx, owner, user, store.Args{
+			"id": request.ID, "action": request.Action, "filter": string(store.JSON(request.Filter)), "target": nil,
+			"rate": request.Rate, "canary": newCanary(request.Canary), "matched": found.Matched, "capped": found.MatchedCapped,
 		})
 		if err != nil {
 			return err
 		}
-		created, err := pgx.CollectRows(rows, pgx.RowToStructByName[redriveRow])
-		if err != nil {
-			return err
-		}
-		if len(created) == 0 {
-			return tooManyRedrives(user)
-		}
-		made = created[0].wire()
+		made = created.wire()
 		if request.Canary != nil {
-			if err := chooseSample(ctx, tx, &created[0], request.Canary.Count); err != nil {
+			if err := chooseSample(ctx, tx, created, request.Canary.Count); err != nil {
 				return err
 			}
 		}
@@ -146,6 +141,22 @@ func (s *Letters) CreateRedrive(ctx context.Context, owner tenant.ID, user strin
 		return api.Redrive{}, fmt.Errorf("deadletter: create redrive: %w", err)
 	}
 	return made, nil
+}
+
+func createRow(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, args store.Args) (*redriveRow, error) {
+	args["tenant_id"], args["user_id"], args["most"], args["user_most"] = owner, store.NullIfEmpty(user), api.MaxRedrives, userRedrives
+	rows, err := tx.Query(ctx, createRedriveSQL, args)
+	if err != nil {
+		return nil, err
+	}
+	created, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[redriveRow])
+	if err != nil {
+		return nil, err
+	}
+	if len(created) == 0 {
+		return nil, tooManyRedrives(user)
+	}
+	return created[0], nil
 }
 
 // tooManyRedrives is which bound was reached; for a user's key it is the user's as far as the caller can tell.
@@ -164,37 +175,43 @@ func createdEvent(owner tenant.ID, made api.Redrive, canary *api.CanaryRequest) 
 	return audit.Event{Tenant: &owner, Action: api.AuditRedriveCreate, Object: made.ID, Detail: detail}
 }
 
+// ofDead are the redrives of dead letters; the others are bulk actions.
+const ofDead = `(action IN ('redrive', 'discard')) = @of_dead`
+
 const getRedriveSQL = `
-SELECT ` + redriveColumns + ` FROM redrives WHERE id = @id AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user)`
+SELECT ` + redriveColumns + ` FROM redrives WHERE id = @id AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user) AND ` + ofDead + `
+`
 
 // GetRedrive gives one of a tenant's redrives, of one user where user is not empty.
 func (s *Letters) GetRedrive(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Redrive, error) {
+	row, err := s.getRow(ctx, owner, user, id, true)
+	return row.wire(), err
+}
+
+func (s *Letters) getRow(ctx context.Context, owner tenant.ID, user string, id uuid.UUID, dead bool) (redriveRow, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[redriveRow], getRedriveSQL, store.Args{"id": id, "tenant_id": owner, "user": user})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[redriveRow], getRedriveSQL, store.Args{"id": id, "tenant_id": owner, "user": user, "of_dead": dead})
 	if err != nil {
-		return api.Redrive{}, fmt.Errorf("deadletter: redrive: %w", store.NotApplied(err))
+		return redriveRow{}, fmt.Errorf("deadletter: redrive: %w", store.NotApplied(err))
 	}
 	if len(rows) == 0 {
-		return api.Redrive{}, store.ErrNotFound
+		return redriveRow{}, store.ErrNotFound
 	}
-	return rows[0].wire(), nil
+	return rows[0], nil
 }
 
 const listRedrivesSQL = `
 SELECT ` + redriveColumns + ` FROM redrives
-WHERE tenant_id = @tenant_id AND uuid_send(id) < uuid_send(@before::uuid) AND (@user::text = '' OR user_id = @user)
+WHERE tenant_id = @tenant_id AND uuid_send(id) < uuid_send(@before::uuid) AND (@user::text = '' OR user_id = @user) AND ` + ofDead + `
 ORDER BY uuid_send(id) DESC
 LIMIT @size`
 
 // ListRedrives lists a tenant's redrives, newest first, of one user where user is not empty; before
 // is the last of the previous page.
 func (s *Letters) ListRedrives(ctx context.Context, owner tenant.ID, user string, before uuid.UUID, size int) ([]api.Redrive, error) {
-	ctx = store.WithClass(ctx, store.ClassLists)
-	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[redriveRow], listRedrivesSQL, store.Args{
-		"tenant_id": owner, "user": user, "before": before, "size": size,
-	})
+	rows, err := s.listRows(ctx, owner, user, before, size, true)
 	if err != nil {
-		return nil, fmt.Errorf("deadletter: redrives: %w", store.NotApplied(err))
+		return nil, err
 	}
 	listed := make([]api.Redrive, len(rows))
 	for i := range rows {
@@ -203,8 +220,19 @@ func (s *Letters) ListRedrives(ctx context.Context, owner tenant.ID, user string
 	return listed, nil
 }
 
+func (s *Letters) listRows(ctx context.Context, owner tenant.ID, user string, before uuid.UUID, size int, dead bool) ([]redriveRow, error) {
+	ctx = store.WithClass(ctx, store.ClassLists)
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[redriveRow], listRedrivesSQL, store.Args{
+		"tenant_id": owner, "user": user, "before": before, "size": size, "of_dead": dead,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("deadletter: redrives: %w", store.NotApplied(err))
+	}
+	return rows, nil
+}
+
 const runningRedrivesSQL = `
-SELECT ` + redriveColumns + ` FROM redrives WHERE ` + unfinished + ` ORDER BY created_at LIMIT @most`
+SELECT ` + redriveColumns + ` FROM redrives WHERE ` + unfinished + ` AND action IN ('redrive', 'discard') ORDER BY created_at LIMIT @most`
 
 // RunningRedrives lists those of all tenants that go on, the oldest first.
 func (s *Letters) RunningRedrives(ctx context.Context, most int) ([]api.TenantRedrive, error) {
@@ -226,7 +254,7 @@ const cancelRedriveSQL = `
 WITH cancelled AS (
   UPDATE redrives
   SET state = 'cancelled', waiting = NULL, updated_at = statement_timestamp(), ended_at = statement_timestamp()
-  WHERE id = @id AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user) AND ended_at IS NULL
+  WHERE id = @id AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user) AND ended_at IS NULL AND ` + ofDead + `
   RETURNING ` + redriveColumns + `
 ), gone AS (
   DELETE FROM redrive_samples WHERE redrive_id = (SELECT id FROM cancelled)
@@ -236,21 +264,26 @@ SELECT * FROM cancelled`
 // CancelRedrive ends a redrive; finished batches stay done. One that has ended stays as it is, and
 // a repeat changes nothing.
 func (s *Letters) CancelRedrive(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Redrive, error) {
+	row, err := s.cancelRow(ctx, owner, user, id, true, api.AuditRedriveCancel)
+	return row.wire(), err
+}
+
+func (s *Letters) cancelRow(ctx context.Context, owner tenant.ID, user string, id uuid.UUID, dead bool, action string) (redriveRow, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	args := store.Args{"id": id, "tenant_id": owner, "user": user}
+	args := store.Args{"id": id, "tenant_id": owner, "user": user, "of_dead": dead}
 	rows, err := audit.Recorded(ctx, s.Store, owner, pgx.RowToStructByName[redriveRow], cancelRedriveSQL, args, func(rows []redriveRow) *audit.Event {
 		if len(rows) == 0 {
 			return nil
 		}
-		return &audit.Event{Tenant: &owner, Action: api.AuditRedriveCancel, Object: id.String(), Detail: map[string]any{
+		return &audit.Event{Tenant: &owner, Action: action, Object: id.String(), Detail: map[string]any{
 			"action": rows[0].Action, "done": rows[0].Done,
 		}}
 	})
 	if err != nil {
-		return api.Redrive{}, fmt.Errorf("deadletter: cancel redrive: %w", err)
+		return redriveRow{}, fmt.Errorf("deadletter: cancel redrive: %w", err)
 	}
 	if len(rows) == 0 {
-		return s.GetRedrive(ctx, owner, user, id)
+		return s.getRow(ctx, owner, user, id, dead)
 	}
-	return rows[0].wire(), nil
+	return rows[0], nil
 }

@@ -82,7 +82,7 @@ SET done = done + @done, refused = refused + @refused, cursor = @cursor, state =
     matched = CASE WHEN @state = 'done' AND matched_capped THEN done + refused + @done + @refused
                    ELSE GREATEST(matched, done + refused + @done + @refused) END,
     matched_capped = matched_capped AND @state <> 'done',
-    canary = COALESCE(@canary::json, canary),
+    canary = COALESCE(@canary::json, canary), refusals = COALESCE(@refusals::json, refusals),
     next_at = (SELECT CASE WHEN @paced AND rate_per_second IS NOT NULL
                            THEN GREATEST(next_at, statement_timestamp() - @slack::interval)
                                 + (@done + @refused) / rate_per_second * interval '1 second'
@@ -111,6 +111,8 @@ type RedriveStep struct {
 	// canary is what is stored of a sample that has not passed yet, pause the time until it is looked at again.
 	canary *api.Canary
 	pause  time.Duration
+	// refusals are all so far of a bulk action, by code; nil where there are no new ones.
+	refusals map[string]int64
 	// told says that follow-ups were appended.
 	told bool
 }
@@ -126,7 +128,10 @@ func (r *RedriveStep) progress(random float64) store.Args {
 	}
 	args := store.Args{
 		"id": r.row.ID, "done": r.done, "refused": r.refused, "cursor": r.cursor, "waiting": waiting, "slack": redriveSlack,
-		"paced": !r.waiting, "canary": nil,
+		"paced": !r.waiting, "canary": nil, "refusals": nil,
+	}
+	if r.refusals != nil {
+		args["refusals"] = string(store.JSON(r.refusals))
 	}
 	if r.canary != nil {
 		args["canary"], args["paced"] = string(store.JSON(r.canary)), !r.waiting && r.done > 0
@@ -145,10 +150,11 @@ func (r *RedriveStep) progress(random float64) store.Args {
 // StepRedrive processes one batch of a redrive, if it is due and not locked by another core. The
 // batch, its counts under the tenant's caps and the progress commit together: however often cores
 // die, each dead letter is redriven and counted once. random is uniform in [0, 1).
-func (s *Letters) StepRedrive(ctx context.Context, id uuid.UUID, capsOf CapsOf, random float64) (step RedriveStep, err error) {
+// act does what a bulk action asks for.
+func (s *Letters) StepRedrive(ctx context.Context, id uuid.UUID, capsOf CapsOf, act Act, random float64) (step RedriveStep, err error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	for range store.DeadlockTries {
-		step, err = s.stepInTx(ctx, random, func(tx pgx.Tx) (RedriveStep, error) { return s.stepIn(ctx, tx, id, capsOf) })
+		step, err = s.stepInTx(ctx, random, func(tx pgx.Tx) (RedriveStep, error) { return s.stepIn(ctx, tx, id, capsOf, act) })
 		// A job with a dedupe_key was stored since the scan: the next scan sees it.
 		if !store.IsUnique(err) && !store.Deadlocked(err) {
 			break
@@ -191,7 +197,7 @@ func (s *Letters) failRedrive(ctx context.Context, id uuid.UUID) error {
 	})
 }
 
-func (s *Letters) stepIn(ctx context.Context, tx pgx.Tx, id uuid.UUID, capsOf CapsOf) (RedriveStep, error) {
+func (s *Letters) stepIn(ctx context.Context, tx pgx.Tx, id uuid.UUID, capsOf CapsOf, act Act) (RedriveStep, error) {
 	rows, err := tx.Query(ctx, lockRedriveSQL, store.Args{"id": id})
 	if err != nil {
 		return RedriveStep{}, err
@@ -203,6 +209,9 @@ func (s *Letters) stepIn(ctx context.Context, tx pgx.Tx, id uuid.UUID, capsOf Ca
 	step := RedriveStep{Worked: true, row: held[0], cursor: held[0].Cursor}
 	if step.row.sampling() {
 		return step, s.canaryStep(ctx, tx, &step, capsOf)
+	}
+	if step.row.ofJobs() {
+		return step, step.act(ctx, tx, act)
 	}
 	ids, err := step.nextBatch(ctx, tx)
 	if err != nil || len(ids) == 0 {

@@ -25,7 +25,7 @@ func (f *fixture) finish(id string, capsOf deadletter.CapsOf) (api.Redrive, []uu
 	var redriven []uuid.UUID
 	var now api.Redrive
 	celltest.EventuallyWithin(f, time.Minute, "the redrive to end", func() bool {
-		step, err := f.Store.DeadLetters.StepRedrive(f.Context(), uuid.MustParse(id), capsOf, 0.5)
+		step, err := f.Store.DeadLetters.StepRedrive(f.Context(), uuid.MustParse(id), capsOf, nil, 0.5)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestRedriveByFilter(t *testing.T) {
 	if gone.Done != 300 || f.Count("dead_letters") != 100 || f.Count("jobs") != 1200 {
 		t.Errorf("discard %+v, %d dead", gone, f.Count("dead_letters"))
 	}
-	if step, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err != nil || step.Worked {
+	if step, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, nil, 0.5); err != nil || step.Worked {
 		t.Errorf("a step after the end: %+v, %v", step, err)
 	}
 }
@@ -91,7 +91,7 @@ func TestRedriveTakesEachOnce(t *testing.T) {
 	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, &rate)
 	for f.redriveNow(made.ID).State == api.RedriveRunning {
 		f.due(made.ID)
-		if _, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err != nil {
+		if _, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, nil, 0.5); err != nil {
 			t.Fatal(err)
 		}
 		for _, job := range f.Claim(10, 30*time.Second) {
@@ -114,7 +114,7 @@ func TestRedriveStepIsWhole(t *testing.T) {
 	f.Exec(`CREATE TRIGGER refuse BEFORE UPDATE OF done ON redrives FOR EACH ROW EXECUTE FUNCTION refuse()`)
 	for range 3 {
 		f.due(made.ID)
-		if _, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err == nil {
+		if _, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, nil, 0.5); err == nil {
 			t.Error("a step whose progress could not be stored was committed")
 		}
 	}
@@ -137,7 +137,7 @@ func TestRedriveFails(t *testing.T) {
 	steps := 0
 	for ; f.redriveNow(made.ID).State == api.RedriveRunning && steps < 50; steps++ {
 		f.due(made.ID)
-		if _, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err == nil {
+		if _, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, nil, 0.5); err == nil {
 			t.Fatal("it did not fail")
 		}
 	}
@@ -183,7 +183,7 @@ func TestACapThatComesDuringARedrive(t *testing.T) {
 		}
 	}
 	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
-	if _, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), after(5), 0.5); err != nil || f.Count("jobs") != 10 {
+	if _, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), after(5), nil, 0.5); err != nil || f.Count("jobs") != 10 {
 		t.Fatalf("%d jobs, %v", f.Count("jobs"), err)
 	}
 	if drifts, err := f.Store.Counts.Verify(t.Context()); err != nil || len(drifts) != 0 {
@@ -203,7 +203,7 @@ func TestRedriveWaitsForCapacity(t *testing.T) {
 	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
 	for want := 4; ; want = min(want+4, 10) {
 		f.due(made.ID)
-		if _, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), capsOf, 0.5); err != nil {
+		if _, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), capsOf, nil, 0.5); err != nil {
 			t.Fatal(err)
 		}
 		now := f.redriveNow(made.ID)
@@ -235,7 +235,7 @@ func TestRedriveIsCancelled(t *testing.T) {
 	rate := 100.0
 	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, &rate)
 	id := uuid.MustParse(made.ID)
-	if step, err := f.Store.DeadLetters.StepRedrive(t.Context(), id, nil, 0.5); err != nil || len(step.Redriven) != 10 {
+	if step, err := f.Store.DeadLetters.StepRedrive(t.Context(), id, nil, nil, 0.5); err != nil || len(step.Redriven) != 10 {
 		t.Fatalf("%d rose: %v", len(step.Redriven), err)
 	}
 	for range 2 {
@@ -243,7 +243,7 @@ func TestRedriveIsCancelled(t *testing.T) {
 			t.Errorf("%+v, %v", now, err)
 		}
 	}
-	if step, err := f.Store.DeadLetters.StepRedrive(t.Context(), id, nil, 0.5); err != nil || step.Worked || f.Count("dead_letters") != 90 {
+	if step, err := f.Store.DeadLetters.StepRedrive(t.Context(), id, nil, nil, 0.5); err != nil || step.Worked || f.Count("dead_letters") != 90 {
 		t.Errorf("it went on after its cancel: %+v, %v", step, err)
 	}
 	for _, whose := range []struct {
@@ -271,7 +271,7 @@ func TestManyCoresRedrive(t *testing.T) {
 	for range 6 {
 		group.Go(func() {
 			for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(3 * time.Millisecond) {
-				step, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0)
+				step, err := f.Store.DeadLetters.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, nil, 0)
 				if err != nil {
 					t.Error(err)
 					return

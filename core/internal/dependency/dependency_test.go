@@ -171,7 +171,7 @@ func TestADeletedDeadLetterCancelsTheChildrenThatItHolds(t *testing.T) {
 		},
 		"discard by filter": func(f *fixture, _ uuid.UUID) {
 			made := f.Redrive(api.ActionDiscard, api.DeadLetterFilter{}, nil)
-			if _, err := f.Store.DeadLetters.StepRedrive(f.Context(), uuid.MustParse(made.ID), nil, 0.5); err != nil {
+			if _, err := f.Store.DeadLetters.StepRedrive(f.Context(), uuid.MustParse(made.ID), nil, nil, 0.5); err != nil {
 				f.Fatal(err)
 			}
 		},

@@ -88,7 +88,7 @@ DELETE FROM budget_line AS l USING unnest(@jobs::uuid[], @names::text[]) AS left
 WHERE l.job_id = left_line.job_id AND l.budget = left_line.budget`
 
 const waitSQL = `
-UPDATE jobs SET gate = gate | 8 WHERE id = ANY(@ids::uuid[]) AND state = 'queued' AND ready_at IS NULL`
+UPDATE jobs SET gate = gate | 8 WHERE ` + asItWas
 
 // reviewSQL appends checks of budgets, at once or for later. An earlier one is enough.
 const reviewSQL = `

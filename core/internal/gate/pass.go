@@ -105,11 +105,17 @@ WHERE first.state = 'queued' AND first.ready_at IS NULL
   AND NOT (asked.hold AND ` + hasDead + `)
 ORDER BY asked.place`
 
+// asItWas holds for a job in the arrays that is as it was when it was read: it may have been changed since, and has a check then.
+const asItWas = `id = ANY(@ids::uuid[]) AND state = 'queued' AND ready_at IS NULL
+  AND (queue, key, priority, COALESCE(costs, '{}')) IN (
+    SELECT (@queues::text[])[place], (@keys::text[])[place], (@priorities::smallint[])[place], (@costs::text[])[place]::jsonb
+    FROM (SELECT width_bucket(jobs.id, @ids::uuid[]) AS place OFFSET 0) AS input)`
+
 // readySQL gives jobs at the gate their turns; those of other lanes than fair ones the time.
 const readySQL = `
 UPDATE jobs SET ready_at = COALESCE((@turns::timestamptz[])[width_bucket(id, @ids::uuid[])], statement_timestamp()),
   gate = CASE WHEN costs IS NULL THEN gate ELSE gate & 3 | 4 END
-WHERE id = ANY(@ids::uuid[]) AND state = 'queued' AND ready_at IS NULL
+WHERE ` + asItWas + `
 RETURNING id, lane_id AS lane, priority, ready_at AS at`
 
 const forgetSQL = `DELETE FROM key_checks WHERE id = ANY(@ids::bigint[])`
@@ -340,6 +346,21 @@ func (s *step) next(ctx context.Context, sql string, args store.Args) ([]next, e
 	return pgx.CollectRows(rows, pgx.RowToStructByName[next])
 }
 
+// asRead are the arguments of asItWas; it sorts the jobs.
+func asRead(found []next) store.Args {
+	slices.SortFunc(found, func(a, b next) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	n := len(found)
+	ids, queues, keys, priorities, costs := make([]uuid.UUID, n), make([]string, n), make([]string, n), make([]int16, n), make([]string, n)
+	for i := range found {
+		one := &found[i]
+		ids[i], queues[i], keys[i], priorities[i], costs[i] = one.ID, one.Queue, one.Key, one.Priority, "{}"
+		if one.Costs != nil {
+			costs[i] = string(store.JSON(one.Costs))
+		}
+	}
+	return store.Args{"ids": ids, "queues": queues, "keys": keys, "priorities": priorities, "costs": costs}
+}
+
 // pass queues the statement that lets jobs pass.
 func (s *step) pass(ctx context.Context, batch *pgx.Batch, found []next, passed *[]Passed) error {
 	var fair []int
@@ -360,15 +381,15 @@ func (s *step) pass(ctx context.Context, batch *pgx.Batch, found []next, passed 
 			turns[found[place].ID] = given[i]
 		}
 	}
-	slices.SortFunc(found, func(a, b next) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-	ids, at := make([]uuid.UUID, len(found)), make([]*time.Time, len(found))
+	args := asRead(found)
+	at := make([]*time.Time, len(found))
 	for i := range found {
-		ids[i] = found[i].ID
-		if turn, ok := turns[ids[i]]; ok {
+		if turn, ok := turns[found[i].ID]; ok {
 			at[i] = &turn
 		}
 	}
-	batch.Queue(readySQL, store.Args{"ids": ids, "turns": at}).Query(func(rows pgx.Rows) (err error) {
+	args["turns"] = at
+	batch.Queue(readySQL, args).Query(func(rows pgx.Rows) (err error) {
 		*passed, err = pgx.CollectRows(rows, pgx.RowToStructByName[Passed])
 		return err
 	})

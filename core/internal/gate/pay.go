@@ -40,7 +40,7 @@ type payer struct {
 		jobs  []uuid.UUID
 		names []string
 	}
-	waiting []uuid.UUID
+	waiting []next
 	reviews struct {
 		keys []string
 		due  []*time.Time
@@ -231,7 +231,7 @@ func (p *payer) wait(ref budget.Ref, job *next, amount int64) {
 	if p.lines[ref].waiting = true; !p.lines[ref].pays(amount) {
 		p.later(ref, amount)
 	}
-	p.waiting = append(p.waiting, job.ID)
+	p.waiting = append(p.waiting, *job)
 	p.joining = append(p.joining, joiner{ref, job, amount})
 }
 
@@ -266,7 +266,7 @@ func (p *payer) write(batch *pgx.Batch) {
 		batch.Queue(lineSQL, store.Args{"tenant_id": p.owner, "names": r.names, "subjects": r.subjects, "jobs": r.jobs, "ranks": r.ranks, "keys": r.keys, "turns": r.turns, "costs": r.costs})
 	}
 	if len(p.waiting) > 0 {
-		batch.Queue(waitSQL, store.Args{"ids": p.waiting})
+		batch.Queue(waitSQL, asRead(p.waiting))
 	}
 	if len(p.reviews.keys) > 0 {
 		batch.Queue(reviewSQL, store.Args{"tenant_id": p.owner, "keys": p.reviews.keys, "due": p.reviews.due})

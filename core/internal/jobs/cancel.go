@@ -107,42 +107,81 @@ FOR UPDATE`
 const requestCancelsSQL = `
 UPDATE jobs SET cancel_requested = true WHERE id = ANY(@ids::uuid[])`
 
+// Cancelled is what a cancel of some jobs did.
+type Cancelled struct {
+	// Ended are those that waited, Requested those whose holders are asked to stop.
+	Ended     []Change
+	Requested []uuid.UUID
+	// Running are those that were to be left if they run.
+	Running []uuid.UUID
+
+	transitions []*transition
+}
+
+// cancelSome decides what becomes of locked jobs; running ones are left where leave says so.
+func cancelSome(live []*lockedRow, leave bool) (made Cancelled, batch *pgx.Batch, err error) {
+	for _, row := range live {
+		verdict, err := job.Next(row.State, job.Cancel, row.facts())
+		if err != nil {
+			return made, nil, err
+		}
+		switch {
+		case verdict.State.Terminal():
+			one := &transition{row: row, verdict: verdict}
+			made.transitions = append(made.transitions, one)
+			made.Ended = append(made.Ended, one.change(job.Cancel))
+		case leave:
+			made.Running = append(made.Running, row.ID)
+		default:
+			made.Requested = append(made.Requested, row.ID)
+		}
+	}
+	batch = finish(made.transitions)
+	if len(made.Requested) > 0 {
+		batch.Queue(requestCancelsSQL, store.Args{"ids": made.Requested})
+	}
+	return made, batch, nil
+}
+
 // CancelAll does what Cancel does for some of a tenant's jobs, in one transaction, and gives those
 // that have ended, and those whose holders are asked to stop. Jobs that have ended before are left as they are.
 func (s *Jobs) CancelAll(ctx context.Context, owner tenant.ID, ids []uuid.UUID) (ended []Change, requested []uuid.UUID, err error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	var live []*lockedRow
-	var transitions []*transition
+	var made Cancelled
 	err = s.InShortTx(ctx, func(batch *pgx.Batch) {
 		store.QueueServed(batch, owner)
 		queueLockRows(batch, &live, lockOwnedSQL, store.Args{"ids": ids, "tenant_id": owner})
-	}, func(pgx.Tx) (*pgx.Batch, error) {
-		ended, requested, transitions = nil, nil, nil // of the first try, see InTx
-		for _, row := range live {
-			verdict, err := job.Next(row.State, job.Cancel, row.facts())
-			if err != nil {
-				return nil, err
-			}
-			if !verdict.State.Terminal() {
-				requested = append(requested, row.ID)
-				continue
-			}
-			made := &transition{row: row, verdict: verdict}
-			transitions = append(transitions, made)
-			ended = append(ended, made.change(job.Cancel))
-		}
-		batch := finish(transitions)
-		if len(requested) > 0 {
-			batch.Queue(requestCancelsSQL, store.Args{"ids": requested})
-		}
-		return batch, nil
+	}, func(pgx.Tx) (batch *pgx.Batch, err error) {
+		made, batch, err = cancelSome(live, false)
+		return batch, err
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("jobs: cancel: %w", err)
 	}
-	s.appended(transitions)
-	return ended, requested, nil
+	s.Committed(&made)
+	return made.Ended, made.Requested, nil
 }
+
+// CancelSome is CancelAll in a transaction, after which Committed is to be called. Jobs that run are left where leave says so.
+func CancelSome(ctx context.Context, tx pgx.Tx, owner tenant.ID, ids []uuid.UUID, leave bool) (Cancelled, error) {
+	rows, err := tx.Query(ctx, lockOwnedSQL, store.Args{"ids": ids, "tenant_id": owner})
+	if err != nil {
+		return Cancelled{}, err
+	}
+	live, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[lockedRow])
+	if err != nil {
+		return Cancelled{}, err
+	}
+	made, batch, err := cancelSome(live, leave)
+	if err != nil || batch.Len() == 0 {
+		return made, err
+	}
+	return made, tx.SendBatch(ctx, batch).Close()
+}
+
+// Committed is called after the commit of a cancel.
+func (s *Jobs) Committed(made *Cancelled) { s.appended(made.transitions) }
 
 const lockLiveSQL = `
 SELECT ` + lockedColumns + `

@@ -21,7 +21,7 @@ import (
 // a job differs. The value is the public answer, ready to be sent.
 //
 //	@Success     200 {object} hop.Results[api.SubmitResponse] "An answer for each item."
-//	@x-problems  ["not_found", "job_live", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "cost_above_budget", "idempotency_in_flight", "idempotency_mismatch"]
+//	@x-problems  ["not_found", "job_live", "dedupe_conflict", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "cost_above_budget", "idempotency_in_flight", "idempotency_mismatch"]
 //	@x-example-same {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0004"}
 func (o *Operations) RerunJobs(ctx context.Context, items []hop.Item[hop.RerunJobRequest]) []hop.Result[hop.SubmitResponse] {
 	results := make([]hop.Result[hop.SubmitResponse], len(items))

@@ -95,7 +95,7 @@ func (o *Operations) ListScheduleRuns(ctx context.Context, owner tenant.ID, item
 // ticks stay as they are. The value is the public answer, ready to be sent.
 //
 //	@Success     200 {object} hop.Results[api.SubmitResponse] "An answer for each item."
-//	@x-problems  ["not_found", "active_cap_reached", "queue_full", "too_many_lanes", "idempotency_in_flight", "idempotency_mismatch"]
+//	@x-problems  ["not_found", "dedupe_conflict", "active_cap_reached", "queue_full", "too_many_lanes", "idempotency_in_flight", "idempotency_mismatch"]
 //	@x-example-schedule {"name": "nightly", "id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
 func (o *Operations) TriggerSchedules(ctx context.Context, items []hop.Item[hop.OnceRequest]) []hop.Result[hop.SubmitResponse] {
 	results := make([]hop.Result[hop.SubmitResponse], len(items))

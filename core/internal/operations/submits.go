@@ -24,7 +24,7 @@ import (
 //
 //	@Success     200 {object} hop.Results[api.SubmitResponse] "An answer for each item."
 //	@Success     default {object} hop.Results[api.BatchResponse]
-//	@x-problems  ["active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "cost_above_budget", "idempotency_in_flight", "idempotency_mismatch"]
+//	@x-problems  ["dedupe_conflict", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "cost_above_budget", "idempotency_in_flight", "idempotency_mismatch"]
 //	@x-example-single {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "jobs": [{"type": "hash.sha256", "payload": {"text": "hello"}}]}
 func (o *Operations) SubmitJobs(ctx context.Context, items []hop.Item[hop.SubmitJobsRequest]) []hop.Result[hop.SubmitResponse] {
 	results := make([]hop.Result[hop.SubmitResponse], len(items))
@@ -146,7 +146,7 @@ func renderSubmit(a *submit.Answer) (submit.Response, error) {
 		return submit.Response{Status: http.StatusOK, Body: body}, err
 	}
 	job := &a.Jobs[0]
-	response := api.SubmitResponse{JobSummary: job.Row.Summary(), Warnings: a.Warnings, Deduplicated: job.Deduplicated}
+	response := api.SubmitResponse{JobSummary: job.Row.Summary(), Warnings: a.Warnings, Deduplicated: job.Deduplicated && !job.Replaced, Replaced: job.Replaced}
 	if response.Warnings == nil {
 		response.Warnings = []string{}
 	}
@@ -174,7 +174,7 @@ func batchResponse(a *submit.Answer) api.BatchResponse {
 
 // acceptedStatus is 202 for a stored job, 200 for one that a live job stands for.
 func acceptedStatus(job *submit.JobResult) int {
-	if job.Deduplicated {
+	if job.Deduplicated && !job.Replaced {
 		return http.StatusOK
 	}
 	return http.StatusAccepted

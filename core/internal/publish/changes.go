@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/amend"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/job"
@@ -29,6 +30,8 @@ type Changes struct {
 	Stored []submit.Answer
 	// Claimed are leased jobs, also such as will be given back.
 	Claimed []claim.Job
+	// Amended have changed while they waited.
+	Amended []amend.Amended
 	// Promoted were scheduled, and are queued.
 	Promoted []jobs.Ready
 	// Reported are running jobs that show something new: progress, or that they are asked to stop.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/amend"
 	"github.com/forgequeue/forgequeue/core/internal/cache"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
@@ -107,6 +108,7 @@ func (p *Publisher) Publish(ctx context.Context, c Changes) {
 	}
 	for i := range c.Stored {
 		p.stored(&t, &c.Stored[i])
+		c.Amended = append(c.Amended, c.Stored[i].Amended...)
 	}
 	for i := range c.Claimed {
 		p.claimed(&t, &c.Claimed[i])
@@ -116,6 +118,9 @@ func (p *Publisher) Publish(ctx context.Context, c Changes) {
 			t.ready = append(t.ready, c.Promoted[i])
 		}
 		t.changed = append(t.changed, c.Promoted[i].ID)
+	}
+	for i := range c.Amended {
+		t.amended(&c.Amended[i])
 	}
 	t.changed = append(t.changed, c.Deleted...)
 	p.metrics.Promoted.Add(float64(len(c.Promoted)))
@@ -132,6 +137,15 @@ type told struct {
 	events         []stats.Event
 	ran            []scheduler.Ran
 	scheduled      bool
+}
+
+// amended gathers a job that has changed while it waited.
+func (t *told) amended(one *amend.Amended) {
+	if !one.Ready.At.IsZero() {
+		t.ready = append(t.ready, one.Ready)
+	}
+	t.scheduled = t.scheduled || one.State == job.Scheduled || one.State == job.Waiting
+	t.changed = append(t.changed, one.ID)
 }
 
 // tell does what was gathered: watches first, who then read, and claims last.

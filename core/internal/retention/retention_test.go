@@ -103,7 +103,7 @@ func TestOldReaderDoesNotHoldUpCompletes(t *testing.T) {
 		done <- err
 	}()
 	// Until the detach waits for the reader.
-	for f.Count(`pg_locks WHERE NOT granted`) == 0 {
+	for f.Count(`pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`) == 0 {
 		select {
 		case err := <-done:
 			t.Fatalf("the removal did not wait for the reader: %v", err)

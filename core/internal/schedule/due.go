@@ -21,6 +21,23 @@ const nextScheduleSQL = `
 SELECT statement_timestamp() AS now,
        (SELECT due_at FROM schedules WHERE due_at IS NOT NULL AND tenant_id <> ALL(` + store.MovingNowSQL + `) ORDER BY due_at LIMIT 1) - statement_timestamp() AS until`
 
+// ticksWithinSQL reads the tenant's schedules that are due within a time, by their index.
+const ticksWithinSQL = `
+SELECT EXISTS (
+  SELECT FROM schedules
+  WHERE uuid_send(tenant_id) = uuid_send(@tenant_id::uuid) AND due_at IS NOT NULL AND due_at <= statement_timestamp() + @within::interval
+    AND paused_at IS NULL AND COALESCE(job ->> 'queue', 'default') = @queue)`
+
+// TicksWithin says whether a schedule of a tenant submits a job to a queue within a time.
+func (s *Schedules) TicksWithin(ctx context.Context, owner tenant.ID, queue string, within time.Duration) (bool, error) {
+	ctx = store.WithClass(ctx, store.ClassLists)
+	found, err := store.Query(ctx, s.Store, pgx.RowTo[bool], ticksWithinSQL, store.Args{"tenant_id": owner, "queue": queue, "within": within})
+	if err != nil {
+		return false, fmt.Errorf("schedule: ticks: %w", store.NotApplied(err))
+	}
+	return found[0], nil
+}
+
 // NextDue says when a schedule is due.
 type NextDue struct {
 	// Now is PostgreSQL's clock.

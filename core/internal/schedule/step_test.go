@@ -459,3 +459,18 @@ func TestAListSaysHowTheNewestRunsEnded(t *testing.T) {
 		t.Errorf("%+v", one.RecentRuns)
 	}
 }
+
+// A tick whose job is refused since the one before is live is skipped, as with overlap skip.
+func TestATickThatFailsOnItsLiveJob(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.put("k", every(time.Hour, func(r *api.ScheduleRequest) { r.Job.Dedupe = &api.Dedupe{Key: "k", OnLive: api.OnLiveFail} }))
+	for range 2 {
+		f.back("k", time.Hour)
+		f.work()
+	}
+	if jobs, skipped := jobsOf(f.runs("k")); jobs != 1 || skipped[api.SkippedOverlap] != 1 {
+		t.Errorf("%d jobs, skipped %v", jobs, skipped)
+	}
+	f.check()
+}

@@ -256,6 +256,10 @@ func (t *ticks) finish(batch *pgx.Batch, answers []submit.Answer) error {
 	for i, run := range t.jobs {
 		result := &answers[i].Jobs[0]
 		if result.Row == nil {
+			if result.Refused.Code == problem.DedupeConflict { // the job of an earlier tick is live
+				run.skipped = api.SkippedOverlap
+				continue
+			}
 			if !isCap(result.Refused) {
 				return fmt.Errorf("the job of the tick at %s is refused: %w", run.at.UTC().Format(time.RFC3339), result.Refused)
 			}

@@ -397,6 +397,9 @@ func Exec(ctx context.Context, s *Store, sql string, args Args) error {
 	return err
 }
 
+// Tx is a transaction, for those above the packages that have statements, who pass it on.
+type Tx = pgx.Tx
+
 // Querier is a connection or a transaction.
 type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)

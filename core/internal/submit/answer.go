@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"github.com/forgequeue/forgequeue/core/internal/amend"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -27,6 +28,8 @@ type Answer struct {
 	Replayed bool
 	// Ready are the jobs that can now be claimed.
 	Ready []jobs.Ready
+	// Amended are live jobs that were replaced.
+	Amended []amend.Amended
 	// Accepted counts the jobs that were stored.
 	Accepted int
 	// Scheduled says that a job waits for its time.
@@ -39,6 +42,10 @@ type JobResult struct {
 	Row *read.Row
 	// Deduplicated: Row is the live job that has the dedupe_key already.
 	Deduplicated bool
+	// Replaced: it has what the submission says now.
+	Replaced bool
+	// amended is what became of it then; only the last one that replaced it has it.
+	amended *amend.Amended
 	// Refused says why the job was not stored.
 	Refused *problem.Problem
 }
@@ -50,6 +57,9 @@ func newAnswer(s *Submission, results []JobResult) Answer {
 		r := &results[i]
 		if r.Refused != nil && made.Problem == nil && (s.Atomic || !s.Batch) {
 			made.Problem = r.Refused
+		}
+		if r.amended != nil {
+			made.Amended = append(made.Amended, *r.amended)
 		}
 		if r.Row == nil || r.Deduplicated {
 			continue

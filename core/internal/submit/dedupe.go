@@ -14,32 +14,33 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// insertJobs stores what is not refused and returns a result for each job. It belongs
-// in a transaction: an error leaves some jobs stored.
-func insertJobs(ctx context.Context, tx pgx.Tx, submissions []Submission) ([][]JobResult, error) {
+// insertJobs stores what is not refused and returns a result for each job; amended says that live jobs were replaced, and have appended
+// checks of their keys. It belongs in a transaction: an error leaves some jobs stored.
+func insertJobs(ctx context.Context, tx pgx.Tx, submissions []Submission) (results [][]JobResult, amended bool, err error) {
 	results, waiting := openAll(submissions)
-	statement := insertDedupedSQL
-	if anyLinked(submissions) || slices.ContainsFunc(submissions, func(s Submission) bool { return s.RerunOf != nil }) {
-		statement = insertLinkedSQL
-	}
 	// A live job with the same dedupe_key may end between the insert, which it
 	// stops, and the look-up, which then does not find it; then the insert is
 	// tried again. Each round needs another such coincidence.
 	const rounds = 5
 	for round := 0; round < rounds && len(waiting) > 0; round++ {
+		statement := insertDedupedSQL
+		if anyLinked(submissions) || slices.ContainsFunc(submissions, func(s Submission) bool { return s.RerunOf != nil }) {
+			statement = insertLinkedSQL
+		}
 		missing, err := insertOnce(ctx, tx, statement, submissions, waiting, results)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if len(missing) == 0 {
-			return results, nil
+			waiting = nil
+			break
 		}
 		if err := settleMissing(ctx, tx, submissions, missing, results); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		freed, err := takeBack(ctx, tx, submissions, results)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		waiting = append(stillOpen(missing, results), freed...)
 	}
@@ -48,12 +49,12 @@ func insertJobs(ctx context.Context, tx pgx.Tx, submissions []Submission) ([][]J
 			results[p.submission][p.job].Refused = problem.New(problem.Overloaded,
 				"The live job with this dedupe_key changed several times during the request. Try again.").WithRetryAfter(time.Second)
 		}
-		var err error
 		if waiting, err = takeBack(ctx, tx, submissions, results); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	return results, nil
+	amended, err = replaceAll(ctx, tx, submissions, results)
+	return results, amended, err
 }
 
 // takeBackSQL removes jobs that the same transaction has stored.
@@ -119,6 +120,8 @@ CROSS JOIN LATERAL (
   WHERE tenant_id = asked.tenant AND COALESCE(user_id, '') = asked.name AND dedupe_key = asked.key
     -- repeated from the index's predicate, or the planner may not use it
     AND dedupe_key IS NOT NULL
+  -- the follower of a superseded job before that one
+  ORDER BY superseded
   LIMIT 1
 ) AS holder`
 
@@ -134,23 +137,33 @@ func settleMissing(ctx context.Context, db store.Querier, submissions []Submissi
 	if err != nil {
 		return err
 	}
+	locked, err := lockReplaced(ctx, db, submissions, missing, holders)
+	if err != nil {
+		return err
+	}
 	now, err := store.Clock(ctx, db)
 	if err != nil {
 		return err
 	}
+	var superseded []uuid.UUID
 	for _, p := range missing {
 		submission := &submissions[p.submission]
 		newJob := &submission.Jobs[p.job]
 		result := &results[p.submission][p.job]
-		if holder := holders[newJob.dedupe(submission.Tenant)]; newJob.DedupeKey != nil && holder != nil {
-			*result = JobResult{Row: holder, Deduplicated: true}
+		if newJob.replaces() && submission.late(p.job, now) {
+			result.Refused = deadlinePast()
+		} else if holder := holders[newJob.dedupe(submission.Tenant)]; newJob.DedupeKey != nil && holder != nil {
+			if newJob.meet(holder, locked[holder.ID], result); result.Row == nil && result.Refused == nil && locked[holder.ID] != nil {
+				submission.follow(p.job, locked[holder.ID])
+				superseded = append(superseded, holder.ID)
+			}
 		} else if submission.late(p.job, now) {
 			result.Refused = deadlinePast()
 		} else if newJob.DedupeKey == nil {
 			result.Refused = problem.New(problem.InvalidRequest, "A job with the id "+newJob.ID.String()+" already exists.")
 		}
 	}
-	return nil
+	return supersede(ctx, db, superseded, true)
 }
 
 func deadlinePast() *problem.Problem {

@@ -38,7 +38,7 @@ type link struct {
 
 // isLinked says whether a job of the submission comes after others, or is one of a workflow.
 func (s *Submission) isLinked() bool {
-	if s.Workflow != nil {
+	if s.Workflow != nil || s.follows != nil {
 		return true
 	}
 	for i := range s.Jobs {

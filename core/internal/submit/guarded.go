@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -152,7 +153,7 @@ func (l *Locks) storeInRounds(ctx context.Context, tx pgx.Tx, submissions []Subm
 	}
 	l.counts.Append(batch)
 	gate.Append(batch, round.checks)
-	l.followUps, l.checks = round.followUps, len(round.checks) > 0
+	l.followUps, l.checks = round.followUps, len(round.checks) > 0 || round.amended
 	return batch, nil
 }
 
@@ -167,8 +168,9 @@ type round struct {
 	batch *pgx.Batch
 	// followUps says that some are in batch.
 	followUps bool
-	// checks are the keys of jobs that came to their gates.
-	checks []gate.Key
+	// checks are the keys of jobs that came to their gates; amended says that replaced jobs have appended some.
+	checks  []gate.Key
+	amended bool
 }
 
 // store admits and stores the submissions that fresh names, and answers them.
@@ -187,10 +189,11 @@ func (r *round) store(ctx context.Context, tx pgx.Tx, submissions []Submission, 
 	if err := admit(ctx, tx, r.counts, chosen, r.room); err != nil {
 		return nil, nil, err
 	}
-	results, err := insertJobs(ctx, tx, chosen)
+	results, amended, err := insertJobs(ctx, tx, chosen)
 	if err != nil {
 		return nil, nil, err
 	}
+	r.amended = r.amended || amended
 	roomAgain := putBack(r.counts, chosen, results)
 	r.followUps = storeLinks(r.batch, chosen, results) || r.followUps
 	r.checks = append(r.checks, checksOf(chosen, results)...)
@@ -318,12 +321,33 @@ func findHolders(ctx context.Context, tx pgx.Tx, submissions []Submission, asked
 	if err != nil {
 		return err
 	}
+	// one that waits is locked, so that it does not start before it is replaced; one that runs gets a follower
+	locked, err := lockReplaced(ctx, tx, submissions, keyed, found)
+	if err != nil {
+		return err
+	}
+	now := time.Time{}
+	if len(locked) > 0 {
+		if now, err = store.Clock(ctx, tx); err != nil {
+			return err
+		}
+	}
 	for _, p := range keyed {
 		s := &submissions[p.submission]
 		if s.holders == nil {
 			s.holders = make([]*read.Row, len(s.Jobs))
 		}
-		s.holders[p.job] = found[s.Jobs[p.job].dedupe(s.Tenant)]
+		var met JobResult
+		if s.Jobs[p.job].replaces() && !now.IsZero() && s.late(p.job, now) {
+			s.refuse(p.job, deadlinePast())
+			continue
+		}
+		if holder := found[s.Jobs[p.job].dedupe(s.Tenant)]; holder != nil {
+			s.Jobs[p.job].meet(holder, locked[holder.ID], &met)
+		}
+		if s.holders[p.job] = met.Row; met.Refused != nil {
+			s.refuse(p.job, met.Refused)
+		}
 	}
 	return nil
 }

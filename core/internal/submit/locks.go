@@ -121,13 +121,13 @@ func inFlight(err error, submissions []Submission) error {
 }
 
 // Guarded says whether the submission goes under its tenant's lock: it has an
-// Idempotency-Key, a job under a cap or a limit by key, or one that comes after others or would wait.
+// Idempotency-Key, a job under a cap or a limit by key, or one that comes after others, would wait, or replaces a live one.
 func (s *Submission) Guarded() bool {
 	if s.Idempotency != nil || s.isLinked() || s.limited() {
 		return true
 	}
 	for i := range s.Jobs {
-		if len(s.Jobs[i].Caps) > 0 || s.Jobs[i].WouldWait != nil {
+		if len(s.Jobs[i].Caps) > 0 || s.Jobs[i].WouldWait != nil || s.Jobs[i].replaces() {
 			return true
 		}
 	}

@@ -39,6 +39,9 @@ type NewJob struct {
 	Retry       job.Retry
 	TimeoutMS   *int64
 	DedupeKey   *string
+	// OnLive is what becomes of the job if a live one has its DedupeKey, an api.OnLive; MaxDelay bounds extend.
+	OnLive   string
+	MaxDelay *time.Duration
 	// Key is what the job takes turns by, nil for none; KeyWeight its weight, nil for 1.
 	Key       *string
 	KeyWeight *float64
@@ -97,6 +100,8 @@ type Submission struct {
 	Span trace.SpanContext
 	// holders, where not nil, runs in parallel to Jobs: live jobs that have their dedupe_key.
 	holders []*read.Row
+	// follows, where not nil, runs in parallel to Jobs: running jobs that have their dedupe_key, after which they come.
+	follows []*uuid.UUID
 	// links and parents, where not nil, run in parallel to Jobs: what each comes after, and whether
 	// another one comes after it.
 	links   []link
@@ -152,11 +157,21 @@ WITH input AS MATERIALIZED (` + inputSQL + `), units AS MATERIALIZED (
   SELECT input.*, (@units::integer[])[place] AS unit FROM input
 ), late AS MATERIALIZED (
   SELECT unit FROM units WHERE deadline <= statement_timestamp()
+), held AS MATERIALIZED (
+  -- a superseded job may have lost its follower; while it is live no other one has its key
+  SELECT units.id FROM units CROSS JOIN LATERAL (
+    SELECT FROM jobs AS j
+    WHERE j.tenant_id = units.tenant_id AND COALESCE(j.user_id, '') = COALESCE(units.user_id, '')
+      AND j.dedupe_key BETWEEN units.dedupe_key AND units.dedupe_key AND j.superseded
+    -- BETWEEN, and the order of jobs_dedupe, as in package deadletter
+    ORDER BY j.tenant_id, COALESCE(j.user_id, ''), j.dedupe_key
+    LIMIT 1) AS live
+  WHERE units.dedupe_key IS NOT NULL AND NOT COALESCE((@follows::boolean[])[units.place], false)
 ), ` + askedSQL
 
 const dedupedSQL = `
 FROM units AS input
-WHERE unit NOT IN (SELECT unit FROM late) AND (SELECT takes FROM asked)
+WHERE unit NOT IN (SELECT unit FROM late) AND id NOT IN (SELECT id FROM held) AND (SELECT takes FROM asked)
 -- the order of the unique index jobs_dedupe, for every core: two batches with the same dedupe_keys wait for
 -- each other, never in a circle
 ORDER BY tenant_id, COALESCE(user_id, '') COLLATE "C", dedupe_key COLLATE "C" NULLS FIRST, id
@@ -275,7 +290,7 @@ func (s *Submitter) submitOnce(ctx context.Context, submissions []Submission) ([
 		err = s.submitGuarded(ctx, submissions, answers)
 	case anyInRounds(submissions):
 		err = s.InTx(ctx, func(tx pgx.Tx) error {
-			results, err := insertJobs(ctx, tx, submissions)
+			results, _, err := insertJobs(ctx, tx, submissions)
 			answerAll(submissions, results, answers)
 			return err
 		})
@@ -291,7 +306,7 @@ func (s *Submitter) submitOnce(ctx context.Context, submissions []Submission) ([
 // Store stores submissions in a transaction without locks. None may have an Idempotency-Key, a cap, or a job that comes
 // after others.
 func Store(ctx context.Context, tx pgx.Tx, submissions []Submission) ([]Answer, error) {
-	results, err := insertJobs(ctx, tx, submissions)
+	results, _, err := insertJobs(ctx, tx, submissions)
 	if err != nil {
 		return nil, err
 	}
@@ -370,7 +385,7 @@ func (s *Submission) open(index int, results []JobResult) []place {
 		case s.refusal(j) != nil:
 			results[j].Refused = s.refusal(j)
 		case s.holders != nil && s.holders[j] != nil && (!s.Atomic || first == nil):
-			results[j] = JobResult{Row: s.holders[j], Deduplicated: true}
+			results[j] = JobResult{Row: s.holders[j], Deduplicated: true, Replaced: s.Jobs[j].replaces()}
 		case s.Atomic && first != nil:
 			results[j].Refused = first
 		default:
@@ -397,7 +412,7 @@ func insertOnce(ctx context.Context, db store.Querier, statement string, submiss
 		addKeys(args, submissions, places)
 	}
 	if statement != insertJobsSQL && statement != insertKeyedSQL {
-		args["units"] = unitsOf(submissions, places)
+		args["units"], args["follows"] = unitsOf(submissions, places), followsOf(submissions, places)
 	}
 	if statement == insertLinkedSQL {
 		addFlags(args, submissions, places)

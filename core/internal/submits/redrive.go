@@ -31,10 +31,12 @@ func (s *Submits) StepRedrive(ctx context.Context, due deadletter.DueRedrive, ra
 	if err := s.cached.Limits.Load(ctx, due.TenantID); err != nil {
 		return false, err
 	}
-	step, err := s.store.DeadLetters.StepRedrive(ctx, due.ID, s.capsOf(due.TenantID), random)
+	action := bulk{Submits: s}
+	step, err := s.store.DeadLetters.StepRedrive(ctx, due.ID, s.capsOf(due.TenantID), action.act, random)
 	if err != nil {
 		return false, err
 	}
+	action.committed(ctx)
 	s.redriven(ctx, step.Redriven, step.Discarded...)
 	return step.Worked, nil
 }

@@ -204,7 +204,7 @@ func (s *Submits) newJob(call *Call, i int, lane lanes.ID) submit.NewJob {
 		ID: call.IDs[i], Lane: lane, Queue: name, Type: request.Type, User: request.User,
 		Priority: store.OrElse(request.Priority, api.DefaultPriority), Payload: request.Payload, Tags: store.EmptyIfNil(request.Tags),
 		MaxAttempts: store.OrElse(request.MaxAttempts, store.OrElse(settings.MaxAttempts, api.DefaultMaxAttempts)),
-		Retry:       settings.Retry(), TimeoutMS: request.TimeoutMS, DedupeKey: request.DedupeKey, Costs: s.costsOf(call.Tenant, request), KeyWeight: request.KeyWeight,
+		Retry:       settings.Retry(), TimeoutMS: request.TimeoutMS, DedupeKey: request.DedupeKeyOf(), Costs: s.costsOf(call.Tenant, request), KeyWeight: request.KeyWeight,
 		CorrelationID: store.NullIfEmpty(call.CorrelationID), Traceparent: store.NullIfEmpty(call.Traceparent),
 		Delay:          time.Duration(store.OrElse(request.DelayMS, 0)) * time.Millisecond,
 		ExpiresAfterMS: request.ExpiresAfterMS,
@@ -237,6 +237,15 @@ func (s *Submits) newJob(call *Call, i int, lane lanes.ID) submit.NewJob {
 	}
 	if request.RunAt != nil {
 		made.RunAt = &request.RunAt.Time
+	}
+	if dedupe := request.Dedupe; dedupe != nil {
+		if made.OnLive = dedupe.OnLive; dedupe.MaxDelayMS != nil { // also a job that is stored now starts no later
+			most := time.Duration(*dedupe.MaxDelayMS) * time.Millisecond
+			made.MaxDelay, made.Delay = &most, min(made.Delay, most)
+			if made.RunAt != nil && time.Until(*made.RunAt) > most {
+				made.RunAt, made.Delay = nil, most
+			}
+		}
 	}
 	if request.Deadline != nil {
 		made.Deadline = &request.Deadline.Time

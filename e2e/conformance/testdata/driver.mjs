@@ -21,7 +21,7 @@ function client({ url, key }) {
 }
 
 const options = (command) => ({ idempotencyKey: command.idempotency_key, ...(command.timeout_ms ? { timeoutMs: command.timeout_ms } : {}) });
-const submitted = (job) => ({ id: job.id, state: job.state, replayed: job.replayed, deduplicated: job.deduplicated });
+const submitted = (job) => ({ id: job.id, state: job.state, replayed: job.replayed, deduplicated: job.deduplicated, replaced: job.replaced });
 
 const commands = {
   submit: async (c) => submitted(await client(c).submit(c.request, options(c))),
@@ -43,6 +43,17 @@ const commands = {
     const ids = [];
     for await (const job of client(c).all({ queue: c.queue })) ids.push(job.id);
     return { ids };
+  },
+  etag: async (c) => (await client(c).getWithETag(c.job, options(c))).etag,
+  patch: async (c) => client(c).patchJob(c.job, c.request, { ...options(c), ifMatch: c.if_match }),
+  bulk: async (c) => {
+    const { matched } = await client(c).countBulk(c.request, options(c));
+    let made = await client(c).bulk(c.request, options(c));
+    while (made.state === 'running') {
+      await new Promise((done) => setTimeout(done, 50));
+      made = await client(c).getBulk(made.id, options(c));
+    }
+    return { counted: matched, bulk: await client(c).cancelBulk(made.id, options(c)) };
   },
   cancel: async (c) => client(c).cancel(c.job, options(c)),
   signal: async (c) => client(c).signal(c.job, c.name, c.request, options(c)),

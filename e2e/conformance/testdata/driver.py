@@ -54,7 +54,7 @@ def key(c):
 
 
 def submitted(job):
-    return {name: job[name] for name in ("id", "state", "replayed", "deduplicated")}
+    return {name: job[name] for name in ("id", "state", "replayed", "deduplicated", "replaced")}
 
 
 def submit_many(c):
@@ -97,6 +97,16 @@ def list_budgets(c):
     return {"ids": [budget["name"] for budget in page["items"]], "next": page["next_page_token"] or ""}
 
 
+def bulk(c):
+    sync, request = client(c)[0], c["request"]
+    counted = sync.count_bulk(request["action"], request["filter"], to=request.get("to"))
+    made = sync.bulk(request["action"], request["filter"], to=request.get("to"), rate=request.get("rate_per_second"))
+    while made["state"] == "running":
+        time.sleep(0.05)
+        made = sync.get_bulk(made["id"])
+    return {"counted": counted["matched"], "bulk": sync.cancel_bulk(made["id"])}
+
+
 def verify(c):
     return fq.verify(c["secrets"][0] if len(c["secrets"]) == 1 else c["secrets"], c["headers"], c["body"].encode())
 
@@ -129,6 +139,9 @@ COMMANDS = {
     "submit_and_wait": lambda c: call(c, "submit_and_wait", c["request"], **key(c)),
     "list": list_page,
     "all": list_all,
+    "etag": lambda c: call(c, "get_with_etag", c["job"])[1],
+    "patch": lambda c: call(c, "patch_job", c["job"], c["request"], if_match=c.get("if_match")),
+    "bulk": bulk,
     "cancel": lambda c: call(c, "cancel", c["job"]),
     "signal": lambda c: call(c, "signal", c["job"], c["name"], c.get("request")),
     "signal_link": lambda c: call(c, "signal_link", c["job"], c["name"], title=c.get("title") or "", expires=c["delay_ms"] / 1000 if "delay_ms" in c else None),

@@ -59,7 +59,7 @@ func (c *Cost) Add(job *api.SubmitRequest) {
 		user = *job.User
 	}
 	c.jobs[user]++
-	c.takesSlots = c.takesSlots && job.DedupeKey == nil
+	c.takesSlots = c.takesSlots && job.DedupeKeyOf() == nil
 }
 
 // onlyUser is the user of all the jobs; empty if they have none or several.

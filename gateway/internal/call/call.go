@@ -37,8 +37,8 @@ type Call struct {
 	Params      map[string]string
 	Query       url.Values
 	Idempotency *hop.Idempotency // nil where the request has no Idempotency-Key
-	// Prefer and IfNoneMatch are the headers of these names, as they came.
-	Prefer, IfNoneMatch []string
+	// Prefer, IfNoneMatch and IfMatch are the headers of these names, as they came.
+	Prefer, IfNoneMatch, IfMatch []string
 	// Body counts the memory of the request's body.
 	Body request.Body
 	// Answer counts the memory of the answer; nil counts none.

@@ -97,17 +97,22 @@ func showDeadLetters(v *visit.Visit) (visit.Page, error) {
 }
 
 func newRedrive(of api.Redrive) redrive {
-	r := redrive{Redrive: of}
+	r := redrive{Redrive: of, Percent: percent(of.State, of.Done+of.Refused, of.Matched)}
 	if of.Canary != nil {
 		r.MustComplete = of.Canary.Success * 100
 	}
-	switch {
-	case of.State == api.RedriveDone:
-		r.Percent = 100
-	case of.Matched > 0:
-		r.Percent = min((of.Done+of.Refused)*100/of.Matched, 100)
-	}
 	return r
+}
+
+// percent is how far a redrive or a bulk action is.
+func percent(state string, processed, matched int64) int64 {
+	switch {
+	case state == api.RedriveDone:
+		return 100
+	case matched > 0:
+		return min(processed*100/matched, 100)
+	}
+	return 0
 }
 
 type deadGroupPage struct {

@@ -297,7 +297,7 @@ type htmlForm struct {
 
 var (
 	formTag    = regexp.MustCompile(`(?s)<form method="post" action="([^"]*)"[^>]*>(.*?)</form>`)
-	fieldTag   = regexp.MustCompile(`(?s)<(input|button|textarea) ([^>]*)>|<select [^>]*name="([^"]*)"[^>]*>(.*?)</select>`)
+	fieldTag   = regexp.MustCompile(`(?s)<(input|button) ([^>]*)>|<select [^>]*name="([^"]*)"[^>]*>(.*?)</select>|<textarea [^>]*name="([^"]*)"[^>]*>([^<]*)</textarea>`)
 	optionTag  = regexp.MustCompile(`<option ([^>]*)>([^<]*)</option>`)
 	attributes = regexp.MustCompile(`([a-z-]+)(?:="([^"]*)")?`)
 )
@@ -326,14 +326,17 @@ func (f *htmlForm) add(field []string) {
 		f.prefilled = true
 		return
 	}
+	if name := field[5]; name != "" {
+		f.values.Set(name, strings.ReplaceAll(html.UnescapeString(field[6]), "\n", "\r\n")) // as a browser ends lines
+		f.prefilled = true
+		return
+	}
 	is := map[string]string{}
 	for _, one := range attributes.FindAllStringSubmatch(field[2], -1) {
 		is[one[1]] = html.UnescapeString(one[2])
 	}
 	_, checked := is["checked"]
 	switch {
-	case field[1] == "textarea":
-		panic("a textarea is not read")
 	case is["name"] == "", is["type"] == "checkbox" && !checked:
 		return
 	}

@@ -1,9 +1,11 @@
 package console
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/url"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/console/forms"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -16,8 +18,10 @@ type jobPage struct {
 	Live     bool
 	Actions  []button
 	Deletion *button
-	// Again: the job may be run again with another payload.
-	Again bool
+	// Change: it may be changed.
+	Change bool
+	// Again is the payload to run the job again with; nil where it may not be.
+	Again *forms.Field
 	// Awaited are the signals that the page has a form for.
 	Awaited      []string
 	Why          *api.Explanation
@@ -58,7 +62,8 @@ func showJob(v *visit.Visit) (visit.Page, error) {
 	job, attempts := *why.Job, why.Attempts
 	page := jobPage{
 		Job: job, Live: !ended(job.State), Actions: jobActions(v, &job), Deletion: deletion(v, &job), Attempts: attempts,
-		Again:        ended(job.State) && v.May(api.ScopeSubmit),
+		Change:       changeable(&job) && v.May(api.ScopeSubmit),
+		Again:        again(v, &job),
 		Awaited:      awaited(v, &job),
 		MoreAttempts: len(attempts) == api.MaxPageSize && attempts[len(attempts)-1].Epoch < job.Epoch,
 		Payload:      newDocument("Payload", job.Payload, "The job has no payload."),
@@ -78,6 +83,14 @@ func showJob(v *visit.Visit) (visit.Page, error) {
 		page.Ahead = aheadOf(&why)
 	}
 	return visit.Page{Template: "job", Title: job.Type + " " + job.State, Data: page}, nil
+}
+
+// again is the payload that a job that has ended may be run again with.
+func again(v *visit.Visit, job *api.Job) *forms.Field {
+	if !ended(job.State) || !v.May(api.ScopeSubmit) {
+		return nil
+	}
+	return &forms.Field{Name: "payload", Label: "Payload (JSON)", Rows: 10, Value: cmp.Or(forms.JSONText(job.Payload), "null")}
 }
 
 // lastAbove is the last attempt, if its error is the job's last one.

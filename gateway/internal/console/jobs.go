@@ -25,6 +25,9 @@ type jobsPage struct {
 	// Typed says that an input has something in it.
 	Typed bool
 	Deep  bool
+	// Query is the filter; Bulk are the actions on all jobs that match it, none where its states are of live and of ended jobs.
+	Query url.Values
+	Bulk  []bulkAction
 }
 
 type stateChoice struct {
@@ -48,43 +51,62 @@ var jobFilters = []forms.Field{
 }
 
 func listJobs(v *visit.Visit) (visit.Page, error) {
-	given, filter := v.Request.URL.Query(), api.JobFilter{Metadata: map[string]string{}}
-	page := jobsPage{Deep: v.Deep()}
-	chosen := given["state"]
+	query := jobsQuery(v.Request.URL.Query())
+	page := jobsPage{Deep: v.Deep(), Filtered: len(query) > 0, Query: query}
 	for _, state := range jobStates {
-		page.States = append(page.States, stateChoice{state, slices.Contains(chosen, state)})
-	}
-	if len(chosen) > 0 {
-		filter.States, page.Filtered = chosen, true
+		page.States = append(page.States, stateChoice{state, slices.Contains(query["state"], state)})
 	}
 	suggested := suggestions(v)
 	for _, f := range jobFilters {
 		f.Options = suggested[f.Name]
-		f.Value = strings.TrimSpace(given.Get(f.Name))
+		f.Value = query.Get(f.Name)
 		page.Fields = append(page.Fields, f)
-		switch key, value, _ := strings.Cut(f.Value, "="); {
-		case f.Value == "":
-			continue
-		case f.Name != "metadata":
-			*inputOf(&filter, f.Name) = f.Value
-		default:
-			filter.Metadata[key] = value
-		}
-		page.Filtered, page.Typed = true, true
+		page.Typed = page.Typed || f.Value != ""
 	}
-	jobs, err := v.API.List(v.Context(), filter, v.PageRequest(jobsPerPage))
+	filter := jobsFilter(query)
+	jobs, err := v.API.List(v.Context(), filter.Filter(), v.PageRequest(jobsPerPage))
 	if err != nil {
 		return visit.Page{}, err
 	}
 	page.Items, page.Older = jobs.Items, v.Older(jobs.NextPageToken)
+	page.Bulk = bulkActionsOf(query["state"])
 	return visit.Page{Template: "jobs", Title: "Jobs", Data: page}, nil
 }
 
-// inputOf is the part of a filter that one of jobFilters sets.
-func inputOf(filter *api.JobFilter, name string) *string {
-	return map[string]*string{
+// jobsQuery is the part of a page's URL, or of a form, that narrows jobs.
+func jobsQuery(given url.Values) url.Values {
+	query := url.Values{}
+	if states := given["state"]; len(states) > 0 {
+		query["state"] = states
+	}
+	for _, f := range jobFilters {
+		if value := strings.TrimSpace(given.Get(f.Name)); value != "" {
+			query.Set(f.Name, value)
+		}
+	}
+	return query
+}
+
+// jobsFilter is the filter that a query says.
+func jobsFilter(query url.Values) api.BulkFilter {
+	filter := api.BulkFilter{State: query["state"]}
+	for name, member := range textsOf(&filter) {
+		if value := query.Get(name); value != "" {
+			*member = &value
+		}
+	}
+	if pair := query.Get("metadata"); pair != "" {
+		key, value, _ := strings.Cut(pair, "=")
+		filter.Metadata = map[string]string{key: value}
+	}
+	return filter
+}
+
+// textsOf are the members of a filter that are a text, by the names of jobFilters.
+func textsOf(filter *api.BulkFilter) map[string]**string {
+	return map[string]**string{
 		"queue": &filter.Queue, "type": &filter.Type, "tag": &filter.Tag, "user": &filter.User, "dedupe_key": &filter.DedupeKey, "key": &filter.Key,
-	}[name]
+	}
 }
 
 // suggestions are names for the filters, the first ones of each, by the filter. A list without them is better than none;

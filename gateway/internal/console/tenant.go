@@ -120,6 +120,8 @@ func newAuditRow(entry api.AuditEntry, operator bool) auditRow {
 		row.Path = "/console/jobs/" + object
 	case api.AuditRedriveCreate, api.AuditRedriveCancel:
 		row.Path = "/console/redrives/" + object
+	case api.AuditBulkCreate, api.AuditBulkCancel:
+		row.Path = "/console/bulk/" + object
 	case api.AuditSchedulePut, api.AuditSchedulePause, api.AuditScheduleResume, api.AuditScheduleTrigger:
 		row.Path = "/console/schedules/" + object
 	case api.AuditWebhookPut, api.AuditWebhookProbe:

@@ -123,7 +123,7 @@ func (h *Handlers) read(ctx context.Context, c *call.Call, id string) (api.Job, 
 // represent makes the answer that shows a job, with its ETag: 304 where the
 // caller has named it in If-None-Match.
 func represent(c *call.Call, text json.RawMessage) call.Response[json.RawMessage] {
-	answer := call.Response[json.RawMessage]{Status: http.StatusOK, Value: text, ETag: request.ETag(text)}
+	answer := call.Response[json.RawMessage]{Status: http.StatusOK, Value: text, ETag: hop.ETag(text)}
 	if request.NoneMatch(c.IfNoneMatch, answer.ETag) {
 		answer.Status = http.StatusNotModified
 	}

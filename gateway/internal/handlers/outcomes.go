@@ -24,7 +24,7 @@ import (
 //	@Tags        Workers
 //	@Param       outcome body api.CompleteRequest true "The lease token and the result."
 //	@Success     200 {object} api.Outcome "The job is completed."
-//	@x-problems  ["lease_lost", "outcome_conflict", "schema_mismatch", "cost_above_burst", "cost_above_budget", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "job_terminal"]
+//	@x-problems  ["lease_lost", "outcome_conflict", "schema_mismatch", "cost_above_burst", "cost_above_budget", "dedupe_conflict", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "job_terminal"]
 //	@x-example-result {"lease_token": "LEASE_TOKEN", "result": {"sha256": "2cf24dba5fb0a30e"}}
 //	@x-example-used {"lease_token": "LEASE_TOKEN", "result": {"answer": "42"}, "used": {"openai": 1312}}
 //	@x-example-submit {"lease_token": "LEASE_TOKEN", "submit": [{"type": "mail.send", "payload": {"to": "ada@example.com"}}, {"type": "invoice.archive", "delay_ms": 60000}]}
@@ -67,7 +67,7 @@ func (h *Handlers) SnoozeJob(c *call.Call, r api.SnoozeRequest) (api.OutcomeRequ
 //	@Tags        Workers
 //	@Param       outcome body api.WaitRequest true "The lease token, the signals and the time."
 //	@Success     200 {object} api.Outcome "The job waits, or is queued."
-//	@x-problems  ["lease_lost", "outcome_conflict", "schema_mismatch", "cost_above_burst", "cost_above_budget", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "job_terminal"]
+//	@x-problems  ["lease_lost", "outcome_conflict", "schema_mismatch", "cost_above_burst", "cost_above_budget", "dedupe_conflict", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "job_terminal"]
 //	@x-example-approval {"lease_token": "LEASE_TOKEN", "for": ["approved", "rejected"], "timeout_ms": 604800000, "checkpoint": {"draft": 7}}
 //	@x-example-sleep    {"lease_token": "LEASE_TOKEN", "timeout_ms": 86400000}
 func (h *Handlers) WaitJob(c *call.Call, r api.WaitRequest) (api.OutcomeRequest, admission.Cost, error) {
@@ -184,7 +184,7 @@ func (h *Handlers) passOutcomes(ctx context.Context, c *call.Call, outcomes []ap
 // to the canonical form. A malformed id is answered as an unknown job.
 func admitOutcome(outcome *api.OutcomeRequest, who hop.Principal, prefix string) *problem.Problem {
 	if len(outcome.Result) > api.MaxResult {
-		return fieldTooLarge(prefix+"result", api.MaxResult)
+		return fieldTooLarge(prefix + "result")
 	}
 	if fields := outcome.Validate(prefix); len(fields) > 0 {
 		return problem.Invalid(fields...)

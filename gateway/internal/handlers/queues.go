@@ -43,6 +43,25 @@ func (h *Handlers) ListQueueKeys(ctx context.Context, c *call.Call, _ call.None)
 	return call.Pass(ctx, h.core, c, hop.ListQueueKeys, asked)
 }
 
+// ScaleQueue reads how many worker slots a queue needs.
+//
+//	@Description For an autoscaler: `desired_slots` is how many jobs have to run at the same time so that jobs wait for at most about `target_wait_ms`: arrivals × mean run time, and what the backlog needs to be gone within the target. It is never below what runs, and never 0 while jobs arrive or wait, or where a schedule submits a job within `cold_start_ms`. Divide it by the slots of a worker. `because` says how it comes about.
+//	@Param       target_wait_ms query int false "How long jobs may wait, in milliseconds, at most a day (30000)."
+//	@Param       cold_start_ms  query int false "How long a worker takes to start, in milliseconds, at most a day (0)."
+//	@Success     200 {object} api.Scale "The number, and what it is made of."
+func (h *Handlers) ScaleQueue(ctx context.Context, c *call.Call, _ call.None) (call.Passed, error) {
+	name, err := c.Name()
+	if err != nil {
+		return call.Passed{}, err
+	}
+	q := request.NewQuery(c.Query)
+	asked := hop.ScaleQueueRequest{Name: name, TargetWaitMS: q.Whole("target_wait_ms", api.MaxTargetWaitMS), ColdStartMS: q.WholeOrZero("cold_start_ms", api.MaxColdStartMS)}
+	if err := q.Err(); err != nil {
+		return call.Passed{}, err
+	}
+	return call.Pass(ctx, h.core, c, hop.ScaleQueue, asked)
+}
+
 // GetQueue reads a queue.
 //
 //	@Description Effective settings, depths, the age of the oldest ready job, the number of workers, and types and tags that jobs need and no worker has. In push mode, also the state of the destination's circuit breaker.

@@ -28,7 +28,7 @@ import (
 //	@Header      200,202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@Header      200 {string} Location "The job's path."
 //	@Header      200 {string} Preference-Applied "`wait=n`, if the request waited."
-//	@x-problems  ["job_live", "cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes"]
+//	@x-problems  ["job_live", "cost_above_burst", "dedupe_conflict", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes"]
 //	@x-example-same    {}
 //	@x-example-differs {"payload": {"text": "hello again"}, "priority": 8, "max_attempts": 1, "delay_ms": 1000}
 func (h *Handlers) RerunJob(c *call.Call, r api.RerunRequest) (request hop.RerunJobRequest, cost admission.Cost, err error) {

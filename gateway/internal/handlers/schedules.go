@@ -33,7 +33,7 @@ func (h *Handlers) PutSchedule(ctx context.Context, c *call.Call, r api.Schedule
 		return call.Passed{}, err
 	}
 	if len(r.Job.Payload) > api.MaxPayload {
-		return call.Passed{}, fieldTooLarge("job.payload", api.MaxPayload)
+		return call.Passed{}, fieldTooLarge("job.payload")
 	}
 	if fields := r.Validate(time.Now()); len(fields) > 0 {
 		return call.Passed{}, problem.Invalid(fields...)
@@ -106,7 +106,7 @@ func (h *Handlers) ResumeSchedule(ctx context.Context, c *call.Call, _ call.None
 //	@Header      202 {string} Location "The job's path."
 //	@Success     200 {object} api.SubmitResponse "A live job has the template's dedupe_key."
 //	@Header      200,202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
-//	@x-problems  ["cost_above_burst", "cost_above_budget", "active_cap_reached", "queue_full", "too_many_lanes"]
+//	@x-problems  ["cost_above_burst", "cost_above_budget", "dedupe_conflict", "active_cap_reached", "queue_full", "too_many_lanes"]
 func (h *Handlers) TriggerSchedule(c *call.Call, _ call.None) (r hop.OnceRequest, cost admission.Cost, err error) {
 	name, err := c.Name()
 	if err != nil {

@@ -45,7 +45,7 @@ import (
 //	@Header      200,202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@Header      200 {string} Location "The job's path, if the request waited for it."
 //	@Header      200 {string} Preference-Applied "`wait=n`, if the request waited."
-//	@x-problems  ["cost_above_burst", "cost_above_budget", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
+//	@x-problems  ["cost_above_burst", "cost_above_budget", "dedupe_conflict", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-basic      {"type": "hash.sha256", "payload": {"text": "hello"}}
 //	@x-example-scheduled {"type": "report.monthly", "queue": "reports", "delay_ms": 60000, "priority": 3, "max_attempts": 5, "timeout_ms": 120000, "retry": {"base_ms": 10000, "cap_ms": 600000, "jitter": 0.2}}
 //	@x-example-everything {"type": "mail.send", "queue": "mail", "payload": {"to": "ada@example.com", "template": "welcome"}, "priority": 7, "tags": ["smtp"], "user": "ada", "metadata": {"order": "1042"}, "dedupe_key": "welcome-ada", "deadline": "2035-01-01T00:00:00Z"}
@@ -90,7 +90,7 @@ func (h *Handlers) Submit(ctx context.Context, c *call.Call, r hop.SubmitJobsReq
 			r.Jobs[i] = api.SubmitRequest{}
 		}
 	}
-	answer, err := call.SendAs(ctx, h.core, c, hop.SubmitJobs, howToSubmit(c, r.Workflow != nil || anyAfter(r.Jobs)), r)
+	answer, err := call.SendAs(ctx, h.core, c, hop.SubmitJobs, howToSubmit(c, r.Workflow != nil || anyLocked(r.Jobs)), r)
 	c.Body.Release() // the caller may wait for the job's end
 	switch {
 	case err != nil:
@@ -177,7 +177,7 @@ func member(answer json.RawMessage, wanted string) string {
 //	@Param       batch           body   api.BatchRequest true  "The jobs."
 //	@Success     200 {object} api.BatchResponse "A result for each job."
 //	@Header      200 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
-//	@x-problems  ["cost_above_burst", "cost_above_budget", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
+//	@x-problems  ["cost_above_burst", "cost_above_budget", "dedupe_conflict", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-basic  {"jobs": [{"type": "hash.sha256", "payload": {"text": "one"}}, {"type": "hash.sha256", "payload": {"text": "two"}}]}
 //	@x-example-whole  {"jobs": [{"type": "hash.sha256", "payload": {"text": "all"}}, {"type": "hash.sha256", "payload": {"text": "or none"}}], "atomic": true}
 func (h *Handlers) SubmitBatch(c *call.Call, batch api.BatchRequest) (r hop.SubmitJobsRequest, cost admission.Cost, err error) {
@@ -239,14 +239,15 @@ func allRefused(problems []*problem.Problem) (call.Response[hop.SubmitResponse],
 	return call.Response[hop.SubmitResponse]{Value: text}, err
 }
 
-// howToSubmit is how a submit goes to core. linked says that a job comes after others: core
+// howToSubmit is how a submit goes to core. locked says that a job comes after others, or replaces one: core
 // stores it under the tenant's lock.
-func howToSubmit(c *call.Call, linked bool) cellclient.How {
-	return cellclient.Submit(c.Principal().Tenant, c.Idempotency != nil, c.Payer.Capped() || linked)
+func howToSubmit(c *call.Call, locked bool) cellclient.How {
+	return cellclient.Submit(c.Principal().Tenant, c.Idempotency != nil, c.Payer.Capped() || locked)
 }
 
-func anyAfter(jobs []api.SubmitRequest) bool {
-	return slices.ContainsFunc(jobs, func(job api.SubmitRequest) bool { return len(job.After) > 0 })
+// anyLocked says that core stores a job under the tenant's lock.
+func anyLocked(jobs []api.SubmitRequest) bool {
+	return slices.ContainsFunc(jobs, func(job api.SubmitRequest) bool { return len(job.After) > 0 || job.Dedupe.Replaces() })
 }
 
 // SubmitBusy refuses a submit with a body of so many bytes, -1 if unknown, that core's queue has no place for.
@@ -263,7 +264,7 @@ func admitJob(job *api.SubmitRequest, who hop.Principal, prefix string) *problem
 // admitFields is admitJob for a job whose wrong fields are known.
 func admitFields(job *api.SubmitRequest, wrong []problem.FieldError, who hop.Principal, prefix string) *problem.Problem {
 	if len(job.Payload) > api.MaxPayload {
-		return fieldTooLarge(prefix+"payload", api.MaxPayload)
+		return fieldTooLarge(prefix + "payload")
 	}
 	if len(wrong) > 0 {
 		return problem.Invalid(wrong...)
@@ -282,7 +283,8 @@ func admitFields(job *api.SubmitRequest, wrong []problem.FieldError, who hop.Pri
 
 // fieldTooLarge is a payload or result beyond its size: the same code as for a
 // body, but it names the field.
-func fieldTooLarge(field string, limit int) *problem.Problem {
+func fieldTooLarge(field string) *problem.Problem {
+	const limit = api.MaxPayload // and api.MaxResult
 	p := problem.New(problem.PayloadTooLarge, fmt.Sprintf("%s: may have at most %d bytes.", field, limit))
 	p.Errors = append(p.Errors, problem.FieldError{Field: field, Message: fmt.Sprintf("may have at most %d bytes", limit)})
 	return p

@@ -81,19 +81,21 @@ const anID = "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"
 func furtherExamples() map[string][]string {
 	const after, ref = `"type":"t","after":[{"job_id":"` + anID + `"}]`, `{"ref":"r","type":"t","after":[{"ref":"other"}]}`
 	const outcome = `{"outcomes":[{"job_id":"` + anID + `","lease_token":"l","kind":`
+	const dedupe = `"type":"t","dedupe":{"key":"k","on_live":"extend"}`
 	const more = `"submit":[{` + after + `}],"signal":[{"job_id":"` + anID + `","name":"n"}]`
 	return map[string][]string{
 		"PUT /v1/queues/{name}":        {`{"keys":{"order":"fifo"}}`, `{"keys":{"rate_per_second":1}}`},
-		"POST /v1/jobs":                {`{` + after + `}`},
-		"POST /v1/jobs/batch":          {`{"jobs":[{` + after + `}]}`},
-		"POST /v1/jobs/{id}/rerun":     {`{` + after + `}`},
+		"POST /v1/jobs":                {`{` + after + `}`, `{` + dedupe + `}`},
+		"POST /v1/jobs/batch":          {`{"jobs":[{` + after + `}]}`, `{"jobs":[{` + dedupe + `}]}`},
+		"POST /v1/jobs/{id}/rerun":     {`{` + after + `}`, `{` + dedupe + `}`},
 		"POST /v1/workflows":           {`{"jobs":[` + ref + `,{"ref":"other","type":"t"}]}`},
 		"POST /v1/workflows/{id}/jobs": {`{"jobs":[` + ref + `]}`},
-		"POST /v1/jobs/{id}/complete":  {`{"lease_token":"l",` + more + `}`},
-		"POST /v1/jobs/{id}/wait":      {`{"lease_token":"l","timeout_ms":1,` + more + `}`},
+		"POST /v1/jobs/{id}/complete":  {`{"lease_token":"l",` + more + `}`, `{"lease_token":"l","submit":[{` + dedupe + `}]}`},
+		"POST /v1/jobs/{id}/wait":      {`{"lease_token":"l","timeout_ms":1,` + more + `}`, `{"lease_token":"l","timeout_ms":1,"submit":[{` + dedupe + `}]}`},
+		"PUT /v1/schedules/{name}":     {`{"cron":"* * * * *","job":{` + dedupe + `}}`},
 		"POST /v1/jobs/{id}/output":    {`{"lease_token":"l","chunks":[{"seq":1,"stream":"out","text":"t"}]}`},
 		"POST /v1/outcomes": {
-			outcome + `"snooze","delay_ms":1}]}`, outcome + `"release"}]}`, outcome + `"complete","submit":[{"type":"t"}]}]}`, outcome + `"complete",` + more + `}]}`,
+			outcome + `"snooze","delay_ms":1}]}`, outcome + `"release"}]}`, outcome + `"complete","submit":[{"type":"t"}]}]}`, outcome + `"complete",` + more + `}]}`, outcome + `"complete","submit":[{` + dedupe + `}]}]}`,
 			outcome + `"wait","timeout_ms":1,"for":["n"],"mode":"all"}]}`,
 		},
 	}
@@ -219,7 +221,7 @@ func (t *tries) send(body any, at []string) (refused bool, message string) {
 func (t *tries) field(f bounded) {
 	t.d.t.Helper()
 	where := pathName(f.at)
-	if strings.Contains(t.route, "/workflows") && where == "jobs[0].dedupe_key" || strings.HasSuffix(t.route, "/discard") && strings.HasPrefix(where, "canary.") {
+	if strings.Contains(t.route, "/workflows") && strings.HasPrefix(where, "jobs[0].dedupe") || strings.HasSuffix(t.route, "/discard") && strings.HasPrefix(where, "canary.") {
 		return // is never allowed there
 	}
 	good, bad := t.samples(&f)
@@ -371,9 +373,9 @@ func (t *tries) texts(f *bounded) (good, bad []any) {
 	}
 	// "" is as absent.
 	absent := slices.Contains([]string{
-		"queue", "jobs[0].queue", "job.queue", "submit[0].queue", "outcomes[0].submit[0].queue",
+		"jobs[0].queue", "job.queue", "submit[0].queue", "outcomes[0].submit[0].queue",
 		"after[0].on_failed", "jobs[0].after[0].on_failed", "submit[0].after[0].on_failed", "outcomes[0].submit[0].after[0].on_failed", "timezone", "overlap", "catch_up", "outcomes[0].mode", "title",
-	}, pathName(f.at)) || t.route == "POST /v1/workflows" && f.name() == "name" || strings.HasSuffix(t.route, "/rerun") && f.name() == "type" || strings.HasSuffix(t.route, "/wait") && f.name() == "mode"
+	}, pathName(f.at)) || strings.HasSuffix(pathName(f.at), "dedupe.on_live") || f.name() == "queue" && len(f.at) == 1 && t.route != "PATCH /v1/jobs/{id}" || t.route == "POST /v1/workflows" && f.name() == "name" || strings.HasSuffix(t.route, "/rerun") && f.name() == "type" || strings.HasSuffix(t.route, "/wait") && f.name() == "mode"
 	for _, text := range candidates {
 		switch {
 		case f.allows(text) && own != "":

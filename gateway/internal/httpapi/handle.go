@@ -121,7 +121,7 @@ func (s *Server) open(g *gin.Context, c *call.Call, r route) error {
 		}
 		c.Params[param.Key] = value
 	}
-	c.Prefer, c.IfNoneMatch = g.Request.Header["Prefer"], g.Request.Header["If-None-Match"]
+	c.Prefer, c.IfNoneMatch, c.IfMatch = g.Request.Header["Prefer"], g.Request.Header["If-None-Match"], g.Request.Header["If-Match"]
 	var err error
 	c.Query, err = request.ParseQuery(g.Request.URL.RawQuery, r.query)
 	return err

@@ -184,7 +184,7 @@ func TestNoSuchRouteOrMethod(t *testing.T) {
 		{"DELETE", "/v1/jobs", "GET, HEAD, POST"},
 		{"DELETE", "/v1/queues", "GET, HEAD"},
 		{"GET", "/v1/dead-letters/redrive", "POST"},
-		{"PUT", "/v1/jobs/" + jobID, "GET, HEAD, DELETE"},
+		{"PUT", "/v1/jobs/" + jobID, "GET, HEAD, PATCH, DELETE"},
 		{"POST", "/livez", "GET, HEAD"},
 		{"GET", "/v1/claims", "POST"},
 		{"POST", "/v1/admin/plans/p", "GET, HEAD, PUT"},

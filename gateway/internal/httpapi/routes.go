@@ -77,6 +77,7 @@ func (s *Server) jobRoutes() []route {
 		{"POST", "/v1/jobs/batch", submit, longBody, perJob, nil, "submit_batch", priced(h.SubmitBatch, h.Submit)},
 		{"GET", "/v1/jobs", read, noBody, perRequest, page("queue", "type", "state", "tag", "user", "dedupe_key", "key", request.MetadataPrefix, "created_after", "created_before"), "", handle(h.ListJobs)},
 		{"GET", "/v1/jobs/{id}", read, noBody, perRequest, nil, "", handle(h.GetJob)},
+		{"PATCH", "/v1/jobs/{id}", submit, body, perRequest, nil, "", handle(h.PatchJob)},
 		{"DELETE", "/v1/jobs/{id}", manage, noBody, perRequest, nil, "", handle(h.DeleteJob)},
 		{"GET", "/v1/jobs/{id}/explain", read, noBody, perRequest, []string{"details"}, "", handle(h.ExplainJob)},
 		{"GET", "/v1/jobs/{id}/events", allowEventsToken(read), noBody, perRequest, []string{"token"}, "", jobEvents},
@@ -90,6 +91,11 @@ func (s *Server) jobRoutes() []route {
 		{"GET", "/v1/signal-links/{token}", signalLink, noBody, perRequest, nil, "", handle(h.GetSignalLink)},
 		{"POST", "/v1/signal-links/{token}", signalLink, bodyOrNone, perRequest, nil, "", handle(h.UseSignalLink)},
 		{"POST", "/v1/jobs/{id}/cancel", submit, bodyOrNone, perRequest, nil, "", handle(h.CancelJob)},
+
+		{"POST", "/v1/bulk", manage, body, perRequest, nil, "", handle(h.CreateBulk)},
+		{"GET", "/v1/bulk", read, noBody, perRequest, page(), "", handle(h.ListBulk)},
+		{"GET", "/v1/bulk/{id}", read, noBody, perRequest, nil, "", handle(h.GetBulk)},
+		{"POST", "/v1/bulk/{id}/cancel", manage, bodyOrNone, perRequest, nil, "", handle(h.CancelBulk)},
 
 		{"POST", "/v1/workflows", submit, longBody, perJob, nil, "submit_workflow", priced(h.SubmitWorkflow, h.Submit)},
 		{"GET", "/v1/workflows", read, noBody, perRequest, page("state", "name"), "", handle(h.ListWorkflows)},
@@ -122,6 +128,7 @@ func (s *Server) settingsRoutes() []route {
 		{"GET", "/v1/queues", readTenant, noBody, perRequest, page("depth_budget"), "", handle(h.ListQueues)},
 		{"GET", "/v1/queues/{name}", readTenant, noBody, perRequest, nil, "", handle(h.GetQueue)},
 		{"GET", "/v1/queues/{name}/keys", readTenant, noBody, perRequest, page("min_waiting"), "", handle(h.ListQueueKeys)},
+		{"GET", "/v1/queues/{name}/scale", readTenant, noBody, perRequest, []string{"target_wait_ms", "cold_start_ms"}, "", handle(h.ScaleQueue)},
 		{"PUT", "/v1/queues/{name}", manageTenant, body, perRequest, nil, "", handle(h.PutQueue)},
 		{"DELETE", "/v1/queues/{name}", manageTenant, noBody, perRequest, nil, "", handle(h.DeleteQueue)},
 		{"POST", "/v1/queues/{name}/pause", manageTenant, bodyOrNone, perRequest, nil, "", handle(h.PauseQueue)},

@@ -1,16 +1,20 @@
 package request
 
-import (
-	"crypto/sha256"
-	"encoding/base64"
-	"strings"
-)
+import "strings"
 
-// ETag is a strong validator (RFC 9110, section 8.8.3): the same for the same
-// bytes, whichever gateway writes them.
-func ETag(text []byte) string {
-	sum := sha256.Sum256(text)
-	return `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
+// Match gives the tags that If-Match names, by strong comparison (RFC 9110, section 13.1.1): without weak ones. all says that each
+// version that exists will do, as without the header.
+func Match(headers []string) (tags []string, all bool) {
+	list := strings.Join(headers, ",")
+	if len(headers) == 0 || trimSpace(list) == "*" {
+		return nil, true
+	}
+	for given := range splitList(list, ',') {
+		if tag := trimSpace(given); strings.HasPrefix(tag, `"`) {
+			tags = append(tags, tag)
+		}
+	}
+	return tags, false
 }
 
 // NoneMatch says whether If-None-Match names the tag, by weak comparison (RFC 9110,

@@ -101,7 +101,7 @@ func withoutNulls(from *jsontext.Decoder, to *map[string]string) error {
 	if _, err := from.ReadToken(); err != nil {
 		return err
 	}
-	*to = nil
+	*to = map[string]string{} // not nil, also if it is empty: a patch then removes the old ones
 	for from.PeekKind() != jsontext.KindEndObject {
 		if len(*to) > api.MaxMetadata {
 			if err := from.SkipValue(); err != nil {
@@ -119,9 +119,6 @@ func withoutNulls(from *jsontext.Decoder, to *map[string]string) error {
 		}
 		if value == nil {
 			continue
-		}
-		if *to == nil {
-			*to = map[string]string{}
 		}
 		(*to)[name] = *value
 	}

@@ -175,11 +175,16 @@ func (q *Query) Metadata() map[string]string {
 }
 
 // Whole reads a whole number from 1 to most; 0 where there is none.
-func (q *Query) Whole(name string, most int64) (n int64) {
-	q.Text(name, fmt.Sprintf("must be between 1 and %d", most), func(value string) bool {
+func (q *Query) Whole(name string, most int64) (n int64) { return q.between(name, 1, most) }
+
+// WholeOrZero reads a whole number from 0 to most; 0 where there is none.
+func (q *Query) WholeOrZero(name string, most int64) (n int64) { return q.between(name, 0, most) }
+
+func (q *Query) between(name string, least, most int64) (n int64) {
+	q.Text(name, fmt.Sprintf("must be between %d and %d", least, most), func(value string) bool {
 		read, err := strconv.ParseUint(value, 10, 32)
 		n = int64(read)
-		return err == nil && n >= 1 && n <= most
+		return err == nil && n >= least && n <= most
 	})
 	return n
 }

@@ -169,6 +169,18 @@ func unlessDry(name string, access Access) Op[api.DeadLetterRequest, json.RawMes
 	return made
 }
 
+// bulk is a change of many jobs, or what it would change.
+func bulk(name string, access Access) Op[api.BulkRequest, json.RawMessage] {
+	made := write[api.BulkRequest, json.RawMessage](name, access)
+	made.effect = func(request api.BulkRequest) Effect {
+		if request.DryRun {
+			return Reads
+		}
+		return Writes
+	}
+	return made
+}
+
 func (r SubmitJobsRequest) key() *Idempotency { return r.Idempotency }
 func (r RerunJobRequest) key() *Idempotency   { return r.Idempotency }
 func (r OnceRequest) key() *Idempotency       { return r.Idempotency }

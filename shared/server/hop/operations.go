@@ -15,11 +15,18 @@ var (
 	ListJobs     = list[Filtered[api.JobFilter], api.Page[api.JobSummary]]("list-jobs", ForTenant)
 	ListAttempts = list[PageFor, api.Page[api.Attempt]]("list-attempts", ForTenant)
 	CancelJob    = write[ID, CancelResponse]("cancel-job", ForTenant)
+	PatchJob     = write[PatchJobRequest, api.Job]("patch-job", ForTenant)
 	SignalJob    = repeatable[SignalJobRequest, api.Signal]("signal-job", ForTenant)
 	ReadOutput   = list[ReadOutputRequest, api.OutputPage]("read-output", ForTenant)
 	DeleteJob    = write[ID, struct{}]("delete-job", ForTenant)
 	WaitForJob   = read[WaitForJobRequest, api.Job]("wait-for-job", ForTenant)
 	ExplainJob   = read[ExplainJobRequest, api.Explanation]("explain-job", ForTenant)
+
+	// Bulk actions
+	CreateBulk = bulk("create-bulk", ForTenant)
+	GetBulk    = read[ID, api.Bulk]("get-bulk", ForTenant)
+	ListBulk   = list[PageRequest, api.Page[api.Bulk]]("list-bulk", ForTenant)
+	CancelBulk = write[ID, api.Bulk]("cancel-bulk", ForTenant)
 
 	// Workflows
 	ListParents     = list[PageFor, api.Page[api.JobParent]]("list-parents", ForReaderOrWorker)
@@ -41,6 +48,7 @@ var (
 	ListQueues      = list[ListQueuesRequest, api.Page[api.Queue]]("list-queues", ForManager)
 	ListQueueKeys   = list[ListQueueKeysRequest, api.Page[api.QueueKey]]("list-queue-keys", ForManager)
 	GetQueue        = read[Name, api.Queue]("get-queue", ForManager)
+	ScaleQueue      = read[ScaleQueueRequest, api.Scale]("scale-queue", ForManager)
 	PutQueue        = write[Put[api.QueueRequest], api.Queue]("put-queue", ForManager)
 	PauseQueue      = write[Pause, api.Queue]("pause-queue", ForManager)
 	ProbeQueue      = write[Name, api.Queue]("probe-queue", ForManager)

@@ -98,6 +98,14 @@ type RerunJobRequest struct {
 	Idempotency *Idempotency     `json:"idempotency,omitzero"`
 }
 
+// PatchJobRequest changes a job that waits.
+type PatchJobRequest struct {
+	ID    string       `json:"id"`
+	Patch api.JobPatch `json:"patch"`
+	// IfMatch are the ETags that the job may have; empty for any.
+	IfMatch []string `json:"if_match,omitzero"`
+}
+
 // WaitForJobRequest waits until a job changes.
 type WaitForJobRequest struct {
 	ID     string `json:"id"`
@@ -136,6 +144,14 @@ type ListQueueKeysRequest struct {
 	Name string `json:"name"`
 	// MinWaiting leaves out keys with fewer jobs that wait for others of the key.
 	MinWaiting int64 `json:"min_waiting,omitzero"`
+}
+
+// ScaleQueueRequest asks how many slots a queue needs.
+type ScaleQueueRequest struct {
+	Name string `json:"name"`
+	// TargetWaitMS is how long jobs may wait, 0 for the default; ColdStartMS how long a worker takes to start.
+	TargetWaitMS int64 `json:"target_wait_ms,omitzero"`
+	ColdStartMS  int64 `json:"cold_start_ms,omitzero"`
 }
 
 // GetBudgetRequest asks for a budget.

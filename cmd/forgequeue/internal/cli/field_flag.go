@@ -20,10 +20,10 @@ var (
 // none. It has the names of the field's last objects in front, as far as there is such a flag.
 func fieldFlag(command *cobra.Command, field string) string {
 	names := strings.Split(index.ReplaceAllString(field, ""), ".")
-	names[len(names)-1] = unit.ReplaceAllString(names[len(names)-1], "")
 	for ; len(names) > 0; names = names[1:] {
-		name := strings.ReplaceAll(strings.Join(names, "-"), "_", "-")
-		for _, flag := range []string{otherFlags[name], name} {
+		whole := strings.Join(names, "-")
+		name, own := strings.ReplaceAll(unit.ReplaceAllString(whole, ""), "_", "-"), strings.ReplaceAll(whole, "_", "-")
+		for _, flag := range []string{otherFlags[name], name, own} { // own: --run-at
 			// Those of all commands, such as --url, set no field.
 			if flag != "" && command.LocalNonPersistentFlags().Lookup(flag) != nil {
 				return "--" + flag

@@ -18,7 +18,7 @@ func TestFieldsAreReportedWithTheirFlags(t *testing.T) {
 	t.Parallel()
 	root, command := &cobra.Command{Use: "forgequeue"}, &cobra.Command{Use: "set", Run: func(*cobra.Command, []string) {}}
 	root.AddCommand(command)
-	for _, flag := range []string{"retry-base", "every", "timeout", "canary", "canary-timeout", "endpoint", "breaker-calls", "starts", "rate", "data", "catch-up-max"} {
+	for _, flag := range []string{"retry-base", "every", "timeout", "canary", "canary-timeout", "endpoint", "breaker-calls", "starts", "rate", "data", "catch-up-max", "run-at", "dedupe-key", "on-live", "max-delay"} {
 		command.Flags().String(flag, "", "")
 	}
 	root.PersistentFlags().String("url", "", "")
@@ -26,6 +26,7 @@ func TestFieldsAreReportedWithTheirFlags(t *testing.T) {
 		"retry.base_ms": "--retry-base", "every_ms": "--every", "job.timeout_ms": "--timeout", "canary.count": "--canary",
 		"canary.timeout_seconds": "--canary-timeout", "url": "--endpoint", "push.breaker.calls": "--breaker-calls", "starts_at": "--starts",
 		"rate_per_second": "--rate", "job.payload": "--data", "catch_up_max": "--catch-up-max", "jobs[3].timeout_ms": "--timeout", "name": "",
+		"run_at": "--run-at", "dedupe.key": "--dedupe-key", "dedupe.on_live": "--on-live", "dedupe.max_delay_ms": "--max-delay",
 	} {
 		if got := fieldFlag(command, field); got != want {
 			t.Errorf("%s: %q, want %q", field, got, want)

@@ -23,6 +23,7 @@ func complete(a *cli.App, all []*cobra.Command) {
 	byPath := map[string]listing{
 		"submit": typeNames(), "job get": jobsIn(), "job watch": jobsIn(), "job logs": jobsIn(), "job attempts": jobsIn(), "job parents": jobsIn(),
 		"job cancel":  jobsIn(api.StateBlocked, api.StateScheduled, api.StateWaiting, api.StateQueued, api.StateRunning),
+		"job change":  jobsIn(api.StateBlocked, api.StateScheduled, api.StateWaiting, api.StateQueued),
 		"job rerun":   jobsIn(api.StateCompleted, api.StateCancelled, api.StateDeadLetter),
 		"job delete":  jobsIn(api.StateCompleted, api.StateCancelled, api.StateDeadLetter),
 		"job redrive": jobsIn(api.StateDeadLetter), "dead-letter redrive": jobsIn(api.StateDeadLetter), "dead-letter discard": jobsIn(api.StateDeadLetter),

@@ -72,8 +72,13 @@ func (s *Jobs) Delete(ctx context.Context, owner tenant.ID, user string, id uuid
 		// needs another such coincidence.
 		const rounds = 3
 		for range rounds {
-			if state, told, err = deleteEnded(ctx, tx, owner, user, id); state != "" || err != nil {
+			if state, told, err = deleteEnded(ctx, tx, owner, user, id); err != nil {
 				return err
+			}
+			if state != "" {
+				return audit.Record(ctx, tx, audit.Event{
+					Tenant: &owner, Action: api.AuditJobDelete, Object: id.String(), Detail: map[string]any{"state": state},
+				})
 			}
 			found, err := read.GetIn(ctx, tx, owner, user, id)
 			if err != nil {
@@ -91,10 +96,7 @@ func (s *Jobs) Delete(ctx context.Context, owner tenant.ID, user string, id uuid
 		}
 		return "", fmt.Errorf("jobs: delete: %w", err)
 	}
-	if told {
-		s.edges.Appended()
-		s.gates.Appended()
-	}
+	s.Committed(told)
 	return state, nil
 }
 
@@ -125,10 +127,27 @@ func deleteEnded(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, i
 	batch.Queue(deleteAttemptsSQL, store.Args{"id": id, "since": since, "tenant_id": owner})
 	batch.Queue(deleteOutputSQL, store.Args{"id": id, "tenant_id": owner})
 	batch.Queue(deleteEdgesSQL, store.Args{"id": id})
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return "", false, err
+	return state, told, tx.SendBatch(ctx, batch).Close()
+}
+
+// DeleteSome deletes those of some jobs that have ended, in a transaction, after which Committed is to be called with told.
+func DeleteSome(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, ids []uuid.UUID) (deleted []uuid.UUID, told bool, err error) {
+	for _, id := range ids {
+		state, one, err := deleteEnded(ctx, tx, owner, user, id)
+		if err != nil {
+			return nil, false, err
+		}
+		if told = told || one; state != "" {
+			deleted = append(deleted, id)
+		}
 	}
-	return state, told, audit.Record(ctx, tx, audit.Event{
-		Tenant: &owner, Action: api.AuditJobDelete, Object: id.String(), Detail: map[string]any{"state": state},
-	})
+	return deleted, told, nil
+}
+
+// Committed is called after the commit of deletions; told says that jobs which came after them were.
+func (s *Jobs) Committed(told bool) {
+	if told {
+		s.edges.Appended()
+		s.gates.Appended()
+	}
 }

@@ -242,6 +242,8 @@ CREATE TABLE jobs (
   gate                  smallint    NOT NULL DEFAULT 0,
   -- another job waits, or waited, for this one: its end appends a follow-up
   has_dependents        boolean     NOT NULL DEFAULT false,
+  -- it ran when another one was submitted with its dedupe_key, which starts when it has ended
+  superseded            boolean     NOT NULL DEFAULT false,
   -- the job has parents, is part of a workflow, has waited, or has signals or output: reads look for them
   linked                boolean     NOT NULL DEFAULT false,
   -- when the current or last attempt started, by which worker; the worker's owner is as in workers
@@ -288,7 +290,7 @@ CREATE INDEX jobs_gated ON jobs (uuid_send(tenant_id), queue, key, (CASE WHEN re
 -- For depths, by lane. A job that is claimed at once is never in it.
 CREATE INDEX jobs_waiting   ON jobs (lane_id, state)                  WHERE state IN ('blocked', 'scheduled', 'waiting');
 CREATE INDEX jobs_deadline  ON jobs (deadline)                        WHERE deadline IS NOT NULL;
-CREATE UNIQUE INDEX jobs_dedupe ON jobs (tenant_id, COALESCE(user_id, ''), dedupe_key) WHERE dedupe_key IS NOT NULL;
+CREATE UNIQUE INDEX jobs_dedupe ON jobs (tenant_id, COALESCE(user_id, ''), dedupe_key, superseded) WHERE dedupe_key IS NOT NULL;
 -- For lists, newest first.
 CREATE INDEX jobs_by_tenant  ON jobs (tenant_id, uuid_send(id));
 -- For one user's jobs: counting them must not read all of the tenant's. In the order of ids, so that the backfill of a
@@ -657,13 +659,17 @@ CREATE INDEX webhook_events_by_tenant ON webhook_events (tenant_id, event_id);
 -- ======== Redrives, audit log ========
 -- A redrive or a discard of dead letters by filter. A core that processes one holds the row's lock, moves a batch and
 -- stores the progress in one transaction; another core continues after a crash.
+-- Redrives of dead letters, and other actions on all jobs that match a filter.
 CREATE TABLE redrives (
   id              uuid PRIMARY KEY,
   tenant_id       uuid        NOT NULL,
   -- the user that the caller's key is bound to: only this user's dead letters are processed; null for all
   user_id         text,
-  action          text        NOT NULL CHECK (action IN ('redrive', 'discard')),
+  -- redrive and discard are of dead letters; of the others rerun and delete are of jobs that have ended, the rest of live ones
+  action          text        NOT NULL CHECK (action IN ('redrive', 'discard', 'cancel', 'move', 'set_priority', 'run_now', 'delay', 'rerun', 'delete')),
   filter          json        NOT NULL,
+  -- what it changes: an api.BulkTarget; null where the action says it
+  target          json,
   -- null: a default pace that leaves capacity to others
   rate_per_second float8      CHECK (rate_per_second > 0),
   -- stopped: the canary's sample did not pass
@@ -671,7 +677,9 @@ CREATE TABLE redrives (
   -- how many dead letters matched; capped: counting stopped, there may be more
   matched         bigint      NOT NULL, matched_capped boolean NOT NULL,
   done            bigint      NOT NULL DEFAULT 0, refused bigint NOT NULL DEFAULT 0,
-  -- all dead letters up to this id were processed
+  -- how many were refused by each code: {"CODE": n}; null for none
+  refusals        json,
+  -- all jobs up to this id were processed
   cursor          uuid        NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000',
   -- why it pauses
   waiting         text,

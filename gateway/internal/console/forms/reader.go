@@ -1,12 +1,14 @@
 package forms
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -40,6 +42,44 @@ func (f *Reader) Text(name string) *string {
 		return &text
 	}
 	return nil
+}
+
+// Time gives an instant.
+func (f *Reader) Time(name string) *api.Time {
+	text := f.Word(name)
+	if text == nil {
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, *text)
+	if err != nil {
+		f.refuse(name, "%q is not a time: write it such as 2026-11-20T12:00:00Z, which is UTC, or 2026-11-20T14:00:00+02:00", *text)
+		return nil
+	}
+	return new(api.At(at.UTC().Truncate(time.Microsecond)))
+}
+
+// Names gives names with commas or lines between; none is an empty list.
+func (f *Reader) Names(name string) []string {
+	names := []string{}
+	for part := range strings.FieldsFuncSeq(f.Values.Get(name), func(c rune) bool { return c == ',' || c == '\n' || c == '\r' }) {
+		if part = strings.TrimSpace(part); part != "" {
+			names = append(names, part)
+		}
+	}
+	return names
+}
+
+// JSON gives a document.
+func (f *Reader) JSON(name string) json.RawMessage {
+	text := f.Word(name)
+	if text == nil {
+		return nil
+	}
+	if !json.Valid([]byte(*text)) {
+		f.refuse(name, "is not JSON. A text needs its quotes: \"text\"")
+		return nil
+	}
+	return json.RawMessage(*text)
 }
 
 func (f *Reader) refuse(name, format string, args ...any) {

@@ -51,7 +51,7 @@ func (f *Frame) Bound() bool { return f.Who.User != nil }
 
 // Here says whether a link of the navigation leads to this page, or to the list that it is of.
 func (f *Frame) Here(to string) bool {
-	if to == "/console/dead-letters" && strings.HasPrefix(f.At, "/console/redrives/") {
+	if to == "/console/dead-letters" && strings.HasPrefix(f.At, "/console/redrives/") || to == "/console/jobs" && strings.HasPrefix(f.At+"/", "/console/bulk/") {
 		return true
 	}
 	return f.At == to || to != "/console" && strings.HasPrefix(f.At, to+"/")

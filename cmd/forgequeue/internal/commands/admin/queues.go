@@ -27,11 +27,36 @@ func newQueues(a *cli.App) *cobra.Command {
 	command.Flags().AddFlagSet(list.Flags()) // `queue` alone is the list
 	command.RunE = list.RunE
 	command.AddCommand(
-		list, newQueuesGet(a), newQueuesKeys(a), newQueuesSet(a), newQueuesDelete(a),
+		list, newQueuesGet(a), newQueuesKeys(a), newQueuesScale(a), newQueuesSet(a), newQueuesDelete(a),
 		cli.Call(a.AsTenant, "pause NAME", "Stop the claims from a queue; running jobs continue", known((*client.Client).PauseQueue), cli.Row(queues)),
 		cli.Call(a.AsTenant, "resume NAME", "Let workers claim from a paused queue again", known((*client.Client).ResumeQueue), cli.Row(queues)),
 		cli.Call(a.AsTenant, "probe NAME", "Try the destination of a queue in push mode now, although its breaker is open", known((*client.Client).ProbeQueue), cli.Row(queues)),
 	)
+	return command
+}
+
+func newQueuesScale(a *cli.App) *cobra.Command {
+	var target, cold time.Duration
+	command := &cobra.Command{
+		Use:     "scale NAME",
+		Short:   "Show how many slots of workers a queue needs",
+		Example: "  forgequeue queue scale default --target-wait 30s --cold-start 1m",
+		Args:    cli.One(),
+		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+			needs, err := s.Client.ScaleQueue(ctx, args[0], target, cold)
+			if err != nil {
+				return err
+			}
+			return s.Show(needs, func(t *cli.Table) {
+				t.Pair("desired slots", strconv.FormatInt(needs.DesiredSlots, 10))
+				t.Pair("running", strconv.FormatInt(needs.Running, 10))
+				t.Pair("queued", strconv.FormatInt(needs.Queued, 10))
+				t.Pair("because", needs.Because)
+			})
+		}),
+	}
+	command.Flags().DurationVar(&target, "target-wait", 0, "how long jobs may wait (default: 30s)")
+	command.Flags().DurationVar(&cold, "cold-start", 0, "how long a worker takes to start")
 	return command
 }
 

@@ -142,15 +142,19 @@ func dryRunIDs(ctx context.Context, s *cli.Session, o *bulk, ids []string) error
 	return showDryRun(s, o, matched)
 }
 
-// confirm asks the user; without a terminal, --yes is required.
 func confirm(s *cli.Session, o *bulk, count string) error {
+	return sure(s, o.verb, count+" dead letters")
+}
+
+// sure asks the user whether to do what cannot be undone; without a terminal, --yes is required.
+func sure(s *cli.Session, verb, what string) error {
 	if !s.Interactive() {
-		return cli.Usage("%s cannot be undone (it would be %s): confirm it with --yes", o.verb, count)
+		return cli.Usage("%s cannot be undone (it would be %s): confirm it with --yes", verb, what)
 	}
-	fmt.Fprintf(s.Err, "%s %s dead letters permanently? [y/N] ", o.verb, count)
+	fmt.Fprintf(s.Err, "%s %s permanently? [y/N] ", verb, what)
 	answer, _ := bufio.NewReader(s.In).ReadString('\n') // no answer is a no
 	if word := strings.ToLower(strings.TrimSpace(answer)); word != "y" && word != "yes" {
-		return fmt.Errorf("nothing was %s", o.done)
+		return fmt.Errorf("nothing was changed")
 	}
 	return nil
 }

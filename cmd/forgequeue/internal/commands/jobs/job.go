@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,11 +21,14 @@ func newJobGet(a *cli.App) *cobra.Command {
 		Example: "  forgequeue job get 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 -o json",
 		Args:    cli.One(),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
-			job, err := s.Client.Get(ctx, args[0])
+			job, etag, err := s.Client.GetWithETag(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			return s.Show(job, func(t *cli.Table) { describe(t, job) })
+			return s.Show(job, func(t *cli.Table) {
+				describe(t, job)
+				t.Pair("etag", strings.Trim(etag, `"`))
+			})
 		}),
 	}
 }
@@ -106,13 +110,23 @@ func (c *changes) said(piece *api.Output) {
 func (*changes) end() {}
 
 func newJobCancel(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use:   "cancel ID",
-		Short: "Cancel a waiting job; request that a running one stops",
-		Long: `Cancel a job. One that waits ends at once. One that runs is asked to stop: its worker learns it from the next
-heartbeat; if it completes the job anyway, the job is completed. A repeat changes nothing.`,
-		Args: cli.One(),
+	var o many
+	command := &cobra.Command{
+		Use:   "cancel [ID]",
+		Short: "Cancel a waiting job, or all that match a filter; request that running ones stop",
+		Long: `Cancel a job, or without ID all that match the flags, as "forgequeue bulk cancel" does. One that waits ends at once. One that
+runs is asked to stop: its worker learns it from the next heartbeat; if it completes the job anyway, the job is completed. A
+repeat changes nothing.`,
+		Example: `  forgequeue job cancel 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10
+  forgequeue job cancel --queue nightly --state queued --dry-run`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+			if len(args) == 0 {
+				return o.run(ctx, s, api.BulkRequest{Action: api.BulkCancel})
+			}
+			if o.given() || o.all {
+				return cli.Usage("an id and a filter do not go together; give one of them")
+			}
 			job, err := s.Client.Cancel(ctx, args[0])
 			if err != nil {
 				return err
@@ -123,6 +137,9 @@ heartbeat; if it completes the job anyway, the job is completed. A repeat change
 			return s.Show(job, func(t *cli.Table) { summaries(t, []api.JobSummary{job}) })
 		}),
 	}
+	o.flags(command.Flags())
+	completeStates(command)
+	return command
 }
 
 func attempts(t *cli.Table, all []api.Attempt) {

@@ -145,3 +145,39 @@ func TestJobRerun(t *testing.T) {
 	f.Want(1, []string{"not_found (404)"}, "job", "delete", old)
 	f.Want(0, []string{"rerun of", old}, "job", "get", made.ID)
 }
+
+func TestJobChange(t *testing.T) {
+	f := commandtest.New(t)
+	q, other := f.Queue(), f.Queue()
+	id := f.Submitted("x", "-q", q, "--tag", "gpu", "--metadata", "a=b", "--delay", "1h")
+	f.Want(0, []string{id, "priority", "9", other}, "job", "change", id, "--priority", "9", "--queue", other, "--data", `{"n":2}`, "--max-attempts", "7",
+		"--deadline", "2h", "--metadata", "c=d", "--delay", "0s")
+	job := commandtest.Decode[api.Job](f, f.Must("job", "get", id, "-o", "json"))
+	if job.Priority != 9 || job.Queue != other || commandtest.Compact(t, job.Payload) != `{"n":2}` || job.MaxAttempts != 7 || job.Deadline == nil ||
+		len(job.Metadata) != 1 || job.Metadata["c"] != "d" || !slices.Equal(job.Tags, []string{"gpu"}) {
+		t.Errorf("%+v", job)
+	}
+	f.Must("job", "change", id, "--tag", "", "--metadata", "", "--run-at", "1h")
+	if job = f.State(id); len(job.Tags) != 0 || len(job.Metadata) != 0 || job.State != api.StateScheduled {
+		t.Errorf("%+v", job)
+	}
+
+	etag := regexp.MustCompile(`(?m)^etag +(\S+)$`).FindStringSubmatch(f.Must("job", "get", id))
+	if etag == nil {
+		t.Fatal("job get shows no etag")
+	}
+	f.Must("job", "change", id, "--priority", "3", "--if-match", etag[1])
+	f.Want(1, []string{"precondition_failed (412)"}, "job", "change", id, "--priority", "4", "--if-match", etag[1])
+	f.Want(1, []string{"precondition_failed (412)"}, "job", "change", id, "--priority", "4", "--if-match", `"`+etag[1]+`"`)
+	f.Must("job", "change", id, "--priority", "5", "--if-match", "*")
+	f.Want(1, []string{"is no ETag"}, "job", "change", id, "--priority", "4", "--if-match", "")
+
+	f.Want(1, []string{"invalid_request (400)", "(--priority)", "(--max-attempts)", "(--run-at)"}, "job", "change", id, "--priority", "10", "--max-attempts", "0", "--run-at", "100000h")
+	f.Want(2, []string{"nothing is changed: give one of --data, --queue"}, "job", "change", id)
+	f.Want(2, []string{"nothing is changed"}, "job", "change", id, "--if-match", etag[1])
+	f.Want(2, []string{"--delay cannot be combined with --run-at"}, "job", "change", id, "--delay", "1s", "--run-at", "2s")
+	f.Want(2, []string{"missing ID: forgequeue job change ID --priority 9"}, "job", "change")
+	f.Want(2, []string{"--data"}, "job", "change", id, "--data", "{")
+	f.Must("job", "cancel", id)
+	f.Want(1, []string{"job_started (409)"}, "job", "change", id, "--priority", "4")
+}

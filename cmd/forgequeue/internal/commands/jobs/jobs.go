@@ -19,7 +19,7 @@ func newJobs(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "job",
 		Aliases: []string{"jobs"},
-		Short:   "List jobs; get, watch, signal, cancel, rerun or delete one, or read its logs",
+		Short:   "List jobs; get, watch, signal, change, cancel, rerun or delete one, or read its logs",
 		Example: `  forgequeue job --state queued,running --queue nightly
   forgequeue job get 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10`,
 		Args: cobra.NoArgs,
@@ -31,7 +31,7 @@ func newJobs(a *cli.App) *cobra.Command {
 	command.AddCommand(
 		list, newJobGet(a), newJobWatch(a), newJobLogs(a), newJobWhy(a), newJobSignal(a), newJobSignalLink(a), newJobCancel(a),
 		cli.ListOf(a.AsTenant, "attempts ID", "List a job's attempts and how each ended", (*client.Client).Attempts, attempts),
-		newJobParents(a), newJobRedrive(a), newJobRerun(a), newJobDelete(a),
+		newJobParents(a), newJobChange(a), newJobRedrive(a), newJobRerun(a), newJobDelete(a),
 	)
 	return command
 }
@@ -49,7 +49,7 @@ func newJobsList(a *cli.App) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
 			var err error
-			if filter.Metadata, err = pairs("metadata", metadata); err != nil {
+			if filter.Metadata, err = pairs(metadata); err != nil {
 				return err
 			}
 			filter.CreatedAfter, filter.CreatedBefore = after.At, before.At

@@ -6,8 +6,8 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 )
 
-// pairs reads NAME=VALUE arguments; nil for none.
-func pairs(flag string, texts []string) (map[string]string, error) {
+// pairs reads the NAME=VALUE of --metadata; nil for none.
+func pairs(texts []string) (map[string]string, error) {
 	if len(texts) == 0 {
 		return nil, nil //nolint:nilnil // no metadata is no error
 	}
@@ -15,7 +15,7 @@ func pairs(flag string, texts []string) (map[string]string, error) {
 	for _, text := range texts {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
-			return nil, cli.Usage("--%s %q: must be NAME=VALUE", flag, text)
+			return nil, cli.Usage("--metadata %q: must be NAME=VALUE", text)
 		}
 		read[name] = value
 	}

@@ -58,7 +58,7 @@ replace the old job's settings. Its dedupe key, its parents, and a deadline that
 	flags.DurationVar(&f.timeout, "timeout", 0, "longest time for one execution")
 	flags.StringArrayVar(&f.tags, "tag", nil, "what a worker must have, instead of all old tags; repeatable")
 	flags.StringArrayVar(&f.metadata, "metadata", nil, "NAME=VALUE, instead of all old ones; repeatable")
-	flags.StringVar(&f.dedupe, "dedupe-key", "", "answer with the live job that has the same key, if there is one")
+	f.deduping(command)
 	flags.StringVar(&f.idempotency, "idempotency-key", "", "Idempotency-Key: the same key again gets the first answer again")
 	f.waiting(flags)
 	return command

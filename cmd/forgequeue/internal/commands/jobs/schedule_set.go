@@ -116,7 +116,7 @@ func (f *scheduleFlags) apply(s *cli.Session, r *api.ScheduleRequest) (err error
 		}
 	}
 	if given("metadata") {
-		if r.Job.Metadata, err = pairs("metadata", f.metadata); err != nil {
+		if r.Job.Metadata, err = pairs(f.metadata); err != nil {
 			return err
 		}
 	}

@@ -16,12 +16,13 @@ import (
 
 // submission is the flags of submit.
 type submission struct {
-	data, queue, user, dedupe    string
+	data, queue, user            string
+	dedupe, onLive               string
 	file, idempotency, key       string
 	keyWeight                    float64
 	priority, attempts, batch    int
 	delay, timeout, waitTimeout  time.Duration
-	maxWait, expires             time.Duration
+	maxWait, maxDelay, expires   time.Duration
 	runAt, deadline              cli.Instant
 	tags, metadata, after, costs []string
 	wait                         bool
@@ -44,6 +45,7 @@ was stopped has shown the key. -o jsonl shows the id of each line's job.`,
 		Example: `  forgequeue submit hash.sha256 --data '{"text":"hello"}' --wait
   forgequeue submit report --data @order.json --queue nightly --delay 2h --idempotency-key order-17
   forgequeue submit report.send --after 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 --after 0199f0a4-7c1e-7000-8000-5d2c6f1e9a11:run
+  forgequeue submit index.rebuild --dedupe-key index --on-live extend --delay 5s --max-delay 1m
   echo '{"to":"ada"}' | forgequeue submit mail --data - --priority 9 --tag gpu --metadata shop=berlin
   forgequeue submit --file jobs.jsonl --idempotency-key import-17`,
 		Args: func(command *cobra.Command, args []string) error {
@@ -71,7 +73,7 @@ was stopped has shown the key. -o jsonl shows the id of each line's job.`,
 	flags.Var(&f.deadline, "deadline", "becomes a dead letter if it has not ended by this time, or within this long")
 	flags.DurationVar(&f.expires, "expires-after", 0, "the same as --deadline, counted from when the server stores the job, such as 1h")
 	flags.StringVar(&f.idempotency, "idempotency-key", "", "Idempotency-Key: the same key and job again get the first answer again")
-	flags.StringVar(&f.dedupe, "dedupe-key", "", "answer with the live job that has the same key, if there is one")
+	f.deduping(command)
 	flags.StringVar(&f.user, "user", "", "your own end user for whom the job runs")
 	flags.StringVar(&f.key, "key", "", "whose turn the job takes in its queue, such as a customer or an account; the user if not given")
 	flags.Float64Var(&f.keyWeight, "key-weight", 1, "share of the key in the turns, 0.1 to 100")
@@ -83,6 +85,17 @@ was stopped has shown the key. -o jsonl shows the id of each line's job.`,
 	flags.StringArrayVar(&f.after, "after", nil, "ID or ID:POLICY of a job that must have ended before; POLICY says what its failure means: cancel (default), run or \"hold\"; repeatable")
 	f.waiting(flags)
 	return command
+}
+
+// deduping adds the flags about live jobs with the same key.
+func (f *submission) deduping(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringVar(&f.dedupe, "dedupe-key", "", "answer with the live job that has the same key, if there is one")
+	flags.StringVar(&f.onLive, "on-live", "", "what becomes of that live job: keep (default), replace, extend (also wait for --delay again) or fail (refuse this one)")
+	flags.DurationVar(&f.maxDelay, "max-delay", 0, "with --on-live extend: start at the latest so long after the first submit")
+	_ = command.RegisterFlagCompletionFunc("on-live", cobra.FixedCompletions([]cobra.Completion{
+		api.OnLiveKeep, api.OnLiveReplace, api.OnLiveExtend, api.OnLiveFail,
+	}, cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that does not exist
 }
 
 func (f *submission) waiting(flags *pflag.FlagSet) {
@@ -123,6 +136,9 @@ func (f *submission) send(ctx context.Context, s *cli.Session, call func(...clie
 	if submitted.Deduplicated {
 		s.Note("A live job with this dedupe key was there already: %s.", submitted.ID)
 	}
+	if submitted.Replaced {
+		s.Note("The live job with this dedupe key was replaced: %s.", submitted.ID)
+	}
 	if !f.wait && f.waitTimeout == 0 {
 		return s.Show(submitted, func(t *cli.Table) { summaries(t, []api.JobSummary{submitted.JobSummary}) })
 	}
@@ -152,15 +168,32 @@ func (f *submission) request(s *cli.Session, jobType string) (api.SubmitRequest,
 		id, policy, _ := strings.Cut(one, ":")
 		request.After = append(request.After, api.Dependency{JobID: id, OnFailed: policy})
 	}
-	var err error
+	err := f.dedupeTo(command, &request)
+	if err != nil {
+		return request, err
+	}
 	if request.Costs, err = cli.Amounts("cost", f.costs); err != nil {
 		return request, err
 	}
-	if request.Metadata, err = pairs("metadata", f.metadata); err != nil {
+	if request.Metadata, err = pairs(f.metadata); err != nil {
 		return request, err
 	}
 	if command.Flags().Changed("data") {
 		request.Payload, err = readJSON("data", f.data, s.In, api.MaxPayload)
 	}
 	return request, err
+}
+
+// dedupeTo says what becomes of a live job, where the flags do.
+func (f *submission) dedupeTo(command *cobra.Command, request *api.SubmitRequest) error {
+	given := command.Flags().Changed
+	if !given("on-live") && !given("max-delay") {
+		return nil
+	}
+	if request.DedupeKey == nil {
+		return cli.Usage("--on-live and --max-delay need --dedupe-key")
+	}
+	request.Dedupe = &api.Dedupe{Key: f.dedupe, OnLive: f.onLive, MaxDelayMS: cli.GivenMS(command, "max-delay", f.maxDelay)}
+	request.DedupeKey = nil
+	return nil
 }

@@ -91,3 +91,25 @@ func TestSubmitWait(t *testing.T) {
 		t.Errorf("the warning is in the output: %s", r.Out)
 	}
 }
+
+func TestSubmitOnLive(t *testing.T) {
+	f := commandtest.New(t)
+	q := f.Queue()
+	dedupe := func(more ...string) []string {
+		return append([]string{"submit", "x", "-q", q, "--dedupe-key", "k-" + q, "--delay", "1h"}, more...)
+	}
+	id := commandtest.Decode[api.SubmitResponse](f, f.Must(dedupe("--on-live", "extend", "--max-delay", "90m", "-o", "json")...)).ID
+	f.Want(0, []string{"was there already: " + id}, dedupe("--on-live", "keep", "--data", "1")...)
+	f.Want(0, []string{"was replaced: " + id}, dedupe("--on-live", "replace", "--data", "2")...)
+	f.Want(0, []string{"was replaced: " + id}, dedupe("--on-live", "extend", "--max-delay", "90m", "--data", "3")...)
+	f.Want(1, []string{"dedupe_conflict (409)"}, dedupe("--on-live", "fail")...)
+	if job := f.State(id); string(job.Payload) != "3" || job.DedupeKey == nil || *job.DedupeKey != "k-"+q {
+		t.Errorf("%+v", job)
+	}
+	f.Want(1, []string{"invalid_request (400)", "(--on-live)"}, dedupe("--on-live", "burn")...)
+	f.Want(1, []string{"invalid_request (400)", "(--max-delay)"}, dedupe("--max-delay", "1m")...)
+	f.Want(2, []string{"--on-live and --max-delay need --dedupe-key"}, "submit", "x", "--on-live", "fail")
+	if offered := completed(f, "submit", "x", "--on-live", ""); len(offered) != 4 {
+		t.Errorf("offered are %q", offered)
+	}
+}
