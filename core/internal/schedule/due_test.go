@@ -3,6 +3,7 @@ package schedule_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -46,8 +47,10 @@ func TestAListingOfManyTenantsIsBounded(t *testing.T) {
 				listed[k] = true
 			}
 		}
-		if err := f.Store.Schedules.PostponeSchedules(t.Context(), due, time.Hour); err != nil {
-			t.Fatal(err)
+		for some := range slices.Chunk(due, 500) { // a core postpones what one step had
+			if err := f.Store.Schedules.PostponeSchedules(t.Context(), some, time.Hour); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }
