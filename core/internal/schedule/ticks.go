@@ -244,10 +244,10 @@ const moveSchedulesSQL = `
 UPDATE schedules s
 SET next_at = moved.next_at, due_at = moved.due_at, owed_until = moved.owed_until, refused_at = moved.refused_at,
     last_at = moved.last_at, last_job_id = moved.last_job_id, last_skipped = moved.last_skipped,
-    made_job_id = moved.made_job_id, ticked_at = statement_timestamp()
+    made_job_id = moved.made_job_id, ticked_at = statement_timestamp(), missed_at = CASE WHEN moved.missed THEN statement_timestamp() ELSE s.missed_at END
 FROM unnest(@tenants::uuid[], @names::text[], @next_ats::timestamptz[], @due_ats::timestamptz[], @owed_untils::timestamptz[],
-            @refused_ats::timestamptz[], @last_ats::timestamptz[], @last_job_ids::uuid[], @last_skips::text[], @made_job_ids::uuid[])
-     AS moved(tenant_id, name, next_at, due_at, owed_until, refused_at, last_at, last_job_id, last_skipped, made_job_id)
+            @refused_ats::timestamptz[], @last_ats::timestamptz[], @last_job_ids::uuid[], @last_skips::text[], @made_job_ids::uuid[], @missed::boolean[])
+     AS moved(tenant_id, name, next_at, due_at, owed_until, refused_at, last_at, last_job_id, last_skipped, made_job_id, missed)
 WHERE s.tenant_id = moved.tenant_id AND s.name = moved.name`
 
 // finish queues what the answers to the submits mean for runs and schedules. A refusal that is no cap's
