@@ -87,36 +87,53 @@ const (
 	MinEnded     = 30 * time.Second
 )
 
+// ThresholdEnded names the threshold of the end of all states.
+const ThresholdEnded = "ended"
+
+// Field is the threshold of a state, or that of ThresholdEnded; nil where there is none.
+func (t *Thresholds) Field(state string) **int64 {
+	switch state {
+	case EventQueueStalled:
+		return &t.QueueStalledMS
+	case EventQueueUnserved:
+		return &t.QueueUnservedMS
+	case EventBreakerOpened:
+		return &t.BreakerOpenedMS
+	case EventCapFull:
+		return &t.CapFullMS
+	case EventWebhookFailing:
+		return &t.WebhookFailingMS
+	case ThresholdEnded:
+		return &t.EndedMS
+	default:
+		return nil
+	}
+}
+
 // InForce are the thresholds with the defaults filled in.
 func (t *Thresholds) InForce() Thresholds {
 	made := Thresholds{}
 	if t != nil {
 		made = *t
 	}
-	for _, one := range []struct {
-		value    **int64
-		standard time.Duration
-	}{
-		{&made.QueueStalledMS, 5 * time.Minute}, {&made.QueueUnservedMS, time.Minute}, {&made.BreakerOpenedMS, 0},
-		{&made.CapFullMS, time.Minute}, {&made.WebhookFailingMS, 5 * time.Minute}, {&made.EndedMS, time.Minute},
+	for state, standard := range map[string]time.Duration{
+		EventQueueStalled: 5 * time.Minute, EventQueueUnserved: time.Minute, EventBreakerOpened: 0, EventCapFull: time.Minute,
+		EventWebhookFailing: 5 * time.Minute, ThresholdEnded: time.Minute,
 	} {
-		if *one.value == nil {
-			*one.value = new(one.standard.Milliseconds())
+		if field := made.Field(state); *field == nil {
+			*field = new(standard.Milliseconds())
 		}
 	}
 	return made
 }
 
-// Of is the threshold of a state; they must be in force.
+// Of is the threshold of a state, or that of ThresholdEnded; they must be in force.
 func (t *Thresholds) Of(state string) time.Duration {
-	ms := map[string]*int64{
-		EventQueueStalled: t.QueueStalledMS, EventQueueUnserved: t.QueueUnservedMS, EventBreakerOpened: t.BreakerOpenedMS,
-		EventCapFull: t.CapFullMS, EventWebhookFailing: t.WebhookFailingMS,
-	}[state]
-	if ms == nil {
+	field := t.Field(state)
+	if field == nil {
 		return 0
 	}
-	return time.Duration(*ms) * time.Millisecond
+	return time.Duration(**field) * time.Millisecond
 }
 
 func (t *Thresholds) rules(r refusals) {

@@ -39,7 +39,7 @@ func Rules() map[string]map[string]Rule {
 		&ClaimRequest{}, &WorkerRequest{}, &HeartbeatRequest{}, &Lease{}, &Progress{}, &OutcomesRequest{}, &OutcomeRequest{},
 		&QueueRequest{}, &TypeLimit{}, &KeySettingsRequest{}, &BudgetRequest{}, &Throttle{}, &PushRequest{}, &BreakerSettingsRequest{},
 		&DeadLetterRequest{}, &DeadLetterFilterBody{}, &CanaryRequest{},
-		&ScheduleRequest{}, &ScheduleJob{}, &JobTypeRequest{}, &JobTypeDefaults{}, &WebhookRequest{}, &WebhookFilter{}, &Thresholds{},
+		&ScheduleRequest{}, &ScheduleJob{}, &JobTypeRequest{}, &JobTypeDefaults{}, &WebhookRequest{}, &WebhookFilter{}, &Thresholds{}, &Window{},
 		&TenantRequest{}, &TenantPatch{}, &PlanRequest{}, &Limits{}, &KeyRequest{},
 		&SignalRequest{}, &OutcomeSignal{}, &SignalLinkRequest{}, &LinkedSignalRequest{},
 		&OutputRequest{}, &OutputChunk{},

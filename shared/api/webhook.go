@@ -20,6 +20,9 @@ const (
 	EventWebhookTest   = "webhook.test"
 )
 
+// WebhookEvents are the kinds of events that a webhook can ask for.
+func WebhookEvents() []string { return slices.Clone(eventWords) }
+
 // MaxWebhooks bounds a tenant's webhooks.
 const MaxWebhooks = 50
 

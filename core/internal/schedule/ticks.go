@@ -10,6 +10,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
+	"github.com/forgequeue/forgequeue/core/internal/timing"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -78,7 +79,7 @@ func (w *work) planTicks(most int) {
 			w.runs = []*run{{of: w, at: *row.RefusedAt, again: true, stored: api.SkippedCap}}
 		}
 	} else {
-		timing, err := row.timing()
+		times, err := row.timing()
 		if err != nil {
 			w.unread = true
 			return
@@ -87,9 +88,13 @@ func (w *work) planTicks(most int) {
 		if row.PausedAt != nil {
 			catchUp = api.CatchUpLatest // one run says that it was paused
 		}
-		w.plan = planTicks(timing, state{next: *row.NextAt, owed: row.OwedUntil}, row.Now, catchUp, int(row.CatchUpMax), most)
+		w.plan = planTicks(times, state{next: *row.NextAt, owed: row.OwedUntil}, row.Now, catchUp, int(row.CatchUpMax), most)
+		windows := timing.StoredWindows(row.Windows)
 		for _, tick := range w.plan.ticks {
 			one := &run{of: w, at: tick}
+			if _, in := windows.Until(tick); in {
+				one.skipped = api.SkippedWindow
+			}
 			if row.PausedAt != nil && !tick.Before(*row.PausedAt) {
 				one.skipped = api.SkippedPaused
 			}

@@ -110,7 +110,7 @@ func ofQueue(q *api.Queue) (seen []alerts.Sighting) {
 	see := func(state string, held *time.Duration, format string, args ...any) {
 		seen = append(seen, alerts.Sighting{State: state, Of: api.AlertOfQueue, Name: q.Name, Held: held, Detail: fmt.Sprintf(format, args...)})
 	}
-	if q.Paused {
+	if q.Paused || q.WindowUntil != nil {
 		return nil
 	}
 	if q.OldestQueuedMS != nil {

@@ -39,14 +39,11 @@ type Sighting struct {
 // forgotten is for how long a state that was not told of has to be unseen to begin anew: the others of some looks.
 const forgotten = 25 * time.Second
 
-// statesSQL is any of the kinds that tell of a state: the condition of the index webhooks_of_states, word by word.
-const statesSQL = `events && '{queue.stalled,queue.unserved,queue.recovered,breaker.opened,breaker.closed,cap.full,schedule.missed,webhook.failing}'`
-
 // askedSQL also gives those that no webhook tells of any more, so that their rows go.
 const askedSQL = `
 SELECT tenant_id, array_agg(DISTINCT kind) FILTER (WHERE kind <> '') AS kinds
 FROM (
-  SELECT tenant_id, unnest(events) AS kind FROM webhooks WHERE ` + statesSQL + ` AND deleted_at IS NULL
+  SELECT tenant_id, unnest(events) AS kind FROM webhooks WHERE of_states AND deleted_at IS NULL
   UNION ALL
   SELECT tenant_id, '' FROM alerts) AS asked
 WHERE tenant_id <> ALL(` + store.MovingNowSQL + `)
@@ -80,7 +77,7 @@ const (
 	lockHooksSQL = `
 SELECT name, events, queue, thresholds, statement_timestamp() AS now
 FROM webhooks
-WHERE tenant_id = @tenant_id AND deleted_at IS NULL AND ` + statesSQL + `
+WHERE tenant_id = @tenant_id AND deleted_at IS NULL AND of_states
   AND tenant_id <> ALL(` + store.MovingSQL + `)
 ORDER BY name
 FOR NO KEY UPDATE`
@@ -105,7 +102,7 @@ SELECT @tenant_id, hook, kind, statement_timestamp(), alert FROM unnest(@webhook
 	forgetSQL = `
 DELETE FROM alerts
 WHERE tenant_id = @tenant_id AND tenant_id <> ALL(` + store.MovingSQL + `)
-  AND NOT EXISTS (SELECT FROM webhooks AS w WHERE w.tenant_id = @tenant_id AND w.deleted_at IS NULL AND ` + statesSQL + `)`
+  AND NOT EXISTS (SELECT FROM webhooks AS w WHERE w.tenant_id = @tenant_id AND w.deleted_at IS NULL AND of_states)`
 )
 
 // hook is a webhook that tells of states.

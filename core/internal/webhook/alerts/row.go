@@ -96,7 +96,7 @@ func compare(hooks []hook, stored []*row, seen []Sighting) *changes {
 // compareOne takes the rows of one webhook from rows.
 func (c *changes) compareOne(h *hook, rows map[place]*row, seen []Sighting) {
 	thresholds := h.Thresholds.InForce()
-	endedAfter := time.Duration(*thresholds.EndedMS) * time.Millisecond
+	endedAfter := thresholds.Of(api.ThresholdEnded)
 	for i := range seen {
 		s := &seen[i]
 		threshold := thresholds.Of(s.State)
