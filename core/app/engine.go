@@ -153,6 +153,7 @@ func dutyTable(d sweep.Duties, store *cell.Cell, depths *metrics.Depths) []*swee
 		d.FollowUpAge(),
 		deliveries,
 		d.Removals(),
+		d.Alerts(),
 		reap,
 		contact,
 		d.Promote(),

@@ -41,7 +41,8 @@ func answers() map[string]any {
 			DrainPerSecond: new(85.0), WaitMS: new(int64(4012)),
 			Settings: api.QueueSettings{
 				VisibilityTimeoutMS: api.DefaultVisibilityTimeout.Milliseconds(), MaxAttempts: api.DefaultMaxAttempts, Retry: exampleRetry(),
-				Types: api.TypeLimits{"welcome": {MaxRunning: new(int64(5))}},
+				Types:   api.TypeLimits{"welcome": {MaxRunning: new(int64(5))}},
+				Windows: []api.Window{{Cron: "0 22 * * *", DurationMS: 28_800_000, Timezone: "Europe/Berlin"}},
 			},
 		},
 		"Stats": api.Stats{
@@ -83,7 +84,7 @@ func answers() map[string]any {
 		},
 		"Webhook": api.Webhook{
 			Name: "billing", URL: "https://example.com/hooks", Events: []string{api.EventJobCompleted, api.EventJobDeadLetter},
-			Filter: api.WebhookFilter{Queue: new("invoices")}, Queue: api.WebhookQueue("billing"),
+			Filter: api.WebhookFilter{Queue: new("invoices")}, Thresholds: (*api.Thresholds)(nil).InForce(), Queue: api.WebhookQueue("billing"),
 			Deliveries: api.WebhookDeliveries{Waiting: 2, Running: 1, LastAt: new(at(30)), LastStatus: new(204)},
 			Breaker:    &api.Breaker{State: api.BreakerClosed}, CreatedAt: at(0), UpdatedAt: at(0),
 		},
@@ -113,7 +114,7 @@ func exampleSchedule() api.Schedule {
 	job := api.ScheduleJob{Type: "report.daily", Queue: "reports", Payload: json.RawMessage(`{"of":"yesterday"}`)}
 	shown := api.Schedule{
 		Name: "nightly", Cron: new("30 2 * * *"), Timezone: "Europe/Berlin", Job: job.Template(), Overlap: api.OverlapSkip,
-		CatchUp: api.CatchUpLatest, CatchUpMax: api.DefaultCatchUpMax, NextRuns: []api.Time{},
+		CatchUp: api.CatchUpLatest, CatchUpMax: api.DefaultCatchUpMax, Windows: []api.Window{}, NextRuns: []api.Time{},
 		CreatedAt: api.At(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)), UpdatedAt: api.At(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)),
 	}
 	for day := range api.NextRunsShown {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -14,6 +15,10 @@ func situations() map[string]map[string]any {
 		Code: api.WhyInLine, Detail: "The job is ready. Jobs of its queue, type and tags before it: 1200.", Frees: "A worker claims it.",
 	}
 	paused := api.Reason{Code: api.WhyPaused, Detail: "The queue default is paused.", Frees: "The queue is resumed."}
+	window := api.Reason{
+		Code: api.WhyWindow, Detail: "The queue default is in one of its windows, in which no job starts.", Until: &api.Time{Time: time.Date(2026, 2, 1, 6, 0, 0, 0, time.UTC)},
+		Frees: "The window ends.",
+	}
 	full := api.Reason{
 		Code: api.WhyRunningCap, Detail: "The queue runs 5 jobs, and 5 is its maximum.", Frees: "One of them ends, or the maximum is raised.",
 		Limit: new(int64(5)), Current: new(int64(5)), Of: new(api.OfQueue),
@@ -29,6 +34,7 @@ func situations() map[string]map[string]any {
 			"in-line":   queued(1200, &api.Estimate{StartsInMS: 40034, DrainPerSecond: 30}, ready),
 			"capped":    queued(340, &api.Estimate{StartsInMS: 17050, DrainPerSecond: 20}, full),
 			"paused":    queued(340, nil, paused),
+			"window":    queued(340, nil, window),
 			"no-worker": queued(2, nil, unserved),
 		},
 	}

@@ -6,6 +6,7 @@ const (
 	WhySignal          = "signal"
 	WhyParents         = "parents"
 	WhyPaused          = "paused"
+	WhyWindow          = "window"
 	WhyRunningCap      = "running_cap"
 	WhyRate            = "rate"
 	WhyKeyCap          = "key_cap"

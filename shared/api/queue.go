@@ -13,7 +13,9 @@ type Queue struct {
 	Name   string `json:"name"`
 	Mode   string `json:"mode"`
 	Paused bool   `json:"paused"`
-	Depth  Depth  `json:"depth"`
+	// WindowUntil is until when one of its windows lasts; null outside them.
+	WindowUntil *Time `json:"window_until" swaggertype:"string" format:"date-time"`
+	Depth       Depth `json:"depth"`
 	// DepthCapped names the depths that stopped counting: at MaxDepthCount, or in a list with depth_budget earlier.
 	DepthCapped []string `json:"depth_capped"`
 	// OldestQueuedMS is how long the job that could run first has waited; null if nothing is queued. A job that was
@@ -67,6 +69,8 @@ type QueueSettings struct {
 	Keys KeySettings `json:"keys"`
 	// Costs are what an attempt of a job that does not say it may use of budgets; null for nothing.
 	Costs Amounts `json:"costs"`
+	// Windows are when no job of the queue starts.
+	Windows []Window `json:"windows"`
 	// Push is where a queue in push mode sends its jobs; null for the others.
 	Push *Push `json:"push"`
 }
@@ -81,7 +85,7 @@ func (s *QueueSettings) Request() QueueRequest {
 		Mode: &mode, Push: s.Push.request(),
 		VisibilityTimeoutMS: &s.VisibilityTimeoutMS, MaxAttempts: &s.MaxAttempts,
 		Retry:     &RetryRequest{BaseMS: &s.Retry.BaseMS, CapMS: &s.Retry.CapMS, Jitter: &s.Retry.Jitter, Curve: &s.Retry.Curve},
-		MaxActive: s.MaxActive, MaxRunning: s.MaxRunning, RatePerSecond: s.RatePerSecond, Types: s.Types, Keys: s.Keys.Request(), Costs: s.Costs,
+		MaxActive: s.MaxActive, MaxRunning: s.MaxRunning, RatePerSecond: s.RatePerSecond, Types: s.Types, Keys: s.Keys.Request(), Costs: s.Costs, Windows: s.Windows,
 	}
 }
 
@@ -106,6 +110,8 @@ type QueueRequest struct {
 	Keys *KeySettingsRequest `json:"keys,omitzero"`
 	// Costs are what an attempt of a job that does not say it may use of budgets, by the name of the budget.
 	Costs Amounts `json:"costs,omitzero"`
+	// Windows are when no job of the queue starts, at most 8; jobs are accepted, and running ones go on.
+	Windows []Window `json:"windows,omitzero"`
 }
 
 // TypeLimits are limits by type of jobs.
@@ -204,6 +210,7 @@ func (q *QueueRequest) rules(r refusals) {
 		q.Keys.rules(r.in("keys."))
 	}
 	r.amounts("costs", q.Costs)
+	r.windows(q.Windows)
 	r.items("types", len(q.Types), 0, MaxTypesPerCall, "")
 	for _, jobType := range slices.Sorted(maps.Keys(q.Types)) {
 		limits, field := q.Types[jobType], "types."+jobType

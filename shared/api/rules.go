@@ -39,7 +39,7 @@ func Rules() map[string]map[string]Rule {
 		&ClaimRequest{}, &WorkerRequest{}, &HeartbeatRequest{}, &Lease{}, &Progress{}, &OutcomesRequest{}, &OutcomeRequest{},
 		&QueueRequest{}, &TypeLimit{}, &KeySettingsRequest{}, &BudgetRequest{}, &Throttle{}, &PushRequest{}, &BreakerSettingsRequest{},
 		&DeadLetterRequest{}, &DeadLetterFilterBody{}, &CanaryRequest{},
-		&ScheduleRequest{}, &ScheduleJob{}, &JobTypeRequest{}, &JobTypeDefaults{}, &WebhookRequest{}, &WebhookFilter{},
+		&ScheduleRequest{}, &ScheduleJob{}, &JobTypeRequest{}, &JobTypeDefaults{}, &WebhookRequest{}, &WebhookFilter{}, &Thresholds{}, &Window{},
 		&TenantRequest{}, &TenantPatch{}, &PlanRequest{}, &Limits{}, &KeyRequest{},
 		&SignalRequest{}, &OutcomeSignal{}, &SignalLinkRequest{}, &LinkedSignalRequest{},
 		&OutputRequest{}, &OutputChunk{},
@@ -289,5 +289,6 @@ var (
 	overlapWords = []string{OverlapAllow, OverlapSkip, OverlapCancel}
 	catchUpWords = []string{CatchUpNone, CatchUpLatest, CatchUpAll}
 	reasonWords  = []string{ReasonExhausted, ReasonPermanent, ReasonWorkerLost, ReasonDeadline}
-	eventWords   = []string{EventJobCompleted, EventJobDeadLetter, EventJobCancelled, EventJobWaiting, EventWorkflowEnded, EventBudgetClosed}
+	eventWords   = []string{EventJobCompleted, EventJobDeadLetter, EventJobCancelled, EventJobWaiting, EventWorkflowEnded, EventBudgetClosed,
+		EventQueueStalled, EventQueueUnserved, EventQueueRecovered, EventBreakerOpened, EventBreakerClosed, EventCapFull, EventScheduleMissed, EventWebhookFailing}
 )

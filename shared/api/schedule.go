@@ -30,6 +30,8 @@ type ScheduleRequest struct {
 	// StartsAt and EndsAt bound the ticks, both inclusive.
 	StartsAt *Time `json:"starts_at,omitzero" swaggertype:"string" format:"date-time"`
 	EndsAt   *Time `json:"ends_at,omitzero" swaggertype:"string" format:"date-time"`
+	// Windows are when ticks are skipped, at most 8.
+	Windows []Window `json:"windows,omitzero"`
 	// Paused ticks are skipped.
 	Paused bool `json:"paused,omitzero"`
 }
@@ -114,8 +116,9 @@ type Schedule struct {
 	CatchUpMax int              `json:"catch_up_max"`
 	StartsAt   *Time            `json:"starts_at" swaggertype:"string" format:"date-time"`
 	EndsAt     *Time            `json:"ends_at" swaggertype:"string" format:"date-time"`
+	Windows    []Window         `json:"windows"`
 	Paused     bool             `json:"paused"`
-	// NextRuns are the next ticks, five at most; of a paused schedule too.
+	// NextRuns are the next ticks, five at most, without those in a window; of a paused schedule too.
 	NextRuns []Time `json:"next_runs" swaggertype:"array,string" format:"date-time"`
 	// LastRun is the newest run; null before the first.
 	LastRun *ScheduleRun `json:"last_run"`
@@ -137,7 +140,7 @@ type ScheduleOutcome struct {
 type ScheduleRun struct {
 	At    Time    `json:"at" swaggertype:"string" format:"date-time"`
 	JobID *string `json:"job_id"`
-	// Skipped is overlap, paused or cap; null where there is a job.
+	// Skipped is overlap, paused, cap or window; null where there is a job.
 	Skipped *string `json:"skipped"`
 }
 
@@ -154,6 +157,7 @@ const (
 	SkippedOverlap = "overlap"
 	SkippedPaused  = "paused"
 	SkippedCap     = "cap"
+	SkippedWindow  = "window"
 
 	DefaultTimezone   = "UTC"
 	DefaultCatchUpMax = 100
@@ -187,6 +191,7 @@ func (s *ScheduleRequest) rules(r refusals) {
 	whole(r, "catch_up_max", s.CatchUpMax, 1, MaxCatchUp)
 	r.ahead("starts_at", s.StartsAt)
 	r.year("ends_at", s.EndsAt)
+	r.windows(s.Windows)
 	r.check(s.StartsAt == nil || s.EndsAt == nil || !s.EndsAt.Before(s.StartsAt.Time), "ends_at", "must not be before starts_at")
 }
 

@@ -20,6 +20,9 @@ const (
 	EventWebhookTest   = "webhook.test"
 )
 
+// WebhookEvents are the kinds of events that a webhook can ask for.
+func WebhookEvents() []string { return slices.Clone(eventWords) }
+
 // MaxWebhooks bounds a tenant's webhooks.
 const MaxWebhooks = 50
 
@@ -56,9 +59,12 @@ type WebhookRequest struct {
 	// allows the address.
 	URL string `json:"url"`
 	// Events are the kinds of events that it delivers.
-	Events []string `json:"events" enums:"job.completed,job.dead_letter,job.cancelled,job.waiting,workflow.ended,budget.closed"`
-	// Filter selects the jobs; all if absent. It does not apply to workflow.ended and budget.closed.
+	Events []string `json:"events" enums:"job.completed,job.dead_letter,job.cancelled,job.waiting,workflow.ended,budget.closed,queue.stalled,queue.unserved,queue.recovered,breaker.opened,breaker.closed,cap.full,schedule.missed,webhook.failing"`
+	// Filter selects the jobs; all if absent. It does not apply to workflow.ended and budget.closed; to states of queues
+	// applies its queue.
 	Filter *WebhookFilter `json:"filter,omitzero"`
+	// Thresholds are for how long a state holds before it is told of.
+	Thresholds *Thresholds `json:"thresholds,omitzero"`
 	// Paused holds deliveries back. They are kept for two days.
 	Paused bool `json:"paused,omitzero"`
 }
@@ -76,7 +82,9 @@ type Webhook struct {
 	URL    string        `json:"url"`
 	Events []string      `json:"events"`
 	Filter WebhookFilter `json:"filter"`
-	Paused bool          `json:"paused"`
+	// Thresholds are those in force.
+	Thresholds Thresholds `json:"thresholds"`
+	Paused     bool       `json:"paused"`
 	// Secret signs the calls (Standard Webhooks, whsec_…). It is shown only in the answer to the PUT that
 	// made the webhook, and to a rotation; else null.
 	Secret *string `json:"secret"`
@@ -110,16 +118,17 @@ type WebhookDeliveries struct {
 // WebhookEvent is the body of a delivery.
 type WebhookEvent struct {
 	Type string `json:"type"`
-	// Timestamp is when the job or the workflow ended, or the budget was closed.
+	// Timestamp is when the job or the workflow ended, the budget was closed, or the state was told of.
 	Timestamp Time             `json:"timestamp" swaggertype:"string" format:"date-time"`
 	Data      WebhookEventData `json:"data"`
 }
 
-// WebhookEventData has the job, the workflow, the budget, or for a test the webhook's name.
+// WebhookEventData has the job, the workflow, the budget, the state, or for a test the webhook's name.
 type WebhookEventData struct {
 	Job      *EndedJob     `json:"job,omitzero"`
 	Workflow *Workflow     `json:"workflow,omitzero"`
 	Budget   *ClosedBudget `json:"budget,omitzero"`
+	Alert    *Alert        `json:"alert,omitzero"`
 	Webhook  string        `json:"webhook,omitzero"`
 }
 
@@ -156,6 +165,9 @@ func (w *WebhookRequest) rules(r refusals) {
 	}
 	if w.Filter != nil {
 		w.Filter.rules(r.in("filter."))
+	}
+	if w.Thresholds != nil {
+		w.Thresholds.rules(r.in("thresholds."))
 	}
 }
 

@@ -269,12 +269,12 @@ func (l *Lanes) Settings(owner tenant.ID, name string) queues.Settings {
 	return settings
 }
 
-// Open says whether a queue is not paused, and in push mode if push is set.
+// Open says whether jobs of a queue may start, and whether it is in push mode if push is set.
 func (l *Lanes) Open(key tenant.QueueKey, push bool) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	settings := l.settings[key]
-	return !settings.Paused && settings.Push == push
+	return !settings.Stopped() && settings.Push == push
 }
 
 // Serving lists up to most lanes that the filter matches and that are not paused, each once; offset
@@ -293,7 +293,7 @@ func (l *Lanes) Serving(f *scheduler.Filter, offset uint64, most int) (serving [
 			lane := lanes[(offset*uint64(most)+uint64(j))%uint64(len(lanes))] //nolint:gosec // never negative
 			key := lane.InQueue()
 			settings := l.settings[key]
-			if settings.Paused || settings.Push != f.Push || !f.Serves(&lane) || capacity != nil && capacity.Of(key) <= 0 {
+			if settings.Stopped() || settings.Push != f.Push || !f.Serves(&lane) || capacity != nil && capacity.Of(key) <= 0 {
 				continue
 			}
 			if serving = append(serving, lane.ID); len(serving) == most {

@@ -54,11 +54,14 @@ func (m *Memory) LaneOf(owner tenant.ID, name, jobType string, tags []string, us
 	return key
 }
 
-// HeldBack says that a queue is paused, or that the breaker of its destination is not closed: its jobs wait for a time that
+// HeldBack says that a queue is paused or in a window, or that the breaker of its destination is not closed: its jobs wait for a time that
 // no rate tells, so nothing is estimated.
 func (m *Memory) HeldBack(settings *queues.Settings) bool {
-	if settings.Paused || !settings.Push {
-		return settings.Paused
+	if settings.Stopped() {
+		return true
+	}
+	if !settings.Push {
+		return false
 	}
 	breaker := m.Breakers.Of(settings.QueueKey)
 	return breaker != nil && breaker.State != api.BreakerClosed

@@ -28,6 +28,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenants"
 	"github.com/forgequeue/forgequeue/core/internal/webhook"
+	"github.com/forgequeue/forgequeue/core/internal/webhook/alerts"
 	"github.com/forgequeue/forgequeue/core/internal/webhook/events"
 	"github.com/forgequeue/forgequeue/core/internal/workers"
 	"github.com/forgequeue/forgequeue/core/internal/workflow"
@@ -68,6 +69,7 @@ type Cell struct {
 	Workflows    *workflow.Workflows
 	Schedules    *schedule.Schedules
 	Webhooks     *webhook.Hooks
+	Alerts       *alerts.Alerts
 	Events       *events.Events
 	Stats        *stats.Stats
 	Ledger       *ledger.Ledger
@@ -111,6 +113,7 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 		Workflows:    &workflow.Workflows{Store: db},
 		Schedules:    schedule.New(db, submits),
 		Webhooks:     &webhook.Hooks{Store: db},
+		Alerts:       &alerts.Alerts{Store: db},
 		Events:       appended,
 		Stats:        &stats.Stats{Store: db},
 		Ledger:       &ledger.Ledger{Store: db},

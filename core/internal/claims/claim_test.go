@@ -61,6 +61,35 @@ func TestPausedAndPushQueuesAreNotClaimed(t *testing.T) {
 	}
 }
 
+// No job of a queue starts in its window; a claim that waits gets one when it has ended, though nobody wakes it.
+func TestAQueueInAWindowIsNotClaimed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Run()
+	f.Submit(enginetest.In("night"))
+	begin := time.Now().UTC().Truncate(time.Second).Add(-time.Minute)
+	end := begin.Add(time.Minute + 5*time.Second)
+	window := api.Window{Cron: fmt.Sprintf("%d %d %d * * *", begin.Second(), begin.Minute(), begin.Hour()), DurationMS: end.Sub(begin).Milliseconds()}
+	put := func(name string, windows ...api.Window) api.Queue {
+		shown, err := f.D.PutQueue(t.Context(), f.Tenant, name, api.QueueRequest{Windows: windows})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return shown
+	}
+	put("night", window)
+	if shown := put("always", api.Window{Cron: "* * * * *", DurationMS: time.Hour.Milliseconds()}); shown.WindowUntil == nil || shown.WindowUntil.Before(time.Now().Add(time.Hour-time.Minute)) {
+		t.Errorf("%+v", shown)
+	}
+	if shown := put("always"); shown.WindowUntil != nil || len(shown.Settings.Windows) != 0 {
+		t.Errorf("without windows: %+v", shown)
+	}
+	got := <-f.GoClaim(t.Context(), f.WaitCall("night"))
+	if now := time.Now(); got.Err != nil || len(got.Jobs) != 1 || now.Before(end) {
+		t.Errorf("%+v at %v, %v before the end", got, now, end.Sub(now))
+	}
+}
+
 func TestAClaimIsOneTenantsAndThePlatformsEverybodys(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -73,6 +73,7 @@ func (e *Explainer) addWhy(ctx context.Context, owner tenant.ID, id uuid.UUID, f
 		return err
 	}
 	settings := e.cached.Lanes.Settings(owner, found.Queue)
+	facts.Window, _ = settings.Window(time.Now())
 	facts.Paused, facts.Push, facts.Breaker = settings.Paused, settings.Push, e.cached.Breakers.Of(settings.QueueKey)
 	facts.Workers, facts.Ahead = workersFor(&lane, line.Workers), line.Jobs
 	facts.AtGate, facts.Now, facts.Turn = line.AtGate, line.Now, e.turn(&lane, &settings, &line, beside)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/queues"
@@ -41,6 +42,9 @@ func (e *Explainer) Queue(ctx context.Context, owner tenant.ID, name string) (ap
 func (e *Explainer) showQueue(found *queues.Counted, active []workers.ActiveOfEach) api.Queue {
 	settings, depths := &found.Settings, &found.Depths
 	shown := api.Queue{Name: settings.Name, Mode: api.ModePull, Paused: settings.Paused, OldestQueuedMS: depths.OldestMs, StaleWorkers: int(depths.StaleWorkers), Settings: settings.InForce()}
+	if until, in := settings.Window(time.Now()); in {
+		shown.WindowUntil = &api.Time{Time: until}
+	}
 	var serving []workers.Active
 	for i := range active {
 		if slices.Contains(active[i].Queues, settings.Name) {

@@ -18,6 +18,8 @@ type Facts struct {
 	// SilentSince is the last heartbeat of the worker of a running job, if that is stale or dead; else nil.
 	SilentSince *time.Time
 	Paused      bool
+	// Window is until when a window of the queue lasts; zero outside them.
+	Window time.Time
 	// Push says that the queue is in push mode: it needs no workers.
 	Push    bool
 	Breaker *api.Breaker
@@ -174,6 +176,11 @@ func (f *Facts) held() []api.Reason {
 	queue := "The queue " + f.Job.Queue
 	if f.Paused {
 		reasons = append(reasons, api.Reason{Code: api.WhyPaused, Detail: queue + " is paused.", Frees: "The queue is resumed."})
+	}
+	if !f.Window.IsZero() {
+		reasons = append(reasons, api.Reason{
+			Code: api.WhyWindow, Detail: queue + " is in one of its windows, in which no job starts.", Until: &api.Time{Time: f.Window}, Frees: "The window ends.",
+		})
 	}
 	switch b := f.Breaker; {
 	case f.Push && b != nil && b.State == api.BreakerOpen:

@@ -40,7 +40,7 @@ var asksNot = map[string][]string{ //nolint:gochecknoglobals // a constant in al
 		"budget.settleSQL", "budget.closeSQL", "budget.appendSQL", "jobs.chainedAnswerSQL",
 		"schedule.claimRunsSQL", "schedule.correctRunsSQL", "schedule.moveSchedulesSQL",
 		"deadletter.progressSQL", "deadletter.discardMatchingSQL", "deadletter.writeSampleSQL",
-		"webhook.deleteEventsSQL", "workflow.deliveredSQL",
+		"webhook.deleteEventsSQL", "workflow.deliveredSQL", "alerts.dropSQL", "alerts.keepSQL", "alerts.appendSQL",
 	},
 	"a part of a statement that asks": {
 		"jobs.completedHead", "jobs.promotedSQL", "budget.SettleEndedSQL", "caps.LeaveCountsSQL", "dependency.RemovedSQL", "events.AppendLiveSQL", "ledger.DiscardedSQL", "ledger.RedrivenSQL", "ledger.DeletedSQL",

@@ -65,6 +65,7 @@ func tables() []table {
 		{name: "budget_days", owner: "tenant_id"},
 		{name: "budget_line", owner: "tenant_id"},
 		{name: "webhooks", owner: "tenant_id"},
+		{name: "alerts", owner: "tenant_id"},
 		{name: "webhook_events", owner: "tenant_id"},
 		{name: "job_types", owner: "tenant_id"},
 		{name: "rate_log", owner: "tenant_id"},

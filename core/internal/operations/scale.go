@@ -38,6 +38,8 @@ func (o *Operations) ScaleQueue(ctx context.Context, owner tenant.ID, item hop.I
 	if err != nil {
 		return api.Scale{}, err
 	}
+	cold := time.Duration(request.ColdStartMS) * time.Millisecond
+	facts.Stopped = queue.Paused || queue.WindowUntil != nil && queue.WindowUntil.After(now.Add(cold))
 	facts.Minutes, facts.Open = minutes, now.Sub(now.Truncate(time.Minute))
 	if !slices.ContainsFunc(minutes, func(m scale.Minute) bool { return m.Ended > 0 }) {
 		hours, err := o.minutes(ctx, owner, request.Name, api.StepHour, now.Add(-24*time.Hour), now)
@@ -49,7 +51,7 @@ func (o *Operations) ScaleQueue(ctx context.Context, owner tenant.ID, item hop.I
 		}
 	}
 	if request.ColdStartMS > 0 {
-		if facts.Tick, err = o.Store.Schedules.TicksWithin(ctx, owner, request.Name, time.Duration(request.ColdStartMS)*time.Millisecond); err != nil {
+		if facts.Tick, err = o.Store.Schedules.TicksWithin(ctx, owner, request.Name, cold); err != nil {
 			return api.Scale{}, err
 		}
 	}

@@ -12,12 +12,13 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/timing"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 const settingsColumns = `
        tenant_id, name, mode = 'push', paused, visibility_timeout_ms, max_attempts,
-       retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, max_active, max_running, rate_per_second, types, keys, costs,
+       retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, max_active, max_running, rate_per_second, types, keys, costs, windows,
        push_url, push_timeout_ms, push_secret, push_settle, push_credentials, push_secret_previous, push_secret_previous_until, breaker_calls, breaker_failure_ratio, breaker_open_ms, breaker_half_open,
        probes, updated_at, NOT (` + lanes.QueueThere + `)`
 
@@ -28,11 +29,11 @@ func scanSettings(row pgx.CollectableRow, more ...any) (Settings, error) {
 	target := targetRow{}
 	err := row.Scan(append([]any{
 		&q.Tenant, &q.Name, &q.Push, &q.Paused, &visibility, &q.MaxAttempts,
-		&base, &limit, &q.RetryJitter, &q.RetryCurve, &q.MaxActive, &q.MaxRunning, &q.RatePerSecond, &q.Types, &q.Keys, &q.Costs,
+		&base, &limit, &q.RetryJitter, &q.RetryCurve, &q.MaxActive, &q.MaxRunning, &q.RatePerSecond, &q.Types, &q.Keys, &q.Costs, &q.Windows,
 		&target.url, &target.timeout, &target.secret, &target.settle, &target.credentials, &target.previous, &target.previousUntil, &target.calls, &target.ratio, &target.open, &target.halfOpen,
 		&q.Probes, &q.UpdatedAt, &q.Deleted,
 	}, more...)...)
-	q.Target = target.target()
+	q.Target, q.windows = target.target(), timing.StoredWindows(q.Windows)
 	q.VisibilityTimeout, q.RetryBase, q.RetryCap = milliseconds(visibility), milliseconds(base), milliseconds(limit)
 	return q, err
 }
@@ -80,6 +81,9 @@ type Settings struct {
 	Keys *api.KeySettings
 	// Costs are what a job that does not say it may use of budgets.
 	Costs api.Amounts
+	// Windows are when no job starts, and windows the same as they are asked.
+	Windows []api.Window
+	windows *timing.Windows
 	// Target is where a queue in push mode sends its jobs; zero for the others.
 	Target Target
 	// Probes is how often its destination was to be tried before its breaker's time.
@@ -87,6 +91,23 @@ type Settings struct {
 	UpdatedAt time.Time
 	// Deleted: the queue is not there, and all settings are the defaults.
 	Deleted bool
+}
+
+// Window says whether an instant is in one of the queue's windows, and until when.
+func (q *Settings) Window(at time.Time) (until time.Time, in bool) {
+	if until, in = q.windows.Until(at); !in {
+		return time.Time{}, false
+	}
+	return until, true
+}
+
+// Stopped says that no job of the queue starts now: it is paused, or in one of its windows.
+func (q *Settings) Stopped() bool {
+	if q.Paused || q.windows == nil {
+		return q.Paused
+	}
+	_, in := q.windows.Until(time.Now())
+	return in
 }
 
 // SameTarget says that neither where nor how a queue's jobs are pushed has changed.
@@ -102,7 +123,7 @@ func (q Settings) InForce() api.QueueSettings {
 	return api.QueueSettings{
 		VisibilityTimeoutMS: store.OrElse(q.VisibilityTimeout, api.DefaultVisibilityTimeout).Milliseconds(),
 		MaxAttempts:         store.OrElse(q.MaxAttempts, api.DefaultMaxAttempts),
-		MaxActive:           q.MaxActive, MaxRunning: q.MaxRunning, RatePerSecond: q.RatePerSecond, Types: q.Types.Known(), Keys: q.Keys.InForce(), Costs: q.Costs, Push: q.Target.shown(),
+		MaxActive:           q.MaxActive, MaxRunning: q.MaxRunning, RatePerSecond: q.RatePerSecond, Types: q.Types.Known(), Keys: q.Keys.InForce(), Costs: q.Costs, Windows: store.EmptyIfNil(q.Windows), Push: q.Target.shown(),
 		Retry: api.Retry{
 			BaseMS: retry.Base.Milliseconds(), CapMS: retry.Cap.Milliseconds(), Jitter: retry.Jitter, Curve: string(retry.Curve),
 		},

@@ -38,6 +38,8 @@ type Facts struct {
 	Queued, Running int64
 	// Tick: a schedule submits a job within the time that a worker takes to start.
 	Tick bool
+	// Stopped: no job of the queue starts until then, longer than a worker takes to start.
+	Stopped bool
 }
 
 // arrivals is the rate of the last minute, or of the last five, whichever is higher: it rises at once, and falls slowly.
@@ -86,6 +88,8 @@ func Of(f *Facts, target time.Duration) api.Scale {
 	}
 	made.Because = fmt.Sprintf("%.3g jobs arrive in a second and run for %s: %.3g slots; the %d that are queued within %.3g s: %.3g more", arrivals, of, busy, f.Queued, target.Seconds(), backlog)
 	switch {
+	case f.Stopped:
+		made.DesiredSlots, made.Because = f.Running, fmt.Sprintf("the queue is paused, or in one of its windows; %d jobs run", f.Running)
 	case made.DesiredSlots < f.Running:
 		made.DesiredSlots, made.Because = f.Running, made.Because+fmt.Sprintf("; %d jobs run", f.Running)
 	case made.DesiredSlots == 0 && f.Tick:

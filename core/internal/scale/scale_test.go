@@ -30,6 +30,7 @@ func TestSlots(t *testing.T) {
 		"one that waits, nothing ended":   {scale.Facts{Queued: 1}, 1},
 		"few a day":                       {scale.Facts{Day: scale.Minute{Ended: 2, Ran: time.Hour}, Queued: 2}, 120},
 		"a tick that is due soon":         {scale.Facts{Tick: true}, 1},
+		"a queue that is stopped":         {scale.Facts{Stopped: true, Queued: 1000, Running: 2, Tick: true}, 2},
 		"a tick beside jobs":              {scale.Facts{Tick: true, Running: 2}, 2},
 		"a burst in the minute that runs": {scale.Facts{Minutes: append(hour(0, 0, 0), scale.Minute{Submitted: 100}), Open: time.Second, Day: scale.Minute{Ended: 1, Ran: time.Second}}, 2},
 	} {

@@ -35,11 +35,11 @@ func (s *Schedules) PauseSchedule(ctx context.Context, owner tenant.ID, user, na
 		if err != nil {
 			return err
 		}
-		timing, err := row.timing()
+		times, err := row.timing()
 		if err != nil {
 			return err
 		}
-		row.setPaused(timing, paused, now)
+		row.setPaused(times, paused, now)
 		rows, err := tx.Query(ctx, pauseScheduleSQL, store.Args{
 			"tenant_id": owner, "name": name, "paused_at": row.PausedAt, "next_at": row.NextAt, "owed_until": row.OwedUntil, "now": now,
 		})

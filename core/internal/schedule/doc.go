@@ -1,7 +1,5 @@
-// Package schedule makes one job a tick, and a tick is never lost and never made twice.
+// Package schedule makes one job a tick, and a tick is never lost and never made twice. When its ticks are is in package timing.
 //
-//	timing.go  zone.go   the next tick of an interval or a cron expression: pure, without SQL and without a clock
-//	cron.go              reads and checks a cron expression
 //	plan.go              which of the due ones are made: pure too
 //	put.go  get.go  change.go  the calls of a schedule's owner
 //	due.go               which schedules are due, tenants in turn

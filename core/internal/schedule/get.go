@@ -147,3 +147,31 @@ func (s *Schedules) ScheduleRuns(ctx context.Context, owner tenant.ID, user, nam
 	}
 	return shown, nil
 }
+
+// missedSQL: a tick that is not worked off, or that a cap has refused, for a minute, and ticks that were left out in the
+// last minute.
+const missedSQL = `
+SELECT name, CASE WHEN refused_at IS NOT NULL THEN 'refused' WHEN next_at < statement_timestamp() - @late::interval THEN 'late' ELSE 'missed' END AS why,
+       COALESCE(refused_at, next_at) AS at
+FROM schedules
+WHERE tenant_id = @tenant_id AND paused_at IS NULL
+  AND (refused_at < statement_timestamp() - @late::interval OR next_at < statement_timestamp() - @late::interval OR missed_at > statement_timestamp() - @late::interval)
+ORDER BY name
+LIMIT @most`
+
+// Missed is a schedule whose ticks do not make their jobs. Why is refused where a cap refuses the tick at At, late where
+// that is not worked off, and missed where ticks were left out a moment ago because they were too late.
+type Missed struct {
+	Name string
+	Why  string
+	At   *time.Time
+}
+
+// Missed lists a tenant's schedules whose ticks do not make their jobs.
+func (s *Schedules) Missed(ctx context.Context, owner tenant.ID, most int) ([]Missed, error) {
+	found, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[Missed], missedSQL, store.Args{"tenant_id": owner, "late": missedAfter, "most": most})
+	if err != nil {
+		return nil, fmt.Errorf("schedule: missed: %w", store.NotApplied(err))
+	}
+	return found, nil
+}

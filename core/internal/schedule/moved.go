@@ -19,10 +19,11 @@ func (t *ticks) moved() store.Args {
 	tenants, names := make([]uuid.UUID, n), make([]string, n)
 	nextAts, dueAts, owedUntils, refusedAts := make([]*time.Time, n), make([]*time.Time, n), make([]*time.Time, n), make([]*time.Time, n)
 	lastAts, lastJobs, lastSkips, madeJobs := make([]*time.Time, n), make([]*uuid.UUID, n), make([]*string, n), make([]*uuid.UUID, n)
+	missed := make([]bool, n)
 	for i, one := range t.all {
 		row := one.row
 		tenants[i], names[i] = row.TenantID, row.Name
-		nextAts[i], owedUntils[i] = one.plan.next, one.plan.owed
+		nextAts[i], owedUntils[i], missed[i] = one.plan.next, one.plan.owed, one.plan.missed > 0 && row.PausedAt == nil
 		refusedAts[i], dueAts[i] = one.afterwards()
 		lastAts[i], lastJobs[i], lastSkips[i], madeJobs[i] = row.LastAt, row.LastJobID, row.LastSkipped, row.MadeJobID
 		for _, run := range one.runs {
@@ -40,7 +41,7 @@ func (t *ticks) moved() store.Args {
 	}
 	return store.Args{
 		"tenants": tenants, "names": names, "next_ats": nextAts, "due_ats": dueAts, "owed_untils": owedUntils, "refused_ats": refusedAts,
-		"last_ats": lastAts, "last_job_ids": lastJobs, "last_skips": lastSkips, "made_job_ids": madeJobs,
+		"last_ats": lastAts, "last_job_ids": lastJobs, "last_skips": lastSkips, "made_job_ids": madeJobs, "missed": missed,
 	}
 }
 

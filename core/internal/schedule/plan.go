@@ -3,6 +3,7 @@ package schedule
 import (
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/timing"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -33,7 +34,7 @@ type plan struct {
 }
 
 // planTicks decides at an instant which ticks of a due schedule to work off, in order, at most most.
-func planTicks(timing *Timing, s state, now time.Time, catchUp string, catchUpMax, most int) plan {
+func planTicks(times *timing.Ticks, s state, now time.Time, catchUp string, catchUpMax, most int) plan {
 	made := plan{owed: s.owed}
 	from := s.next
 	owes := s.owed != nil && !s.next.After(*s.owed)
@@ -46,16 +47,16 @@ func planTicks(timing *Timing, s state, now time.Time, catchUp string, catchUpMa
 			keep = catchUpMax
 		case api.CatchUpNone:
 		}
-		due := timing.Newest(s.next, now, max(keep, missedCounted))
+		due := times.Newest(s.next, now, max(keep, missedCounted))
 		kept := due[max(len(due)-keep, 0):]
 		made.missed = len(due) - len(kept)
 		if len(kept) == 0 {
-			made.next = nextAfter(timing, now)
+			made.next = nextAfter(times, now)
 			return made
 		}
 		from, made.owed = kept[0], &kept[len(kept)-1]
 	}
-	for tick, ok := from, true; ok; tick, ok = timing.Next(tick) {
+	for tick, ok := from, true; ok; tick, ok = times.Next(tick) {
 		if tick.After(now) || len(made.ticks) == most {
 			made.next = &tick
 			break
@@ -65,8 +66,8 @@ func planTicks(timing *Timing, s state, now time.Time, catchUp string, catchUpMa
 	return made
 }
 
-func nextAfter(timing *Timing, at time.Time) *time.Time {
-	if next, ok := timing.Next(at); ok {
+func nextAfter(times *timing.Ticks, at time.Time) *time.Time {
+	if next, ok := times.Next(at); ok {
 		return &next
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/timing"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -27,14 +28,14 @@ const userSchedules = api.MaxSchedules / 2
 // putScheduleSQL stores all that is asked for. What was worked off stays, and so does when the
 // schedule was made, from which an interval counts.
 const putScheduleSQL = `
-INSERT INTO schedules (tenant_id, name, user_id, cron, every_ms, timezone, job, size, overlap, catch_up, catch_up_max, starts_at, ends_at,
+INSERT INTO schedules (tenant_id, name, user_id, cron, every_ms, timezone, job, size, overlap, catch_up, catch_up_max, starts_at, ends_at, windows,
                        paused_at, next_at, due_at, owed_until, revision, created_at, updated_at)
-VALUES (@tenant_id, @name, @user_id, @cron, @every_ms, @timezone, @job, @size, @overlap, @catch_up, @catch_up_max, @starts_at, @ends_at,
+VALUES (@tenant_id, @name, @user_id, @cron, @every_ms, @timezone, @job, @size, @overlap, @catch_up, @catch_up_max, @starts_at, @ends_at, @windows,
         @paused_at, @next_at, @due_at, @owed_until, 1, @now, @now)
 ON CONFLICT (tenant_id, name) DO UPDATE
 SET user_id = excluded.user_id, cron = excluded.cron, every_ms = excluded.every_ms, timezone = excluded.timezone, job = excluded.job,
     size = excluded.size, overlap = excluded.overlap, catch_up = excluded.catch_up, catch_up_max = excluded.catch_up_max,
-    starts_at = excluded.starts_at, ends_at = excluded.ends_at, paused_at = excluded.paused_at, next_at = excluded.next_at,
+    starts_at = excluded.starts_at, ends_at = excluded.ends_at, windows = excluded.windows, paused_at = excluded.paused_at, next_at = excluded.next_at,
     due_at = excluded.due_at, owed_until = excluded.owed_until, refused_at = @refused_at, revision = schedules.revision + 1,
     updated_at = excluded.updated_at
 RETURNING ` + scheduleColumns
@@ -45,7 +46,10 @@ RETURNING ` + scheduleColumns
 func (s *Schedules) PutSchedule(ctx context.Context, owner tenant.ID, user, name string, request api.ScheduleRequest) (api.Schedule, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	request.Timezone = cmp.Or(request.Timezone, api.DefaultTimezone)
-	if _, err := NewTiming(&request, time.Time{}); err != nil { // before any statement
+	if _, err := timing.New(&request, time.Time{}); err != nil { // before any statement
+		return api.Schedule{}, err
+	}
+	if _, err := timing.NewWindows(request.Windows); err != nil {
 		return api.Schedule{}, err
 	}
 	var made scheduleRow
@@ -93,7 +97,7 @@ func (s *Schedules) PutSchedule(ctx context.Context, owner tenant.ID, user, name
 func putDetail(r *api.ScheduleRequest) map[string]any {
 	return map[string]any{
 		"cron": r.Cron, "every_ms": r.EveryMS, "timezone": r.Timezone, "overlap": r.Overlap, "catch_up": r.CatchUp,
-		"starts_at": r.StartsAt, "ends_at": r.EndsAt, "paused": r.Paused,
+		"starts_at": r.StartsAt, "ends_at": r.EndsAt, "windows": store.EmptyIfNil(r.Windows), "paused": r.Paused,
 		"job": map[string]any{"type": r.Job.Type, "queue": cmp.Or(r.Job.Queue, api.DefaultQueue), "user": r.Job.User},
 	}
 }
@@ -132,21 +136,29 @@ func putArgs(owner tenant.ID, name string, r *api.ScheduleRequest, old *schedule
 	if old != nil {
 		row = *old
 	}
-	timing, err := NewTiming(r, row.CreatedAt)
+	times, err := timing.New(r, row.CreatedAt)
 	if err != nil {
 		return nil, err
 	}
-	if old == nil || !old.sameTimes(r) && !old.owesTheSame(timing, now) {
-		row.NextAt, row.OwedUntil, row.RefusedAt = nextAfter(timing, now), nil, nil
+	if old == nil || !old.sameTimes(r) && !old.owesTheSame(times, now) {
+		row.NextAt, row.OwedUntil, row.RefusedAt = nextAfter(times, now), nil, nil
 	}
-	row.setPaused(timing, r.Paused, now)
+	row.setPaused(times, r.Paused, now)
 	return store.Args{
 		"tenant_id": owner, "name": name, "user_id": r.Job.User, "cron": r.Cron, "every_ms": r.EveryMS, "timezone": r.Timezone,
 		"job": string(job), "size": len(job), "overlap": cmp.Or(r.Overlap, api.OverlapAllow), "catch_up": cmp.Or(r.CatchUp, api.CatchUpNone),
 		"catch_up_max": store.OrElse(r.CatchUpMax, api.DefaultCatchUpMax), "starts_at": store.TimeOrNil(r.StartsAt), "ends_at": store.TimeOrNil(r.EndsAt),
-		"paused_at": row.PausedAt, "next_at": row.NextAt, "due_at": row.dueAt(now), "refused_at": row.RefusedAt,
+		"windows": windowsOf(r), "paused_at": row.PausedAt, "next_at": row.NextAt, "due_at": row.dueAt(now), "refused_at": row.RefusedAt,
 		"owed_until": row.OwedUntil, "now": now,
 	}, nil
+}
+
+// windowsOf is nil for none.
+func windowsOf(r *api.ScheduleRequest) any {
+	if len(r.Windows) == 0 {
+		return nil
+	}
+	return r.Windows
 }
 
 // sameTimes says whether the ticks are at the same times as before.
@@ -157,19 +169,19 @@ func (r *scheduleRow) sameTimes(asked *api.ScheduleRequest) bool {
 
 // owesTheSame says whether the ticks that are due, and are still to be worked off, would have come with the new timing
 // too: none is lost where only the end is another, or the name of the zone. It compares the first of very many.
-func (r *scheduleRow) owesTheSame(timing *Timing, now time.Time) bool {
+func (r *scheduleRow) owesTheSame(times *timing.Ticks, now time.Time) bool {
 	const compared = 1000
 	before, err := r.timing()
 	if err != nil || r.NextAt == nil || r.NextAt.After(now) {
 		return false
 	}
-	at, ok := timing.Next(r.NextAt.Add(-1))
+	at, ok := times.Next(r.NextAt.Add(-1))
 	for next, n := r.NextAt, 0; n < compared; n++ {
 		if due := next != nil && !next.After(now); !due || !ok || !at.Equal(*next) {
 			return !due && (!ok || at.After(now))
 		}
 		next = nextAfter(before, at)
-		at, ok = timing.Next(at)
+		at, ok = times.Next(at)
 	}
 	return true
 }
@@ -189,13 +201,13 @@ func (r *scheduleRow) dueAt(now time.Time) *time.Time {
 // setPaused pauses or resumes. Ticks from the moment of the pause on are skipped; those of a pause
 // that was over before they were worked off are not made when it ends. Where a tick of before the pause is
 // still to be worked off, it is not lost: those of the pause are then late ticks too.
-func (r *scheduleRow) setPaused(timing *Timing, paused bool, now time.Time) {
+func (r *scheduleRow) setPaused(times *timing.Ticks, paused bool, now time.Time) {
 	switch {
 	case paused && r.PausedAt == nil:
 		r.PausedAt, r.RefusedAt = &now, nil
 	case !paused && r.PausedAt != nil:
 		if r.NextAt != nil && !r.NextAt.After(now) && !r.NextAt.Before(*r.PausedAt) {
-			r.NextAt, r.OwedUntil = nextAfter(timing, now), nil
+			r.NextAt, r.OwedUntil = nextAfter(times, now), nil
 		}
 		r.PausedAt, r.RefusedAt = nil, nil
 	}

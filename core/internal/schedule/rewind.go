@@ -81,12 +81,12 @@ func (s *Schedules) RewindSchedules(ctx context.Context, from Place, most int) (
 		if row.CreatedAt.After(row.Now) {
 			row.CreatedAt = row.Now
 		}
-		timing, err := row.timing()
+		times, err := row.timing()
 		if err != nil {
 			continue
 		}
 		tenants, names, revisions = append(tenants, row.TenantID), append(names, row.Name), append(revisions, row.Revision)
-		was, nexts = append(was, row.NextAt), append(nexts, nextAfter(timing, row.Now))
+		was, nexts = append(was, row.NextAt), append(nexts, nextAfter(times, row.Now))
 	}
 	if len(names) == 0 {
 		return 0, next, nil

@@ -2,6 +2,7 @@ package schedule_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -291,6 +292,29 @@ func TestPauseAndResume(t *testing.T) {
 		t.Fatalf("%d jobs after the pause", jobs)
 	}
 	f.check()
+}
+
+// Ticks in a window are skipped, each with its run, and not made up for.
+func TestTicksInAWindowAreSkipped(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	begin := time.Now().UTC().Add(-3 * time.Minute)
+	request := every(30*time.Second, catchUp(api.CatchUpAll, 100))
+	request.Windows = []api.Window{{Cron: fmt.Sprintf("%d %d %d * * *", begin.Second(), begin.Minute(), begin.Hour()), DurationMS: time.Minute.Milliseconds()}}
+	f.put("report", request)
+	f.back("report", 5*time.Minute)
+	f.work()
+	jobs, skipped := jobsOf(f.runs("report"))
+	if skipped[api.SkippedWindow] != 2 || jobs != 8 {
+		t.Errorf("%d jobs, skipped %v", jobs, skipped)
+	}
+	f.check()
+	begin = time.Now().UTC().Add(time.Minute)
+	request.Windows[0] = api.Window{Cron: fmt.Sprintf("%d %d %d * * *", begin.Second(), begin.Minute(), begin.Hour()), DurationMS: time.Hour.Milliseconds()}
+	shown := f.put("report", request)
+	if next := shown.NextRuns; len(next) != api.NextRunsShown || !next[len(next)-1].After(begin.Add(time.Hour-time.Second)) || len(shown.Windows) != 1 {
+		t.Errorf("next runs %v", next)
+	}
 }
 
 // After a restore next_at lies in the past while runs are there: no tick is made again.

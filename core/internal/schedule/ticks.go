@@ -10,6 +10,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
+	"github.com/forgequeue/forgequeue/core/internal/timing"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -78,7 +79,7 @@ func (w *work) planTicks(most int) {
 			w.runs = []*run{{of: w, at: *row.RefusedAt, again: true, stored: api.SkippedCap}}
 		}
 	} else {
-		timing, err := row.timing()
+		times, err := row.timing()
 		if err != nil {
 			w.unread = true
 			return
@@ -87,9 +88,13 @@ func (w *work) planTicks(most int) {
 		if row.PausedAt != nil {
 			catchUp = api.CatchUpLatest // one run says that it was paused
 		}
-		w.plan = planTicks(timing, state{next: *row.NextAt, owed: row.OwedUntil}, row.Now, catchUp, int(row.CatchUpMax), most)
+		w.plan = planTicks(times, state{next: *row.NextAt, owed: row.OwedUntil}, row.Now, catchUp, int(row.CatchUpMax), most)
+		windows := timing.StoredWindows(row.Windows)
 		for _, tick := range w.plan.ticks {
 			one := &run{of: w, at: tick}
+			if _, in := windows.Until(tick); in {
+				one.skipped = api.SkippedWindow
+			}
 			if row.PausedAt != nil && !tick.Before(*row.PausedAt) {
 				one.skipped = api.SkippedPaused
 			}
@@ -244,10 +249,10 @@ const moveSchedulesSQL = `
 UPDATE schedules s
 SET next_at = moved.next_at, due_at = moved.due_at, owed_until = moved.owed_until, refused_at = moved.refused_at,
     last_at = moved.last_at, last_job_id = moved.last_job_id, last_skipped = moved.last_skipped,
-    made_job_id = moved.made_job_id, ticked_at = statement_timestamp()
+    made_job_id = moved.made_job_id, ticked_at = statement_timestamp(), missed_at = CASE WHEN moved.missed THEN statement_timestamp() ELSE s.missed_at END
 FROM unnest(@tenants::uuid[], @names::text[], @next_ats::timestamptz[], @due_ats::timestamptz[], @owed_untils::timestamptz[],
-            @refused_ats::timestamptz[], @last_ats::timestamptz[], @last_job_ids::uuid[], @last_skips::text[], @made_job_ids::uuid[])
-     AS moved(tenant_id, name, next_at, due_at, owed_until, refused_at, last_at, last_job_id, last_skipped, made_job_id)
+            @refused_ats::timestamptz[], @last_ats::timestamptz[], @last_job_ids::uuid[], @last_skips::text[], @made_job_ids::uuid[], @missed::boolean[])
+     AS moved(tenant_id, name, next_at, due_at, owed_until, refused_at, last_at, last_job_id, last_skipped, made_job_id, missed)
 WHERE s.tenant_id = moved.tenant_id AND s.name = moved.name`
 
 // finish queues what the answers to the submits mean for runs and schedules. A refusal that is no cap's

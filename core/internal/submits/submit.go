@@ -172,6 +172,9 @@ func (s *Submits) warnings(of *submit.Submission) []string {
 	if settings.Paused {
 		warnings = append(warnings, "The queue "+name+" is paused: the job waits until it is resumed.")
 	}
+	if until, in := settings.Window(time.Now()); in {
+		warnings = append(warnings, "The queue "+name+" is in one of its windows: the job waits until "+until.UTC().Format(time.RFC3339)+".")
+	}
 	if settings.MaxRunning != nil && *settings.MaxRunning == 0 {
 		warnings = append(warnings, "The queue "+name+" has max_running 0: the job waits until this is raised.")
 	}

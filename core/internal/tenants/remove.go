@@ -147,6 +147,7 @@ WITH ended AS (
 	removeRows("budget_log", "tenant_id", "budget text", "subject text", "seq bigint"),
 	removeRows("budgets", "tenant_id", "name text"),
 	removeRows("webhook_events", "tenant_id", "event_id bigint"),
+	removeRows("alerts", "tenant_id", "webhook text", "state text", "name text"),
 	removeRows("webhooks", "tenant_id", "name text"),
 	removeRows("job_types", "tenant_id", "type text", "version integer"),
 	removeRows("schedule_runs", "tenant_id", "name text", "at timestamptz"),

@@ -246,7 +246,7 @@ func endedWorkflows(ctx context.Context, tx pgx.Tx, owner tenant.ID, events []*e
 func (s *Step) submissions(events []*event, ended []*workflow.Row) (made []submit.Submission, done []int64, err error) {
 	for _, e := range events {
 		done = append(done, e.EventID)
-		if e.row == nil && e.budget == nil {
+		if e.row == nil && e.other == nil {
 			continue
 		}
 		var correlationID, traceparent *string
@@ -305,6 +305,8 @@ func NewDelivery(id uuid.UUID, webhook string, body api.WebhookEvent) submit.New
 		metadata["workflow_id"] = body.Data.Workflow.ID
 	case body.Data.Budget != nil:
 		metadata["budget"] = body.Data.Budget.Name
+	case body.Data.Alert != nil && body.Data.Alert.Name != nil:
+		metadata[body.Data.Alert.Of] = *body.Data.Alert.Name
 	}
 	return submit.NewJob{
 		ID: id, Queue: api.WebhookQueue(webhook), Type: body.Type, Priority: api.DefaultPriority, Payload: store.JSON(body),

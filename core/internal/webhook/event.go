@@ -28,15 +28,16 @@ type event struct {
 	Webhook    *string
 	Kind       string
 	WorkflowID *uuid.UUID
-	// Job is nil for an event of a workflow; of budget.closed it is the budget.
+	// Job is nil for an event of a workflow; of budget.closed it is the budget, of a state an api.Alert.
 	Job        []byte
 	FinishedAt time.Time
 	// Now is PostgreSQL's clock.
 	Now time.Time
 
-	row    *read.Row
-	shown  api.Job
-	budget *api.ClosedBudget
+	row   *read.Row
+	shown api.Job
+	// other is what an event has that is not of a job or a workflow; nil for those.
+	other *api.WebhookEventData
 }
 
 // lockEvents locks events, without those that others have locked.
@@ -54,11 +55,10 @@ func lockEvents(ctx context.Context, tx pgx.Tx, ids []int64) ([]*event, error) {
 		if e.Job == nil {
 			continue
 		}
-		if e.Kind == api.EventBudgetClosed {
-			e.budget = &api.ClosedBudget{}
-			if err := json.Unmarshal(e.Job, e.budget); err != nil {
-				return nil, fmt.Errorf("webhook: stored event: %w", err)
-			}
+		if err := e.readOther(); err != nil {
+			return nil, err
+		}
+		if e.other != nil {
 			continue
 		}
 		if e.row, err = read.FromJSON(e.Job); err != nil {
@@ -72,10 +72,26 @@ func lockEvents(ctx context.Context, tx pgx.Tx, ids []int64) ([]*event, error) {
 	return events, read.AddParentsIn(ctx, tx, "", linked)
 }
 
+// readOther reads what an event has that is not of a job or a workflow; nil for those.
+func (e *event) readOther() (err error) {
+	switch {
+	case e.Kind == api.EventBudgetClosed:
+		e.other = &api.WebhookEventData{Budget: &api.ClosedBudget{}}
+		err = json.Unmarshal(e.Job, e.other.Budget)
+	case api.IsAlert(e.Kind):
+		e.other = &api.WebhookEventData{Alert: &api.Alert{}}
+		err = json.Unmarshal(e.Job, e.other.Alert)
+	}
+	if err != nil {
+		return fmt.Errorf("webhook: stored event: %w", err)
+	}
+	return nil
+}
+
 // body is the event as it is delivered.
 func (e *event) body() api.WebhookEvent {
-	if e.budget != nil {
-		return api.WebhookEvent{Type: e.Kind, Timestamp: api.At(e.FinishedAt), Data: api.WebhookEventData{Budget: e.budget}}
+	if e.other != nil {
+		return api.WebhookEvent{Type: e.Kind, Timestamp: api.At(e.FinishedAt), Data: *e.other}
 	}
 	return api.WebhookEvent{Type: e.Kind, Timestamp: api.At(e.FinishedAt), Data: api.WebhookEventData{Job: &api.EndedJob{
 		JobSummary: e.shown.JobSummary, Result: e.shown.Result, Checkpoint: e.shown.Checkpoint, LastError: e.shown.LastError,

@@ -15,7 +15,7 @@ import (
 // webhooksSQL counts the deliveries of each webhook in the lanes of its queue, as the depths of a queue are
 // counted: each count stops at @most. There are at most api.MaxWebhooks.
 const webhooksSQL = `
-SELECT w.name, q.push_url AS url, w.events, w.queue, w.type, w.tag, q.paused, q.push_secret_previous_until AS previous_until,
+SELECT w.name, q.push_url AS url, w.events, w.queue, w.type, w.tag, w.thresholds, q.paused, q.push_secret_previous_until AS previous_until,
        w.last_at, w.last_status, w.last_error, w.created_at, GREATEST(w.updated_at, q.updated_at) AS updated_at,
        (SELECT count(*) FROM (SELECT FROM unnest(l.lanes) AS lane(id) JOIN LATERAL
           (SELECT FROM jobs WHERE state = 'queued' AND lane_id = lane.id LIMIT @most) j ON true LIMIT @most) c)
@@ -39,6 +39,7 @@ type row struct {
 	Queue         *string
 	Type          *string
 	Tag           *string
+	Thresholds    *api.Thresholds
 	Paused        bool
 	PreviousUntil *time.Time
 	LastAt        *time.Time
@@ -53,7 +54,8 @@ type row struct {
 
 func (r *row) webhook() api.Webhook {
 	shown := api.Webhook{
-		Name: r.Name, URL: r.URL, Events: r.Events, Filter: api.WebhookFilter{Queue: r.Queue, Type: r.Type, Tag: r.Tag}, Paused: r.Paused,
+		Name: r.Name, URL: r.URL, Events: r.Events, Filter: api.WebhookFilter{Queue: r.Queue, Type: r.Type, Tag: r.Tag},
+		Thresholds: r.Thresholds.InForce(), Paused: r.Paused,
 		Queue: api.WebhookQueue(r.Name), CreatedAt: api.At(r.CreatedAt), UpdatedAt: api.At(r.UpdatedAt),
 		Deliveries: api.WebhookDeliveries{
 			Waiting: min(r.Waiting, api.MaxDepthCount), Running: min(r.Running, api.MaxDepthCount), DeadLetter: min(r.DeadLetter, api.MaxDepthCount),
@@ -111,4 +113,28 @@ func (h *Hooks) webhooks(ctx context.Context, owner tenant.ID, after, only strin
 		shown[i] = rows[i].webhook()
 	}
 	return shown, nil
+}
+
+// A call that got no answer has no status. Calls of a paused webhook do not fail.
+const failingSQL = `
+SELECT w.name, w.last_status, w.last_error
+FROM webhooks AS w JOIN queues AS q ON q.tenant_id = w.tenant_id AND q.name = @prefix || w.name
+WHERE w.tenant_id = @tenant_id AND w.deleted_at IS NULL AND NOT q.paused
+  AND w.last_at IS NOT NULL AND COALESCE(w.last_status, 0) NOT BETWEEN 200 AND 299
+ORDER BY w.name`
+
+// Failing is a webhook whose last call was not answered with 2xx.
+type Failing struct {
+	Name       string
+	LastStatus *int
+	LastError  *string
+}
+
+// Failing lists a tenant's webhooks whose last call was not answered with 2xx.
+func (h *Hooks) Failing(ctx context.Context, owner tenant.ID) ([]Failing, error) {
+	found, err := store.Query(store.WithClass(ctx, store.ClassLists), h.Store, pgx.RowToStructByName[Failing], failingSQL, store.Args{"tenant_id": owner, "prefix": api.WebhookQueue("")})
+	if err != nil {
+		return nil, fmt.Errorf("webhook: failing: %w", store.NotApplied(err))
+	}
+	return found, nil
 }

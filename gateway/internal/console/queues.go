@@ -37,11 +37,14 @@ func troubleOf(q *api.Queue) []string {
 		trouble = append(trouble, "Jobs wait: its cap on running jobs is 0")
 	} else if len(q.Unserved) > 0 {
 		trouble = append(trouble, unservedIn(q.Unserved))
-	} else if waiting && q.ActiveWorkers == 0 && q.Mode == api.ModePull && !q.Paused {
+	} else if waiting && q.ActiveWorkers == 0 && q.Mode == api.ModePull && !q.Paused && q.WindowUntil == nil {
 		trouble = append(trouble, "Jobs wait, and no worker is active")
 	}
 	if q.Paused && waiting {
 		trouble = append(trouble, "Jobs wait while it is paused")
+	}
+	if q.WindowUntil != nil && waiting {
+		trouble = append(trouble, "Jobs wait until its window ends, at "+q.WindowUntil.UTC().Format("2006-01-02 15:04 UTC"))
 	}
 	switch n := q.StaleWorkers; {
 	case n == 1:

@@ -74,6 +74,7 @@ func (f *Fixture) Inhabit(owner tenant.ID) {
 	f.Exec(`INSERT INTO budget_line (tenant_id, budget, subject, job_id, rank, key, turn, cost) VALUES ($1, 'b', '', gen_random_uuid(), 4, '', now(), 1)`, owner)
 	f.Exec(`INSERT INTO follow_ups (tenant_id, job_id, state, redrives, ended_at) VALUES ($1, gen_random_uuid(), 'completed', 0, now())`, owner)
 	f.Exec(`INSERT INTO webhooks (tenant_id, name, events, created_at, updated_at) VALUES ($1, 'hook', '{job.completed}', now(), now())`, owner)
+	f.Exec(`INSERT INTO alerts (tenant_id, webhook, state, name, detail, began_at) VALUES ($1, 'hook', 'queue.stalled', 'q', '', now())`, owner)
 	f.Exec(`INSERT INTO webhook_events (tenant_id, webhook, kind, job, finished_at) VALUES ($1, 'hook', 'job.completed', '{}', now())`, owner)
 	f.Exec(`INSERT INTO usage_counts (tenant_id, counter, name, opened_at, settled) VALUES ($1, 1, '', now(), true) ON CONFLICT DO NOTHING`, owner)
 	f.Exec(`INSERT INTO workers (owner, worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at)

@@ -125,6 +125,8 @@ CREATE TABLE queues (
   keys                       json,
   -- what a job that does not say it may use of budgets: {"BUDGET": amount}
   costs                      jsonb,
+  -- when no job starts: [{"cron", "duration_ms", "timezone"}]; null for none
+  windows                    json,
   -- push mode: the URL of an HTTP endpoint or of a broker. push_secret signs the calls, push_credentials are the broker's
   -- user and password; both are encrypted with a key that only the cores have. After a rotation calls are signed with
   -- the previous secret too, until the given time
@@ -579,6 +581,8 @@ CREATE TABLE schedules (
   catch_up     text        NOT NULL CHECK (catch_up IN ('none', 'latest', 'all')),
   catch_up_max integer     NOT NULL CHECK (catch_up_max BETWEEN 1 AND 1000),
   starts_at    timestamptz, ends_at timestamptz,
+  -- when ticks are skipped, as in queues
+  windows      json,
   -- ticks from here on are skipped until the schedule is resumed
   paused_at    timestamptz,
   -- the first tick that was not processed; null where none is left
@@ -589,6 +593,8 @@ CREATE TABLE schedules (
   owed_until   timestamptz,
   -- a tick that a cap refused
   refused_at   timestamptz,
+  -- when ticks were last left out because they were too late
+  missed_at    timestamptz,
   -- the newest run, which is kept longer than its row in schedule_runs
   last_at      timestamptz, last_job_id uuid, last_skipped text,
   -- the newest job that was created
@@ -613,7 +619,7 @@ CREATE TABLE schedule_runs (
   name      text COLLATE "C" NOT NULL,
   at        timestamptz NOT NULL,
   job_id    uuid,
-  skipped   text        CHECK (skipped IN ('overlap', 'paused', 'cap')),
+  skipped   text        CHECK (skipped IN ('overlap', 'paused', 'cap', 'window')),
   PRIMARY KEY (tenant_id, name, at),
   CHECK ((job_id IS NULL) = (skipped IS NOT NULL))
 );
@@ -627,8 +633,12 @@ CREATE TABLE webhooks (
   tenant_id   uuid        NOT NULL,
   name        text COLLATE "C" NOT NULL,
   events      text[]      NOT NULL,
+  -- some of them tell of states
+  of_states   boolean     NOT NULL DEFAULT false,
   -- only for jobs of this queue, of this type, with this tag; null for all
   queue       text, type text, tag text,
+  -- for how long a state holds before it is told of, as in an api.Thresholds; null for the defaults
+  thresholds  json,
   -- the last call; last_status is null where it got no answer
   last_at     timestamptz, last_status integer, last_error text,
   created_at  timestamptz NOT NULL, updated_at timestamptz NOT NULL,
@@ -640,15 +650,38 @@ CREATE INDEX webhooks_deleted ON webhooks (deleted_at) WHERE deleted_at IS NOT N
 
 -- Written by the statement that ends a job, deleted by the transaction that stores the delivery. An event of a job is for
 -- one webhook. The event workflow.ended is for all webhooks of the tenant, which receive it if the workflow has ended.
+-- who is told of states
+CREATE INDEX webhooks_of_states ON webhooks (tenant_id) WHERE of_states;
+
+-- States that webhooks are told of, for each webhook, since they were first seen. A state's event and the change of its
+-- row are one transaction.
+CREATE TABLE alerts (
+  tenant_id uuid        NOT NULL,
+  webhook   text COLLATE "C" NOT NULL,
+  -- the kind of the event of its begin
+  state     text COLLATE "C" NOT NULL,
+  -- the queue, the schedule or the webhook; '' for the tenant
+  name      text COLLATE "C" NOT NULL,
+  detail    text        NOT NULL,
+  began_at  timestamptz NOT NULL,
+  -- since when it is not seen; null while it is
+  gone_at   timestamptz,
+  -- the event of its begin was appended
+  told      boolean     NOT NULL DEFAULT false,
+  PRIMARY KEY (tenant_id, webhook, state, name)
+);
+
 CREATE TABLE webhook_events (
   event_id    bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   tenant_id   uuid        NOT NULL,
   webhook     text,
-  kind        text        NOT NULL CHECK (kind IN ('job.completed', 'job.dead_letter', 'job.cancelled', 'job.waiting', 'workflow.ended', 'budget.closed')),
+  kind        text        NOT NULL CHECK (kind IN ('job.completed', 'job.dead_letter', 'job.cancelled', 'job.waiting', 'workflow.ended', 'budget.closed',
+                            'queue.stalled', 'queue.unserved', 'queue.recovered', 'breaker.opened', 'breaker.closed', 'cap.full', 'schedule.missed', 'webhook.failing')),
   workflow_id uuid,
   finished_at timestamptz NOT NULL,
   -- row_to_json of the job as it ended, without its payload. Only core takes it apart: PostgreSQL cannot where a value
-  -- has a \u0000. Of budget.closed it is the budget, and null of workflow.ended
+  -- has a \u0000. Of budget.closed it is the budget, of a state an
+  -- api.Alert, and null of workflow.ended
   job         json,
   CHECK ((webhook IS NULL) = (kind = 'workflow.ended')),
   CHECK ((job IS NULL) = (kind = 'workflow.ended')),

@@ -84,6 +84,8 @@ func queueState(q api.Queue) cli.Cell {
 	switch {
 	case q.Paused:
 		return cli.Coloured("paused", cli.Yellow)
+	case q.WindowUntil != nil:
+		return cli.Coloured("in a window", cli.Yellow)
 	case q.Breaker != nil && q.Breaker.State != api.BreakerClosed:
 		return cli.Coloured("breaker "+q.Breaker.State, cli.Red)
 	case q.Settings.MaxRunning != nil && *q.Settings.MaxRunning == 0:
@@ -223,6 +225,8 @@ func describeQueue(t *cli.Table, q api.Queue) {
 	t.Pair("max running", number(q.Settings.MaxRunning))
 	t.Pair("rate per second", number(q.Settings.RatePerSecond))
 	t.Pair("jobs of a key", keysOf(q.Settings.Keys))
+	t.Pair("windows", strings.Join(cli.WindowTexts(q.Settings.Windows), ", "))
+	t.Pair("window until", q.WindowUntil)
 	t.Pair("costs of a job", strings.Join(cli.AmountTexts(q.Settings.Costs), ", "))
 	for _, jobType := range slices.Sorted(maps.Keys(q.Settings.Types)) {
 		limit := q.Settings.Types[jobType]

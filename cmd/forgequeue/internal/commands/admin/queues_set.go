@@ -24,7 +24,7 @@ type queueFlags struct {
 	ofType, rateOfType     map[string]string
 	curve                  string
 	keys                   keyFlags
-	costs                  []string
+	costs, windows         []string
 	push                   pushFlags
 	reset                  bool
 }
@@ -58,6 +58,7 @@ again. The word none removes a limit.`,
 	flags.BoolVar(&f.reset, "reset", false, "reset all settings that are not given")
 	f.keys.flags(flags)
 	flags.StringArrayVar(&f.costs, "cost", nil, "BUDGET=N: how much of a budget an attempt may use of a job that does not say it; repeatable, or none")
+	flags.StringArrayVar(&f.windows, "window", nil, `when no job starts: a cron expression, how long, and a zone if it is not UTC, such as "0 22 * * * 8h Europe/Berlin"; repeatable, or none`)
 	f.push.flags(command)
 	return command
 }
@@ -109,8 +110,12 @@ func (f *queueFlags) apply(command *cobra.Command, request *api.QueueRequest) er
 	if costs != nil {
 		request.Costs = costs
 	}
+	windows, wrong := cli.Windows("window", slices.DeleteFunc(f.windows, func(text string) bool { return text == none }))
+	if command.Flags().Changed("window") {
+		request.Windows = windows
+	}
 	return errors.Join(
-		err,
+		err, wrong,
 		f.push.apply(command, request),
 		f.keys.limits(command, request, whole, number),
 		replaceLimit(command, &request.MaxActive, "max-active", f.active, whole),

@@ -2,8 +2,11 @@ package admin
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +19,7 @@ func newWebhook(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "webhook",
 		Aliases: []string{"webhooks"},
-		Short:   "Webhooks, which call your URL when jobs and workflows end: set, list, get, test, rotate-secret, delete",
+		Short:   "Webhooks, which call your URL when jobs end and queues stall: set, list, get, test, rotate-secret, delete",
 		Args:    cobra.NoArgs,
 	}
 	list := cli.List(a.AsTenant, "list", "List webhooks with their deliveries and their last call", (*client.Client).Webhooks, webhooks)
@@ -72,6 +75,7 @@ func describeWebhook(t *cli.Table, one api.Webhook) {
 	t.Pair("of queue", cli.OrElse(one.Filter.Queue, ""))
 	t.Pair("of type", cli.OrElse(one.Filter.Type, ""))
 	t.Pair("with tag", cli.OrElse(one.Filter.Tag, ""))
+	t.Pair("thresholds", thresholds(&one))
 	if one.Secret != nil {
 		t.Pair("secret", *one.Secret+"  (shown only now)")
 	}
@@ -84,11 +88,40 @@ func describeWebhook(t *cli.Table, one api.Webhook) {
 	t.Pair("deliveries", "forgequeue job --queue "+one.Queue)
 }
 
+// thresholds are those of the states that the webhook is told of, as the flag takes them.
+func thresholds(one *api.Webhook) string {
+	var told []string
+	for _, state := range append(api.AlertStates(), api.ThresholdEnded) {
+		wanted := state == api.ThresholdEnded && len(told) > 0 || slices.Contains(one.Events, state) || slices.Contains(one.Events, api.AlertEnd(state))
+		if field := one.Thresholds.Field(state); field != nil && *field != nil && wanted {
+			told = append(told, state+"="+one.Thresholds.Of(state).String())
+		}
+	}
+	return strings.Join(told, ", ")
+}
+
 // webhookFlags are a webhook's settings as flags.
 type webhookFlags struct {
 	url, queue, jobType, tag string
 	events                   []string
+	thresholds               map[string]string
 	paused                   bool
+}
+
+// setThresholds changes those that are given.
+func (f *webhookFlags) setThresholds(to *api.Thresholds) error {
+	for state, text := range f.thresholds {
+		field := to.Field(state)
+		if field == nil {
+			return fmt.Errorf("--threshold %s=%s: there is no threshold of this name; see --help for the events", state, text)
+		}
+		held, err := time.ParseDuration(text)
+		if err != nil {
+			return fmt.Errorf("--threshold %s=%s: the value is a duration such as 90s or 10m", state, text)
+		}
+		*field = new(held.Milliseconds())
+	}
+	return nil
 }
 
 func newWebhookSet(a *cli.App) *cobra.Command {
@@ -99,7 +132,8 @@ func newWebhookSet(a *cli.App) *cobra.Command {
 		Long: `Create a webhook, or change its settings. What is not given stays as it is. The secret that signs the calls is shown
 once, when the webhook is created. The word none removes a filter.`,
 		Example: `  forgequeue webhook set failures --endpoint https://example.com/hooks --event job.dead_letter
-  forgequeue webhook set invoices --endpoint https://example.com/hooks --event job.completed,job.cancelled --queue invoices`,
+  forgequeue webhook set invoices --endpoint https://example.com/hooks --event job.completed,job.cancelled --queue invoices
+  forgequeue webhook set alerts --endpoint https://example.com/alerts --event queue.stalled,queue.recovered --threshold queue.stalled=10m`,
 		Args: cli.One(),
 	}
 	run := a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error { return setWebhook(ctx, s, args[0], &f) })
@@ -112,9 +146,8 @@ once, when the webhook is created. The word none removes a filter.`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&f.url, "endpoint", "", "URL that is called with each event")
-	flags.StringSliceVar(&f.events, "event", nil, strings.Join([]string{
-		api.EventJobCompleted, api.EventJobDeadLetter, api.EventJobCancelled, api.EventJobWaiting, api.EventWorkflowEnded, api.EventBudgetClosed,
-	}, ", ")+"; repeatable")
+	flags.StringSliceVar(&f.events, "event", nil, strings.Join(api.WebhookEvents(), ", ")+"; repeatable")
+	flags.StringToStringVar(&f.thresholds, "threshold", nil, "how long a state holds before it is told, such as queue.stalled=10m; ended=2m is for its end; repeatable")
 	flags.StringVarP(&f.queue, "queue", "q", "", "only jobs of this queue, or none")
 	flags.StringVar(&f.jobType, "type", "", "only jobs of this type, or none")
 	flags.StringVar(&f.tag, "tag", "", "only jobs with this tag, or none")
@@ -126,12 +159,12 @@ func setWebhook(ctx context.Context, s *cli.Session, name string, f *webhookFlag
 	if err := s.NoNames("it would not show the secret of a new webhook, which is never shown again"); err != nil {
 		return err
 	}
-	request := api.WebhookRequest{Filter: &api.WebhookFilter{}}
+	request := api.WebhookRequest{Filter: &api.WebhookFilter{}, Thresholds: &api.Thresholds{}}
 	// The API replaces all settings, so those that are not given are sent as they are.
 	one, err := s.Client.Webhook(ctx, name)
 	switch {
 	case err == nil:
-		request = api.WebhookRequest{URL: one.URL, Events: one.Events, Filter: &one.Filter, Paused: one.Paused}
+		request = api.WebhookRequest{URL: one.URL, Events: one.Events, Filter: &one.Filter, Thresholds: &one.Thresholds, Paused: one.Paused}
 	case !cli.IsNotFound(err):
 		return err
 	}
@@ -144,6 +177,9 @@ func setWebhook(ctx context.Context, s *cli.Session, name string, f *webhookFlag
 	}
 	if changed("paused") {
 		request.Paused = f.paused
+	}
+	if err := f.setThresholds(request.Thresholds); err != nil {
+		return err
 	}
 	for name, to := range map[string]struct {
 		value string

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -80,6 +81,7 @@ func describeSchedule(t *cli.Table, one api.Schedule) {
 	t.Pair("time zone", one.Timezone)
 	t.Pair("starts", stampHere(one.StartsAt))
 	t.Pair("ends", stampHere(one.EndsAt))
+	t.Pair("windows", strings.Join(cli.WindowTexts(one.Windows), ", "))
 	t.Pair("type", one.Job.Type)
 	t.Pair("queue", one.Job.Queue)
 	t.Pair("user", cli.OrElse(one.Job.User, ""))

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,7 @@ type scheduleFlags struct {
 	every, expires, timeout                                  time.Duration
 	starts, ends                                             cli.Instant
 	catchUpMax, priority, attempts                           int
-	tags, metadata                                           []string
+	tags, metadata, windows                                  []string
 	paused, reset                                            bool
 }
 
@@ -56,6 +57,7 @@ name such as @hourly. It is read in --timezone.`,
 	flags.IntVar(&f.catchUpMax, "catch-up-max", api.DefaultCatchUpMax, "with --catch-up all: how many ticks at most")
 	flags.Var(&f.starts, "starts", "no tick before this time, or before this long from now")
 	flags.Var(&f.ends, "ends", "no tick after this time, or after this long from now")
+	flags.StringArrayVar(&f.windows, "window", nil, `when its ticks are skipped: a cron expression, how long, and a zone if it is not UTC, such as "0 0 24 12 * 72h"; repeatable, or none`)
 	flags.BoolVar(&f.paused, "paused", false, "skip its ticks")
 	flags.BoolVar(&f.reset, "reset", false, "reset all settings that are not given")
 	return command
@@ -86,7 +88,7 @@ func setSchedule(ctx context.Context, s *cli.Session, name string, f *scheduleFl
 func asRequest(one *api.Schedule) api.ScheduleRequest {
 	return api.ScheduleRequest{
 		Cron: one.Cron, EveryMS: one.EveryMS, Timezone: one.Timezone, Job: api.ScheduleJob(one.Job), Overlap: one.Overlap,
-		CatchUp: one.CatchUp, CatchUpMax: &one.CatchUpMax, StartsAt: one.StartsAt, EndsAt: one.EndsAt, Paused: one.Paused,
+		CatchUp: one.CatchUp, CatchUpMax: &one.CatchUpMax, StartsAt: one.StartsAt, EndsAt: one.EndsAt, Windows: one.Windows, Paused: one.Paused,
 	}
 }
 
@@ -113,6 +115,12 @@ func (f *scheduleFlags) apply(s *cli.Session, r *api.ScheduleRequest) (err error
 	} {
 		if given(flag) {
 			set()
+		}
+	}
+	if given("window") {
+		texts := slices.DeleteFunc(f.windows, func(text string) bool { return text == "none" })
+		if r.Windows, err = cli.Windows("window", texts); err != nil {
+			return err
 		}
 	}
 	if given("metadata") {

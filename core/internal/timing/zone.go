@@ -1,4 +1,4 @@
-package schedule
+package timing
 
 import (
 	"errors"

@@ -1,4 +1,9 @@
-package schedule
+// Package timing has when the ticks of schedules and the windows of queues are: pure, without SQL and without a clock.
+//
+//	timing.go            an interval, or a cron expression in a zone, between two bounds
+//	cron.go  zone.go     reads and checks a cron expression; walls and instants of a zone
+//	windows.go           recurring times, each from a tick on
+package timing
 
 import (
 	"slices"
@@ -7,8 +12,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Timing says when the ticks of a schedule are. It has no state and no clock.
-type Timing struct {
+// Ticks says when the ticks of a schedule are. It has no state and no clock.
+type Ticks struct {
 	ticker
 	// starts and ends bound the ticks, both inclusive; nil for no bound.
 	starts, ends *time.Time
@@ -22,20 +27,20 @@ type ticker interface {
 	backwards(at time.Time, yield func(time.Time) bool)
 }
 
-// NewTiming reads when the ticks of a schedule that is asked for are. made is when the schedule was made:
+// New reads when the ticks of a schedule that is asked for are. made is when the schedule was made:
 // intervals count from there unless they have a start. The error is a problem that names the field.
-func NewTiming(r *api.ScheduleRequest, made time.Time) (*Timing, error) {
+func New(r *api.ScheduleRequest, made time.Time) (*Ticks, error) {
 	if r.Cron != nil {
 		if err := checkCron(*r.Cron); err != nil {
 			return nil, invalid("cron", "%s", err)
 		}
 	}
-	return newTiming(r, made)
+	return Stored(r, made)
 }
 
-// newTiming is NewTiming for what is stored: an expression is read as it was when it was stored.
-func newTiming(r *api.ScheduleRequest, made time.Time) (*Timing, error) {
-	timing := &Timing{}
+// Stored is New for what is stored: an expression is read as it was when it was stored.
+func Stored(r *api.ScheduleRequest, made time.Time) (*Ticks, error) {
+	timing := &Ticks{}
 	if r.StartsAt != nil {
 		timing.starts = &r.StartsAt.Time
 	}
@@ -66,7 +71,7 @@ func newTiming(r *api.ScheduleRequest, made time.Time) (*Timing, error) {
 }
 
 // Next gives the first tick after an instant; none where the schedule has ended.
-func (t *Timing) Next(at time.Time) (time.Time, bool) {
+func (t *Ticks) Next(at time.Time) (time.Time, bool) {
 	if t.starts != nil && at.Before(*t.starts) {
 		at = t.starts.Add(-1)
 	}
@@ -76,7 +81,7 @@ func (t *Timing) Next(at time.Time) (time.Time, bool) {
 
 // Newest gives the ticks between two instants, both inclusive, in order: the newest of them, at most
 // most.
-func (t *Timing) Newest(from, to time.Time, most int) []time.Time {
+func (t *Ticks) Newest(from, to time.Time, most int) []time.Time {
 	if t.starts != nil && from.Before(*t.starts) {
 		from = *t.starts
 	}

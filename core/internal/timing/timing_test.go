@@ -1,4 +1,4 @@
-package schedule_test
+package timing_test
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/schedule"
+	"github.com/forgequeue/forgequeue/core/internal/timing"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -131,16 +131,16 @@ func zones(t testing.TB) []*time.Location {
 	return loaded
 }
 
-func timing(t testing.TB, text string, zone *time.Location) *schedule.Timing {
+func times(t testing.TB, text string, zone *time.Location) *timing.Ticks {
 	t.Helper()
-	read, err := schedule.NewTiming(&api.ScheduleRequest{Cron: &text, Timezone: zone.String()}, time.Time{})
+	read, err := timing.New(&api.ScheduleRequest{Cron: &text, Timezone: zone.String()}, time.Time{})
 	if err != nil {
 		t.Fatal(text, err)
 	}
 	return read
 }
 
-// compare holds a timing to the ticks of the second implementation: all of them in order, and at
+// compare holds a times to the ticks of the second implementation: all of them in order, and at
 // random instants forwards and backwards.
 func compare(t *testing.T, text string, zone *time.Location, from, to time.Time, want []time.Time) {
 	t.Helper()
@@ -150,7 +150,7 @@ func compare(t *testing.T, text string, zone *time.Location, from, to time.Time,
 		want = want[:most]
 		to = want[most-1]
 	}
-	read := timing(t, text, zone)
+	read := times(t, text, zone)
 	at := from.Add(-1)
 	for i := 0; ; i++ {
 		next, ok := read.Next(at)
@@ -291,7 +291,7 @@ func TestChangesOfClocks(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, want := range one.want {
-				next, _ := timing(t, one.cron, zone).Next(at)
+				next, _ := times(t, one.cron, zone).Next(at)
 				if got := next.Format(time.RFC3339); got != want {
 					t.Fatalf("after %s comes %s, want %s", at, got, want)
 				}
@@ -319,7 +319,7 @@ func TestIntervals(t *testing.T) {
 		{"from the start", &start, made.Add(20 * time.Minute), 50 * time.Minute},
 	} {
 		every := (30 * time.Minute).Milliseconds()
-		read, err := schedule.NewTiming(&api.ScheduleRequest{EveryMS: &every, StartsAt: one.starts, Timezone: "Europe/Berlin"}, made)
+		read, err := timing.New(&api.ScheduleRequest{EveryMS: &every, StartsAt: one.starts, Timezone: "Europe/Berlin"}, made)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -335,7 +335,7 @@ func TestStartAndEnd(t *testing.T) {
 	hourly := "@hourly"
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	starts, ends := api.At(from.Add(5*time.Hour)), api.At(from.Add(7*time.Hour))
-	read, err := schedule.NewTiming(&api.ScheduleRequest{Cron: &hourly, StartsAt: &starts, EndsAt: &ends, Timezone: "UTC"}, from)
+	read, err := timing.New(&api.ScheduleRequest{Cron: &hourly, StartsAt: &starts, EndsAt: &ends, Timezone: "UTC"}, from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -372,7 +372,7 @@ func TestTheParserReadsWhatIsChecked(t *testing.T) {
 			}
 		}
 		text := strings.Join(fields, " ")
-		switch _, err := schedule.NewTiming(&api.ScheduleRequest{Cron: &text, Timezone: "UTC"}, time.Time{}); {
+		switch _, err := timing.New(&api.ScheduleRequest{Cron: &text, Timezone: "UTC"}, time.Time{}); {
 		case err == nil:
 			read++
 		case strings.Contains(err.Error(), "cannot be read"):
@@ -428,7 +428,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 		{"* * * * *", "right/Europe/Berlin", "timezone", "IANA"},
 		{"* * * * *", "../etc/passwd", "timezone", "IANA"},
 	} {
-		_, err := schedule.NewTiming(&api.ScheduleRequest{Cron: &one.cron, Timezone: one.zone}, time.Time{})
+		_, err := timing.New(&api.ScheduleRequest{Cron: &one.cron, Timezone: one.zone}, time.Time{})
 		p, ok := problem.From(err)
 		if !ok || p.Code != problem.InvalidRequest || len(p.Errors) != 1 || p.Errors[0].Field != one.field || !strings.Contains(p.Errors[0].Message, one.says) {
 			t.Errorf("%q in %q: %v", one.cron, one.zone, err)

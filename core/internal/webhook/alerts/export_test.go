@@ -1,0 +1,4 @@
+package alerts
+
+// AskedSQL is for tests of its plan.
+const AskedSQL = askedSQL
