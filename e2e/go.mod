@@ -17,6 +17,7 @@ require (
 	github.com/getkin/kin-openapi v0.152.0 // openapi: Swagger 2.0 to OpenAPI 3; answers against the documents
 	github.com/google/uuid v1.6.0 // ids of jobs
 	github.com/jackc/pgx/v5 v5.12.0 // PostgreSQL
+	github.com/modelcontextprotocol/go-sdk v1.8.0 // an agent of /mcp
 	github.com/nats-io/nats.go v1.55.0 // tests: a consumer of NATS
 	github.com/prometheus/procfs v0.22.0 // bench: CPU time by process
 	github.com/rabbitmq/amqp091-go v1.16.0 // tests: a consumer of RabbitMQ
@@ -73,7 +74,6 @@ require (
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/mattn/go-shellwords v1.0.12 // indirect
 	github.com/mfridman/interpolate v0.0.2 // indirect
-	github.com/modelcontextprotocol/go-sdk v1.8.0 // indirect
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.2 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect

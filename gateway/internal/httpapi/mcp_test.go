@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -303,6 +301,27 @@ func TestAnswersOfToolsAreShort(t *testing.T) {
 	}
 }
 
+// Of a job's output a tool gives the end; a text that is cut short is no answer.
+func TestToolReadsTheEndOfOutput(t *testing.T) {
+	t.Parallel()
+	d := newMCP(t, mcp.Read)
+	d.core.On(hop.ReadOutput.Path, func(item coretest.Item) coretest.Result {
+		var asked hop.ReadOutputRequest
+		if err := json.Unmarshal(item.Request, &asked); err != nil || asked.Seq == 9 {
+			return coretest.Refuse(problem.Internal, "broken")
+		}
+		page := api.OutputPage{Items: []api.Output{{ID: fmt.Sprintf("1.%d", asked.Seq+1), Text: strings.Repeat("é", 40_000)}}, More: asked.Seq != 1}
+		return coretest.Value(200, page)
+	})
+	session := d.agent(t, d.key("read"))
+	if text, failed := use(t, session, "read_output", map[string]any{"id": jobID}); failed || len(text) > 65_600 || !strings.HasPrefix(text, "(94464 bytes before this are left out)\né") || !strings.HasSuffix(text, "é") {
+		t.Errorf("%v %d bytes: %.100q", failed, len(text), text)
+	}
+	if text, failed := use(t, session, "read_output", map[string]any{"id": jobID, "after": "1.8"}); !failed || !strings.Contains(text, `"core_unavailable"`) {
+		t.Errorf("%v %.200s", failed, text)
+	}
+}
+
 // Each message is charged, logged and counted, and so is the request of its tool, for the same client.
 func TestMessagesOfAgentsCount(t *testing.T) {
 	t.Parallel()
@@ -328,8 +347,6 @@ func TestNonsenseOfAgents(t *testing.T) {
 	t.Parallel()
 	d := newMCP(t, mcp.Write)
 	key := d.key(api.Scopes()...)
-	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
-	defer stop()
 	values := []string{`null`, `1e400`, `-1`, `"x"`, `""`, `[]`, `{}`, `[[[]]]`, `{"a": {"b": null}}`, `"\u0000"`, `"` + strings.Repeat("ü", 5000) + `"`, `true`, strings.Repeat("[", 60) + strings.Repeat("]", 60)}
 	var messages []string
 	for _, method := range []string{"initialize", "ping", "tools/list", "tools/call", "server/discover", "subscriptions/listen", "resources/read", "logging/setLevel", "completion/complete", "notifications/cancelled", "notifications/initialized", "nonsense", ""} {
@@ -340,7 +357,7 @@ func TestNonsenseOfAgents(t *testing.T) {
 		}
 	}
 	messages = append(messages, `{}`, `{"jsonrpc": "2.0", "id": 1, "result": {}}`, `{"jsonrpc": 2}`)
-	listed, err := d.agent(t, key).ListTools(ctx, nil)
+	listed, err := d.agent(t, key).ListTools(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,7 +381,7 @@ func TestNonsenseOfAgents(t *testing.T) {
 			if version == "2026-07-28" && !strings.Contains(message, `"tools/call"`) {
 				message = strings.Replace(message, `"params": {}`, `"params": {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"}, "io.modelcontextprotocol/clientCapabilities": {}}}`, 1)
 			}
-			request, err := http.NewRequestWithContext(ctx, "POST", d.url+"/mcp", strings.NewReader(message))
+			request, err := http.NewRequestWithContext(t.Context(), "POST", d.url+"/mcp", strings.NewReader(message))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,12 +14,19 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
+// internalDetail shows nothing of an error.
+const internalDetail = "The server failed unexpectedly."
+
 // call does what a tool is for. A refusal is an answer too: the problem, as the API has it.
 func (h *Handler) call(m *Message, t *tool, text json.RawMessage) (result *sdk.CallToolResult) {
 	defer func() { // the SDK calls it in a goroutine of its own, where a panic would end the process
-		if failure := recover(); failure != nil {
+		switch failure := recover(); failure {
+		case nil:
+		case http.ErrAbortHandler: // the API has logged why
+			result = refused(m, problem.New(problem.CoreUnavailable, "The answer has ended before its end. Nothing was changed; try again."))
+		default:
 			h.o.Logger.Error("tool panics", "tool", t.name, "correlation_id", m.CorrelationID, "panic", fmt.Sprint(failure), "stack", string(debug.Stack()))
-			result = refused(m, problem.New(problem.Internal, ""))
+			result = refused(m, problem.New(problem.Internal, internalDetail))
 		}
 	}()
 	answer, err := h.ask(m, t, text)
@@ -83,7 +90,7 @@ func told(text string, failed bool) *sdk.CallToolResult {
 func refused(m *Message, err error) *sdk.CallToolResult {
 	p, is := errors.AsType[*problem.Problem](err)
 	if !is {
-		p = problem.New(problem.Internal, "")
+		p = problem.New(problem.Internal, internalDetail)
 	}
 	signed := *p
 	signed.Instance, signed.RequestID = m.Request.URL.Path, m.CorrelationID

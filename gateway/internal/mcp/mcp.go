@@ -94,6 +94,7 @@ func (h *Handler) Serve(w http.ResponseWriter, m *Message) {
 	ctx, stop := context.WithTimeout(context.WithValue(m.Request.Context(), messageKey{}, m), longest)
 	defer stop()
 	r := m.Request.Clone(ctx)
+	m.Request = r
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(m.Text)), int64(len(m.Text))
 	r.Header.Set("Accept", "application/json, text/event-stream") // it is JSON in any case
 	h.transport.ServeHTTP(w, r)
