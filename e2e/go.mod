@@ -17,6 +17,7 @@ require (
 	github.com/getkin/kin-openapi v0.152.0 // openapi: Swagger 2.0 to OpenAPI 3; answers against the documents
 	github.com/google/uuid v1.6.0 // ids of jobs
 	github.com/jackc/pgx/v5 v5.12.0 // PostgreSQL
+	github.com/modelcontextprotocol/go-sdk v1.8.0 // an agent of /mcp
 	github.com/nats-io/nats.go v1.55.0 // tests: a consumer of NATS
 	github.com/prometheus/procfs v0.22.0 // bench: CPU time by process
 	github.com/rabbitmq/amqp091-go v1.16.0 // tests: a consumer of RabbitMQ
@@ -95,6 +96,8 @@ require (
 	github.com/riverqueue/river/riverdriver v0.51.0 // indirect
 	github.com/riverqueue/river/rivershared v0.51.0 // indirect
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
+	github.com/segmentio/asm v1.2.1 // indirect
+	github.com/segmentio/encoding v0.5.4 // indirect
 	github.com/sethvargo/go-retry v0.5.0 // indirect
 	github.com/sirupsen/logrus v1.10.2 // indirect
 	github.com/sony/gobreaker/v2 v2.4.0 // indirect
@@ -108,6 +111,7 @@ require (
 	github.com/ugorji/go/codec v1.3.1 // indirect
 	github.com/vgarvardt/pgx-google-uuid/v5 v5.6.0 // indirect
 	github.com/xhit/go-str2duration/v2 v2.1.0 // indirect
+	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
 	go.mongodb.org/mongo-driver/v2 v2.5.0 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp v0.72.0 // indirect
@@ -120,6 +124,7 @@ require (
 	golang.org/x/arch v0.22.0 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/net v0.61.0 // indirect
+	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect

@@ -29,7 +29,9 @@ func SharedCluster(tb testing.TB) *Cluster {
 	shared.once.Do(func() {
 		shared.TB = tb
 		storetest.OnEnd(shared.end)
-		shared.cluster = NewCluster(&shared.process, ClusterOptions{Cores: 2, Gateways: 2, Settings: PushSettings()})
+		settings := PushSettings()
+		settings["FORGEQUEUE_MCP"] = "read"
+		shared.cluster = NewCluster(&shared.process, ClusterOptions{Cores: 2, Gateways: 2, Settings: settings})
 	})
 	if shared.cluster == nil {
 		tb.Fatal("stack: the shared cluster did not start")

@@ -21,6 +21,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/console"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/session"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/mcp"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/server/httpserver"
 	"github.com/forgequeue/forgequeue/shared/server/identity"
@@ -45,6 +46,7 @@ type Config struct {
 	Console        string        `env:"FORGEQUEUE_CONSOLE"         envDefault:"on"                    doc:"on serves the web console at /console, off removes it. Default on."`
 	ConsoleSecret  secret.Text   `env:"FORGEQUEUE_CONSOLE_SECRET"                                     doc:"Seals the console's sessions, at least 32 bytes, the same in every gateway. Optional: without it a secret is derived from FORGEQUEUE_KEY_SECRET. openssl rand -base64 32 makes one. Default none."`
 	ConsoleOld     secret.Text   `env:"FORGEQUEUE_CONSOLE_SECRET_PREVIOUS"                            doc:"The old secret of the console, whose sessions are still accepted while the secret is being changed. Default none."`
+	MCP            mcp.Mode      `env:"FORGEQUEUE_MCP"             envDefault:"off"                   doc:"Lets agents use the API at /mcp, by the Model Context Protocol, each with the rights of its API key: read offers tools that change nothing, write all tools, off removes it. Default off."`
 	KeyEnv         string        `env:"FORGEQUEUE_KEY_ENV"         envDefault:"live"                  doc:"Label in API keys made by this gateway, fq_<label>_..., 1 to 16 characters of a-z and 0-9. Default live."`
 	PublicURL      string        `env:"FORGEQUEUE_PUBLIC_URL"                                         doc:"How people reach this gateway from their browsers, such as https://jobs.example.com; the links of signals begin with it. Optional: without it they begin as the URL of the request that makes them. Default none."`
 	LogFormat      string        `env:"FORGEQUEUE_LOG_FORMAT"      envDefault:"json"                  doc:"Format of the log on standard error, json or text. Default json."`
@@ -131,6 +133,7 @@ func (cfg Config) check() error {
 	wrong(cfg.OperatorKey == "" || len(cfg.OperatorKey) >= minOperatorKey, "FORGEQUEUE_OPERATOR_KEY: must have at least %d characters", minOperatorKey)
 	wrong(validToken(cfg.OperatorKey.Reveal()), "FORGEQUEUE_OPERATOR_KEY: must be visible ASCII without spaces, or no header can carry it")
 	wrong(cfg.Console == consoleOn || cfg.Console == consoleOff, "FORGEQUEUE_CONSOLE %q: must be on or off", cfg.Console)
+	wrong(cfg.MCP.Valid(), "FORGEQUEUE_MCP %q: must be off, read or write", string(cfg.MCP))
 	wrong(cfg.ConsoleSecret == "" || len(cfg.ConsoleSecret) >= session.MinSecretBytes, "FORGEQUEUE_CONSOLE_SECRET: "+advice, session.MinSecretBytes)
 	wrong(cfg.ConsoleOld == "" || len(cfg.ConsoleOld) >= session.MinSecretBytes, "FORGEQUEUE_CONSOLE_SECRET_PREVIOUS: "+advice, session.MinSecretBytes)
 	wrong(auth.ValidEnv(cfg.KeyEnv), "FORGEQUEUE_KEY_ENV %q: must be 1 to 16 of a-z and 0-9", cfg.KeyEnv)

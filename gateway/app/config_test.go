@@ -54,6 +54,7 @@ func TestEachProblemIsNamed(t *testing.T) {
 		"FORGEQUEUE_METRICS_LISTEN":          {"9090"},
 		"FORGEQUEUE_CORE_URL":                {"core:8081", "http://", "http://core/x", "http://u:p@core", "home=http://core,home=http://core", "home=core"},
 		"FORGEQUEUE_CONSOLE":                 {"yes", "ON"},
+		"FORGEQUEUE_MCP":                     {"on", "READ"},
 		"FORGEQUEUE_CONSOLE_SECRET":          {"short"},
 		"FORGEQUEUE_CONSOLE_SECRET_PREVIOUS": {"short"},
 		"FORGEQUEUE_KEY_ENV":                 {"LIVE", "a_b", strings.Repeat("x", 17)},

@@ -137,6 +137,7 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, 
 		Timeout:    cfg.RequestTimeout,
 		Tracing:    tracing.Provider(),
 		Console:    pages,
+		MCP:        cfg.MCP,
 	})
 	return p, nil
 }

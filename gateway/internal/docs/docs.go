@@ -141,3 +141,6 @@ func unpack(packed []byte) []byte {
 	plain, _ := io.ReadAll(r)
 	return plain
 }
+
+// Gateway is the API's document.
+func Gateway() []byte { return read(own, "gateway.json") }

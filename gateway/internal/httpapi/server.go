@@ -15,6 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
+	"github.com/forgequeue/forgequeue/gateway/internal/mcp"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/jobtype"
@@ -59,6 +60,8 @@ type Options struct {
 	Tracing trace.TracerProvider
 	// Console makes what serves /console, in front of this server's own handler; nil for none.
 	Console func(api http.Handler) http.Handler
+	// MCP is what agents may do at /mcp; empty is off.
+	MCP mcp.Mode
 }
 
 // Server is the public API. It is safe for concurrent use.
@@ -79,6 +82,8 @@ type Server struct {
 	streams    *streams
 	probe      *coreclient.Probe
 	console    func(api http.Handler) http.Handler
+	mcp        mcp.Mode
+	publicURL  string
 	draining   atomic.Bool
 }
 
@@ -114,6 +119,8 @@ func New(o Options) *Server {
 		streams:    newStreams(o.Core.MaxParked(), o.Registry),
 		probe:      coreclient.NewProbe(o.Core),
 		console:    o.Console,
+		mcp:        o.MCP,
+		publicURL:  o.PublicURL,
 	}
 }
 
@@ -156,6 +163,9 @@ func (s *Server) Handler() http.Handler {
 	served := s.traced(engine)
 	if s.console != nil {
 		mountConsole(engine, s.console(served))
+	}
+	if s.mcp == mcp.Read || s.mcp == mcp.Write {
+		s.mountMCP(engine, served)
 	}
 	return served
 }

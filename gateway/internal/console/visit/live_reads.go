@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/inner"
 )
 
 const (
@@ -44,7 +46,7 @@ type liveRead struct {
 }
 
 type liveAnswer struct {
-	*answer
+	*inner.Answer
 
 	until time.Time
 }
@@ -57,7 +59,7 @@ func newLiveReads(now func() time.Time) *liveReads {
 func (l *liveReads) changed(key string) { l.forms[sha256.Sum256([]byte(key))[0]].Add(1) }
 
 // read gives a shared answer to a GET of a key, or asks for one. The answer is not to be changed.
-func (l *liveReads) read(ctx context.Context, key, target string, ask func(context.Context) *answer) (*answer, error) {
+func (l *liveReads) read(ctx context.Context, key, target string, ask func(context.Context) *inner.Answer) (*inner.Answer, error) {
 	read := liveRead{key: sha256.Sum256([]byte(key)), target: target}
 	read.forms = l.forms[read.key[0]].Load()
 	if known := l.known(read); known != nil {
@@ -74,7 +76,7 @@ func (l *liveReads) read(ctx context.Context, key, target string, ask func(conte
 		defer stop()
 		begun := l.now()
 		fresh := ask(ctx)
-		if fresh.status < http.StatusBadRequest {
+		if fresh.Status < http.StatusBadRequest {
 			l.keep(read, liveAnswer{fresh, begun.Add(SharedFor)})
 		}
 		return fresh, nil
@@ -86,15 +88,15 @@ func (l *liveReads) read(ctx context.Context, key, target string, ask func(conte
 		if done.Err != nil {
 			return nil, done.Err
 		}
-		return done.Val.(*answer), nil //nolint:forcetypeassert // it is what the function above returns
+		return done.Val.(*inner.Answer), nil //nolint:forcetypeassert // it is what the function above returns
 	}
 }
 
-func (l *liveReads) known(read liveRead) *answer {
+func (l *liveReads) known(read liveRead) *inner.Answer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if found, ok := l.answers[read]; ok && l.now().Before(found.until) {
-		return found.answer
+		return found.Answer
 	}
 	return nil
 }
@@ -107,16 +109,16 @@ func (l *liveReads) keep(read liveRead, fresh liveAnswer) {
 	maps.DeleteFunc(l.answers, func(_ liveRead, old liveAnswer) bool {
 		ended := !now.Before(old.until)
 		if ended {
-			l.size -= old.body.Len()
+			l.size -= old.Body.Len()
 		}
 		return ended
 	})
 	if old, ok := l.answers[read]; ok {
-		l.size -= old.body.Len()
+		l.size -= old.Body.Len()
 		delete(l.answers, read)
 	}
-	if l.size+fresh.body.Len() <= maxLiveBytes {
+	if l.size+fresh.Body.Len() <= maxLiveBytes {
 		l.answers[read] = fresh
-		l.size += fresh.body.Len()
+		l.size += fresh.Body.Len()
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/url"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/inner"
 	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -41,12 +41,8 @@ func (v *Visit) Context() context.Context { return v.Request.Context() }
 
 // RoundTrip gives the API's answer to a request; a refusal is an answer too.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	ask := func(ctx context.Context) *answer {
-		got := &answer{header: http.Header{}}
-		t.api.ServeHTTP(got, t.Request(ctx, r))
-		return got
-	}
-	var got *answer
+	ask := func(ctx context.Context) *inner.Answer { return inner.Ask(t.api, t.Request(ctx, r)) }
+	var got *inner.Answer
 	if t.Shared != nil && r.Method == http.MethodGet {
 		var err error
 		if got, err = t.Shared.read(r.Context(), t.key, r.URL.RequestURI(), ask); err != nil {
@@ -56,44 +52,17 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		got = ask(r.Context())
 	}
 	return &http.Response{
-		Status: http.StatusText(got.status), StatusCode: got.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: got.header, Body: io.NopCloser(bytes.NewReader(got.body.Bytes())), ContentLength: int64(got.body.Len()), Request: r,
+		Status: http.StatusText(got.Status), StatusCode: got.Status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: got.Header(), Body: io.NopCloser(bytes.NewReader(got.Body.Bytes())), ContentLength: int64(got.Body.Len()), Request: r,
 	}, nil
 }
 
 // Request is a client's request as a server gets it.
 func (t *transport) Request(ctx context.Context, r *http.Request) *http.Request {
-	inner := r.Clone(ctx)
-	inner.URL = &url.URL{Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
-	inner.Host, inner.RequestURI, inner.RemoteAddr = t.browser.Host, inner.URL.RequestURI(), t.browser.RemoteAddr
-	for _, name := range []string{"X-Forwarded-For", "Forwarded"} { // the API knows which of them to trust
-		if given := t.browser.Header.Values(name); len(given) > 0 {
-			inner.Header[name] = given
-		}
-	}
+	asked := inner.Request(ctx, r, t.browser)
 	if t.key != "" {
-		inner.Header.Set("Authorization", "Bearer "+t.key)
+		asked.Header.Set("Authorization", "Bearer "+t.key)
 	}
-	inner.Header.Set("X-Correlation-Id", t.correlation)
-	return inner
-}
-
-// answer is what the API writes, kept in memory.
-type answer struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (a *answer) Header() http.Header { return a.header }
-
-func (a *answer) WriteHeader(status int) {
-	if a.status == 0 && status >= http.StatusOK {
-		a.status = status
-	}
-}
-
-func (a *answer) Write(p []byte) (int, error) {
-	a.WriteHeader(http.StatusOK)
-	return a.body.Write(p)
+	asked.Header.Set("X-Correlation-Id", t.correlation)
+	return asked
 }
