@@ -147,7 +147,7 @@ once, when the webhook is created. The word none removes a filter.`,
 	flags := command.Flags()
 	flags.StringVar(&f.url, "endpoint", "", "URL that is called with each event")
 	flags.StringSliceVar(&f.events, "event", nil, strings.Join(api.WebhookEvents(), ", ")+"; repeatable")
-	flags.StringToStringVar(&f.thresholds, "threshold", nil, "how long a state holds before it is told, such as queue.stalled=10m; ended=2m is for its end; repeatable")
+	flags.StringToStringVar(&f.thresholds, "threshold", nil, "how long a state lasts before it is an event, such as queue.stalled=10m; ended=2m is for its end; repeatable")
 	flags.StringVarP(&f.queue, "queue", "q", "", "only jobs of this queue, or none")
 	flags.StringVar(&f.jobType, "type", "", "only jobs of this type, or none")
 	flags.StringVar(&f.tag, "tag", "", "only jobs with this tag, or none")
