@@ -69,6 +69,8 @@ type QueueSettings struct {
 	Costs Amounts `json:"costs"`
 	// Push is where a queue in push mode sends its jobs; null for the others.
 	Push *Push `json:"push"`
+	// Label names what the queue belongs to; null for none.
+	Label *string `json:"label"`
 }
 
 // Request is the request that sets these settings. It has no secrets: those of the queue stay.
@@ -82,6 +84,7 @@ func (s *QueueSettings) Request() QueueRequest {
 		VisibilityTimeoutMS: &s.VisibilityTimeoutMS, MaxAttempts: &s.MaxAttempts,
 		Retry:     &RetryRequest{BaseMS: &s.Retry.BaseMS, CapMS: &s.Retry.CapMS, Jitter: &s.Retry.Jitter, Curve: &s.Retry.Curve},
 		MaxActive: s.MaxActive, MaxRunning: s.MaxRunning, RatePerSecond: s.RatePerSecond, Types: s.Types, Keys: s.Keys.Request(), Costs: s.Costs,
+		Label: s.Label,
 	}
 }
 
@@ -106,6 +109,8 @@ type QueueRequest struct {
 	Keys *KeySettingsRequest `json:"keys,omitzero"`
 	// Costs are what an attempt of a job that does not say it may use of budgets, by the name of the budget.
 	Costs Amounts `json:"costs,omitzero"`
+	// Label names what the queue belongs to, such as a file of `forgequeue apply`; none if absent.
+	Label *string `json:"label,omitzero"`
 }
 
 // TypeLimits are limits by type of jobs.
@@ -204,6 +209,7 @@ func (q *QueueRequest) rules(r refusals) {
 		q.Keys.rules(r.in("keys."))
 	}
 	r.amounts("costs", q.Costs)
+	r.text("label", q.Label, &objectLabelText)
 	r.items("types", len(q.Types), 0, MaxTypesPerCall, "")
 	for _, jobType := range slices.Sorted(maps.Keys(q.Types)) {
 		limits, field := q.Types[jobType], "types."+jobType

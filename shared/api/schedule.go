@@ -32,6 +32,8 @@ type ScheduleRequest struct {
 	EndsAt   *Time `json:"ends_at,omitzero" swaggertype:"string" format:"date-time"`
 	// Paused ticks are skipped.
 	Paused bool `json:"paused,omitzero"`
+	// Label names what the schedule belongs to, such as a file of `forgequeue apply`; none if absent.
+	Label *string `json:"label,omitzero"`
 }
 
 // ScheduleJob is a job as POST /v1/jobs takes it, without the times, which are the tick's.
@@ -115,6 +117,8 @@ type Schedule struct {
 	StartsAt   *Time            `json:"starts_at" swaggertype:"string" format:"date-time"`
 	EndsAt     *Time            `json:"ends_at" swaggertype:"string" format:"date-time"`
 	Paused     bool             `json:"paused"`
+	// Label names what the schedule belongs to; null for none.
+	Label *string `json:"label"`
 	// NextRuns are the next ticks, five at most; of a paused schedule too.
 	NextRuns []Time `json:"next_runs" swaggertype:"array,string" format:"date-time"`
 	// LastRun is the newest run; null before the first.
@@ -187,6 +191,7 @@ func (s *ScheduleRequest) rules(r refusals) {
 	whole(r, "catch_up_max", s.CatchUpMax, 1, MaxCatchUp)
 	r.ahead("starts_at", s.StartsAt)
 	r.year("ends_at", s.EndsAt)
+	r.text("label", s.Label, &objectLabelText)
 	r.check(s.StartsAt == nil || s.EndsAt == nil || !s.EndsAt.Before(s.StartsAt.Time), "ends_at", "must not be before starts_at")
 }
 

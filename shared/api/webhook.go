@@ -61,6 +61,8 @@ type WebhookRequest struct {
 	Filter *WebhookFilter `json:"filter,omitzero"`
 	// Paused holds deliveries back. They are kept for two days.
 	Paused bool `json:"paused,omitzero"`
+	// Label names what the webhook belongs to, such as a file of `forgequeue apply`; none if absent.
+	Label *string `json:"label,omitzero"`
 }
 
 // WebhookFilter selects jobs: each member that is set must be the job's.
@@ -77,6 +79,8 @@ type Webhook struct {
 	Events []string      `json:"events"`
 	Filter WebhookFilter `json:"filter"`
 	Paused bool          `json:"paused"`
+	// Label names what the webhook belongs to; null for none.
+	Label *string `json:"label"`
 	// Secret signs the calls (Standard Webhooks, whsec_…). It is shown only in the answer to the PUT that
 	// made the webhook, and to a rotation; else null.
 	Secret *string `json:"secret"`
@@ -154,6 +158,7 @@ func (w *WebhookRequest) rules(r refusals) {
 			break
 		}
 	}
+	r.text("label", w.Label, &objectLabelText)
 	if w.Filter != nil {
 		w.Filter.rules(r.in("filter."))
 	}

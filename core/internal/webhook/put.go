@@ -26,10 +26,10 @@ SELECT created_at, deleted_at IS NOT NULL AS deleted FROM webhooks WHERE tenant_
 SELECT count(*) FROM webhooks WHERE tenant_id = @tenant_id`
 
 	putWebhookSQL = `
-INSERT INTO webhooks (tenant_id, name, events, queue, type, tag, created_at, updated_at)
-VALUES (@tenant_id, @name, @events, @queue, @type, @tag, statement_timestamp(), statement_timestamp())
+INSERT INTO webhooks (tenant_id, name, events, queue, type, tag, label, created_at, updated_at)
+VALUES (@tenant_id, @name, @events, @queue, @type, @tag, @label, statement_timestamp(), statement_timestamp())
 ON CONFLICT (tenant_id, name) DO UPDATE
-SET events = EXCLUDED.events, queue = EXCLUDED.queue, type = EXCLUDED.type, tag = EXCLUDED.tag, updated_at = EXCLUDED.updated_at`
+SET events = EXCLUDED.events, queue = EXCLUDED.queue, type = EXCLUDED.type, tag = EXCLUDED.tag, label = EXCLUDED.label, updated_at = EXCLUDED.updated_at`
 
 	// The secret stays, and so does one that is being rotated.
 	putQueueSQL = `
@@ -72,7 +72,7 @@ func (h *Hooks) PutWebhook(ctx context.Context, owner tenant.ID, name string, re
 		filter := store.OrElse(request.Filter, api.WebhookFilter{})
 		batch := &pgx.Batch{}
 		batch.Queue(putWebhookSQL, store.Args{
-			"tenant_id": owner, "name": name, "events": request.Events, "queue": filter.Queue, "type": filter.Type, "tag": filter.Tag,
+			"tenant_id": owner, "name": name, "events": request.Events, "queue": filter.Queue, "type": filter.Type, "tag": filter.Tag, "label": request.Label,
 		})
 		batch.Queue(putQueueSQL, store.Args{
 			"tenant_id": owner, "system_queue": api.WebhookQueue(name), "paused": request.Paused, "url": request.URL,
@@ -82,7 +82,7 @@ func (h *Hooks) PutWebhook(ctx context.Context, owner tenant.ID, name string, re
 			return err
 		}
 		return audit.Record(ctx, tx, audit.Event{Tenant: &owner, Action: api.AuditWebhookPut, Object: name, Detail: map[string]any{
-			"url": request.URL, "events": request.Events, "filter": filter, "paused": request.Paused,
+			"url": request.URL, "events": request.Events, "filter": filter, "paused": request.Paused, "label": request.Label,
 		}})
 	})
 	if err != nil {

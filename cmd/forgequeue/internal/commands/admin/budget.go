@@ -168,10 +168,7 @@ func setBudget(ctx context.Context, s *cli.Session, name string, f *budgetFlags)
 	one, err := s.Client.Budget(ctx, name, "")
 	switch {
 	case err == nil:
-		request = api.BudgetRequest{Unit: one.Unit, Amount: one.Amount, PerMS: one.PerMS, Window: one.Window, Burst: one.Burst, By: one.By}
-		if one.Window != nil {
-			request.Timezone = one.Timezone
-		}
+		request = one.Request()
 	case !cli.IsNotFound(err):
 		return err
 	}

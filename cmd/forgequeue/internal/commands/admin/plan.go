@@ -78,7 +78,7 @@ other limits are removed. "plan get" shows the names of the limits. LIMIT=none r
 			if err != nil && !cli.IsNotFound(err) {
 				return err
 			}
-			request = api.PlanRequest{Limits: plan.Limits, VisibilityTimeoutMSMax: plan.VisibilityTimeoutMSMax}
+			request = plan.Request()
 		}
 		if err := applyLimits("", &request.Limits, args[1:]); err != nil {
 			return err

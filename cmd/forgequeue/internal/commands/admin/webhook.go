@@ -131,7 +131,7 @@ func setWebhook(ctx context.Context, s *cli.Session, name string, f *webhookFlag
 	one, err := s.Client.Webhook(ctx, name)
 	switch {
 	case err == nil:
-		request = api.WebhookRequest{URL: one.URL, Events: one.Events, Filter: &one.Filter, Paused: one.Paused}
+		request = one.Request()
 	case !cli.IsNotFound(err):
 		return err
 	}

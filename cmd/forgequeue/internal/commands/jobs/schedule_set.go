@@ -70,7 +70,7 @@ func setSchedule(ctx context.Context, s *cli.Session, name string, f *scheduleFl
 			return err
 		}
 		if err == nil {
-			request = asRequest(&one)
+			request = one.Request()
 		}
 	}
 	if err := f.apply(s, &request); err != nil {
@@ -81,13 +81,6 @@ func setSchedule(ctx context.Context, s *cli.Session, name string, f *scheduleFl
 		return err
 	}
 	return s.Show(one, func(t *cli.Table) { describeSchedule(t, one) })
-}
-
-func asRequest(one *api.Schedule) api.ScheduleRequest {
-	return api.ScheduleRequest{
-		Cron: one.Cron, EveryMS: one.EveryMS, Timezone: one.Timezone, Job: api.ScheduleJob(one.Job), Overlap: one.Overlap,
-		CatchUp: one.CatchUp, CatchUpMax: &one.CatchUpMax, StartsAt: one.StartsAt, EndsAt: one.EndsAt, Paused: one.Paused,
-	}
 }
 
 func (f *scheduleFlags) apply(s *cli.Session, r *api.ScheduleRequest) (err error) {

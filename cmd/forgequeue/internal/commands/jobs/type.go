@@ -152,10 +152,7 @@ func setType(ctx context.Context, s *cli.Session, name string, f *typeFlags) err
 			return err
 		}
 		if err == nil {
-			request = api.JobTypeRequest{
-				Description: one.Description, PayloadSchema: one.PayloadSchema, ResultSchema: one.ResultSchema, CheckResults: one.CheckResults,
-				Examples: one.Examples, Defaults: &one.Defaults,
-			}
+			request = one.Request()
 		}
 	}
 	if err := f.apply(s, &request); err != nil {

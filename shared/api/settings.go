@@ -1,0 +1,122 @@
+package api
+
+import "cmp"
+
+// A PUT replaces all settings of an object: what is absent is the default again. The methods Request give the request that
+// sets an object as it stands, to change one setting of it; the methods WithDefaults say what a request without some of
+// them means.
+
+// Request is the request that sets the schedule as it stands.
+func (s *Schedule) Request() ScheduleRequest {
+	return ScheduleRequest{
+		Cron: s.Cron, EveryMS: s.EveryMS, Timezone: s.Timezone, Job: ScheduleJob(s.Job), Overlap: s.Overlap, CatchUp: s.CatchUp,
+		CatchUpMax: &s.CatchUpMax, StartsAt: s.StartsAt, EndsAt: s.EndsAt, Paused: s.Paused, Label: s.Label,
+	}
+}
+
+// Request is the request that sets the webhook as it stands. It has no secret: that stays.
+func (w *Webhook) Request() WebhookRequest {
+	return WebhookRequest{URL: w.URL, Events: w.Events, Filter: &w.Filter, Paused: w.Paused, Label: w.Label}
+}
+
+// Request is the request that stores the type as it stands.
+func (t *JobType) Request() JobTypeRequest {
+	return JobTypeRequest{
+		Description: t.Description, PayloadSchema: t.PayloadSchema, ResultSchema: t.ResultSchema, CheckResults: t.CheckResults,
+		Examples: t.Examples, Defaults: &t.Defaults, Label: t.Label,
+	}
+}
+
+// Request is the request that sets the budget as it stands.
+func (b *Budget) Request() BudgetRequest {
+	request := BudgetRequest{Unit: b.Unit, Amount: b.Amount, PerMS: b.PerMS, Window: b.Window, Burst: b.Burst, By: b.By, Label: b.Label}
+	if b.Window != nil {
+		request.Timezone = b.Timezone
+	}
+	return request
+}
+
+// Request is the request that sets the plan as it stands.
+func (p *Plan) Request() PlanRequest {
+	return PlanRequest{Limits: p.Limits, VisibilityTimeoutMSMax: p.VisibilityTimeoutMSMax, Label: p.Label}
+}
+
+// WithDefaults is the request with the defaults in the place of what is absent.
+func (q QueueRequest) WithDefaults() QueueRequest {
+	q.Mode, q.VisibilityTimeoutMS = orDefault(q.Mode, ModePull), orDefault(q.VisibilityTimeoutMS, DefaultVisibilityTimeout.Milliseconds())
+	q.MaxAttempts = orDefault(q.MaxAttempts, DefaultMaxAttempts)
+	retry := *orDefault(q.Retry, RetryRequest{})
+	retry.BaseMS, retry.CapMS = orDefault(retry.BaseMS, DefaultRetryBase.Milliseconds()), orDefault(retry.CapMS, DefaultRetryCap.Milliseconds())
+	retry.Jitter, retry.Curve = orDefault(retry.Jitter, DefaultRetryJitter), orDefault(retry.Curve, DefaultRetryCurve)
+	keys := q.Keys.Settings().InForce()
+	q.Retry, q.Keys, q.Types, q.Costs = &retry, keys.Request(), q.Types.Known(), q.Costs.known()
+	if q.Push != nil {
+		push := *q.Push
+		breaker := *orDefault(push.Breaker, BreakerSettingsRequest{})
+		breaker.Calls, breaker.HalfOpen = orDefault(breaker.Calls, DefaultBreakerCalls), orDefault(breaker.HalfOpen, DefaultBreakerHalfOpen)
+		breaker.OpenMS, breaker.FailureRatio = orDefault(breaker.OpenMS, DefaultBreakerOpen.Milliseconds()), orDefault(breaker.FailureRatio, DefaultBreakerFailureRatio)
+		push.TimeoutMS, push.Breaker = orDefault(push.TimeoutMS, DefaultPushTimeout.Milliseconds()), &breaker
+		if IsBrokerURL(push.URL) {
+			push.Settle = orDefault(push.Settle, SettleConfirm)
+		}
+		q.Push = &push
+	}
+	return q
+}
+
+// WithDefaults is the request with the defaults in the place of what is absent.
+func (s ScheduleRequest) WithDefaults() ScheduleRequest {
+	s.Timezone, s.Overlap, s.CatchUp = cmp.Or(s.Timezone, DefaultTimezone), cmp.Or(s.Overlap, OverlapAllow), cmp.Or(s.CatchUp, CatchUpNone)
+	s.CatchUpMax = orDefault(s.CatchUpMax, DefaultCatchUpMax)
+	s.Job = ScheduleJob(s.Job.Template())
+	s.Job.Costs = s.Job.Costs.known()
+	return s
+}
+
+// WithDefaults is the request with the defaults in the place of what is absent.
+func (w WebhookRequest) WithDefaults() WebhookRequest {
+	w.Filter = orDefault(w.Filter, WebhookFilter{})
+	return w
+}
+
+// WithDefaults is the request with the defaults in the place of what is absent.
+func (t JobTypeRequest) WithDefaults() JobTypeRequest {
+	if !HasSchema(t.PayloadSchema) {
+		t.PayloadSchema = nil
+	}
+	if !HasSchema(t.ResultSchema) {
+		t.ResultSchema = nil
+	}
+	if len(t.Examples) == 0 {
+		t.Examples = nil
+	}
+	defaults := *orDefault(t.Defaults, JobTypeDefaults{})
+	t.Defaults = &defaults
+	return t
+}
+
+// WithDefaults is the request with the defaults in the place of what is absent.
+func (b BudgetRequest) WithDefaults() BudgetRequest {
+	if b.Window != nil {
+		b.Timezone = cmp.Or(b.Timezone, DefaultTimezone)
+	}
+	return b
+}
+
+// WithDefaults is the request itself: what is absent of a plan is no limit.
+func (p PlanRequest) WithDefaults() PlanRequest { return p }
+
+// orDefault is a setting that may be absent, or its default.
+func orDefault[T any](value *T, otherwise T) *T {
+	if value == nil {
+		return &otherwise
+	}
+	return value
+}
+
+func (a Amounts) known() Amounts {
+	if a == nil {
+		return Amounts{}
+	}
+	return a
+}
