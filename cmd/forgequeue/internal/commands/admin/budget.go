@@ -70,6 +70,7 @@ func budgetState(one api.Budget) cli.Cell {
 func describeBudget(t *cli.Table, one api.Budget) {
 	t.Pair("name", one.Name)
 	t.Pair("state", budgetState(one))
+	t.Pair("label", cli.OrElse(one.Label, ""))
 	t.Pair("amount", amountOf(one))
 	if one.Burst != nil {
 		t.Pair("burst", *one.Burst)

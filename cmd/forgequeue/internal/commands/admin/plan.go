@@ -48,6 +48,7 @@ func limitsOf(plan api.Plan) (limits []string) {
 
 func describePlan(t *cli.Table, plan api.Plan) {
 	t.Pair("name", plan.Name)
+	t.Pair("label", cli.OrElse(plan.Label, ""))
 	for _, limit := range plan.Limits.All() {
 		t.Pair(limit.Name, limitText(limit))
 	}

@@ -67,6 +67,7 @@ func lastCall(d api.WebhookDeliveries) string {
 func describeWebhook(t *cli.Table, one api.Webhook) {
 	t.Pair("name", one.Name)
 	t.Pair("state", webhookState(one))
+	t.Pair("label", cli.OrElse(one.Label, ""))
 	t.Pair("url", one.URL)
 	t.Pair("events", strings.Join(one.Events, ", "))
 	t.Pair("of queue", cli.OrElse(one.Filter.Queue, ""))

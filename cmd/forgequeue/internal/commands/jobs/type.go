@@ -80,6 +80,7 @@ func newTypeGet(a *cli.App) *cobra.Command {
 func describeType(t *cli.Table, one api.JobType) {
 	t.Pair("type", one.Type)
 	t.Pair("version", one.Version)
+	t.Pair("label", cli.OrElse(one.Label, ""))
 	t.Pair("since", here(one.CreatedAt))
 	t.Pair("description", one.Description)
 	t.Pair("defaults", defaultsOf(one.Defaults))
