@@ -42,16 +42,17 @@ func (p *Plan) Request() PlanRequest {
 }
 
 // WithDefaults is the request with the defaults in the place of what is absent.
-func (q QueueRequest) WithDefaults() QueueRequest {
-	q.Mode, q.VisibilityTimeoutMS = orDefault(q.Mode, ModePull), orDefault(q.VisibilityTimeoutMS, DefaultVisibilityTimeout.Milliseconds())
-	q.MaxAttempts = orDefault(q.MaxAttempts, DefaultMaxAttempts)
-	retry := *orDefault(q.Retry, RetryRequest{})
+func (q *QueueRequest) WithDefaults() QueueRequest {
+	made := *q
+	made.Mode, made.VisibilityTimeoutMS = orDefault(made.Mode, ModePull), orDefault(made.VisibilityTimeoutMS, DefaultVisibilityTimeout.Milliseconds())
+	made.MaxAttempts = orDefault(made.MaxAttempts, DefaultMaxAttempts)
+	retry := *orDefault(made.Retry, RetryRequest{})
 	retry.BaseMS, retry.CapMS = orDefault(retry.BaseMS, DefaultRetryBase.Milliseconds()), orDefault(retry.CapMS, DefaultRetryCap.Milliseconds())
 	retry.Jitter, retry.Curve = orDefault(retry.Jitter, DefaultRetryJitter), orDefault(retry.Curve, DefaultRetryCurve)
-	keys := q.Keys.Settings().InForce()
-	q.Retry, q.Keys, q.Types, q.Costs = &retry, keys.Request(), q.Types.Known(), q.Costs.known()
-	if q.Push != nil {
-		push := *q.Push
+	keys := made.Keys.Settings().InForce()
+	made.Retry, made.Keys, made.Types, made.Costs = &retry, keys.Request(), made.Types.Known(), made.Costs.known()
+	if made.Push != nil {
+		push := *made.Push
 		breaker := *orDefault(push.Breaker, BreakerSettingsRequest{})
 		breaker.Calls, breaker.HalfOpen = orDefault(breaker.Calls, DefaultBreakerCalls), orDefault(breaker.HalfOpen, DefaultBreakerHalfOpen)
 		breaker.OpenMS, breaker.FailureRatio = orDefault(breaker.OpenMS, DefaultBreakerOpen.Milliseconds()), orDefault(breaker.FailureRatio, DefaultBreakerFailureRatio)
@@ -59,52 +60,56 @@ func (q QueueRequest) WithDefaults() QueueRequest {
 		if IsBrokerURL(push.URL) {
 			push.Settle = orDefault(push.Settle, SettleConfirm)
 		}
-		q.Push = &push
+		made.Push = &push
 	}
-	return q
+	return made
 }
 
 // WithDefaults is the request with the defaults in the place of what is absent.
-func (s ScheduleRequest) WithDefaults() ScheduleRequest {
-	s.Timezone, s.Overlap, s.CatchUp = cmp.Or(s.Timezone, DefaultTimezone), cmp.Or(s.Overlap, OverlapAllow), cmp.Or(s.CatchUp, CatchUpNone)
-	s.CatchUpMax = orDefault(s.CatchUpMax, DefaultCatchUpMax)
-	s.Job = ScheduleJob(s.Job.Template())
-	s.Job.Costs = s.Job.Costs.known()
-	return s
+func (s *ScheduleRequest) WithDefaults() ScheduleRequest {
+	made := *s
+	made.Timezone, made.Overlap, made.CatchUp = cmp.Or(made.Timezone, DefaultTimezone), cmp.Or(made.Overlap, OverlapAllow), cmp.Or(made.CatchUp, CatchUpNone)
+	made.CatchUpMax = orDefault(made.CatchUpMax, DefaultCatchUpMax)
+	made.Job = ScheduleJob(made.Job.Template())
+	made.Job.Costs = made.Job.Costs.known()
+	return made
 }
 
 // WithDefaults is the request with the defaults in the place of what is absent.
-func (w WebhookRequest) WithDefaults() WebhookRequest {
-	w.Filter = orDefault(w.Filter, WebhookFilter{})
-	return w
+func (w *WebhookRequest) WithDefaults() WebhookRequest {
+	made := *w
+	made.Filter = orDefault(made.Filter, WebhookFilter{})
+	return made
 }
 
 // WithDefaults is the request with the defaults in the place of what is absent.
-func (t JobTypeRequest) WithDefaults() JobTypeRequest {
-	if !HasSchema(t.PayloadSchema) {
-		t.PayloadSchema = nil
+func (t *JobTypeRequest) WithDefaults() JobTypeRequest {
+	made := *t
+	if !HasSchema(made.PayloadSchema) {
+		made.PayloadSchema = nil
 	}
-	if !HasSchema(t.ResultSchema) {
-		t.ResultSchema = nil
+	if !HasSchema(made.ResultSchema) {
+		made.ResultSchema = nil
 	}
-	if len(t.Examples) == 0 {
-		t.Examples = nil
+	if len(made.Examples) == 0 {
+		made.Examples = nil
 	}
-	defaults := *orDefault(t.Defaults, JobTypeDefaults{})
-	t.Defaults = &defaults
-	return t
+	defaults := *orDefault(made.Defaults, JobTypeDefaults{})
+	made.Defaults = &defaults
+	return made
 }
 
 // WithDefaults is the request with the defaults in the place of what is absent.
-func (b BudgetRequest) WithDefaults() BudgetRequest {
-	if b.Window != nil {
-		b.Timezone = cmp.Or(b.Timezone, DefaultTimezone)
+func (b *BudgetRequest) WithDefaults() BudgetRequest {
+	made := *b
+	if made.Window != nil {
+		made.Timezone = cmp.Or(made.Timezone, DefaultTimezone)
 	}
-	return b
+	return made
 }
 
 // WithDefaults is the request itself: what is absent of a plan is no limit.
-func (p PlanRequest) WithDefaults() PlanRequest { return p }
+func (p *PlanRequest) WithDefaults() PlanRequest { return *p }
 
 // orDefault is a setting that may be absent, or its default.
 func orDefault[T any](value *T, otherwise T) *T {

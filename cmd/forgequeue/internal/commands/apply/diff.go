@@ -55,11 +55,11 @@ func differences(path string, from, to any) []field {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		inner := strings.TrimPrefix(path+"."+name, ".")
 		old, was := before[name]
-		new, is := after[name]
+		now, is := after[name]
 		if was && is {
-			all = append(all, differences(inner, old, new)...)
+			all = append(all, differences(inner, old, now)...)
 		} else {
-			all = append(all, field{inner, raw(old, was), raw(new, is)})
+			all = append(all, field{inner, raw(old, was), raw(now, is)})
 		}
 	}
 	return all

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -217,19 +218,11 @@ func sortOf(value any) string {
 
 // wanted says what a Go type takes.
 func wanted(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.Bool:
-		return "true or false"
-	case reflect.String:
-		return "a string (in quotes)"
-	case reflect.Slice:
-		return "a list"
-	case reflect.Struct, reflect.Map:
-		return "a mapping"
-	case reflect.Float64:
-		return "a number"
-	}
-	return "a whole number"
+	said := map[reflect.Kind]string{
+		reflect.Bool: "true or false", reflect.String: "a string (in quotes)", reflect.Slice: "a list", reflect.Struct: "a mapping",
+		reflect.Map: "a mapping", reflect.Float64: "a number",
+	}[t.Kind()]
+	return cmp.Or(said, "a whole number")
 }
 
 var reads = reflect.TypeFor[json.Unmarshaler]()

@@ -14,7 +14,7 @@ import (
 
 func TestAFileThatIsWrongIsRefusedWithTheLineAndWhatToChange(t *testing.T) {
 	for name, one := range map[string]struct{ file, want string }{
-		"unknown field":      {"queues:\n  mail:\n    max_runing: 5\n", "standard input:3: queue mail: max_runing: there is no such field; there are costs, keys, label, max_active, max_attempts,"},
+		"unknown field":      {"queues:\n  mail:\n    max_runnning: 5\n", "standard input:3: queue mail: max_runnning: there is no such field; there are costs, keys, label, max_active, max_attempts,"},
 		"unknown inside":     {"queues:\n  mail:\n    retry:\n      base: 5\n", "standard input:4: queue mail: retry.base: there is no such field; there are base_ms, cap_ms, curve, jitter"},
 		"unknown in a map":   {"queues:\n  mail:\n    types:\n      a.b: {max: 5}\n", "standard input:4: queue mail: types.a.b.max: there is no such field"},
 		"the API's case":     {"queues:\n  mail:\n    Max_Running: 5\n", "Max_Running: there is no such field"},
@@ -39,7 +39,7 @@ func TestAFileThatIsWrongIsRefusedWithTheLineAndWhatToChange(t *testing.T) {
 		"no YAML":            {"queues:\n  mail: {\n", "standard input:"},
 		"no mapping":         {"- a\n", "standard input:1: must have members such as queues:"},
 		"empty":              {"", "standard input: has no objects"},
-		"all that is wrong":  {"queues:\n  a: {max_runing: 5}\n  b: {max_actve: 5}\n", "standard input:3: queue b: max_actve"},
+		"all that is wrong":  {"queues:\n  a: {max_runnning: 5}\n  b: {max_actve: 5}\n", "standard input:3: queue b: max_actve"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := read("-", strings.NewReader(one.file), kinds())

@@ -55,14 +55,22 @@ func kinds() []*kind {
 	}
 }
 
+// request sets an object.
+type request[R any] interface {
+	*R
+	WithDefaults() R
+}
+
 // with fills in what is the same for all kinds. R is the request that sets an object, A the API's answer of one.
-func with[R interface{ WithDefaults() R }, A any](
+func with[R, A any, P request[R]](
 	k kind, validate func(*R, string) []problem.FieldError, shown func(R) R,
 	pages func(*client.Client) func(context.Context, client.PageRequest) (api.Page[A], error), name func(*A) string,
 	read func(ctx context.Context, c *client.Client, one *A, wanted bool) (request R, id string, err error),
 	put func(ctx context.Context, c *client.Client, name string, request R, id string) (*string, error),
 ) *kind {
-	made := func(request R, id string) settings { return settings{request, tree(shown(request.WithDefaults())), id} }
+	made := func(request R, id string) settings {
+		return settings{request, tree(shown(P(&request).WithDefaults())), id}
+	}
 	k.body = reflect.TypeFor[R]()
 	k.decode = func(name string, text []byte) (settings, []problem.FieldError, error) {
 		var request R
@@ -96,16 +104,20 @@ func with[R interface{ WithDefaults() R }, A any](
 }
 
 // named is with for objects that their names identify: their answers give their requests, and they are deleted by name.
-func named[R interface{ WithDefaults() R }, A any](
+func named[R, A any, P request[R]](
 	k kind, validate func(*R, string) []problem.FieldError, pages func(*client.Client) func(context.Context, client.PageRequest) (api.Page[A], error),
 	name func(*A) string, request func(*A) R, put func(*client.Client, context.Context, string, R) (A, error), secret func(*A) *string,
 	remove func(*client.Client, context.Context, string) error,
 ) *kind {
 	if remove != nil {
-		k.remove = func(ctx context.Context, c *client.Client, name string, _ settings) error { return remove(c, ctx, name) }
+		k.remove = func(ctx context.Context, c *client.Client, name string, _ settings) error {
+			return remove(c, ctx, name)
+		}
 	}
-	return with(k, validate, func(r R) R { return r }, pages, name,
-		func(_ context.Context, _ *client.Client, one *A, _ bool) (R, string, error) { return request(one), "", nil },
+	return with[R, A, P](k, validate, func(r R) R { return r }, pages, name,
+		func(_ context.Context, _ *client.Client, one *A, _ bool) (R, string, error) {
+			return request(one), "", nil
+		},
 		func(ctx context.Context, c *client.Client, name string, r R, _ string) (*string, error) {
 			answer, err := put(c, ctx, name, r)
 			return secret(&answer), err
@@ -146,7 +158,9 @@ func scheduleKind() *kind {
 
 func typeKind() *kind {
 	k := kind{noun: "type", section: "types"}
-	k.remove = func(ctx context.Context, c *client.Client, name string, _ settings) error { return c.DeleteType(ctx, name) }
+	k.remove = func(ctx context.Context, c *client.Client, name string, _ settings) error {
+		return c.DeleteType(ctx, name)
+	}
 	return with(k, func(r *api.JobTypeRequest, _ string) []problem.FieldError { return r.Validate() },
 		func(r api.JobTypeRequest) api.JobTypeRequest { return r },
 		func(c *client.Client) pages[api.JobTypeSummary] { return c.Types }, func(t *api.JobTypeSummary) string { return t.Type },
@@ -168,10 +182,14 @@ const credentials = "***@"
 
 func queueKind() *kind {
 	k := kind{noun: "queue", section: "queues"}
-	k.remove = func(ctx context.Context, c *client.Client, name string, _ settings) error { return c.DeleteQueue(ctx, name) }
+	k.remove = func(ctx context.Context, c *client.Client, name string, _ settings) error {
+		return c.DeleteQueue(ctx, name)
+	}
 	return with(k, validQueue, shownQueue,
 		func(c *client.Client) pages[api.Queue] {
-			return func(ctx context.Context, page client.PageRequest) (api.Page[api.Queue], error) { return c.QueuesWithin(ctx, 1, page) }
+			return func(ctx context.Context, page client.PageRequest) (api.Page[api.Queue], error) {
+				return c.QueuesWithin(ctx, 1, page)
+			}
 		},
 		func(q *api.Queue) string { return q.Name },
 		func(_ context.Context, _ *client.Client, one *api.Queue, _ bool) (api.QueueRequest, string, error) {
@@ -227,12 +245,13 @@ type tenant struct {
 }
 
 // WithDefaults is the tenant with the API's defaults in the place of what is absent.
-func (t tenant) WithDefaults() tenant {
-	if t.Plan == nil {
-		t.Plan = new("standard")
+func (t *tenant) WithDefaults() tenant {
+	made := *t
+	if made.Plan == nil {
+		made.Plan = new("standard")
 	}
-	if t.Weight == nil {
-		t.Weight = new(1)
+	if made.Weight == nil {
+		made.Weight = new(1)
 	}
 	overrides := api.Overrides{}
 	if t.Overrides != nil {
@@ -241,8 +260,8 @@ func (t tenant) WithDefaults() tenant {
 	if len(overrides.Users) == 0 {
 		overrides.Users = nil
 	}
-	t.Overrides = &overrides
-	return t
+	made.Overrides = &overrides
+	return made
 }
 
 func tenantKind() *kind {
@@ -260,7 +279,7 @@ func tenantKind() *kind {
 			return append(request.Validate(), (&api.TenantPatch{Overrides: t.Overrides}).Validate()...)
 		},
 		func(t tenant) tenant { t.Cell = nil; return t },
-		func(c *client.Client) pages[api.Tenant] { return livingTenants(c) }, func(t *api.Tenant) string { return t.Name },
+		livingTenants, func(t *api.Tenant) string { return t.Name },
 		func(_ context.Context, _ *client.Client, one *api.Tenant, _ bool) (tenant, string, error) {
 			return tenant{Plan: &one.Plan, Weight: &one.Weight, Overrides: &one.Overrides, Label: one.Label}, one.ID, nil
 		},
