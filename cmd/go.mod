@@ -17,6 +17,7 @@ require (
 	github.com/forgequeue/forgequeue/shared/otelforgequeue v0.0.0 // the sample worker's spans
 	github.com/forgequeue/forgequeue/shared/outbox v0.0.0 // the command relay
 	github.com/forgequeue/forgequeue/shared/server v0.0.0
+	github.com/goccy/go-yaml v1.19.2 // apply: files in YAML, with the lines of what is wrong
 	github.com/google/uuid v1.6.0 // bench: ids of jobs and tenants, as a gateway draws them
 	github.com/jackc/pgx/v5 v5.12.0 // bench: holds a snapshot on PostgreSQL
 	github.com/jedib0t/go-pretty/v6 v6.8.3 // tables
@@ -65,7 +66,6 @@ require (
 	github.com/go-playground/universal-translator v0.18.1 // indirect
 	github.com/go-playground/validator/v10 v10.30.1 // indirect
 	github.com/goccy/go-json v0.10.5 // indirect
-	github.com/goccy/go-yaml v1.19.2 // indirect
 	github.com/google/jsonschema-go v0.4.3 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.30.0 // indirect
 	github.com/hashicorp/golang-lru/v2 v2.0.7 // indirect

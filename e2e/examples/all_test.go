@@ -36,6 +36,7 @@ func TestExamples(t *testing.T) {
 	t.Run("agent and parts", e.agentAndParts)
 	t.Run("schedules", e.schedules)
 	t.Run("schedule commands", e.scheduleCommands)
+	t.Run("apply", e.applied)
 	for name, command := range map[string][]string{
 		"python": {"python3", "worker.py"},
 		"node":   {"node", "worker.mjs"},

@@ -103,6 +103,7 @@ func (e *commandExamples) runExample(t *testing.T, path, example string) {
 		"order.json": `{"order":17}`, "jobs.jsonl": "{\"type\":\"import\",\"payload\":1}\n{\"type\":\"import\"}\n", "mail.schema.json": `{"type":"object"}`,
 		"report.json": `{"name":"report","jobs":[{"ref":"a","type":"extract"},{"ref":"b","type":"send","after":["a"]}]}`,
 		"prod.key":    e.APIKey, "prod.operator": e.OperatorKey, "thumbnail.sh": "#!/bin/sh\ncat\n", "mail.py": "",
+		"mail.yaml": "label: mail-team\nqueues:\n  outgoing: {max_running: 5}\n",
 	} {
 		write(t, dir, name, content)
 	}

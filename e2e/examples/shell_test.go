@@ -96,6 +96,20 @@ func (e *examples) scheduleCommands(t *testing.T) {
 	}
 }
 
+// The page's file is applied as its commands say, and pruned.
+func (e *examples) applied(t *testing.T) {
+	t.Parallel()
+	own := strings.NewReplacer("mail.send", "applied.send", "mail-calls", "applied-calls", "  mail:", "  applied:", "queue: mail}", "queue: applied}")
+	file := own.Replace(block(t, "api-docs/apply.md", "# Configuration as a file", "yaml", 0))
+	commands := strings.Replace(block(t, "api-docs/apply.md", "# Configuration as a file", "sh", 0), "    # only shows", " || echo exit $?    # only shows", 1)
+	output := e.script(t, "cat >mail.yaml <<'EOF'\n"+file+"EOF\n"+commands+"echo label: mail-team >mail.yaml\nforgequeue apply -f mail.yaml --prune\n")
+	for _, want := range []string{"+ budget applied-calls\n", "exit 5\n", "secret of webhook mail-failures", "- schedule digest\n- webhook mail-failures\n- type applied.send\n- queue applied\n- budget applied-calls\n"} {
+		if !strings.Contains(output, want) {
+			t.Errorf("nothing says %q: %s", want, output)
+		}
+	}
+}
+
 // shellWorker starts the README's fifteen lines on another queue, with another
 // command unless that is empty.
 func (e *examples) shellWorker(t *testing.T, url, queue, command string) *stack.Process {

@@ -20,6 +20,8 @@ type TenantRequest struct {
 	Weight *int    `json:"weight,omitzero"`
 	// Cell names the cell that is to have the tenant's jobs, where there are several; absent, it is the one with the most room.
 	Cell *string `json:"cell,omitzero"`
+	// Label names what the tenant belongs to, such as a file of `forgequeue apply`; none if absent.
+	Label *string `json:"label,omitzero"`
 }
 
 // TenantPatch changes a tenant; what is absent stays.
@@ -28,6 +30,8 @@ type TenantPatch struct {
 	Plan      *string    `json:"plan,omitzero"`
 	Weight    *int       `json:"weight,omitzero"`
 	Overrides *Overrides `json:"overrides,omitzero"`
+	// Label names what the tenant belongs to; "" removes it.
+	Label *string `json:"label,omitzero"`
 }
 
 // Tenant is one tenant.
@@ -38,6 +42,8 @@ type Tenant struct {
 	Weight    int       `json:"weight"`
 	Overrides Overrides `json:"overrides"`
 	CreatedAt Time      `json:"created_at" swaggertype:"string" format:"date-time"`
+	// Label names what the tenant belongs to; null for none.
+	Label *string `json:"label"`
 	// Cell is the cell that has the tenant's jobs; absent where there is one database.
 	Cell string `json:"cell,omitzero"`
 	// Deletion is null for a tenant that was not deleted.
@@ -199,12 +205,16 @@ type Plan struct {
 	Name                   string `json:"name"`
 	Limits                 Limits `json:"limits"`
 	VisibilityTimeoutMSMax *int64 `json:"visibility_timeout_ms_max"`
+	// Label names what the plan belongs to; null for none.
+	Label *string `json:"label"`
 }
 
 // PlanRequest sets a plan.
 type PlanRequest struct {
 	Limits                 Limits `json:"limits"`
 	VisibilityTimeoutMSMax *int64 `json:"visibility_timeout_ms_max,omitzero"`
+	// Label names what the plan belongs to, such as a file of `forgequeue apply`; none if absent.
+	Label *string `json:"label,omitzero"`
 }
 
 // KeyRequest makes a tenant key; with a user it acts for that user only.

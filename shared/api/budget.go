@@ -62,6 +62,8 @@ type BudgetRequest struct {
 	Burst *int64 `json:"burst,omitzero"`
 	// By gives each user, or each key, an amount of its own; null is one amount for the tenant. It cannot be changed.
 	By *string `json:"by,omitzero"`
+	// Label names what the budget belongs to, such as a file of `forgequeue apply`; none if absent.
+	Label *string `json:"label,omitzero"`
 }
 
 // Validate tells which fields cannot be accepted; whether the timezone exists is for core to say.
@@ -77,6 +79,7 @@ func (b *BudgetRequest) rules(r refusals) {
 	whole(r, "burst", b.Burst, 1, MaxAmount)
 	r.check(b.Burst == nil || b.PerMS != nil, "burst", "can only be used with per_ms")
 	r.words("by", b.By, budgetBys)
+	r.text("label", b.Label, &objectLabelText)
 }
 
 // Holds is the most that the budget ever has available.
@@ -97,6 +100,8 @@ type Budget struct {
 	Timezone string  `json:"timezone"`
 	Burst    *int64  `json:"burst"`
 	By       *string `json:"by"`
+	// Label names what the budget belongs to; null for none.
+	Label *string `json:"label"`
 	// Available is how much attempts may reserve now; below zero where more was used than reserved. Null for a budget by user or
 	// key, of which no user or key is named.
 	Available *int64 `json:"available"`

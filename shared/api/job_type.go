@@ -35,6 +35,8 @@ type JobTypeRequest struct {
 	Examples []json.RawMessage `json:"examples,omitzero" swaggertype:"array,object"`
 	// Defaults apply to a submit that does not say otherwise.
 	Defaults *JobTypeDefaults `json:"defaults,omitzero"`
+	// Label names what the type belongs to, such as a file of `forgequeue apply`; none if absent.
+	Label *string `json:"label,omitzero"`
 }
 
 // JobTypeDefaults are what a submit of the type gets where it is silent: before the queue's settings.
@@ -59,6 +61,8 @@ type JobType struct {
 	CheckResults  bool              `json:"check_results"`
 	Examples      []json.RawMessage `json:"examples" swaggertype:"array,object"`
 	Defaults      JobTypeDefaults   `json:"defaults"`
+	// Label names what the type belongs to; null for none.
+	Label *string `json:"label"`
 	// CreatedAt is when this version was made.
 	CreatedAt Time `json:"created_at" swaggertype:"string" format:"date-time"`
 }
@@ -71,6 +75,7 @@ type JobTypeSummary struct {
 	ChecksPayload bool            `json:"checks_payload"`
 	ChecksResults bool            `json:"checks_results"`
 	Defaults      JobTypeDefaults `json:"defaults"`
+	Label         *string         `json:"label"`
 	CreatedAt     Time            `json:"created_at" swaggertype:"string" format:"date-time"`
 }
 
@@ -81,6 +86,7 @@ func (t *JobTypeRequest) rules(r refusals) {
 	r.text("description", &t.Description, &descriptionText)
 	r.size("payload_schema", t.PayloadSchema, MaxSchema)
 	r.size("result_schema", t.ResultSchema, MaxSchema)
+	r.text("label", t.Label, &objectLabelText)
 	r.check(!t.CheckResults || HasSchema(t.ResultSchema), "check_results", "needs a result_schema")
 	r.items("examples", len(t.Examples), 0, MaxTypeExamples, "")
 	for i := range t.Examples {

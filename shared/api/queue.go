@@ -73,6 +73,8 @@ type QueueSettings struct {
 	Windows []Window `json:"windows"`
 	// Push is where a queue in push mode sends its jobs; null for the others.
 	Push *Push `json:"push"`
+	// Label names what the queue belongs to; null for none.
+	Label *string `json:"label"`
 }
 
 // Request is the request that sets these settings. It has no secrets: those of the queue stay.
@@ -86,6 +88,7 @@ func (s *QueueSettings) Request() QueueRequest {
 		VisibilityTimeoutMS: &s.VisibilityTimeoutMS, MaxAttempts: &s.MaxAttempts,
 		Retry:     &RetryRequest{BaseMS: &s.Retry.BaseMS, CapMS: &s.Retry.CapMS, Jitter: &s.Retry.Jitter, Curve: &s.Retry.Curve},
 		MaxActive: s.MaxActive, MaxRunning: s.MaxRunning, RatePerSecond: s.RatePerSecond, Types: s.Types, Keys: s.Keys.Request(), Costs: s.Costs, Windows: s.Windows,
+		Label: s.Label,
 	}
 }
 
@@ -112,6 +115,8 @@ type QueueRequest struct {
 	Costs Amounts `json:"costs,omitzero"`
 	// Windows are when no job of the queue starts, at most 8; jobs are accepted, and running ones go on.
 	Windows []Window `json:"windows,omitzero"`
+	// Label names what the queue belongs to, such as a file of `forgequeue apply`; none if absent.
+	Label *string `json:"label,omitzero"`
 }
 
 // TypeLimits are limits by type of jobs.
@@ -211,6 +216,7 @@ func (q *QueueRequest) rules(r refusals) {
 	}
 	r.amounts("costs", q.Costs)
 	r.windows(q.Windows)
+	r.text("label", q.Label, &objectLabelText)
 	r.items("types", len(q.Types), 0, MaxTypesPerCall, "")
 	for _, jobType := range slices.Sorted(maps.Keys(q.Types)) {
 		limits, field := q.Types[jobType], "types."+jobType

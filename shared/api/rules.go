@@ -225,12 +225,20 @@ type textRule struct {
 const (
 	NameRule  = "must be 1 to 128 of A-Z a-z 0-9 . _ : - and start with a letter or digit"
 	LabelRule = "must be 1 to 128 printable ASCII characters"
+
+	objectLabelRule = "must be 1 to 64 of A-Z a-z 0-9 . _ : - and start with a letter or digit"
 )
 
 // The rules of strings.
 var (
 	nameText  = textRule{Rule{Pattern: `^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`}, ValidName, NameRule}
 	labelText = textRule{Rule{Pattern: `^[ -~]{1,128}$`}, ValidLabel, LabelRule}
+	// objectLabelText is for the labels of queues, schedules and so on; with noObjectLabelText "" removes one.
+	objectLabelText   = textRule{Rule{Pattern: `^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$`}, ValidObjectLabel, objectLabelRule}
+	noObjectLabelText = textRule{
+		Rule{Pattern: `^([A-Za-z0-9][A-Za-z0-9._:-]{0,63})?$`},
+		func(s string) bool { return s == "" || ValidObjectLabel(s) }, objectLabelRule + ", or be empty for none",
+	}
 	// queueText is for a queue to read, which may be one of the system.
 	queueText  = textRule{Rule{Pattern: `^(_webhook\.)?[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`}, ValidQueueToRead, NameRule}
 	titleText  = textRule{Rule{Pattern: `^[^\x00-\x1f\x7f]*$`, MinLength: 1, MaxLength: 128}, validTitle, "must be 1 to 128 characters without control characters"}

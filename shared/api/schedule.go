@@ -34,6 +34,8 @@ type ScheduleRequest struct {
 	Windows []Window `json:"windows,omitzero"`
 	// Paused ticks are skipped.
 	Paused bool `json:"paused,omitzero"`
+	// Label names what the schedule belongs to, such as a file of `forgequeue apply`; none if absent.
+	Label *string `json:"label,omitzero"`
 }
 
 // ScheduleJob is a job as POST /v1/jobs takes it, without the times, which are the tick's.
@@ -118,6 +120,8 @@ type Schedule struct {
 	EndsAt     *Time            `json:"ends_at" swaggertype:"string" format:"date-time"`
 	Windows    []Window         `json:"windows"`
 	Paused     bool             `json:"paused"`
+	// Label names what the schedule belongs to; null for none.
+	Label *string `json:"label"`
 	// NextRuns are the next ticks, five at most, without those in a window; of a paused schedule too.
 	NextRuns []Time `json:"next_runs" swaggertype:"array,string" format:"date-time"`
 	// LastRun is the newest run; null before the first.
@@ -192,6 +196,7 @@ func (s *ScheduleRequest) rules(r refusals) {
 	r.ahead("starts_at", s.StartsAt)
 	r.year("ends_at", s.EndsAt)
 	r.windows(s.Windows)
+	r.text("label", s.Label, &objectLabelText)
 	r.check(s.StartsAt == nil || s.EndsAt == nil || !s.EndsAt.Before(s.StartsAt.Time), "ends_at", "must not be before starts_at")
 }
 

@@ -42,6 +42,12 @@ func ValidLabel(s string) bool {
 	return true
 }
 
+// maxObjectLabel bounds the label of a queue, a schedule and so on.
+const maxObjectLabel = 64
+
+// ValidObjectLabel says whether s can be the label of a queue, a schedule and so on.
+func ValidObjectLabel(s string) bool { return len(s) <= maxObjectLabel && ValidName(s) }
+
 // Validate tells which fields cannot be accepted; prefix is put before each
 // field's name, such as "jobs[3].". now is for times that are too far ahead by any
 // clock; whether a deadline has passed is for core to say.
@@ -298,6 +304,7 @@ func (t *TenantRequest) rules(r refusals) {
 	r.text("plan", t.Plan, &nameText)
 	whole(r, "weight", t.Weight, 1, maxWeight)
 	r.text("cell", t.Cell, &nameText)
+	r.text("label", t.Label, &objectLabelText)
 }
 
 // Validate tells which fields cannot be accepted.
@@ -307,6 +314,7 @@ func (t *TenantPatch) rules(r refusals) {
 	r.text("name", t.Name, &titleText)
 	r.text("plan", t.Plan, &nameText)
 	whole(r, "weight", t.Weight, 1, maxWeight)
+	r.text("label", t.Label, &noObjectLabelText)
 	if t.Overrides != nil {
 		t.Overrides.rules(r.in("overrides."))
 		for _, user := range slices.Sorted(maps.Keys(t.Overrides.Users)) {
@@ -323,6 +331,7 @@ func (p *PlanRequest) Validate() []problem.FieldError { return validate(p, "", t
 func (p *PlanRequest) rules(r refusals) {
 	p.Limits.rules(r.in("limits."))
 	r.millis("visibility_timeout_ms_max", p.VisibilityTimeoutMSMax, time.Second, MaxTimeout)
+	r.text("label", p.Label, &objectLabelText)
 }
 
 func (l *Limits) rules(r refusals) {

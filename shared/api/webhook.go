@@ -67,6 +67,8 @@ type WebhookRequest struct {
 	Thresholds *Thresholds `json:"thresholds,omitzero"`
 	// Paused holds deliveries back. They are kept for two days.
 	Paused bool `json:"paused,omitzero"`
+	// Label names what the webhook belongs to, such as a file of `forgequeue apply`; none if absent.
+	Label *string `json:"label,omitzero"`
 }
 
 // WebhookFilter selects jobs: each member that is set must be the job's.
@@ -85,6 +87,8 @@ type Webhook struct {
 	// Thresholds are those in force.
 	Thresholds Thresholds `json:"thresholds"`
 	Paused     bool       `json:"paused"`
+	// Label names what the webhook belongs to; null for none.
+	Label *string `json:"label"`
 	// Secret signs the calls (Standard Webhooks, whsec_…). It is shown only in the answer to the PUT that
 	// made the webhook, and to a rotation; else null.
 	Secret *string `json:"secret"`
@@ -163,6 +167,7 @@ func (w *WebhookRequest) rules(r refusals) {
 			break
 		}
 	}
+	r.text("label", w.Label, &objectLabelText)
 	if w.Filter != nil {
 		w.Filter.rules(r.in("filter."))
 	}

@@ -105,7 +105,7 @@ func (b *Budgets) Definitions(ctx context.Context, owners ...tenant.ID) (Definit
 
 // pageSQL also sums up what all subjects of a budget have reserved.
 const pageSQL = `
-SELECT ` + definitionColumns + `,
+SELECT ` + definitionColumns + `, label,
   (SELECT count(*) FROM (SELECT FROM budget_line AS l WHERE l.tenant_id = b.tenant_id AND l.budget = b.name AND l.passed_at IS NULL LIMIT @counted) AS c) AS waiting,
   GREATEST((SELECT COALESCE(sum(running), 0) FROM (
      SELECT DISTINCT ON (subject) running FROM budget_log AS l WHERE l.tenant_id = b.tenant_id AND l.budget = b.name ORDER BY subject, seq DESC) AS newest)
@@ -117,6 +117,7 @@ LIMIT @most`
 
 type pageRow struct {
 	Definition
+	Label             *string
 	Waiting, Reserved int64
 }
 
@@ -164,7 +165,7 @@ func (b *Budgets) page(ctx context.Context, owner tenant.ID, only, after string,
 	made := make([]api.Budget, len(rows))
 	for i, row := range rows {
 		made[i] = row.wire()
-		made[i].Waiting, made[i].Reserved = row.Waiting, row.Reserved
+		made[i].Waiting, made[i].Reserved, made[i].Label = row.Waiting, row.Reserved, row.Label
 		account := accounts[refs[i]]
 		if account == nil { // deleted meanwhile
 			continue

@@ -23,11 +23,11 @@ SELECT count(*) FROM budgets WHERE tenant_id = @tenant_id AND name <> @name`
 
 	// Setting a budget opens it.
 	putSQL = `
-INSERT INTO budgets (tenant_id, name, unit, amount, per_ms, "window", timezone, burst, by, created_at, updated_at)
-VALUES (@tenant_id, @name, @unit, @amount, @per_ms, @window, @timezone, @burst, @by, statement_timestamp(), statement_timestamp())
+INSERT INTO budgets (tenant_id, name, unit, amount, per_ms, "window", timezone, burst, by, label, created_at, updated_at)
+VALUES (@tenant_id, @name, @unit, @amount, @per_ms, @window, @timezone, @burst, @by, @label, statement_timestamp(), statement_timestamp())
 ON CONFLICT (tenant_id, name) DO UPDATE
 SET unit = EXCLUDED.unit, amount = EXCLUDED.amount, per_ms = EXCLUDED.per_ms, "window" = EXCLUDED."window", timezone = EXCLUDED.timezone,
-    burst = EXCLUDED.burst, closed_until = NULL, updated_at = EXCLUDED.updated_at`
+    burst = EXCLUDED.burst, label = EXCLUDED.label, closed_until = NULL, updated_at = EXCLUDED.updated_at`
 
 	checkLinesSQL = `
 INSERT INTO key_checks (tenant_id, queue, keys)
@@ -84,7 +84,7 @@ func (b *Budgets) Put(ctx context.Context, owner tenant.ID, name string, request
 		}
 		if _, err := tx.Exec(ctx, putSQL, store.Args{
 			"tenant_id": owner, "name": name, "unit": request.Unit, "amount": request.Amount, "per_ms": request.PerMS, "window": request.Window,
-			"timezone": zone, "burst": request.Burst, "by": store.OrElse(request.By, ""),
+			"timezone": zone, "burst": request.Burst, "by": store.OrElse(request.By, ""), "label": request.Label,
 		}); err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func (b *Budgets) Put(ctx context.Context, owner tenant.ID, name string, request
 			return err
 		}
 		return audit.Record(ctx, tx, audit.Event{Tenant: &owner, Action: api.AuditBudgetPut, Object: name, Detail: map[string]any{
-			"unit": request.Unit, "amount": request.Amount, "per_ms": request.PerMS, "window": request.Window, "burst": request.Burst,
+			"unit": request.Unit, "amount": request.Amount, "per_ms": request.PerMS, "window": request.Window, "burst": request.Burst, "label": request.Label,
 		}})
 	})
 	if err != nil {

@@ -32,11 +32,11 @@ func (t *Types) Type(ctx context.Context, owner tenant.ID, name string, version 
 }
 
 // summaryColumns leave schemas and examples where they are.
-const summaryColumns = `type, version, description, payload_schema IS NOT NULL, check_results, defaults, created_at`
+const summaryColumns = `type, version, description, payload_schema IS NOT NULL, check_results, defaults, label, created_at`
 
 func scanSummary(scanned pgx.CollectableRow) (shown api.JobTypeSummary, err error) {
 	var r row
-	err = scanned.Scan(&shown.Type, &shown.Version, &shown.Description, &shown.ChecksPayload, &shown.ChecksResults, &r.Defaults, &r.CreatedAt)
+	err = scanned.Scan(&shown.Type, &shown.Version, &shown.Description, &shown.ChecksPayload, &shown.ChecksResults, &r.Defaults, &shown.Label, &r.CreatedAt)
 	shown.Defaults, shown.CreatedAt = r.defaults(), api.At(r.CreatedAt)
 	return shown, err
 }

@@ -28,7 +28,7 @@ var (
 // Types has the statements.
 type Types struct{ *store.Store }
 
-const columns = `type, version, revision, description, payload_schema, result_schema, check_results, examples, defaults, created_at`
+const columns = `type, version, revision, description, payload_schema, result_schema, check_results, examples, defaults, label, created_at`
 
 type row struct {
 	Type          string
@@ -40,13 +40,14 @@ type row struct {
 	CheckResults  bool
 	Examples      []byte
 	Defaults      []byte
+	Label         *string
 	CreatedAt     time.Time
 }
 
 func (r *row) wire() api.JobType {
 	shown := api.JobType{
 		Type: r.Type, Version: r.Version, Description: r.Description, PayloadSchema: orNull(r.PayloadSchema), ResultSchema: orNull(r.ResultSchema),
-		CheckResults: r.CheckResults, Examples: []json.RawMessage{}, CreatedAt: api.At(r.CreatedAt),
+		CheckResults: r.CheckResults, Examples: []json.RawMessage{}, Label: r.Label, CreatedAt: api.At(r.CreatedAt),
 	}
 	_ = json.Unmarshal(r.Examples, &shown.Examples) // written by PutType alone
 	shown.Defaults = r.defaults()

@@ -25,8 +25,8 @@ SELECT count(*) FILTER (WHERE newest AND type <> @type), COALESCE(sum(size::bigi
 FROM job_types WHERE tenant_id = @tenant_id AND (type <> @type OR version > @gone)`
 
 	insertSQL = `
-INSERT INTO job_types (tenant_id, type, version, revision, newest, description, payload_schema, result_schema, check_results, examples, defaults, size, created_at)
-VALUES (@tenant_id, @type, @version, @revision, true, @description, @payload_schema, @result_schema, @check_results, @examples, @defaults, @size, statement_timestamp())
+INSERT INTO job_types (tenant_id, type, version, revision, newest, description, payload_schema, result_schema, check_results, examples, defaults, label, size, created_at)
+VALUES (@tenant_id, @type, @version, @revision, true, @description, @payload_schema, @result_schema, @check_results, @examples, @defaults, @label, @size, statement_timestamp())
 RETURNING created_at`
 
 	supersedeSQL = `
@@ -73,7 +73,7 @@ func (t *Types) PutType(ctx context.Context, owner tenant.ID, name string, reque
 		}
 		stored = made.wire()
 		return audit.Record(ctx, tx, audit.Event{Tenant: &owner, Action: api.AuditTypePut, Object: name, Detail: map[string]any{
-			"version": made.Version, "checks_payload": made.PayloadSchema != nil, "checks_results": made.CheckResults,
+			"version": made.Version, "label": made.Label, "checks_payload": made.PayloadSchema != nil, "checks_results": made.CheckResults,
 		}})
 	})
 	if err != nil {
@@ -84,7 +84,7 @@ func (t *Types) PutType(ctx context.Context, owner tenant.ID, name string, reque
 
 func newRow(name string, request api.JobTypeRequest) *row {
 	made := &row{
-		Type: name, Description: request.Description, CheckResults: request.CheckResults, Examples: []byte("[]"),
+		Type: name, Description: request.Description, Label: request.Label, CheckResults: request.CheckResults, Examples: []byte("[]"),
 		Defaults: store.JSON(store.OrElse(request.Defaults, api.JobTypeDefaults{})),
 	}
 	if api.HasSchema(request.PayloadSchema) {
@@ -110,7 +110,8 @@ func compact(text json.RawMessage) []byte {
 
 func (r *row) equals(other *row) bool {
 	return r.Description == other.Description && r.CheckResults == other.CheckResults && bytes.Equal(r.PayloadSchema, other.PayloadSchema) &&
-		bytes.Equal(r.ResultSchema, other.ResultSchema) && bytes.Equal(r.Examples, other.Examples) && bytes.Equal(r.Defaults, other.Defaults)
+		bytes.Equal(r.ResultSchema, other.ResultSchema) && bytes.Equal(r.Examples, other.Examples) && bytes.Equal(r.Defaults, other.Defaults) &&
+		store.OrElse(r.Label, "") == store.OrElse(other.Label, "")
 }
 
 func (r *row) insert(ctx context.Context, tx pgx.Tx, owner tenant.ID) error {
@@ -137,7 +138,7 @@ func (r *row) insert(ctx context.Context, tx pgx.Tx, owner tenant.ID) error {
 	return tx.QueryRow(ctx, insertSQL, store.Args{
 		"tenant_id": owner, "type": r.Type, "version": r.Version, "revision": r.Revision, "description": r.Description,
 		"payload_schema": textOrNil(r.PayloadSchema), "result_schema": textOrNil(r.ResultSchema), "check_results": r.CheckResults,
-		"examples": string(r.Examples), "defaults": string(r.Defaults), "size": size,
+		"examples": string(r.Examples), "defaults": string(r.Defaults), "label": r.Label, "size": size,
 	}).Scan(&r.CreatedAt)
 }
 

@@ -24,16 +24,16 @@ var (
 
 const putQueueSQL = `
 INSERT INTO queues (tenant_id, name, visibility_timeout_ms, max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve,
-                    max_active, max_running, rate_per_second, types, keys, costs, windows, mode, push_url, push_timeout_ms, push_secret, push_settle, push_credentials,
+                    max_active, max_running, rate_per_second, types, keys, costs, windows, label, mode, push_url, push_timeout_ms, push_secret, push_settle, push_credentials,
                     breaker_calls, breaker_failure_ratio, breaker_open_ms, breaker_half_open, created_at, updated_at)
 VALUES (@tenant_id, @name, @visibility, @max_attempts, @base, @cap, @jitter, @curve,
-        @max_active, @max_running, @rate, @types::json, @keys::json, @costs::jsonb, @windows::json, @mode, @url, @timeout, @secret, @settle, @credentials,
+        @max_active, @max_running, @rate, @types::json, @keys::json, @costs::jsonb, @windows::json, @label, @mode, @url, @timeout, @secret, @settle, @credentials,
         @calls, @ratio, @open, @half_open, statement_timestamp(), statement_timestamp())
 ON CONFLICT (tenant_id, name) DO UPDATE
 SET visibility_timeout_ms = EXCLUDED.visibility_timeout_ms, max_attempts = EXCLUDED.max_attempts,
     retry_base_ms = EXCLUDED.retry_base_ms, retry_cap_ms = EXCLUDED.retry_cap_ms, retry_jitter = EXCLUDED.retry_jitter,
     retry_curve = EXCLUDED.retry_curve, max_active = EXCLUDED.max_active, max_running = EXCLUDED.max_running,
-    rate_per_second = EXCLUDED.rate_per_second, types = EXCLUDED.types, keys = EXCLUDED.keys, costs = EXCLUDED.costs, windows = EXCLUDED.windows, mode = EXCLUDED.mode, push_url = EXCLUDED.push_url,
+    rate_per_second = EXCLUDED.rate_per_second, types = EXCLUDED.types, keys = EXCLUDED.keys, costs = EXCLUDED.costs, windows = EXCLUDED.windows, label = EXCLUDED.label, mode = EXCLUDED.mode, push_url = EXCLUDED.push_url,
     push_timeout_ms = EXCLUDED.push_timeout_ms,
     -- an existing secret stays while the queue is in push mode, unless it is to be replaced
     push_secret = CASE WHEN @replace OR queues.push_secret IS NULL THEN EXCLUDED.push_secret
@@ -82,7 +82,7 @@ func (s *Queues) PutPush(
 	args := store.Args{
 		"tenant_id": owner, "name": name, "visibility": request.VisibilityTimeoutMS, "max_attempts": request.MaxAttempts,
 		"base": nil, "cap": nil, "jitter": nil, "curve": nil, "max_active": request.MaxActive, "max_running": request.MaxRunning,
-		"rate": request.RatePerSecond, "types": string(store.JSON(request.Types.Known())), "keys": keysJSON(request.Keys), "costs": costsJSON(request.Costs), "windows": windowsJSON(request.Windows), "mode": api.ModePull, "url": nil, "timeout": nil, "secret": secret.Sealed, "replace": secret.Replace,
+		"rate": request.RatePerSecond, "types": string(store.JSON(request.Types.Known())), "keys": keysJSON(request.Keys), "costs": costsJSON(request.Costs), "windows": windowsJSON(request.Windows), "label": request.Label, "mode": api.ModePull, "url": nil, "timeout": nil, "secret": secret.Sealed, "replace": secret.Replace,
 		"settle": nil, "credentials": secret.Credentials, "new_credentials": secret.NewCredentials,
 		"calls": nil, "ratio": nil, "open": nil, "half_open": nil,
 	}
@@ -174,7 +174,7 @@ func queueEvent(owner tenant.ID, name string, request api.QueueRequest, secret N
 	detail := map[string]any{
 		"visibility_timeout_ms": request.VisibilityTimeoutMS, "max_attempts": request.MaxAttempts, "retry": request.Retry,
 		"max_active": request.MaxActive, "max_running": request.MaxRunning, "rate_per_second": request.RatePerSecond,
-		"types": request.Types.Known(), "keys": request.Keys.Settings(), "costs": request.Costs, "windows": request.Windows,
+		"types": request.Types.Known(), "keys": request.Keys.Settings(), "costs": request.Costs, "windows": request.Windows, "label": request.Label,
 	}
 	if push := request.Push; push != nil {
 		detail["push"] = map[string]any{

@@ -18,7 +18,7 @@ import (
 
 const settingsColumns = `
        tenant_id, name, mode = 'push', paused, visibility_timeout_ms, max_attempts,
-       retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, max_active, max_running, rate_per_second, types, keys, costs, windows,
+       retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, max_active, max_running, rate_per_second, types, keys, costs, windows, label,
        push_url, push_timeout_ms, push_secret, push_settle, push_credentials, push_secret_previous, push_secret_previous_until, breaker_calls, breaker_failure_ratio, breaker_open_ms, breaker_half_open,
        probes, updated_at, NOT (` + lanes.QueueThere + `)`
 
@@ -29,7 +29,7 @@ func scanSettings(row pgx.CollectableRow, more ...any) (Settings, error) {
 	target := targetRow{}
 	err := row.Scan(append([]any{
 		&q.Tenant, &q.Name, &q.Push, &q.Paused, &visibility, &q.MaxAttempts,
-		&base, &limit, &q.RetryJitter, &q.RetryCurve, &q.MaxActive, &q.MaxRunning, &q.RatePerSecond, &q.Types, &q.Keys, &q.Costs, &q.Windows,
+		&base, &limit, &q.RetryJitter, &q.RetryCurve, &q.MaxActive, &q.MaxRunning, &q.RatePerSecond, &q.Types, &q.Keys, &q.Costs, &q.Windows, &q.Label,
 		&target.url, &target.timeout, &target.secret, &target.settle, &target.credentials, &target.previous, &target.previousUntil, &target.calls, &target.ratio, &target.open, &target.halfOpen,
 		&q.Probes, &q.UpdatedAt, &q.Deleted,
 	}, more...)...)
@@ -84,6 +84,8 @@ type Settings struct {
 	// Windows are when no job starts, and windows the same as they are asked.
 	Windows []api.Window
 	windows *timing.Windows
+	// Label is what the queue belongs to.
+	Label *string
 	// Target is where a queue in push mode sends its jobs; zero for the others.
 	Target Target
 	// Probes is how often its destination was to be tried before its breaker's time.
@@ -123,7 +125,7 @@ func (q Settings) InForce() api.QueueSettings {
 	return api.QueueSettings{
 		VisibilityTimeoutMS: store.OrElse(q.VisibilityTimeout, api.DefaultVisibilityTimeout).Milliseconds(),
 		MaxAttempts:         store.OrElse(q.MaxAttempts, api.DefaultMaxAttempts),
-		MaxActive:           q.MaxActive, MaxRunning: q.MaxRunning, RatePerSecond: q.RatePerSecond, Types: q.Types.Known(), Keys: q.Keys.InForce(), Costs: q.Costs, Windows: store.EmptyIfNil(q.Windows), Push: q.Target.shown(),
+		MaxActive:           q.MaxActive, MaxRunning: q.MaxRunning, RatePerSecond: q.RatePerSecond, Types: q.Types.Known(), Keys: q.Keys.InForce(), Costs: q.Costs, Windows: store.EmptyIfNil(q.Windows), Push: q.Target.shown(), Label: q.Label,
 		Retry: api.Retry{
 			BaseMS: retry.Base.Milliseconds(), CapMS: retry.Cap.Milliseconds(), Jitter: retry.Jitter, Curve: string(retry.Curve),
 		},

@@ -28,14 +28,14 @@ const userSchedules = api.MaxSchedules / 2
 // putScheduleSQL stores all that is asked for. What was worked off stays, and so does when the
 // schedule was made, from which an interval counts.
 const putScheduleSQL = `
-INSERT INTO schedules (tenant_id, name, user_id, cron, every_ms, timezone, job, size, overlap, catch_up, catch_up_max, starts_at, ends_at, windows,
+INSERT INTO schedules (tenant_id, name, user_id, cron, every_ms, timezone, job, size, overlap, catch_up, catch_up_max, starts_at, ends_at, windows, label,
                        paused_at, next_at, due_at, owed_until, revision, created_at, updated_at)
-VALUES (@tenant_id, @name, @user_id, @cron, @every_ms, @timezone, @job, @size, @overlap, @catch_up, @catch_up_max, @starts_at, @ends_at, @windows,
+VALUES (@tenant_id, @name, @user_id, @cron, @every_ms, @timezone, @job, @size, @overlap, @catch_up, @catch_up_max, @starts_at, @ends_at, @windows, @label,
         @paused_at, @next_at, @due_at, @owed_until, 1, @now, @now)
 ON CONFLICT (tenant_id, name) DO UPDATE
 SET user_id = excluded.user_id, cron = excluded.cron, every_ms = excluded.every_ms, timezone = excluded.timezone, job = excluded.job,
     size = excluded.size, overlap = excluded.overlap, catch_up = excluded.catch_up, catch_up_max = excluded.catch_up_max,
-    starts_at = excluded.starts_at, ends_at = excluded.ends_at, windows = excluded.windows, paused_at = excluded.paused_at, next_at = excluded.next_at,
+    starts_at = excluded.starts_at, ends_at = excluded.ends_at, windows = excluded.windows, label = excluded.label, paused_at = excluded.paused_at, next_at = excluded.next_at,
     due_at = excluded.due_at, owed_until = excluded.owed_until, refused_at = @refused_at, revision = schedules.revision + 1,
     updated_at = excluded.updated_at
 RETURNING ` + scheduleColumns
@@ -97,7 +97,7 @@ func (s *Schedules) PutSchedule(ctx context.Context, owner tenant.ID, user, name
 func putDetail(r *api.ScheduleRequest) map[string]any {
 	return map[string]any{
 		"cron": r.Cron, "every_ms": r.EveryMS, "timezone": r.Timezone, "overlap": r.Overlap, "catch_up": r.CatchUp,
-		"starts_at": r.StartsAt, "ends_at": r.EndsAt, "windows": store.EmptyIfNil(r.Windows), "paused": r.Paused,
+		"starts_at": r.StartsAt, "ends_at": r.EndsAt, "windows": store.EmptyIfNil(r.Windows), "paused": r.Paused, "label": r.Label,
 		"job": map[string]any{"type": r.Job.Type, "queue": cmp.Or(r.Job.Queue, api.DefaultQueue), "user": r.Job.User},
 	}
 }
@@ -147,7 +147,7 @@ func putArgs(owner tenant.ID, name string, r *api.ScheduleRequest, old *schedule
 	return store.Args{
 		"tenant_id": owner, "name": name, "user_id": r.Job.User, "cron": r.Cron, "every_ms": r.EveryMS, "timezone": r.Timezone,
 		"job": string(job), "size": len(job), "overlap": cmp.Or(r.Overlap, api.OverlapAllow), "catch_up": cmp.Or(r.CatchUp, api.CatchUpNone),
-		"catch_up_max": store.OrElse(r.CatchUpMax, api.DefaultCatchUpMax), "starts_at": store.TimeOrNil(r.StartsAt), "ends_at": store.TimeOrNil(r.EndsAt),
+		"catch_up_max": store.OrElse(r.CatchUpMax, api.DefaultCatchUpMax), "starts_at": store.TimeOrNil(r.StartsAt), "ends_at": store.TimeOrNil(r.EndsAt), "label": r.Label,
 		"windows": windowsOf(r), "paused_at": row.PausedAt, "next_at": row.NextAt, "due_at": row.dueAt(now), "refused_at": row.RefusedAt,
 		"owed_until": row.OwedUntil, "now": now,
 	}, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-const scheduleColumns = `tenant_id, name, cron, every_ms, timezone, job, overlap, catch_up, catch_up_max, starts_at, ends_at, windows, paused_at,
+const scheduleColumns = `tenant_id, name, cron, every_ms, timezone, job, overlap, catch_up, catch_up_max, starts_at, ends_at, windows, label, paused_at,
   next_at, owed_until, refused_at, last_at, last_job_id, last_skipped, made_job_id, revision, created_at, updated_at`
 
 type scheduleRow struct {
@@ -28,6 +28,7 @@ type scheduleRow struct {
 	StartsAt    *time.Time
 	EndsAt      *time.Time
 	Windows     []api.Window
+	Label       *string
 	PausedAt    *time.Time
 	NextAt      *time.Time
 	OwedUntil   *time.Time
@@ -63,7 +64,7 @@ func (r *scheduleRow) wire() api.Schedule {
 	job := r.job()
 	shown := api.Schedule{
 		Name: r.Name, Cron: r.Cron, EveryMS: r.EveryMs, Timezone: r.Timezone, Job: job.Template(), Overlap: r.Overlap, CatchUp: r.CatchUp,
-		CatchUpMax: int(r.CatchUpMax), StartsAt: api.AtOrNil(r.StartsAt), EndsAt: api.AtOrNil(r.EndsAt), Windows: store.EmptyIfNil(r.Windows), Paused: r.PausedAt != nil,
+		CatchUpMax: int(r.CatchUpMax), StartsAt: api.AtOrNil(r.StartsAt), EndsAt: api.AtOrNil(r.EndsAt), Windows: store.EmptyIfNil(r.Windows), Paused: r.PausedAt != nil, Label: r.Label,
 		NextRuns: []api.Time{}, CreatedAt: api.At(r.CreatedAt), UpdatedAt: api.At(r.UpdatedAt),
 	}
 	if r.LastAt != nil {

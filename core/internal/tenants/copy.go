@@ -40,7 +40,7 @@ func Copy(ctx context.Context, tx pgx.Tx, given *hop.DirectoryTenant) error {
 	if err := json.Unmarshal(given.Overrides, &overrides); err != nil {
 		return err
 	}
-	columns["version"] = 0
+	columns["version"], columns["label"] = 0, nil
 	patch := api.TenantPatch{Name: &given.Name, Plan: &given.Plan, Weight: &given.Weight, Overrides: &overrides}
 	_, err = caps.ChangeLimitsIn(ctx, tx, pgx.RowToStructByName[tenantRow], patchTenantSQL, columns,
 		store.Args{"tenant_id": &id, "queue": nil, "plan": nil}, capsAddedByPatch(id, patch), audit.Event{})
@@ -50,7 +50,7 @@ func Copy(ctx context.Context, tx pgx.Tx, given *hop.DirectoryTenant) error {
 // CopyPlan makes a cell's copy of a plan as the home cell has it. A plan is never deleted.
 func CopyPlan(ctx context.Context, tx pgx.Tx, plan api.Plan) error {
 	_, err := caps.ChangeLimitsIn(ctx, tx, pgx.RowToStructByName[planRow], putPlanSQL, store.Args{
-		"name": plan.Name, "limits": string(store.JSON(plan.Limits)), "visibility": plan.VisibilityTimeoutMSMax, "version": 0,
+		"name": plan.Name, "limits": string(store.JSON(plan.Limits)), "visibility": plan.VisibilityTimeoutMSMax, "label": nil, "version": 0,
 	}, store.Args{"tenant_id": nil, "queue": nil, "plan": &plan.Name}, capsAddedByPlan(plan.Name, plan.Limits), audit.Event{})
 	return err
 }

@@ -65,7 +65,7 @@ func (s *Tenants) tenantLimits(ctx context.Context, sql string, args store.Args)
 	return limits, nil
 }
 
-const plansSQL = `SELECT name, limits, visibility_timeout_ms_max FROM plans`
+const plansSQL = `SELECT ` + planColumns + ` FROM plans`
 
 // Plans gives all plans: there are few.
 func (s *Tenants) Plans(ctx context.Context) ([]api.Plan, error) {

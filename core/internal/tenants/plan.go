@@ -17,20 +17,23 @@ type planRow struct {
 	Name                   string
 	Limits                 []byte
 	VisibilityTimeoutMsMax *int64
+	Label                  *string
 }
 
-// PlanFrom is the plan of these columns.
+// PlanFrom is the plan of these columns, which a cell's copy has.
 func PlanFrom(name string, limits []byte, visibility *int64) api.Plan {
-	return (&planRow{name, limits, visibility}).wire()
+	return (&planRow{Name: name, Limits: limits, VisibilityTimeoutMsMax: visibility}).wire()
 }
 
 func (r *planRow) wire() api.Plan {
-	plan := api.Plan{Name: r.Name, VisibilityTimeoutMSMax: r.VisibilityTimeoutMsMax}
+	plan := api.Plan{Name: r.Name, VisibilityTimeoutMSMax: r.VisibilityTimeoutMsMax, Label: r.Label}
 	_ = json.Unmarshal(r.Limits, &plan.Limits) // written from such a value by this package alone
 	return plan
 }
 
-const getPlanSQL = `SELECT name, limits, visibility_timeout_ms_max FROM plans WHERE name = @name`
+const planColumns = `name, limits, visibility_timeout_ms_max, label`
+
+const getPlanSQL = `SELECT ` + planColumns + ` FROM plans WHERE name = @name`
 
 // GetPlan reads a plan.
 func (s *Tenants) GetPlan(ctx context.Context, name string) (api.Plan, error) {
@@ -46,7 +49,7 @@ func (s *Tenants) GetPlan(ctx context.Context, name string) (api.Plan, error) {
 }
 
 const listPlansSQL = `
-SELECT name, limits, visibility_timeout_ms_max FROM plans WHERE name > @after ORDER BY name LIMIT @size`
+SELECT ` + planColumns + ` FROM plans WHERE name > @after ORDER BY name LIMIT @size`
 
 // ListPlans lists the plans by name; after is the last name of the previous page.
 func (s *Tenants) ListPlans(ctx context.Context, after string, size int) ([]api.Plan, error) {
@@ -63,19 +66,19 @@ func (s *Tenants) ListPlans(ctx context.Context, after string, size int) ([]api.
 }
 
 const putPlanSQL = `
-INSERT INTO plans (name, limits, visibility_timeout_ms_max, updated_at, version) VALUES (@name, @limits::json, @visibility, statement_timestamp(), @version)
+INSERT INTO plans (name, limits, visibility_timeout_ms_max, label, updated_at, version) VALUES (@name, @limits::json, @visibility, @label, statement_timestamp(), @version)
 ON CONFLICT (name) DO UPDATE
-SET limits = EXCLUDED.limits, visibility_timeout_ms_max = EXCLUDED.visibility_timeout_ms_max,
+SET limits = EXCLUDED.limits, visibility_timeout_ms_max = EXCLUDED.visibility_timeout_ms_max, label = EXCLUDED.label,
     updated_at = EXCLUDED.updated_at, version = EXCLUDED.version
-RETURNING name, limits, visibility_timeout_ms_max`
+RETURNING ` + planColumns
 
 // PutPlan creates or replaces a plan.
 func (s *Tenants) PutPlan(ctx context.Context, name string, request api.PlanRequest) (api.Plan, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	rows, err := changeDirectory(ctx, s.Store, pgx.RowToStructByName[planRow], putPlanSQL, store.Args{
-		"name": name, "limits": string(store.JSON(request.Limits)), "visibility": request.VisibilityTimeoutMSMax,
+		"name": name, "limits": string(store.JSON(request.Limits)), "visibility": request.VisibilityTimeoutMSMax, "label": request.Label,
 	}, store.Args{"tenant_id": nil, "queue": nil, "plan": &name}, capsAddedByPlan(name, request.Limits), audit.Event{
-		Action: api.AuditPlanPut, Object: name, Detail: map[string]any{"limits": request.Limits, "visibility_timeout_ms_max": request.VisibilityTimeoutMSMax},
+		Action: api.AuditPlanPut, Object: name, Detail: map[string]any{"limits": request.Limits, "visibility_timeout_ms_max": request.VisibilityTimeoutMSMax, "label": request.Label},
 	})
 	if err != nil {
 		return api.Plan{}, fmt.Errorf("tenants: put plan: %w", err)

@@ -34,6 +34,8 @@ type tenantRow struct {
 	Weight    int32
 	Overrides []byte
 	CreatedAt time.Time
+	// Label is null in a cell's copies.
+	Label *string
 	// Cell is null in the home cell, and in a cell's copies.
 	Cell *string
 	// DeletingAt and DeletedAt are when a deletion began and ended, Removed is what it has removed.
@@ -42,10 +44,10 @@ type tenantRow struct {
 	Removed    int64
 }
 
-const tenantColumns = `id, name, plan, weight, overrides, created_at, cell, deleting_at, deleted_at, removed`
+const tenantColumns = `id, name, plan, weight, overrides, created_at, label, cell, deleting_at, deleted_at, removed`
 
 func (r *tenantRow) wire() api.Tenant {
-	t := api.Tenant{ID: r.ID.String(), Name: r.Name, Plan: r.Plan, Weight: int(r.Weight), CreatedAt: api.At(r.CreatedAt)}
+	t := api.Tenant{ID: r.ID.String(), Name: r.Name, Plan: r.Plan, Weight: int(r.Weight), Label: r.Label, CreatedAt: api.At(r.CreatedAt)}
 	_ = json.Unmarshal(r.Overrides, &t.Overrides) // written from such a value by this package alone
 	if r.Cell != nil {
 		t.Cell = *r.Cell
@@ -60,8 +62,8 @@ func (r *tenantRow) wire() api.Tenant {
 }
 
 const createTenantSQL = `
-INSERT INTO tenants (id, name, plan, weight, overrides, created_at, cell, version)
-VALUES (@id, @name, @plan, @weight, '{}', statement_timestamp(), @cell, @version)
+INSERT INTO tenants (id, name, plan, weight, overrides, created_at, label, cell, version)
+VALUES (@id, @name, @plan, @weight, '{}', statement_timestamp(), @label, @cell, @version)
 -- the gateway draws the id, and may repeat a call whose answer it lost
 ON CONFLICT (id) DO UPDATE SET id = EXCLUDED.id
 RETURNING ` + tenantColumns
@@ -82,7 +84,7 @@ func (s *Tenants) CreateIn(ctx context.Context, cell string, id tenant.ID, reque
 	if request.Weight != nil {
 		weight = *request.Weight
 	}
-	detail := map[string]any{"name": request.Name, "plan": plan, "weight": weight}
+	detail := map[string]any{"name": request.Name, "plan": plan, "weight": weight, "label": request.Label}
 	if cell != "" {
 		detail["cell"] = cell
 	}
@@ -93,7 +95,7 @@ func (s *Tenants) CreateIn(ctx context.Context, cell string, id tenant.ID, reque
 			return err
 		}
 		rows, err := tx.Query(ctx, createTenantSQL, store.Args{
-			"id": id, "name": request.Name, "plan": plan, "weight": weight, "cell": store.NullIfEmpty(cell), "version": version,
+			"id": id, "name": request.Name, "plan": plan, "weight": weight, "label": request.Label, "cell": store.NullIfEmpty(cell), "version": version,
 		})
 		if err != nil {
 			return err
@@ -153,7 +155,7 @@ func (s *Tenants) List(ctx context.Context, before tenant.ID, size int) ([]api.T
 const patchTenantSQL = `
 UPDATE tenants
 SET name = COALESCE(@name, name), plan = COALESCE(@plan, plan), weight = COALESCE(@weight, weight),
-    overrides = COALESCE(@overrides::json, overrides), updated_at = statement_timestamp(), version = @version
+    overrides = COALESCE(@overrides::json, overrides), label = NULLIF(COALESCE(@label, label), ''), updated_at = statement_timestamp(), version = @version
 WHERE id = @id
 RETURNING ` + tenantColumns
 
@@ -166,7 +168,7 @@ func (s *Tenants) Patch(ctx context.Context, id tenant.ID, patch api.TenantPatch
 		overrides = &text
 	}
 	rows, err := changeDirectory(ctx, s.Store, pgx.RowToStructByName[tenantRow], patchTenantSQL, store.Args{
-		"id": id, "name": patch.Name, "plan": patch.Plan, "weight": patch.Weight, "overrides": overrides,
+		"id": id, "name": patch.Name, "plan": patch.Plan, "weight": patch.Weight, "overrides": overrides, "label": patch.Label,
 	}, store.Args{"tenant_id": &id, "queue": nil, "plan": nil}, capsAddedByPatch(id, patch), audit.Event{
 		Tenant: &id, Action: api.AuditTenantPatch, Object: id.String(), Detail: map[string]any{"patch": patch},
 	})

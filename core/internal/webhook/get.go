@@ -15,7 +15,7 @@ import (
 // webhooksSQL counts the deliveries of each webhook in the lanes of its queue, as the depths of a queue are
 // counted: each count stops at @most. There are at most api.MaxWebhooks.
 const webhooksSQL = `
-SELECT w.name, q.push_url AS url, w.events, w.queue, w.type, w.tag, w.thresholds, q.paused, q.push_secret_previous_until AS previous_until,
+SELECT w.name, q.push_url AS url, w.events, w.queue, w.type, w.tag, w.thresholds, w.label, q.paused, q.push_secret_previous_until AS previous_until,
        w.last_at, w.last_status, w.last_error, w.created_at, GREATEST(w.updated_at, q.updated_at) AS updated_at,
        (SELECT count(*) FROM (SELECT FROM unnest(l.lanes) AS lane(id) JOIN LATERAL
           (SELECT FROM jobs WHERE state = 'queued' AND lane_id = lane.id LIMIT @most) j ON true LIMIT @most) c)
@@ -40,6 +40,7 @@ type row struct {
 	Type          *string
 	Tag           *string
 	Thresholds    *api.Thresholds
+	Label         *string
 	Paused        bool
 	PreviousUntil *time.Time
 	LastAt        *time.Time
@@ -55,7 +56,7 @@ type row struct {
 func (r *row) webhook() api.Webhook {
 	shown := api.Webhook{
 		Name: r.Name, URL: r.URL, Events: r.Events, Filter: api.WebhookFilter{Queue: r.Queue, Type: r.Type, Tag: r.Tag},
-		Thresholds: r.Thresholds.InForce(), Paused: r.Paused,
+		Thresholds: r.Thresholds.InForce(), Paused: r.Paused, Label: r.Label,
 		Queue: api.WebhookQueue(r.Name), CreatedAt: api.At(r.CreatedAt), UpdatedAt: api.At(r.UpdatedAt),
 		Deliveries: api.WebhookDeliveries{
 			Waiting: min(r.Waiting, api.MaxDepthCount), Running: min(r.Running, api.MaxDepthCount), DeadLetter: min(r.DeadLetter, api.MaxDepthCount),

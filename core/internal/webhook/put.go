@@ -27,11 +27,11 @@ SELECT created_at, deleted_at IS NOT NULL AS deleted FROM webhooks WHERE tenant_
 SELECT count(*) FROM webhooks WHERE tenant_id = @tenant_id`
 
 	putWebhookSQL = `
-INSERT INTO webhooks (tenant_id, name, events, of_states, queue, type, tag, thresholds, created_at, updated_at)
-VALUES (@tenant_id, @name, @events, @of_states, @queue, @type, @tag, @thresholds, statement_timestamp(), statement_timestamp())
+INSERT INTO webhooks (tenant_id, name, events, of_states, queue, type, tag, thresholds, label, created_at, updated_at)
+VALUES (@tenant_id, @name, @events, @of_states, @queue, @type, @tag, @thresholds, @label, statement_timestamp(), statement_timestamp())
 ON CONFLICT (tenant_id, name) DO UPDATE
 SET events = EXCLUDED.events, of_states = EXCLUDED.of_states, queue = EXCLUDED.queue, type = EXCLUDED.type, tag = EXCLUDED.tag,
-    thresholds = EXCLUDED.thresholds, updated_at = EXCLUDED.updated_at`
+    thresholds = EXCLUDED.thresholds, label = EXCLUDED.label, updated_at = EXCLUDED.updated_at`
 
 	// The secret stays, and so does one that is being rotated.
 	putQueueSQL = `
@@ -74,7 +74,7 @@ func (h *Hooks) PutWebhook(ctx context.Context, owner tenant.ID, name string, re
 		filter := store.OrElse(request.Filter, api.WebhookFilter{})
 		batch := &pgx.Batch{}
 		batch.Queue(putWebhookSQL, store.Args{
-			"tenant_id": owner, "name": name, "events": request.Events, "of_states": slices.ContainsFunc(request.Events, api.IsAlert), "queue": filter.Queue, "type": filter.Type, "tag": filter.Tag,
+			"tenant_id": owner, "name": name, "events": request.Events, "of_states": slices.ContainsFunc(request.Events, api.IsAlert), "queue": filter.Queue, "type": filter.Type, "tag": filter.Tag, "label": request.Label,
 			"thresholds": request.Thresholds,
 		})
 		batch.Queue(putQueueSQL, store.Args{
@@ -85,7 +85,7 @@ func (h *Hooks) PutWebhook(ctx context.Context, owner tenant.ID, name string, re
 			return err
 		}
 		return audit.Record(ctx, tx, audit.Event{Tenant: &owner, Action: api.AuditWebhookPut, Object: name, Detail: map[string]any{
-			"url": request.URL, "events": request.Events, "filter": filter, "thresholds": request.Thresholds.InForce(), "paused": request.Paused,
+			"url": request.URL, "events": request.Events, "filter": filter, "thresholds": request.Thresholds.InForce(), "paused": request.Paused, "label": request.Label,
 		}})
 	})
 	if err != nil {

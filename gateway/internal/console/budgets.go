@@ -201,7 +201,7 @@ func makeBudget(v *visit.Visit) (string, error) {
 	if word, found := strings.CutPrefix(v.Request.PostFormValue("by"), byEach); found {
 		by = &word
 	}
-	return budgetPath(name) + "?note=budget-created", putBudget(v, name, by)
+	return budgetPath(name) + "?note=budget-created", putBudget(v, name, api.BudgetRequest{By: by})
 }
 
 func changeBudget(v *visit.Visit) (string, error) {
@@ -214,15 +214,15 @@ func changeBudget(v *visit.Visit) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return budgetPath(name) + "?note=budget-saved", putBudget(v, name, one.By)
+		return budgetPath(name) + "?note=budget-saved", putBudget(v, name, api.BudgetRequest{By: one.By, Label: one.Label})
 	}
 	return "", visit.ErrNoSuchAction
 }
 
-// putBudget sets what the form has, which is all but by.
-func putBudget(v *visit.Visit, name string, by *string) error {
+// putBudget sets what the form has, and the rest as it is in the request.
+func putBudget(v *visit.Visit, name string, request api.BudgetRequest) error {
 	form := forms.Reader{Values: v.Form}
-	request := api.BudgetRequest{PerMS: form.Seconds("per"), Window: form.Word("window"), Burst: form.Whole("burst"), By: by}
+	request.PerMS, request.Window, request.Burst = form.Seconds("per"), form.Word("window"), form.Whole("burst")
 	request.Unit, request.Timezone = *cmp.Or(form.Word("unit"), new("")), *cmp.Or(form.Word("timezone"), new(""))
 	request.Amount = *cmp.Or(form.Whole("amount"), new(int64(0)))
 	if request.Window != nil && *request.Window == noWindow {

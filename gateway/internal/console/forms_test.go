@@ -60,6 +60,8 @@ func (s *settingsAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			page.NextPageToken = new("more")
 		}
 		answer(page)
+	case strings.HasPrefix(r.URL.Path, "/v1/admin/plans/"):
+		answer(s.plans[slices.IndexFunc(s.plans, func(one api.Plan) bool { return strings.HasSuffix(r.URL.Path, "/"+one.Name) })])
 	case r.URL.Path == "/v1/admin/tenants/"+settingsTenant:
 		answer(s.tenant)
 	case strings.HasSuffix(r.URL.Path, "/keys"):
@@ -96,6 +98,8 @@ func (d draws) limits() (l api.Limits) {
 	return l
 }
 
+func (d draws) label() *string { return []*string{nil, new("team:a")}[d.IntN(2)] }
+
 func (d draws) ms(most int64) int64 { return 1 + d.Int64N([]int64{2000, 100_000, most}[d.IntN(3)]) }
 
 func (d draws) title() string {
@@ -118,6 +122,7 @@ func (d draws) settings() api.QueueSettings {
 	if d.IntN(2) == 0 {
 		s.MaxActive, s.MaxRunning, s.RatePerSecond = new(d.count()), new(d.count()), new(d.rate())
 	}
+	s.Label = d.label()
 	if d.IntN(2) == 0 {
 		s.Costs = api.Amounts{"tokens": d.count(), "a:b.c_d-e": 1 << 50, "9": 0}
 	}
@@ -139,6 +144,7 @@ func (d draws) budget() api.Budget {
 			b.Burst = new(1 + d.count())
 		}
 	}
+	b.Label = d.label()
 	b.By = []*string{nil, new(api.BudgetByUser), new(api.BudgetByKey)}[d.IntN(3)]
 	return b
 }
@@ -149,7 +155,7 @@ func (d draws) all() *settingsAPI {
 		s.queue.Mode = api.ModePush
 	}
 	for i := range 1 + d.IntN(250) {
-		s.plans = append(s.plans, api.Plan{Name: fmt.Sprintf("plan-%03d", i), Limits: d.limits(), VisibilityTimeoutMSMax: new(1000 + d.ms(1e7))})
+		s.plans = append(s.plans, api.Plan{Name: fmt.Sprintf("plan-%03d", i), Limits: d.limits(), VisibilityTimeoutMSMax: new(1000 + d.ms(1e7)), Label: d.label()})
 	}
 	s.tenant = api.Tenant{
 		ID: settingsTenant, Name: d.title(), Plan: s.plans[len(s.plans)-1].Name, Weight: 1 + d.IntN(1000),
@@ -216,11 +222,7 @@ func (s *settingsAPI) unchanged(t *testing.T, of htmlForm) {
 			}
 		case path == "/v1/budgets/b":
 			b := s.budget
-			request := api.BudgetRequest{Unit: b.Unit, Amount: b.Amount, PerMS: b.PerMS, Window: b.Window, Burst: b.Burst, By: b.By}
-			if b.Window != nil {
-				request.Timezone = b.Timezone
-			}
-			want = asMap(request)
+			want = asMap(b.Request())
 		case strings.HasPrefix(path, "/v1/admin/plans/"):
 			i := slices.IndexFunc(s.plans, func(one api.Plan) bool { return strings.HasSuffix(path, "/"+one.Name) })
 			want = asMap(s.plans[i])

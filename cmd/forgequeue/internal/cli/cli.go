@@ -4,7 +4,8 @@
 //
 // Every command follows the same rules. Results go to standard output, as a table or in the form of -o; everything
 // else goes to standard error. Colours and progress appear on a terminal only. The exit code is 0 for success, 1 for
-// a failure, 2 for a wrong command line, 3 where the server cannot be reached or used, and 4 for a wait that timed out.
+// a failure, 2 for a wrong command line, 3 where the server cannot be reached or used, 4 for a wait that timed out, and 5 for
+// apply --dry-run where something differs.
 package cli
 
 import (

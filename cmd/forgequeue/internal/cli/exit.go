@@ -15,6 +15,7 @@ const (
 	ExitUsage       = 2
 	ExitEnvironment = 3
 	ExitTimedOut    = 4
+	ExitDiffers     = 5
 )
 
 // exitError is an error that knows the exit code it ends the program with.
@@ -45,6 +46,9 @@ func IsTimedOut(err error) bool {
 
 // ErrReported ends the program with ExitFailed and writes nothing: the output has the failure already.
 var ErrReported = errors.New("see above")
+
+// ErrDiffers ends a comparison that has found differences, and has written them.
+var ErrDiffers error = &exitError{ExitDiffers, ErrReported}
 
 // exitCode is the exit code of a command's error. No answer, or a key that the server does not know, is a wrong
 // environment: FORGEQUEUE_URL and FORGEQUEUE_API_KEY are part of it.

@@ -6,6 +6,7 @@
 //	relay      relay
 //	work       worker, workers
 //	admin      queues, webhook, stats, usage, limits, whoami, audit; for the operator tenant, key, plan
+//	apply      apply
 //	doctor     doctor
 //
 // open, profile, version and what completes arguments are in this package.
@@ -20,6 +21,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/admin"
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/apply"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/doctor"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/jobs"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/relay"
@@ -30,7 +32,7 @@ import (
 // New makes all commands, for a root command to add.
 func New(options cli.Options) []*cobra.Command {
 	a := cli.New(options)
-	calling := slices.Concat(jobs.Commands(a), work.Commands(a), admin.Commands(a), []*cobra.Command{workflows.Command(a), relay.Command(a), newOpen(a)})
+	calling := slices.Concat(jobs.Commands(a), work.Commands(a), admin.Commands(a), []*cobra.Command{apply.Command(a), workflows.Command(a), relay.Command(a), newOpen(a)})
 	for _, command := range calling {
 		a.ServerFlags(command)
 	}

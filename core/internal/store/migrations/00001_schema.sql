@@ -25,6 +25,8 @@ CREATE TABLE plans (
   name                      text COLLATE "C" PRIMARY KEY,
   limits                    json        NOT NULL,
   visibility_timeout_ms_max bigint,
+  -- what it belongs to, such as a file of `forgequeue apply`; null for none. Other tables have it too
+  label                     text COLLATE "C",
   -- every change sets it: cores read what changed since they last looked
   updated_at                timestamptz NOT NULL DEFAULT now(),
   -- directory.version since this change
@@ -47,6 +49,8 @@ CREATE TABLE tenants (
   overrides      json        NOT NULL,
   -- in the home cell: the cell that has the tenant's jobs; null is the home cell
   cell           text COLLATE "C",
+  -- as in plans; in the home cell
+  label          text COLLATE "C",
   -- incremented by each change of the tenant's job types; 0: it never had any. Gateways cache the types by it
   types_version  bigint      NOT NULL DEFAULT 0,
   -- a job type of the tenant has its results checked
@@ -96,6 +100,7 @@ CREATE TABLE job_types (
   payload_schema json, result_schema json,
   check_results  boolean     NOT NULL,
   examples       json        NOT NULL, defaults json NOT NULL,
+  label          text COLLATE "C",
   -- bytes of the texts above
   size           integer     NOT NULL,
   created_at     timestamptz NOT NULL,
@@ -125,6 +130,7 @@ CREATE TABLE queues (
   keys                       json,
   -- what a job that does not say it may use of budgets: {"BUDGET": amount}
   costs                      jsonb,
+  label                      text COLLATE "C",
   -- when no job starts: [{"cron", "duration_ms", "timezone"}]; null for none
   windows                    json,
   -- push mode: the URL of an HTTP endpoint or of a broker. push_secret signs the calls, push_credentials are the broker's
@@ -471,6 +477,7 @@ CREATE TABLE budgets (
   burst        bigint      CHECK (burst >= 1),
   -- 'user' or 'key': each has an amount of its own, as a subject of the budget; '' for one amount, of the subject ''
   by           text        NOT NULL DEFAULT '' CHECK (by IN ('', 'user', 'key')),
+  label        text COLLATE "C",
   -- a worker was told to come back then
   closed_until timestamptz,
   created_at   timestamptz NOT NULL,
@@ -581,6 +588,7 @@ CREATE TABLE schedules (
   catch_up     text        NOT NULL CHECK (catch_up IN ('none', 'latest', 'all')),
   catch_up_max integer     NOT NULL CHECK (catch_up_max BETWEEN 1 AND 1000),
   starts_at    timestamptz, ends_at timestamptz,
+  label        text COLLATE "C",
   -- when ticks are skipped, as in queues
   windows      json,
   -- ticks from here on are skipped until the schedule is resumed
@@ -637,6 +645,7 @@ CREATE TABLE webhooks (
   of_states   boolean     NOT NULL DEFAULT false,
   -- only for jobs of this queue, of this type, with this tag; null for all
   queue       text, type text, tag text,
+  label       text COLLATE "C",
   -- for how long a state holds before it is told of, as in an api.Thresholds; null for the defaults
   thresholds  json,
   -- the last call; last_status is null where it got no answer

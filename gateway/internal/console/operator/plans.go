@@ -50,15 +50,22 @@ func MakePlan(v *visit.Visit) (string, error) {
 	if !visit.Gone(err) {
 		return "", err
 	}
-	return putPlan(v, name)
+	return putPlan(v, name, nil)
 }
 
-// ChangePlan replaces a plan.
-func ChangePlan(v *visit.Visit) (string, error) { return putPlan(v, v.Request.PathValue("name")) }
+// ChangePlan replaces a plan. Its label stays.
+func ChangePlan(v *visit.Visit) (string, error) {
+	name := v.Request.PathValue("name")
+	plan, err := v.API.GetPlan(v.Context(), name)
+	if err != nil && !visit.Gone(err) {
+		return "", err
+	}
+	return putPlan(v, name, plan.Label)
+}
 
-func putPlan(v *visit.Visit, name string) (string, error) {
+func putPlan(v *visit.Visit, name string, label *string) (string, error) {
 	form := forms.Reader{Values: v.Form}
-	request := api.PlanRequest{Limits: form.Limits(), VisibilityTimeoutMSMax: form.Seconds("visibility_timeout_max")}
+	request := api.PlanRequest{Limits: form.Limits(), VisibilityTimeoutMSMax: form.Seconds("visibility_timeout_max"), Label: label}
 	if len(form.Wrong) > 0 {
 		return "", problem.Invalid(form.Wrong...)
 	}

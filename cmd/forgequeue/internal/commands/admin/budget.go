@@ -70,6 +70,7 @@ func budgetState(one api.Budget) cli.Cell {
 func describeBudget(t *cli.Table, one api.Budget) {
 	t.Pair("name", one.Name)
 	t.Pair("state", budgetState(one))
+	t.Pair("label", cli.OrElse(one.Label, ""))
 	t.Pair("amount", amountOf(one))
 	if one.Burst != nil {
 		t.Pair("burst", *one.Burst)
@@ -168,10 +169,7 @@ func setBudget(ctx context.Context, s *cli.Session, name string, f *budgetFlags)
 	one, err := s.Client.Budget(ctx, name, "")
 	switch {
 	case err == nil:
-		request = api.BudgetRequest{Unit: one.Unit, Amount: one.Amount, PerMS: one.PerMS, Window: one.Window, Burst: one.Burst, By: one.By}
-		if one.Window != nil {
-			request.Timezone = one.Timezone
-		}
+		request = one.Request()
 	case !cli.IsNotFound(err):
 		return err
 	}

@@ -48,6 +48,7 @@ func limitsOf(plan api.Plan) (limits []string) {
 
 func describePlan(t *cli.Table, plan api.Plan) {
 	t.Pair("name", plan.Name)
+	t.Pair("label", cli.OrElse(plan.Label, ""))
 	for _, limit := range plan.Limits.All() {
 		t.Pair(limit.Name, limitText(limit))
 	}
@@ -78,7 +79,7 @@ other limits are removed. "plan get" shows the names of the limits. LIMIT=none r
 			if err != nil && !cli.IsNotFound(err) {
 				return err
 			}
-			request = api.PlanRequest{Limits: plan.Limits, VisibilityTimeoutMSMax: plan.VisibilityTimeoutMSMax}
+			request = plan.Request()
 		}
 		if err := applyLimits("", &request.Limits, args[1:]); err != nil {
 			return err

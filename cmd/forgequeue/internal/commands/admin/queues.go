@@ -209,6 +209,7 @@ func describeQueue(t *cli.Table, q api.Queue) {
 	t.Pair("name", q.Name)
 	t.Pair("mode", q.Mode)
 	t.Pair("state", queueState(q))
+	t.Pair("label", cli.OrElse(q.Settings.Label, ""))
 	t.Pair("queued", depth("queued", q.Depth.Queued))
 	t.Pair("running", depth("running", q.Depth.Running))
 	t.Pair("scheduled", depth("scheduled", q.Depth.Scheduled))

@@ -85,6 +85,7 @@ shows how far it is. It cannot be undone, so it requires --yes. The audit log st
 func describeTenant(t *cli.Table, one api.Tenant) {
 	t.Pair("id", one.ID)
 	t.Pair("name", one.Name)
+	t.Pair("label", cli.OrElse(one.Label, ""))
 	t.Pair("plan", one.Plan)
 	t.Pair("weight", strconv.Itoa(one.Weight))
 	t.Pair("created", one.CreatedAt)

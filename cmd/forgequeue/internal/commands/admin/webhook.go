@@ -70,6 +70,7 @@ func lastCall(d api.WebhookDeliveries) string {
 func describeWebhook(t *cli.Table, one api.Webhook) {
 	t.Pair("name", one.Name)
 	t.Pair("state", webhookState(one))
+	t.Pair("label", cli.OrElse(one.Label, ""))
 	t.Pair("url", one.URL)
 	t.Pair("events", strings.Join(one.Events, ", "))
 	t.Pair("of queue", cli.OrElse(one.Filter.Queue, ""))
@@ -164,7 +165,7 @@ func setWebhook(ctx context.Context, s *cli.Session, name string, f *webhookFlag
 	one, err := s.Client.Webhook(ctx, name)
 	switch {
 	case err == nil:
-		request = api.WebhookRequest{URL: one.URL, Events: one.Events, Filter: &one.Filter, Thresholds: &one.Thresholds, Paused: one.Paused}
+		request = one.Request()
 	case !cli.IsNotFound(err):
 		return err
 	}

@@ -19,6 +19,8 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
+	coreapp "github.com/forgequeue/forgequeue/core/app"
+	"github.com/forgequeue/forgequeue/core/brokers/rabbitmq"
 	"github.com/forgequeue/forgequeue/shared/interrupt"
 )
 
@@ -105,7 +107,7 @@ func (s *stack) start() {
 	s.stop, s.started, s.Ready.Data = stop, true, dir
 	out, in := io.Pipe()
 	go func() {
-		err := up.Run(ctx, up.Options{Data: dir, Listen: "127.0.0.1:0", JSON: true, Out: in, Err: os.Stderr})
+		err := up.Run(ctx, up.Options{Data: dir, Listen: "127.0.0.1:0", JSON: true, Out: in, Err: os.Stderr, Brokers: []coreapp.Broker{rabbitmq.Protocol()}})
 		_ = in.CloseWithError(errors.Join(io.EOF, err))
 		s.ended <- err
 	}()

@@ -77,6 +77,7 @@ func times(one api.Schedule) string {
 func describeSchedule(t *cli.Table, one api.Schedule) {
 	t.Pair("name", one.Name)
 	t.Pair("state", scheduleState(one))
+	t.Pair("label", cli.OrElse(one.Label, ""))
 	t.Pair("when", times(one))
 	t.Pair("time zone", one.Timezone)
 	t.Pair("starts", stampHere(one.StartsAt))

@@ -72,7 +72,7 @@ func setSchedule(ctx context.Context, s *cli.Session, name string, f *scheduleFl
 			return err
 		}
 		if err == nil {
-			request = asRequest(&one)
+			request = one.Request()
 		}
 	}
 	if err := f.apply(s, &request); err != nil {

@@ -80,6 +80,7 @@ func newTypeGet(a *cli.App) *cobra.Command {
 func describeType(t *cli.Table, one api.JobType) {
 	t.Pair("type", one.Type)
 	t.Pair("version", one.Version)
+	t.Pair("label", cli.OrElse(one.Label, ""))
 	t.Pair("since", here(one.CreatedAt))
 	t.Pair("description", one.Description)
 	t.Pair("defaults", defaultsOf(one.Defaults))
@@ -152,10 +153,7 @@ func setType(ctx context.Context, s *cli.Session, name string, f *typeFlags) err
 			return err
 		}
 		if err == nil {
-			request = api.JobTypeRequest{
-				Description: one.Description, PayloadSchema: one.PayloadSchema, ResultSchema: one.ResultSchema, CheckResults: one.CheckResults,
-				Examples: one.Examples, Defaults: &one.Defaults,
-			}
+			request = one.Request()
 		}
 	}
 	if err := f.apply(s, &request); err != nil {
