@@ -62,6 +62,6 @@ var groups = []struct {
 }{
 	{"Work", []string{"submit", "job", "worker", "workflow", "schedule", "dead-letter", "redrive", "bulk", "relay"}},
 	{"Look", []string{"stats", "usage", "limits", "whoami", "audit", "open"}},
-	{"Set up", []string{"queue", "type", "budget", "webhook", "key", "profile"}},
+	{"Set up", []string{"apply", "queue", "type", "budget", "webhook", "key", "profile"}},
 	{"Operate", []string{"up", "core", "gateway", "doctor", "installation", "tenant", "plan"}},
 }

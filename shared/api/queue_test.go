@@ -18,6 +18,9 @@ func fill(v reflect.Value) {
 		for _, field := range v.Fields() {
 			fill(field)
 		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0))
 	case reflect.Map:
 		one := reflect.New(v.Type().Elem()).Elem()
 		fill(one)

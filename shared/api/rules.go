@@ -297,6 +297,8 @@ var (
 	overlapWords = []string{OverlapAllow, OverlapSkip, OverlapCancel}
 	catchUpWords = []string{CatchUpNone, CatchUpLatest, CatchUpAll}
 	reasonWords  = []string{ReasonExhausted, ReasonPermanent, ReasonWorkerLost, ReasonDeadline}
-	eventWords   = []string{EventJobCompleted, EventJobDeadLetter, EventJobCancelled, EventJobWaiting, EventWorkflowEnded, EventBudgetClosed,
-		EventQueueStalled, EventQueueUnserved, EventQueueRecovered, EventBreakerOpened, EventBreakerClosed, EventCapFull, EventScheduleMissed, EventWebhookFailing}
+	eventWords   = []string{
+		EventJobCompleted, EventJobDeadLetter, EventJobCancelled, EventJobWaiting, EventWorkflowEnded, EventBudgetClosed,
+		EventQueueStalled, EventQueueUnserved, EventQueueRecovered, EventBreakerOpened, EventBreakerClosed, EventCapFull, EventScheduleMissed, EventWebhookFailing,
+	}
 )

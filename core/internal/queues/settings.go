@@ -96,7 +96,7 @@ type Settings struct {
 }
 
 // Window says whether an instant is in one of the queue's windows, and until when.
-func (q *Settings) Window(at time.Time) (until time.Time, in bool) {
+func (q Settings) Window(at time.Time) (until time.Time, in bool) {
 	if until, in = q.windows.Until(at); !in {
 		return time.Time{}, false
 	}
@@ -104,7 +104,7 @@ func (q *Settings) Window(at time.Time) (until time.Time, in bool) {
 }
 
 // Stopped says that no job of the queue starts now: it is paused, or in one of its windows.
-func (q *Settings) Stopped() bool {
+func (q Settings) Stopped() bool {
 	if q.Paused || q.windows == nil {
 		return q.Paused
 	}

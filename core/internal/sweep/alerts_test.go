@@ -117,8 +117,10 @@ func TestAlertsOfEachState(t *testing.T) {
 	want("they are over for a moment")
 	f.exec(`UPDATE alerts SET gone_at = gone_at - interval '1 minute'`)
 	look()
-	if got := f.told(); !slices.Equal(got, []string{"breaker.closed queue hooks", "cap.full queue default", "queue.recovered queue default", "queue.recovered queue default",
-		"schedule.missed schedule nightly", "webhook.failing webhook other"}) {
+	if got := f.told(); !slices.Equal(got, []string{
+		"breaker.closed queue hooks", "cap.full queue default", "queue.recovered queue default", "queue.recovered queue default",
+		"schedule.missed schedule nightly", "webhook.failing webhook other",
+	}) {
 		t.Errorf("they are over: %q", got)
 	}
 

@@ -2,7 +2,6 @@ package timing
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -40,8 +39,7 @@ const (
 func NewWindows(asked []api.Window) (*Windows, error) {
 	for i := range asked {
 		_, err := New(ticksOf(&asked[i]), time.Time{})
-		var wrong *problem.Problem
-		if errors.As(err, &wrong) {
+		if wrong, ok := problem.From(err); ok {
 			for n := range wrong.Errors {
 				wrong.Errors[n].Field = fmt.Sprintf("windows[%d].%s", i, wrong.Errors[n].Field)
 			}

@@ -85,13 +85,6 @@ func setSchedule(ctx context.Context, s *cli.Session, name string, f *scheduleFl
 	return s.Show(one, func(t *cli.Table) { describeSchedule(t, one) })
 }
 
-func asRequest(one *api.Schedule) api.ScheduleRequest {
-	return api.ScheduleRequest{
-		Cron: one.Cron, EveryMS: one.EveryMS, Timezone: one.Timezone, Job: api.ScheduleJob(one.Job), Overlap: one.Overlap,
-		CatchUp: one.CatchUp, CatchUpMax: &one.CatchUpMax, StartsAt: one.StartsAt, EndsAt: one.EndsAt, Windows: one.Windows, Paused: one.Paused,
-	}
-}
-
 func (f *scheduleFlags) apply(s *cli.Session, r *api.ScheduleRequest) (err error) {
 	given := s.Command.Flags().Changed
 	if given("cron") {
