@@ -82,9 +82,10 @@ func furtherExamples() map[string][]string {
 	const after, ref = `"type":"t","after":[{"job_id":"` + anID + `"}]`, `{"ref":"r","type":"t","after":[{"ref":"other"}]}`
 	const outcome = `{"outcomes":[{"job_id":"` + anID + `","lease_token":"l","kind":`
 	const dedupe = `"type":"t","dedupe":{"key":"k","on_live":"extend"}`
+	const windows = `"windows":[{"cron":"* * * * *","duration_ms":60000,"timezone":"UTC"}]`
 	const more = `"submit":[{` + after + `}],"signal":[{"job_id":"` + anID + `","name":"n"}]`
 	return map[string][]string{
-		"PUT /v1/queues/{name}":        {`{"keys":{"order":"fifo"}}`, `{"keys":{"rate_per_second":1}}`},
+		"PUT /v1/queues/{name}":        {`{"keys":{"order":"fifo"}}`, `{"keys":{"rate_per_second":1}}`, `{` + windows + `}`},
 		"POST /v1/jobs":                {`{` + after + `}`, `{` + dedupe + `}`},
 		"POST /v1/jobs/batch":          {`{"jobs":[{` + after + `}]}`, `{"jobs":[{` + dedupe + `}]}`},
 		"POST /v1/jobs/{id}/rerun":     {`{` + after + `}`, `{` + dedupe + `}`},
@@ -92,7 +93,7 @@ func furtherExamples() map[string][]string {
 		"POST /v1/workflows/{id}/jobs": {`{"jobs":[` + ref + `]}`},
 		"POST /v1/jobs/{id}/complete":  {`{"lease_token":"l",` + more + `}`, `{"lease_token":"l","submit":[{` + dedupe + `}]}`},
 		"POST /v1/jobs/{id}/wait":      {`{"lease_token":"l","timeout_ms":1,` + more + `}`, `{"lease_token":"l","timeout_ms":1,"submit":[{` + dedupe + `}]}`},
-		"PUT /v1/schedules/{name}":     {`{"cron":"* * * * *","job":{` + dedupe + `}}`},
+		"PUT /v1/schedules/{name}":     {`{"cron":"* * * * *","job":{` + dedupe + `}}`, `{"cron":"* * * * *","job":{"type":"t"},` + windows + `}`},
 		"POST /v1/jobs/{id}/output":    {`{"lease_token":"l","chunks":[{"seq":1,"stream":"out","text":"t"}]}`},
 		"POST /v1/outcomes": {
 			outcome + `"snooze","delay_ms":1}]}`, outcome + `"release"}]}`, outcome + `"complete","submit":[{"type":"t"}]}]}`, outcome + `"complete",` + more + `}]}`, outcome + `"complete","submit":[{` + dedupe + `}]}]}`,
@@ -340,6 +341,8 @@ func (t *tries) entries(f *bounded, n int) []any {
 			if f.name() == "outcomes" {
 				list[i] = map[string]any{"job_id": id, "lease_token": "l", "kind": "complete"}
 			}
+		case f.name() == "windows":
+			list[i] = map[string]any{"cron": "* * * * *", "duration_ms": 60_000}
 		case f.name() == "examples":
 			list[i] = map[string]any{}
 		default:
@@ -374,7 +377,7 @@ func (t *tries) texts(f *bounded) (good, bad []any) {
 	// "" is as absent.
 	absent := slices.Contains([]string{
 		"jobs[0].queue", "job.queue", "submit[0].queue", "outcomes[0].submit[0].queue",
-		"after[0].on_failed", "jobs[0].after[0].on_failed", "submit[0].after[0].on_failed", "outcomes[0].submit[0].after[0].on_failed", "timezone", "overlap", "catch_up", "outcomes[0].mode", "title",
+		"after[0].on_failed", "jobs[0].after[0].on_failed", "submit[0].after[0].on_failed", "outcomes[0].submit[0].after[0].on_failed", "timezone", "windows[0].timezone", "overlap", "catch_up", "outcomes[0].mode", "title",
 	}, pathName(f.at)) || strings.HasSuffix(pathName(f.at), "dedupe.on_live") || f.name() == "queue" && len(f.at) == 1 && t.route != "PATCH /v1/jobs/{id}" || t.route == "POST /v1/workflows" && f.name() == "name" || strings.HasSuffix(t.route, "/rerun") && f.name() == "type" || strings.HasSuffix(t.route, "/wait") && f.name() == "mode"
 	for _, text := range candidates {
 		switch {

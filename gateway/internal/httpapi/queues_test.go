@@ -15,9 +15,9 @@ var aQueue = api.Queue{
 	Depth: api.Depth{Queued: api.MaxDepthCount}, Settings: api.QueueSettings{VisibilityTimeoutMS: 30_000, MaxAttempts: 3, Types: api.TypeLimits{}, Keys: (*api.KeySettings)(nil).InForce()},
 }
 
-const queueText = `{"name":"mail","mode":"pull","paused":false,"depth":{"blocked":0,"scheduled":0,"waiting":0,"queued":10000,"running":0,"dead_letter":0},` +
+const queueText = `{"name":"mail","mode":"pull","paused":false,"window_until":null,"depth":{"blocked":0,"scheduled":0,"waiting":0,"queued":10000,"running":0,"dead_letter":0},` +
 	`"depth_capped":["queued"],"oldest_queued_ms":null,"active_workers":0,"stale_workers":0,"unserved":[{"type":"resize","tags":["gpu"]}],"drain_per_second":null,"wait_ms":null,"breaker":null,` +
-	`"settings":{"visibility_timeout_ms":30000,"max_attempts":3,"retry":{"base_ms":0,"cap_ms":0,"jitter":0,"curve":""},"max_active":null,"max_running":null,"rate_per_second":null,"types":{},"keys":{"fair":true,"max_running":null,"rate_per_second":null,"burst":null,"order":"none","on_dead":"skip"},"costs":null,"push":null}}`
+	`"settings":{"visibility_timeout_ms":30000,"max_attempts":3,"retry":{"base_ms":0,"cap_ms":0,"jitter":0,"curve":""},"max_active":null,"max_running":null,"rate_per_second":null,"types":{},"keys":{"fair":true,"max_running":null,"rate_per_second":null,"burst":null,"order":"none","on_dead":"skip"},"costs":null,"windows":null,"push":null,"label":null}}`
 
 func TestQueues(t *testing.T) {
 	t.Parallel()
