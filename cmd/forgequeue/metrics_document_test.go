@@ -41,7 +41,7 @@ func TestMetricsDocument(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Metrics\n\nEach service, and `forgequeue relay`, serves `GET /metrics` in Prometheus's text format, at an address of its own that should stay private " +
 		"([settings](config.md):\n`FORGEQUEUE_METRICS_LISTEN`, `FORGEQUEUE_CORE_METRICS_LISTEN`, `FORGEQUEUE_RELAY_METRICS_LISTEN`). Metrics of the Go runtime and the process are not listed. " +
-		"Times are in seconds.\nNo label has a tenant, a user, a queue or a job. With [several cells](cells.md) core's metrics have the label `cell`, except those of calls.\n\n" +
+		"Times are in seconds.\nNo label has a tenant, a user, a queue or a job, except the metrics of queues named in `FORGEQUEUE_METRICS_QUEUES`. With [several cells](cells.md) core's metrics have the label `cell`, except those of calls.\n\n" +
 		"Counters are per process: add them up over cores. Depths, workers and the oldest job's age come from the database, about every 15 s: use `max()`.\n" +
 		"When no request and no job is in progress,\n\n" +
 		"```\nsubmitted = completed + cancelled + dead letters + discarded + cleaned dead letters + open\n" +

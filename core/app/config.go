@@ -8,14 +8,18 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/caarlos0/env/v11"
+	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/broker"
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/httpserver"
 	"github.com/forgequeue/forgequeue/shared/server/identity"
 	"github.com/forgequeue/forgequeue/shared/server/redisurl"
@@ -47,6 +51,7 @@ type Config struct {
 	RetainAudit       int           `env:"FORGEQUEUE_RETAIN_AUDIT_DAYS"       envDefault:"365"            doc:"Days for which audit entries are kept, 0 to 3650; 0 keeps them forever. Default 365."`
 	FairBy            string        `env:"FORGEQUEUE_FAIR_BY"                 envDefault:"time"           doc:"What workers that serve many tenants, and calls of push queues, are divided by among tenants with waiting jobs, by weight: time, that their jobs take, or jobs, how many start. Default time."`
 	MaxRunning        int64         `env:"FORGEQUEUE_MAX_RUNNING"             envDefault:"0"              doc:"Jobs of all tenants that may run at once, the same in every core; 0 means no cap. With a cap, claims run one at a time. Default 0."`
+	MetricsQueues     string        `env:"FORGEQUEUE_METRICS_QUEUES"                                      doc:"Queues with metrics of their own (forgequeue_queue_…), as TENANT_ID/QUEUE, comma-separated, at most 50. Default none."`
 	PushKey           secret.Text   `env:"FORGEQUEUE_PUSH_SECRETS_KEY"                                    doc:"Encrypts the secrets of queues in push mode, at least 32 bytes, the same in every core. Without it no queue can be in push mode. Default none; openssl rand -base64 32 makes one."`
 	PushKeyPrevious   secret.Text   `env:"FORGEQUEUE_PUSH_SECRETS_KEY_PREVIOUS"                           doc:"The old key, also used to decrypt while the key is being changed; cores re-encrypt the secrets that use it. Default none."`
 	PushAllow         string        `env:"FORGEQUEUE_PUSH_ALLOW"                                          doc:"Networks in CIDR notation, comma-separated, such as 10.1.0.0/16, that queues in push mode may call although they are private or reserved; without TLS too. Default none."`
@@ -111,6 +116,8 @@ func (cfg Config) check() error {
 	wrong(cfg.RetainDead >= 0 && cfg.RetainDead <= maxRetainDays, "FORGEQUEUE_RETAIN_DEAD_DAYS %d: must be between 1 and %d, or 0 for ever; each day is a partition, and more of them were not found to work", cfg.RetainDead, maxRetainDays)
 	wrong(cfg.FairBy == fairByTime || cfg.FairBy == fairByJobs, "FORGEQUEUE_FAIR_BY %q: must be time or jobs", cfg.FairBy)
 	wrong(cfg.MaxRunning >= 0, "FORGEQUEUE_MAX_RUNNING %d: must be 0 or more", cfg.MaxRunning)
+	_, queuesErr := cfg.metricsQueues()
+	wrong(queuesErr == nil, "FORGEQUEUE_METRICS_QUEUES: %w", queuesErr)
 	wrong(cfg.PushKey == "" || len(cfg.PushKey) >= seal.MinKeyBytes, "FORGEQUEUE_PUSH_SECRETS_KEY: "+advice, seal.MinKeyBytes)
 	wrong(cfg.PushKeyPrevious == "" || len(cfg.PushKeyPrevious) >= seal.MinKeyBytes, "FORGEQUEUE_PUSH_SECRETS_KEY_PREVIOUS: "+advice, seal.MinKeyBytes)
 	wrong(cfg.PushKeyPrevious == "" || cfg.PushKey != "", "FORGEQUEUE_PUSH_SECRETS_KEY_PREVIOUS: is of use only beside FORGEQUEUE_PUSH_SECRETS_KEY")
@@ -127,6 +134,30 @@ func (cfg Config) check() error {
 		wrong(err == nil, "FORGEQUEUE_LOG_FORMAT, FORGEQUEUE_LOG_LEVEL: %w", err)
 	}
 	return errors.Join(append(problems, cfg.checkDatabase())...)
+}
+
+// maxMetricsQueues bounds the series of single queues.
+const maxMetricsQueues = 50
+
+// metricsQueues are the queues with metrics of their own.
+func (cfg Config) metricsQueues() ([]tenant.QueueKey, error) {
+	var named []tenant.QueueKey
+	for text := range strings.SplitSeq(cfg.MetricsQueues, ",") {
+		text = strings.TrimSpace(text)
+		if text == "" {
+			continue
+		}
+		owner, name, _ := strings.Cut(text, "/")
+		id, err := uuid.Parse(owner)
+		if err != nil || !api.ValidName(name) {
+			return nil, fmt.Errorf("%q must be the id of a tenant and the name of a queue, such as 0198d8a2-5d9c-7c53-8f6e-6b1c2f0a9d10/mail", text)
+		}
+		named = append(named, tenant.QueueKey{Tenant: id, Name: name})
+	}
+	if len(named) > maxMetricsQueues {
+		return nil, fmt.Errorf("has %d queues, at most %d are allowed", len(named), maxMetricsQueues)
+	}
+	return named, nil
 }
 
 // checkDatabase checks the settings that `core migrate` needs as well.

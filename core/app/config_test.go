@@ -34,6 +34,7 @@ func TestDefaults(t *testing.T) {
 
 func TestEveryWrongSettingIsNamed(t *testing.T) {
 	t.Parallel()
+	const aTenant = "0198d8a2-5d9c-7c53-8f6e-6b1c2f0a9d10"
 	for name, values := range map[string][]string{
 		"FORGEQUEUE_CORE_LISTEN":               {"8081", "localhost", "host:", "::1"},
 		"FORGEQUEUE_CORE_METRICS_LISTEN":       {"9091", "localhost:"},
@@ -51,6 +52,7 @@ func TestEveryWrongSettingIsNamed(t *testing.T) {
 		"FORGEQUEUE_PUSH_SECRETS_KEY_PREVIOUS": {"hunter2", "an-old-key-of-32-bytes-or-more-alone"},
 		"FORGEQUEUE_PUSH_ALLOW":                {"10.0.0.1", "localhost", "10.0.0.0/33", "10.0.0.0/8;11.0.0.0/8"},
 		"FORGEQUEUE_PUSH_IN_FLIGHT":            {"0", "7", "65537", "many"},
+		"FORGEQUEUE_METRICS_QUEUES":            {"mail", "shop/mail", aTenant + "/", aTenant + "/a b", strings.Repeat(aTenant+"/mail,", 51)},
 		"FORGEQUEUE_ALLOW_PLAINTEXT_DATABASE":  {"perhaps"},
 		"FORGEQUEUE_CELLS":                     {"/absent", "config_test.go"},
 		"OTEL_EXPORTER_OTLP_ENDPOINT":          {"127.0.0.1:4318", "http://", "http://u:hunter2@host:4318"},

@@ -70,6 +70,9 @@ func newEngine(ctx context.Context, i *instance, store *cell.Cell, notifier *hin
 	}
 	stats, rollUp := duties.Stats()
 	table := append(dutyTable(duties, store, meters.depths), stats, rollUp)
+	if named, _ := i.cfg.metricsQueues(); len(named) > 0 { // checked before
+		table = append(table, duties.NamedQueues(meters.queues, named))
+	}
 	last := []func(context.Context) error{func(ctx context.Context) error {
 		_, err := stats.RunOnce(ctx)
 		return err

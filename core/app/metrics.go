@@ -15,12 +15,13 @@ type meters struct {
 	jobs   *metrics.Jobs
 	push   *metrics.Push
 	depths *metrics.Depths
+	queues *metrics.Queues
 }
 
 func newMeters(registry prometheus.Registerer, connections func() metrics.Connections, flushes func() metrics.Flushes) meters {
 	metrics.RegisterDatabase(registry, connections)
 	metrics.RegisterFlushes(registry, flushes)
-	return meters{jobs: metrics.NewJobs(registry), push: metrics.NewPush(registry), depths: metrics.NewDepths(registry)}
+	return meters{jobs: metrics.NewJobs(registry), push: metrics.NewPush(registry), depths: metrics.NewDepths(registry), queues: metrics.NewQueues(registry)}
 }
 
 // Metrics lists by name what a core's /metrics can contain. It starts nothing.

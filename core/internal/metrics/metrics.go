@@ -1,5 +1,5 @@
 // Package metrics holds core's metrics. Labels are reasons and kinds, never a tenant, a queue or a
-// job: their number is bounded.
+// job, but for the few queues that the operator names: their number is bounded.
 package metrics
 
 import (

@@ -2,11 +2,15 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs/read"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 const (
@@ -21,6 +25,31 @@ const (
 // measures: another may have lost its connection.
 func (d Duties) Depths(depths *metrics.Depths) *Duty {
 	return d.every(depthPeriod, "depths", func(ctx context.Context) error { return d.measureDepths(ctx, depths) })
+}
+
+// NamedQueues measures the queues that the operator has named.
+func (d Duties) NamedQueues(gauges *metrics.Queues, named []tenant.QueueKey) *Duty {
+	return d.every(depthPeriod, "named_queues", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, depthTime)
+		defer cancel()
+		var problems []error
+		for _, key := range named {
+			shown, err := d.engine.Explainer.Queue(ctx, key.Tenant, key.Name)
+			var needs api.Scale
+			if err == nil {
+				needs, err = d.engine.Explainer.Scale(ctx, key.Tenant, key.Name, api.DefaultTargetWaitMS*time.Millisecond, 0)
+			}
+			switch {
+			case err == nil:
+				gauges.Set(key.Tenant.String(), &shown, &needs)
+			case errors.Is(err, store.ErrNotFound):
+				gauges.Forget(key.Tenant.String(), key.Name)
+			default:
+				problems = append(problems, err)
+			}
+		}
+		return errors.Join(problems...)
+	})
 }
 
 func (d Duties) measureDepths(ctx context.Context, depths *metrics.Depths) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/workers"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -177,4 +178,40 @@ func TestWhatIsForgottenIsCounted(t *testing.T) {
 		"jobs_cleaned_total dead_letter": 2, "jobs_cleaned_total audit": 1, "jobs_cleaned_total redrive": 1,
 		"jobs_cleaned_total idempotency_key": 3, "jobs_cleaned_total finished": 5, "jobs_cleaned_total attempt": 0,
 	})
+}
+
+// A queue that is named has series of its own, until it is deleted; others have none.
+func TestNamedQueues(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(3, 0)
+	f.submit(1, time.Hour)
+	f.exec(`UPDATE jobs SET ready_at = ready_at - interval '1 minute'`)
+	registry := prometheus.NewRegistry()
+	duty := f.duties().NamedQueues(metrics.NewQueues(registry), []tenant.QueueKey{{Tenant: f.tenant, Name: "default"}, {Tenant: f.tenant, Name: "nowhere"}})
+	measure := func() map[string]float64 {
+		t.Helper()
+		if _, err := duty.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return scrape(t, registry)
+	}
+	of := "default " // labels are in the order of their names
+	got := measure()
+	for series, want := range map[string]float64{
+		"queue_jobs " + of + "queued " + f.tenant.String(): 3, "queue_jobs " + of + "scheduled " + f.tenant.String(): 1,
+		"queue_jobs " + of + "running " + f.tenant.String(): 0, "queue_desired_slots " + of + f.tenant.String(): 1,
+	} {
+		if value, there := got[series]; !there || value != want {
+			t.Errorf("%s is %v (%v), want %v", series, value, there, want)
+		}
+	}
+	if age := got["queue_oldest_queued_age_seconds "+of+f.tenant.String()]; age < 60 || len(got) != 8 {
+		t.Errorf("%v of %v", age, got)
+	}
+	f.exec(`DELETE FROM jobs`)
+	f.exec(`DELETE FROM queues`)
+	if left := measure(); len(left) != 0 {
+		t.Errorf("of a queue that is deleted: %v", left)
+	}
 }
