@@ -256,6 +256,8 @@ type BatchJob struct {
 	ID    string `json:"id"`
 	State string `json:"state"`
 	RunAt *Time  `json:"run_at" swaggertype:"string" format:"date-time"`
+	// Replaced: it is a live one with the same dedupe key, which now has what this request says; absent otherwise.
+	Replaced bool `json:"replaced,omitzero"`
 }
 
 // Attempt is one execution in a job's timeline.

@@ -165,7 +165,7 @@ func batchResponse(a *submit.Answer) api.BatchResponse {
 		}
 		response.Results[i] = api.BatchResult{
 			Index: i, Status: acceptedStatus(job),
-			Job: &api.BatchJob{ID: job.Row.ID.String(), State: job.Row.State, RunAt: &api.Time{Time: job.Row.RunAt}},
+			Job: &api.BatchJob{ID: job.Row.ID.String(), State: job.Row.State, RunAt: &api.Time{Time: job.Row.RunAt}, Replaced: job.Replaced},
 		}
 		response.Accepted++
 	}

@@ -25,7 +25,10 @@ func TestSubmitResponses(t *testing.T) {
 	}
 	refused := problem.New(problem.QueueFull, "full <of> it")
 	stored, live := submit.JobResult{Row: row}, submit.JobResult{Row: row, Deduplicated: true}
+	replaced := submit.JobResult{Row: row, Deduplicated: true, Replaced: true}
 	brief := &api.BatchJob{ID: row.ID.String(), State: api.StateQueued, RunAt: &api.Time{Time: at}}
+	briefReplaced := *brief
+	briefReplaced.Replaced = true
 	for name, c := range map[string]struct {
 		answer submit.Answer
 		status int
@@ -41,11 +44,16 @@ func TestSubmitResponses(t *testing.T) {
 			200,
 			api.SubmitResponse{JobSummary: row.Summary(), Warnings: []string{}, Deduplicated: true},
 		},
+		"replaced": {
+			submit.Answer{Jobs: []submit.JobResult{replaced}},
+			202,
+			api.SubmitResponse{JobSummary: row.Summary(), Warnings: []string{}, Replaced: true},
+		},
 		"a batch": {
-			submit.Answer{Batch: true, Jobs: []submit.JobResult{stored, {Refused: refused}, live}},
+			submit.Answer{Batch: true, Jobs: []submit.JobResult{stored, {Refused: refused}, live, replaced}},
 			200,
-			api.BatchResponse{Accepted: 2, Rejected: 1, Results: []api.BatchResult{
-				{Index: 0, Status: 202, Job: brief}, {Index: 1, Status: refused.Status, Problem: refused}, {Index: 2, Status: 200, Job: brief},
+			api.BatchResponse{Accepted: 3, Rejected: 1, Results: []api.BatchResult{
+				{Index: 0, Status: 202, Job: brief}, {Index: 1, Status: refused.Status, Problem: refused}, {Index: 2, Status: 200, Job: brief}, {Index: 3, Status: 202, Job: &briefReplaced},
 			}},
 		},
 		"a batch of which nothing is stored": {
