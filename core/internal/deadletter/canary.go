@@ -88,7 +88,7 @@ func reasonOf(canary *api.Canary, t canaryTally, sample []*sampleRow) string {
 		if t.chosen > 0 {
 			fmt.Fprintf(&text, ", and %d of these were not queued again yet", t.chosen)
 		}
-		fmt.Fprintf(&text, "; %d completed, %d failed. Look whether workers serve the queue, and whether it is paused.", t.completed, t.failed)
+		fmt.Fprintf(&text, "; %d completed, %d failed. Look whether workers serve the queue, and whether it is paused or in one of its windows.", t.completed, t.failed)
 	} else {
 		fmt.Fprintf(&text, "Of %d jobs in the sample %d completed and %d failed; at least %d must complete.", t.size(), t.completed, t.failed, needed)
 	}

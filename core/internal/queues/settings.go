@@ -103,6 +103,15 @@ func (q Settings) Window(at time.Time) (until time.Time, in bool) {
 	return until, true
 }
 
+// OpenSince is since when jobs of the queue could start, as far as is known: its settings changed then, as by a resume, or one of its
+// windows ended.
+func (q Settings) OpenSince(now time.Time) time.Time {
+	if ended := q.windows.Ended(now, api.MaxThreshold); ended.After(q.UpdatedAt) {
+		return ended
+	}
+	return q.UpdatedAt
+}
+
 // Stopped says that no job of the queue starts now: it is paused, or in one of its windows.
 func (q Settings) Stopped() bool {
 	if q.Paused || q.windows == nil {

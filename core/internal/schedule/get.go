@@ -148,14 +148,16 @@ func (s *Schedules) ScheduleRuns(ctx context.Context, owner tenant.ID, user, nam
 	return shown, nil
 }
 
-// missedSQL: a tick that is not worked off, or that a cap has refused, for a minute, and ticks that were left out in the
+// missedSQL: a tick that is not worked off, or that a cap has refused, for a minute, or after the one before it, and ticks that were left out in the
 // last minute.
 const missedSQL = `
 SELECT name, CASE WHEN refused_at IS NOT NULL THEN 'refused' WHEN next_at < statement_timestamp() - @late::interval THEN 'late' ELSE 'missed' END AS why,
        COALESCE(refused_at, next_at) AS at
 FROM schedules
 WHERE tenant_id = @tenant_id AND paused_at IS NULL
-  AND (refused_at < statement_timestamp() - @late::interval OR next_at < statement_timestamp() - @late::interval OR missed_at > statement_timestamp() - @late::interval)
+  AND (refused_at < statement_timestamp() - @late::interval
+       OR refused_at IS NOT NULL AND (SELECT r.skipped FROM schedule_runs AS r WHERE r.tenant_id = schedules.tenant_id AND r.name = schedules.name AND r.at < refused_at ORDER BY r.at DESC LIMIT 1) = 'cap'
+       OR next_at < statement_timestamp() - @late::interval OR missed_at > statement_timestamp() - @late::interval)
 ORDER BY name
 LIMIT @most`
 

@@ -23,7 +23,7 @@ func (t *ticks) moved() store.Args {
 	for i, one := range t.all {
 		row := one.row
 		tenants[i], names[i] = row.TenantID, row.Name
-		nextAts[i], owedUntils[i], missed[i] = one.plan.next, one.plan.owed, one.plan.missed > 0 && row.PausedAt == nil
+		nextAts[i], owedUntils[i], missed[i] = one.plan.next, one.plan.owed, one.plan.missed > 0 && row.PausedAt == nil && !one.quiet
 		refusedAts[i], dueAts[i] = one.afterwards()
 		lastAts[i], lastJobs[i], lastSkips[i], madeJobs[i] = row.LastAt, row.LastJobID, row.LastSkipped, row.MadeJobID
 		for _, run := range one.runs {

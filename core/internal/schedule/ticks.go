@@ -29,6 +29,8 @@ type work struct {
 	plan     plan
 	// unread says that its times cannot be read, as of a zone that this version does not know.
 	unread bool
+	// quiet says that it is in a window, since its first tick that is due: what is left out would have been skipped.
+	quiet bool
 	// runs are those of this step, in order. made, where not nil, is the only one that may have a
 	// job though the schedule does not allow overlap.
 	runs []*run
@@ -90,6 +92,8 @@ func (w *work) planTicks(most int) {
 		}
 		w.plan = planTicks(times, state{next: *row.NextAt, owed: row.OwedUntil}, row.Now, catchUp, int(row.CatchUpMax), most)
 		windows := timing.StoredWindows(row.Windows)
+		until, in := windows.Until(*row.NextAt)
+		w.quiet = in && until.After(row.Now)
 		for _, tick := range w.plan.ticks {
 			one := &run{of: w, at: tick}
 			if _, in := windows.Until(tick); in {

@@ -4,20 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/caps"
 	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/tenants"
 	"github.com/forgequeue/forgequeue/core/internal/webhook/alerts"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 const (
 	alertPeriod = 10 * time.Second
-	// alertTime bounds the look at one tenant.
-	alertTime = 20 * time.Second
+	// alertTime bounds the look at one tenant, of stepsAtOnce: three rounds are to fit into api.MinEnded.
+	alertTime = 5 * time.Second
 	// alertQueues is how many queues of a tenant are looked at, by name, and how many schedules; queuesPerPage are read together.
 	alertQueues   = 2000
 	queuesPerPage = 200
@@ -28,10 +30,21 @@ const (
 func (d Duties) Alerts() *Duty {
 	return d.every(alertPeriod, "alerts", func(ctx context.Context) error {
 		asked, err := d.store.Alerts.Asked(ctx)
-		problems := []error{err}
+		problems := make([]error, len(asked)+1)
+		problems[len(asked)] = err
+		var looks sync.WaitGroup
+		running := make(chan struct{}, stepsAtOnce)
 		for i := range asked {
-			problems = append(problems, d.lookAt(ctx, &asked[i]))
+			running <- struct{}{}
+			looks.Go(func() {
+				defer func() { <-running }()
+				// One that moves or is deleted is told of nothing.
+				if err := d.lookAt(ctx, &asked[i]); !errors.Is(err, tenants.ErrDeleted) && !errors.Is(err, store.ErrTenantMoved) {
+					problems[i] = err
+				}
+			})
 		}
+		looks.Wait()
 		return errors.Join(problems...)
 	})
 }
@@ -79,7 +92,8 @@ func (d Duties) lookAtQueues(ctx context.Context, owner tenant.ID) (seen []alert
 			return nil, err
 		}
 		for i := range found {
-			seen = append(seen, ofQueue(&found[i])...)
+			settings := d.engine.Cached.Lanes.Settings(owner, found[i].Name)
+			seen = append(seen, ofQueue(&found[i], settings.OpenSince(time.Now()))...)
 			if most := found[i].Settings.MaxActive; most != nil {
 				limits = append(limits, caps.Cap{CountKey: caps.CountKey{Tenant: owner, Counter: caps.ActiveQueue, Name: found[i].Name}, Limit: *most})
 			}
@@ -105,8 +119,8 @@ func (d Duties) lookAtQueues(ctx context.Context, owner tenant.ID) (seen []alert
 	return seen, err
 }
 
-// ofQueue gives the states of a queue. One that is paused waits on purpose.
-func ofQueue(q *api.Queue) (seen []alerts.Sighting) {
+// ofQueue gives the states of a queue, whose jobs could start since an instant. One that is paused waits on purpose.
+func ofQueue(q *api.Queue, open time.Time) (seen []alerts.Sighting) {
 	see := func(state string, held *time.Duration, format string, args ...any) {
 		seen = append(seen, alerts.Sighting{State: state, Of: api.AlertOfQueue, Name: q.Name, Held: held, Detail: fmt.Sprintf(format, args...)})
 	}
@@ -114,7 +128,7 @@ func ofQueue(q *api.Queue) (seen []alerts.Sighting) {
 		return nil
 	}
 	if q.OldestQueuedMS != nil {
-		waited := time.Duration(*q.OldestQueuedMS) * time.Millisecond
+		waited := min(time.Duration(*q.OldestQueuedMS)*time.Millisecond, time.Since(open))
 		see(api.EventQueueStalled, &waited, "The oldest job of the queue %s that could run has waited for %s.", q.Name, waited.Round(time.Second))
 	}
 	if len(q.Unserved) > 0 {

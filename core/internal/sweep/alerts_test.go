@@ -2,9 +2,11 @@ package sweep_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -102,8 +104,12 @@ func TestAlertsOfEachState(t *testing.T) {
 		t.Fatal(err)
 	}
 	look()
-	want("all hold", "breaker.opened queue hooks", "cap.full queue default", "queue.stalled queue default", "queue.unserved queue default",
+	want("all hold, but its settings have just changed", "breaker.opened queue hooks", "cap.full queue default", "queue.unserved queue default",
 		"schedule.missed schedule nightly", "webhook.failing webhook other")
+	f.exec(`UPDATE queues SET updated_at = updated_at - interval '1 hour'`)
+	f.readAll()
+	look()
+	want("for longer", "queue.stalled queue default")
 	look()
 	want("they hold still")
 
@@ -140,6 +146,75 @@ func (f *fixture) submitCounted() uuid.UUID {
 		f.Fatal(answer.Err, answer.Problem)
 	}
 	return id
+}
+
+// readAll has the core read all settings again.
+func (f *fixture) readAll() {
+	f.Helper()
+	f.d.Cached.Lanes.ReadAll()
+	if err := f.d.Refresh(f.Context()); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// What has waited for a window has not stalled when that ends; a schedule whose tick a cap refuses again and again has missed it.
+func TestAlertsAfterAWindowAndOfRefusedTicks(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	request := api.WebhookRequest{URL: "https://example.com/hooks", Events: []string{api.EventQueueStalled, api.EventScheduleMissed}}
+	if _, err := f.store.Webhooks.PutWebhook(t.Context(), f.tenant, "states", request, []byte("sealed")); err != nil {
+		t.Fatal(err)
+	}
+	ended := time.Now().UTC().Truncate(time.Second).Add(-time.Minute)
+	begun := ended.Add(-time.Hour)
+	window := api.Window{Cron: fmt.Sprintf("%d %d %d * * *", begun.Second(), begun.Minute(), begun.Hour()), DurationMS: time.Hour.Milliseconds()}
+	for name, windows := range map[string][]api.Window{"default": {window}, "open": nil} {
+		if _, err := f.d.PutQueue(t.Context(), f.tenant, name, api.QueueRequest{Windows: windows}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	every := api.ScheduleRequest{EveryMS: new(int64(30_000)), Job: api.ScheduleJob{Type: "test"}}
+	if _, err := f.d.PutSchedule(t.Context(), f.tenant, "", "refused", every); err != nil {
+		t.Fatal(err)
+	}
+	f.submitCounted()
+	f.exec(`UPDATE jobs SET ready_at = ready_at - interval '30 minutes'`)
+	f.exec(`UPDATE queues SET updated_at = updated_at - interval '1 day'`)
+	f.exec(`UPDATE schedules SET refused_at = now() - interval '10 seconds'`)
+	f.exec(`INSERT INTO schedule_runs (tenant_id, name, at, skipped) SELECT $1, 'refused', now() - i * interval '40 seconds', skipped
+		FROM (VALUES (1, 'cap'), (2, 'overlap')) AS r(i, skipped)`, f.tenant)
+	f.readAll()
+	duty := f.duties().Alerts()
+	look := func() []string {
+		t.Helper()
+		if _, err := duty.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return f.told()
+	}
+	if got := look(); !slices.Equal(got, []string{"schedule.missed schedule refused"}) {
+		t.Errorf("a minute after the window: %q", got)
+	}
+	f.exec(`UPDATE queues SET windows = NULL`)
+	f.readAll()
+	if got := look(); !slices.Equal(got, []string{"queue.stalled queue default"}) {
+		t.Errorf("without the window: %q", got)
+	}
+}
+
+// One that is being deleted, with webhooks that are not removed yet, is no failure.
+func TestAlertsOfATenantThatIsDeleted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.d.ShowBreakers(func(tenant.QueueKey) *api.Breaker { return nil })
+	request := api.WebhookRequest{URL: "https://example.com/hooks", Events: []string{api.EventQueueStalled}}
+	if _, err := f.store.Webhooks.PutWebhook(t.Context(), f.tenant, "states", request, []byte("sealed")); err != nil {
+		t.Fatal(err)
+	}
+	f.exec(`INSERT INTO tenants (id, name, plan, weight, overrides, created_at, deleting_at) SELECT $1, 'gone', name, 1, '{}', now(), now() FROM plans LIMIT 1`, f.tenant)
+	if _, err := f.duties().Alerts().RunOnce(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 func nightly() api.ScheduleRequest {

@@ -76,12 +76,27 @@ func (w *Windows) Until(at time.Time) (until time.Time, in bool) {
 	if w == nil {
 		return time.Time{}, false
 	}
+	at = at.Round(0) // by the clock on the wall, which may be set
 	known := w.known.Load()
 	if known == nil || at.Before(known.from) || !at.Before(known.to) {
 		known = w.look(at)
 		w.known.Store(known)
 	}
 	return known.to, known.in
+}
+
+// Ended is when the last window before an instant ended, if it is not in one; zero where none did within the time.
+func (w *Windows) Ended(at time.Time, within time.Duration) (last time.Time) {
+	if _, in := w.Until(at); w == nil || in {
+		return time.Time{}
+	}
+	for i := range w.list {
+		one := &w.list[i]
+		if begun := one.ticks.Newest(at.Add(-one.lasts-within), at.Add(-one.lasts), 1); len(begun) > 0 && begun[0].Add(one.lasts).After(last) {
+			last = begun[0].Add(one.lasts)
+		}
+	}
+	return last
 }
 
 func (w *Windows) look(at time.Time) *span {

@@ -1,7 +1,9 @@
 package timing_test
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,6 +67,41 @@ func TestWindowsRememberNothingWrong(t *testing.T) {
 		if _, before := windowsOf(t, list...).Until(until.Add(-1)); before != in {
 			t.Fatalf("%v: not the same until %v", at, until)
 		}
+	}
+}
+
+func TestTheEndOfTheLastWindow(t *testing.T) {
+	t.Parallel()
+	day := time.Date(2026, 5, 4, 0, 0, 0, 0, time.UTC)
+	windows := windowsOf(t, api.Window{Cron: "0 1 * * *", DurationMS: time.Hour.Milliseconds()}, api.Window{Cron: "30 1 * * *", DurationMS: time.Hour.Milliseconds()})
+	for at, want := range map[time.Duration]time.Duration{
+		2*time.Hour + 30*time.Minute: 2*time.Hour + 30*time.Minute, 5 * time.Hour: 2*time.Hour + 30*time.Minute, 2 * time.Hour: 0, 0: -24*time.Hour + 2*time.Hour + 30*time.Minute,
+	} {
+		got := windows.Ended(day.Add(at), 24*time.Hour)
+		if want == 0 && !got.IsZero() || want != 0 && !got.Equal(day.Add(want)) {
+			t.Errorf("at %v: %v", at, got)
+		}
+	}
+	if got := windows.Ended(day.Add(5*time.Hour), time.Hour); !got.IsZero() {
+		t.Errorf("longer ago than is asked for: %v", got)
+	}
+	if got := windowsOf(t).Ended(day, time.Hour); !got.IsZero() {
+		t.Errorf("without windows: %v", got)
+	}
+}
+
+// A clock that was set back counts, though the process's own goes on.
+func TestWindowsFollowTheClockOnTheWall(t *testing.T) {
+	t.Parallel()
+	now := time.Now() // with a reading of the process's clock
+	hour := now.UTC().Truncate(time.Hour)
+	windows := windowsOf(t, api.Window{Cron: fmt.Sprintf("0 %d * * *", hour.Hour()), DurationMS: (2 * time.Hour).Milliseconds()})
+	if _, in := windows.Until(now); !in {
+		t.Fatal("not in its window")
+	}
+	until, in := windows.Until(now)
+	if _, text := until, until.String(); !in || strings.Contains(text, "m=") {
+		t.Errorf("%v, %s", in, text)
 	}
 }
 

@@ -45,7 +45,7 @@ func (h *Handlers) ListQueueKeys(ctx context.Context, c *call.Call, _ call.None)
 
 // ScaleQueue reads how many worker slots a queue needs.
 //
-//	@Description For an autoscaler: `desired_slots` is how many jobs have to run at the same time so that jobs wait for at most about `target_wait_ms`: arrivals × mean run time, and what the backlog needs to be gone within the target. It is never below what runs, and never 0 while jobs arrive or wait, or where a schedule submits a job within `cold_start_ms`. Divide it by the slots of a worker. `because` says how it comes about.
+//	@Description For an autoscaler: `desired_slots` is how many jobs have to run at the same time so that jobs wait for at most about `target_wait_ms`: arrivals × mean run time, and what the backlog needs to be gone within the target. It is never below what runs, and never 0 while jobs arrive or wait, or where a schedule submits a job within `cold_start_ms`; for a queue that is paused or in a window it is what runs. Divide it by the slots of a worker. `because` says how it comes about.
 //	@Param       target_wait_ms query int false "How long jobs may wait, in milliseconds, at most a day (30000)."
 //	@Param       cold_start_ms  query int false "How long a worker takes to start, in milliseconds, at most a day (0)."
 //	@Success     200 {object} api.Scale "The number, and what it is made of."

@@ -8,7 +8,7 @@
 //   - All cores look. The rows of a tenant's webhooks are locked while its states are recorded, so each event is appended once.
 //   - A state of which only one core knows, as of a breaker, is not over because another core does not see it: that it is
 //     seen takes back that it is not, and it has to be unseen for a while.
-//   - While no core looks, nothing is told, and nothing is over.
+//   - While no core looks, nothing is told; the time counts.
 package alerts
 
 import (
@@ -41,11 +41,17 @@ const forgotten = 25 * time.Second
 
 // askedSQL also gives those that no webhook tells of any more, so that their rows go.
 const askedSQL = `
+WITH RECURSIVE told AS ( -- from tenant to tenant by the index
+  (SELECT tenant_id FROM alerts ORDER BY tenant_id LIMIT 1)
+  UNION ALL
+  SELECT next.tenant_id
+  FROM told CROSS JOIN LATERAL (SELECT tenant_id FROM alerts WHERE tenant_id > told.tenant_id ORDER BY tenant_id LIMIT 1) AS next
+)
 SELECT tenant_id, array_agg(DISTINCT kind) FILTER (WHERE kind <> '') AS kinds
 FROM (
   SELECT tenant_id, unnest(events) AS kind FROM webhooks WHERE of_states AND deleted_at IS NULL
   UNION ALL
-  SELECT tenant_id, '' FROM alerts) AS asked
+  SELECT tenant_id, '' FROM told) AS asked
 WHERE tenant_id <> ALL(` + store.MovingNowSQL + `)
 GROUP BY tenant_id`
 
