@@ -97,7 +97,7 @@ func refused(m *Message, err error) *sdk.CallToolResult {
 	}
 	signed := *p
 	signed.Instance, signed.RequestID = m.Request.URL.Path, m.CorrelationID
-	text, err := json.Marshal(&signed)
+	text, err := encode(&signed)
 	if err != nil {
 		return told(err.Error(), true)
 	}
