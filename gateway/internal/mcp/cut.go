@@ -26,19 +26,31 @@ func fit(text []byte, most int) []byte {
 		return shorten(text, most)
 	}
 	const forRest = 2 << 10 // of the other members, and the hint
-	delete(answer, "items")
-	delete(answer, "next_page_token") // it would leave out what is cut
 	kept := first(items, most-forRest)
 	shown := max(len(kept), 1)
 	if len(kept) == 0 {
 		kept = [][]byte{shorten(items[0], most-forRest)}
 	}
-	answer["cut"], _ = encode(map[string]any{ // strings and numbers always encode
-		"shown": shown, "left_out": len(items) - shown,
-		"hint": fmt.Sprintf("The answer was too long. Ask again with page_size %d and the same page_token, then follow next_page_token; or use a narrower filter.", shown),
-	})
-	rest, _ := encode(answer) // as above
-	return slices.Concat([]byte(`{"items":[`), bytes.Join(kept, []byte(",")), []byte(`],`), shorten(rest, forRest)[1:])
+	more := map[string]any{} // how to go on
+	if leftOut := len(items) - shown; leftOut > 0 {
+		more["cut"] = map[string]any{
+			"shown": shown, "left_out": leftOut,
+			"hint": fmt.Sprintf("The answer was too long. Ask again with page_size %d and the same page_token, then follow next_page_token; or use a narrower filter.", shown),
+		}
+	} else if token := answer["next_page_token"]; token != nil { // with others it would leave out what is cut
+		more["next_page_token"] = token
+	}
+	delete(answer, "items")
+	delete(answer, "next_page_token")
+	members := [][]byte{slices.Concat([]byte(`"items":[`), bytes.Join(kept, []byte(",")), []byte(`]`))}
+	how, _ := encode(more) // what was decoded, strings and numbers always encode
+	rest, _ := encode(answer)
+	for _, object := range [][]byte{how, shorten(rest, forRest-len(how)-len(`{"items":[],,}`))} {
+		if object[0] == '{' && len(object) > len("{}") { // else it could not be shortened
+			members = append(members, object[1:len(object)-1])
+		}
+	}
+	return slices.Concat([]byte("{"), bytes.Join(members, []byte(",")), []byte("}"))
 }
 
 // encode gives JSON in which nothing is longer than it was written: what HTML would escape stays.
