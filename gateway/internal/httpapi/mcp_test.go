@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -227,40 +226,6 @@ func TestToolsAreRequestsOfTheirCaller(t *testing.T) {
 		if text, failed := use(t, session, "get_job", map[string]any{"id": id}); !failed || !strings.Contains(text, `"not_found"`) {
 			t.Errorf("%q: %s", id, text)
 		}
-	}
-}
-
-// A tool that changes many jobs acts only where as many match as were confirmed.
-func TestBulkToolsTakeTheirNumber(t *testing.T) {
-	t.Parallel()
-	d := newMCP(t, mcp.Write)
-	var mu sync.Mutex
-	var acted []api.BulkRequest
-	d.core.On(hop.CreateBulk.Path, func(item coretest.Item) coretest.Result {
-		var request api.BulkRequest
-		if err := json.Unmarshal(item.Request, &request); err != nil {
-			return coretest.Refuse(problem.Internal, err.Error())
-		}
-		if request.DryRun {
-			return coretest.Value(200, api.Matched{Matched: 7})
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		acted = append(acted, request)
-		return coretest.Value(200, api.Bulk{ID: jobID, Action: request.Action, Matched: 7})
-	})
-	session := d.agent(t, d.key("manage"))
-	action := map[string]any{"action": "cancel", "filter": map[string]any{"queue": "mails"}}
-	if text, failed := use(t, session, "count_bulk", action); failed || !strings.Contains(text, `"matched":7`) {
-		t.Errorf("%v %s", failed, text)
-	}
-	action["matched"] = 8
-	if text, failed := use(t, session, "bulk", action); !failed || !strings.Contains(text, "is 8, and 7 match now") || len(acted) != 0 {
-		t.Errorf("%v %s, acted %v", failed, text, acted)
-	}
-	action["matched"] = 7
-	if text, failed := use(t, session, "bulk", action); failed || !strings.Contains(text, jobID) || len(acted) != 1 || *acted[0].Filter.Queue != "mails" {
-		t.Errorf("%v %s, acted %v", failed, text, acted)
 	}
 }
 

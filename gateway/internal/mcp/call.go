@@ -60,6 +60,9 @@ func (h *Handler) ask(m *Message, t *tool, text json.RawMessage) (*inner.Answer,
 		if err := json.Unmarshal(counted.Body.Bytes(), &now); err != nil {
 			return nil, fmt.Errorf("dry run of %s: %w", t.name, err)
 		}
+		if now.MatchedCapped { // the number is one of the count's bound, not of the jobs
+			return nil, problem.Invalid(problem.FieldError{Field: "filter", Message: "more jobs match than can be counted; use a narrower filter. Nothing was changed"})
+		}
 		if now.Matched != confirmed {
 			return nil, problem.Invalid(problem.FieldError{Field: matchedArgument, Message: fmt.Sprintf("is %d, and %d match now. Nothing was changed; look at what matches, and confirm that number", confirmed, now.Matched)})
 		}
@@ -94,7 +97,7 @@ func refused(m *Message, err error) *sdk.CallToolResult {
 	}
 	signed := *p
 	signed.Instance, signed.RequestID = m.Request.URL.Path, m.CorrelationID
-	text, err := json.Marshal(&signed)
+	text, err := encode(&signed)
 	if err != nil {
 		return told(err.Error(), true)
 	}

@@ -26,19 +26,40 @@ func fit(text []byte, most int) []byte {
 		return shorten(text, most)
 	}
 	const forRest = 2 << 10 // of the other members, and the hint
-	delete(answer, "items")
-	delete(answer, "next_page_token") // it would leave out what is cut
 	kept := first(items, most-forRest)
 	shown := max(len(kept), 1)
 	if len(kept) == 0 {
 		kept = [][]byte{shorten(items[0], most-forRest)}
 	}
-	answer["cut"], _ = json.Marshal(map[string]any{ // strings and numbers always encode
-		"shown": shown, "left_out": len(items) - shown,
-		"hint": fmt.Sprintf("The answer was too long. Ask again with page_size %d and the same page_token, then follow next_page_token; or use a narrower filter.", shown),
-	})
-	rest, _ := json.Marshal(answer) // as above
-	return slices.Concat([]byte(`{"items":[`), bytes.Join(kept, []byte(",")), []byte(`],`), shorten(rest, forRest)[1:])
+	more := map[string]any{} // how to go on
+	if leftOut := len(items) - shown; leftOut > 0 {
+		more["cut"] = map[string]any{
+			"shown": shown, "left_out": leftOut,
+			"hint": fmt.Sprintf("The answer was too long. Ask again with page_size %d and the same page_token, then follow next_page_token; or use a narrower filter.", shown),
+		}
+	} else if token := answer["next_page_token"]; token != nil { // with others it would leave out what is cut
+		more["next_page_token"] = token
+	}
+	delete(answer, "items")
+	delete(answer, "next_page_token")
+	members := [][]byte{slices.Concat([]byte(`"items":[`), bytes.Join(kept, []byte(",")), []byte(`]`))}
+	how, _ := encode(more) // what was decoded, strings and numbers always encode
+	rest, _ := encode(answer)
+	for _, object := range [][]byte{how, shorten(rest, forRest-len(how)-len(`{"items":[],,}`))} {
+		if object[0] == '{' && len(object) > len("{}") { // else it could not be shortened
+			members = append(members, object[1:len(object)-1])
+		}
+	}
+	return slices.Concat([]byte("{"), bytes.Join(members, []byte(",")), []byte("}"))
+}
+
+// encode gives JSON in which nothing is longer than it was written: what HTML would escape stays.
+func encode(value any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(value)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // first gives the items that fit.
@@ -57,7 +78,7 @@ func shorten(value json.RawMessage, most int) json.RawMessage {
 	if len(value) <= most {
 		return value
 	}
-	note, _ := json.Marshal(fmt.Sprintf("(left out: %d bytes)", len(value))) // a string always encodes
+	note, _ := encode(fmt.Sprintf("(left out: %d bytes)", len(value))) // a string always encodes
 	switch value[0] {
 	case '{':
 		var members map[string]json.RawMessage
@@ -73,7 +94,7 @@ func shorten(value json.RawMessage, most int) json.RawMessage {
 			over -= len(members[name]) - len(short)
 			members[name] = short
 		}
-		if short, err := json.Marshal(members); err == nil && len(short) <= most {
+		if short, err := encode(members); err == nil && len(short) <= most {
 			return short
 		}
 	case '[':
@@ -90,7 +111,7 @@ func shorten(value json.RawMessage, most int) json.RawMessage {
 			return note
 		}
 		for room := most - len(note); room > 0; room /= 2 { // what is escaped is longer
-			if short, err := json.Marshal(strings.ToValidUTF8(text[:min(room, len(text))], "") + " … " + strings.Trim(string(note), `"`)); err == nil && len(short) <= most {
+			if short, err := encode(strings.ToValidUTF8(text[:min(room, len(text))], "") + " … " + strings.Trim(string(note), `"`)); err == nil && len(short) <= most {
 				return short
 			}
 		}

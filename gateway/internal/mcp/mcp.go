@@ -16,6 +16,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/shared/server/build"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
+	"github.com/forgequeue/forgequeue/shared/server/httpserver"
 )
 
 // Mode is what an installation allows to agents.
@@ -31,8 +32,9 @@ const (
 // Valid says whether it is one of the modes.
 func (m Mode) Valid() bool { return m == Off || m == Read || m == Write }
 
-// longest is how long a message may take: each request of a tool has the API's own timeout.
-const longest = 90 * time.Second
+// longest is how long a message may take: each request of a tool has the API's own timeout. It ends before the server's, after which an
+// answer would be lost.
+const longest = httpserver.WriteTimeout - 5*time.Second
 
 // instructions are for the agent.
 const instructions = "ForgeQueue runs background jobs. The tools read, and where the key and the installation allow it change, the jobs and queues of the API key's tenant. " +

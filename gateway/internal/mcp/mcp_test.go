@@ -102,7 +102,7 @@ func TestWhatIsCutIsJSON(t *testing.T) {
 	t.Parallel()
 	value := rapid.Custom(func(t *rapid.T) any { return anything(t, 3) })
 	rapid.Check(t, func(t *rapid.T) {
-		text, err := json.Marshal(map[string]any{"items": rapid.SliceOfN(value, 0, 30).Draw(t, "items"), "other": value.Draw(t, "other"), "next_page_token": "x"})
+		text, err := encode(map[string]any{"items": rapid.SliceOfN(value, 0, 30).Draw(t, "items"), "other": value.Draw(t, "other"), "next_page_token": "x"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,6 +111,13 @@ func TestWhatIsCutIsJSON(t *testing.T) {
 			if !json.Valid(short) || len(short) > most {
 				t.Fatalf("%d bytes of at most %d: %s", len(short), most, short)
 			}
+		}
+		var whole, page cutPage
+		if json.Unmarshal(text, &whole) != nil || json.Unmarshal(fit(text, most), &page) != nil {
+			t.Fatalf("no page: %s", text)
+		}
+		if leftOut := len(page.Items) < len(whole.Items); leftOut != (page.Cut != nil) && len(whole.Items) > 0 || leftOut == (page.Next != nil) {
+			t.Fatalf("%d of %d items, %+v: %s", len(page.Items), len(whole.Items), page, text)
 		}
 	})
 }

@@ -82,7 +82,7 @@ func (t *tool) request(ctx context.Context, given asked, more map[string]any) (*
 	var text []byte
 	if len(body) > 0 || t.method == http.MethodPatch {
 		var err error
-		if text, err = json.Marshal(body); err != nil {
+		if text, err = encode(body); err != nil {
 			return nil, err
 		}
 		header.Set("Content-Type", "application/json")

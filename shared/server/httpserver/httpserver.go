@@ -18,12 +18,14 @@ import (
 const (
 	readHeaderTimeout = 5 * time.Second
 	readBodyTimeout   = 20 * time.Second
-	writeTimeout      = 75 * time.Second
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 64 << 10
 	// leaveTimeout is what handlers get to notice that their context has ended.
 	leaveTimeout = 500 * time.Millisecond
 )
+
+// WriteTimeout bounds a request from the end of its header to the end of its answer. What a handler writes after it is lost.
+const WriteTimeout = 75 * time.Second
 
 // Options says what to serve, and how to stop.
 type Options struct {
@@ -77,7 +79,7 @@ func Run(ctx context.Context, o Options) error {
 		ConnContext:       conns.opened,
 		ConnState:         conns.changed,
 		ReadHeaderTimeout: readHeaderTimeout,
-		WriteTimeout:      writeTimeout,
+		WriteTimeout:      WriteTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		BaseContext:       func(net.Listener) context.Context { return base },
