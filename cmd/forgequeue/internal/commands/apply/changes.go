@@ -97,17 +97,28 @@ func (r *run) differ() (n int) {
 // compare finds what differs, in the order in which it is changed.
 func (r *run) compare(ctx context.Context) error {
 	var removals []*change
+	types := map[string]settings{}
+	schedules := slices.ContainsFunc(r.kinds, func(k *kind) bool { return k.noun == "schedule" && len(r.file.objects[k]) > 0 })
 	for _, k := range r.kinds {
 		declared := r.file.objects[k]
-		if len(declared) == 0 && !r.prune {
+		if len(declared) == 0 && !r.prune && (k.noun != "type" || !schedules) {
 			continue
 		}
 		there, err := k.list(ctx, r.clients[k.operator], func(name string) bool { _, is := declared[name]; return is })
 		if err != nil {
 			return fmt.Errorf("%s: %w", k.section, err)
 		}
+		if k.noun == "type" {
+			maps.Copy(types, there)
+		}
 		for _, name := range slices.Sorted(maps.Keys(declared)) {
 			one := declared[name]
+			switch k.noun {
+			case "type":
+				types[name] = one.settings
+			case "schedule":
+				one.settings = withTypeDefaults(one.settings, types)
+			}
 			made := &change{Action: create, Kind: k.noun, Name: name, Fields: []field{}, kind: k, to: one.settings, place: one.place}
 			if before, exists := there[name]; exists {
 				made.Action, made.there, made.Fields = update, before, differences("", before.tree, one.settings.tree)

@@ -23,7 +23,7 @@ type kind struct {
 	body reflect.Type
 	// decode reads settings out of JSON that fits body, and says what the API would refuse of them.
 	decode func(name string, text []byte) (settings, []problem.FieldError, error)
-	// list reads what is there. It may leave out the settings of objects that are not wanted, but for the label.
+	// list reads what is there. It may leave out the settings of objects that are not wanted, but for the label and a type's defaults.
 	list func(ctx context.Context, c *client.Client, wanted func(name string) bool) (map[string]settings, error)
 	// put makes an object, or sets all of its settings. there is what was listed. The secret is that of an object that has a new one.
 	put func(ctx context.Context, c *client.Client, name string, to, there settings) (secret *string, err error)
@@ -156,6 +156,20 @@ func scheduleKind() *kind {
 		(*api.Schedule).Request, (*client.Client).PutSchedule, noSecret, (*client.Client).DeleteSchedule)
 }
 
+// withTypeDefaults are the settings of a schedule as the server stores them: its job has the defaults of its type.
+func withTypeDefaults(of settings, types map[string]settings) settings {
+	request, _ := of.request.(api.ScheduleRequest)
+	known, _ := types[request.Job.Type].request.(api.JobTypeRequest)
+	if known.Defaults == nil {
+		return of
+	}
+	full := request.Job.Submit()
+	known.Defaults.Apply(&full)
+	job := &request.Job
+	job.Queue, job.Priority, job.MaxAttempts, job.TimeoutMS, job.Retry = full.Queue, full.Priority, full.MaxAttempts, full.TimeoutMS, full.Retry
+	return settings{request, tree(request.WithDefaults()), of.id}
+}
+
 func typeKind() *kind {
 	k := kind{noun: "type", section: "types"}
 	k.remove = func(ctx context.Context, c *client.Client, name string, _ settings) error {
@@ -166,7 +180,7 @@ func typeKind() *kind {
 		func(c *client.Client) pages[api.JobTypeSummary] { return c.Types }, func(t *api.JobTypeSummary) string { return t.Type },
 		func(ctx context.Context, c *client.Client, one *api.JobTypeSummary, wanted bool) (api.JobTypeRequest, string, error) {
 			if !wanted {
-				return api.JobTypeRequest{Label: one.Label}, "", nil
+				return api.JobTypeRequest{Defaults: &one.Defaults, Label: one.Label}, "", nil
 			}
 			whole, err := c.Type(ctx, one.Type) // a list is without the schemas
 			return whole.Request(), "", err
