@@ -155,6 +155,9 @@ func TestPruneDeletesTenantsOnlyWhereThatIsSaid(t *testing.T) {
 	f.Want(0, []string{"+ tenant Pruned"}, "apply", "-f", written(f, file))
 	f.Must("tenant", "create", "Pruned")
 	f.Want(1, []string{"tenants", "two of the name Pruned"}, "apply", "-f", written(f, file))
+	// Of two of a name that the file does not have, that with its label is not overlooked.
+	f.Want(1, []string{"tenants", "two of the name Pruned"}, "apply", "-f", without, "--prune", "--prune-tenants")
+	f.Want(0, []string{none}, "apply", "-f", without)
 }
 
 func TestAFileOfTheTenantNeedsNoOperatorsKey(t *testing.T) {

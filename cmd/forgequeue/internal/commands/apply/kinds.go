@@ -24,7 +24,8 @@ type kind struct {
 	// decode reads settings out of JSON that fits body, and says what the API would refuse of them.
 	decode func(name string, text []byte) (settings, []problem.FieldError, error)
 	// list reads what is there. It may leave out the settings of objects that are not wanted, but for the label and a type's defaults.
-	list func(ctx context.Context, c *client.Client, wanted func(name string) bool) (map[string]settings, error)
+	// Two of one name that is wanted are an error; so are two of which one has the label of what is to be deleted, unless that is "".
+	list func(ctx context.Context, c *client.Client, wanted func(name string) bool, label string) (map[string]settings, error)
 	// put makes an object, or sets all of its settings. there is what was listed. The secret is that of an object that has a new one.
 	put func(ctx context.Context, c *client.Client, name string, to, there settings) (secret *string, err error)
 	// remove is nil where the API cannot delete one.
@@ -79,7 +80,7 @@ func with[R, A any, P request[R]](
 		}
 		return made(request, ""), validate(&request, name), nil
 	}
-	k.list = func(ctx context.Context, c *client.Client, wanted func(string) bool) (map[string]settings, error) {
+	k.list = func(ctx context.Context, c *client.Client, wanted func(string) bool, label string) (map[string]settings, error) {
 		found := map[string]settings{}
 		for one, err := range client.All(ctx, pages(c)) {
 			if err != nil {
@@ -89,10 +90,12 @@ func with[R, A any, P request[R]](
 			if err != nil {
 				return nil, err
 			}
-			if _, twice := found[name(&one)]; twice && wanted(name(&one)) {
+			this := made(request, id)
+			other, twice := found[name(&one)]
+			if twice && (wanted(name(&one)) || label != "" && (this.label() == label || other.label() == label)) {
 				return nil, problem.New(problem.InvalidRequest, "There are two of the name "+name(&one)+": give one of them another name.")
 			}
-			found[name(&one)] = made(request, id)
+			found[name(&one)] = this
 		}
 		return found, nil
 	}
