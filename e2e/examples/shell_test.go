@@ -102,8 +102,8 @@ func (e *examples) applied(t *testing.T) {
 	own := strings.NewReplacer("mail.send", "applied.send", "mail-calls", "applied-calls", "  mail:", "  applied:", "queue: mail}", "queue: applied}")
 	file := own.Replace(block(t, "api-docs/apply.md", "# Configuration as a file", "yaml", 0))
 	commands := strings.Replace(block(t, "api-docs/apply.md", "# Configuration as a file", "sh", 0), "    # only shows", " || echo exit $?    # only shows", 1)
-	output := e.script(t, "cat >mail.yaml <<'EOF'\n"+file+"EOF\n"+commands+"echo label: mail-team >mail.yaml\nforgequeue apply -f mail.yaml --prune\n")
-	for _, want := range []string{"+ budget applied-calls\n", "exit 5\n", "secret of webhook mail-failures", "- schedule digest\n- webhook mail-failures\n- type applied.send\n- queue applied\n- budget applied-calls\n"} {
+	output := e.script(t, "cat >mail.yaml <<'EOF'\n"+file+"EOF\n"+commands+"forgequeue apply -f mail.yaml --dry-run && echo nothing differs\necho label: mail-team >mail.yaml\nforgequeue apply -f mail.yaml --prune\n")
+	for _, want := range []string{"+ budget applied-calls\n", "exit 5\n", "nothing differs\n", "secret of webhook mail-failures", "- schedule digest\n- webhook mail-failures\n- type applied.send\n- queue applied\n- budget applied-calls\n"} {
 		if !strings.Contains(output, want) {
 			t.Errorf("nothing says %q: %s", want, output)
 		}

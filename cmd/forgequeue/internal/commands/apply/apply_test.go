@@ -32,7 +32,7 @@ func TestEachKindWithAllOfItsFieldsIsMadeAndThenDoesNotDiffer(t *testing.T) {
 	}
 	name := written(f, string(content))
 	f.Want(5, []string{"+ plan apply-small\n", "+ tenant Apply Shop\n", "+ schedule nightly\n", "nothing was changed"}, "apply", "-f", name, "--dry-run")
-	shown := f.Want(0, []string{"19 of 19 objects changed."}, "apply", "-f", name, "--secrets", secrets)
+	shown := f.Want(0, []string{"20 of 20 objects changed."}, "apply", "-f", name, "--secrets", secrets)
 	order := []string{"+ plan", "+ tenant", "+ budget", "+ queue", "+ type", "+ webhook", "+ schedule"}
 	if !slices.IsSortedFunc(order, func(a, b string) int { return strings.Index(shown.Out, a) - strings.Index(shown.Out, b) }) {
 		t.Errorf("not in order:\n%s", shown.Out)
@@ -106,6 +106,17 @@ func TestDriftIsShownAndMended(t *testing.T) {
 	}
 }
 
+func TestAScheduleGetsTheDefaultsOfTheTypeThatIsThereAlready(t *testing.T) {
+	f := commandtest.New(t).Alone()
+	f.Must("apply", "-f", written(f, "types:\n  stored: {defaults: {queue: slow, priority: 3, costs: {}, retry: {base_ms: 10}}}\n"))
+	name := written(f, "schedules:\n  s: {every_ms: 60000, job: {type: stored, retry: {cap_ms: 20}}}\n  own: {every_ms: 60000, job: {type: stored, queue: fast}}\n")
+	f.Want(0, []string{"2 of 2 objects changed."}, "apply", "-f", name)
+	f.Want(0, []string{none}, "apply", "-f", name)
+	// A default that changes differs, in the file's type too.
+	f.Must("apply", "-f", written(f, "types:\n  stored: {defaults: {queue: slower}}\n"))
+	f.Want(5, []string{"~ schedule s: job.queue slow -> slower\n", "~ schedule own: job.priority 3 -> none\n"}, "apply", "-f", name, "--dry-run")
+}
+
 func TestPruneDeletesWhatHasTheLabelAndIsNotInTheFile(t *testing.T) {
 	f := commandtest.New(t).Alone()
 	f.Must("queue", "set", "of-nobody")
@@ -144,6 +155,9 @@ func TestPruneDeletesTenantsOnlyWhereThatIsSaid(t *testing.T) {
 	f.Want(0, []string{"+ tenant Pruned"}, "apply", "-f", written(f, file))
 	f.Must("tenant", "create", "Pruned")
 	f.Want(1, []string{"tenants", "two of the name Pruned"}, "apply", "-f", written(f, file))
+	// Of two of a name that the file does not have, that with its label is not overlooked.
+	f.Want(1, []string{"tenants", "two of the name Pruned"}, "apply", "-f", without, "--prune", "--prune-tenants")
+	f.Want(0, []string{none}, "apply", "-f", without)
 }
 
 func TestAFileOfTheTenantNeedsNoOperatorsKey(t *testing.T) {

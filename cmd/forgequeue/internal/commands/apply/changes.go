@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -97,17 +98,32 @@ func (r *run) differ() (n int) {
 // compare finds what differs, in the order in which it is changed.
 func (r *run) compare(ctx context.Context) error {
 	var removals []*change
+	types := map[string]settings{}
+	schedules := slices.ContainsFunc(r.kinds, func(k *kind) bool { return k.noun == "schedule" && len(r.file.objects[k]) > 0 })
 	for _, k := range r.kinds {
 		declared := r.file.objects[k]
-		if len(declared) == 0 && !r.prune {
+		if len(declared) == 0 && !r.prune && (k.noun != "type" || !schedules) {
 			continue
 		}
-		there, err := k.list(ctx, r.clients[k.operator], func(name string) bool { _, is := declared[name]; return is })
+		label := ""
+		if r.prune {
+			label = r.file.label
+		}
+		there, err := k.list(ctx, r.clients[k.operator], func(name string) bool { _, is := declared[name]; return is }, label)
 		if err != nil {
 			return fmt.Errorf("%s: %w", k.section, err)
 		}
+		if k.noun == "type" {
+			maps.Copy(types, there)
+		}
 		for _, name := range slices.Sorted(maps.Keys(declared)) {
 			one := declared[name]
+			switch k.noun {
+			case "type":
+				types[name] = one.settings
+			case "schedule":
+				one.settings = withTypeDefaults(one.settings, types)
+			}
 			made := &change{Action: create, Kind: k.noun, Name: name, Fields: []field{}, kind: k, to: one.settings, place: one.place}
 			if before, exists := there[name]; exists {
 				made.Action, made.there, made.Fields = update, before, differences("", before.tree, one.settings.tree)
@@ -212,24 +228,42 @@ func (r *run) one(ctx context.Context, c *change) error {
 		c.Secret = secret
 	case secret != nil:
 		_, err = fmt.Fprintf(r.screen.Out, "secret of %s %s, which is not shown again: %s\n", c.Kind, c.Name, *secret)
-	case c.Kind == "webhook" && c.Action == create:
-		r.screen.Note("The answer with the secret of the webhook %s was lost: forgequeue webhook rotate-secret %s makes another one.", c.Name, c.Name)
+	case c.newSecret():
+		again := "forgequeue webhook rotate-secret " + c.Name
+		if c.Kind == "queue" {
+			again = "forgequeue queue set " + c.Name + " --new-push-secret"
+		}
+		r.screen.Note("The answer with the secret of the %s %s was lost: %s makes another one.", c.Kind, c.Name, again)
 	}
 	return err
+}
+
+// newSecret says that the server makes a secret, which it shows once.
+func (c *change) newSecret() bool {
+	switch to := c.to.request.(type) {
+	case api.WebhookRequest:
+		return c.Action == create
+	case api.QueueRequest:
+		before, _ := c.there.request.(api.QueueRequest)
+		return to.Push != nil && to.Push.Secret == nil && !api.IsBrokerURL(to.Push.URL) && before.Push == nil
+	}
+	return false
 }
 
 // report says why the server refused a change, with the lines of the fields.
 func (r *run) report(c *change, p *problem.Problem) {
 	c.Error = &p.Detail
-	at := r.file.name
-	if c.place.line > 0 {
-		at = fmt.Sprintf("%s:%d", at, c.place.line)
+	at := func(line int) string {
+		if line == 0 { // it is not in the file
+			return r.file.name
+		}
+		return fmt.Sprintf("%s:%d", r.file.name, line)
 	}
 	if len(p.Errors) == 0 {
-		r.screen.Note("%s: %s %s: %s (%s)", at, c.Kind, c.Name, p.Detail, p.Code)
+		r.screen.Note("%s: %s %s: %s (%s)", at(c.place.line), c.Kind, c.Name, p.Detail, p.Code)
 	}
 	for _, one := range p.Errors {
-		r.screen.Note("%s:%d: %s %s: %s: %s (%s)", r.file.name, c.place.of(one.Field), c.Kind, c.Name, one.Field, one.Message, p.Code)
+		r.screen.Note("%s: %s %s: %s: %s (%s)", at(c.place.of(one.Field)), c.Kind, c.Name, one.Field, one.Message, p.Code)
 	}
 }
 

@@ -3,6 +3,7 @@
 //
 //	kinds.go    one table of the kinds of objects: how each is read, set and deleted
 //	file.go     reads and checks a file; lines.go finds the line of what is wrong
+//	exact.go    refuses what YAML reads as something else than is written
 //	diff.go     compares settings
 //	changes.go  what is to be done, and does it
 package apply

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -73,15 +74,15 @@ func read(name string, in io.Reader, all []*kind) (*file, error) {
 	if err != nil {
 		return nil, f.syntax(err)
 	}
-	for _, one := range parsed.Docs {
-		if one.Body == nil {
-			continue
-		}
-		var document any
-		if err := yaml.NodeToValue(one.Body, &document); err != nil {
-			return nil, f.syntax(err)
-		}
-		f.document(one.Body, document, all)
+	bodies, documents, err := f.decode(parsed, content)
+	if err != nil {
+		return nil, err
+	}
+	for i := range documents {
+		f.setLabel(bodies[i], documents[i])
+	}
+	for i := range documents {
+		f.document(bodies[i], documents[i], all)
 	}
 	if len(f.wrong) > 0 {
 		return nil, cli.Usage("%s", strings.Join(f.wrong, "\n"))
@@ -90,6 +91,32 @@ func read(name string, in io.Reader, all []*kind) (*file, error) {
 		return nil, cli.Usage("%s: has no objects: it may have %s", f.name, sections(all))
 	}
 	return f, nil
+}
+
+// decode reads the documents that are not empty. Of JSON, the syntax tree is only for the lines.
+func (f *file) decode(parsed *ast.File, content []byte) (bodies []ast.Node, documents []any, err error) {
+	isJSON := json.Valid(content)
+	for _, one := range parsed.Docs {
+		if one.Body == nil {
+			continue
+		}
+		var document any
+		if isJSON {
+			decoder := json.NewDecoder(bytes.NewReader(content))
+			decoder.UseNumber()
+			err = decoder.Decode(&document)
+		} else if (&exact{file: f, anchors: map[string]int{}}).check(one.Body); len(f.wrong) == 0 {
+			err = yaml.NodeToValue(one.Body, &document)
+		}
+		if err != nil {
+			return nil, nil, f.syntax(err)
+		}
+		bodies, documents = append(bodies, one.Body), append(documents, document)
+	}
+	if len(f.wrong) > 0 {
+		return nil, nil, cli.Usage("%s", strings.Join(f.wrong, "\n"))
+	}
+	return bodies, documents, nil
 }
 
 func (f *file) syntax(err error) error {
@@ -109,9 +136,6 @@ func (f *file) document(body ast.Node, value any, all []*kind) {
 	if !ok {
 		f.refuse(lineOf(body, ""), "must have members such as queues: and schedules:, is %s", sortOf(value))
 		return
-	}
-	if label, ok := members["label"]; ok {
-		f.setLabel(lineOf(body, "label"), label)
 	}
 	for _, section := range slices.Sorted(maps.Keys(members)) {
 		i := slices.IndexFunc(all, func(k *kind) bool { return k.section == section })
@@ -135,15 +159,22 @@ func (f *file) document(body ast.Node, value any, all []*kind) {
 	}
 }
 
-func (f *file) setLabel(line int, value any) {
+// setLabel reads the label of a document, which is that of all objects of the file.
+func (f *file) setLabel(body ast.Node, document any) {
+	members, _ := document.(map[string]any)
+	value, has := members["label"]
+	if !has {
+		return
+	}
 	label, ok := value.(string)
-	switch {
+	switch line := lineOf(body, "label"); {
 	case !ok || !api.ValidObjectLabel(label):
 		f.refuse(line, "label: must be 1 to 64 of A-Z a-z 0-9 . _ : - and start with a letter or digit")
 	case f.label != "" && f.label != label:
 		f.refuse(line, "label: a file has one label, and %s stands above", f.label)
+	default:
+		f.label = label
 	}
-	f.label = label
 }
 
 // object reads and checks one object.
@@ -203,7 +234,7 @@ func sections(all []*kind) string {
 	return strings.Join(names, ", ")
 }
 
-// sortOf says what sort of value one is, for people.
+// sortOf says what sort of value one is, for people. It does not show the value, which may be a secret.
 func sortOf(value any) string {
 	switch value.(type) {
 	case nil:
@@ -212,8 +243,12 @@ func sortOf(value any) string {
 		return "a mapping"
 	case []any:
 		return "a list"
+	case string:
+		return "a string"
+	case bool:
+		return "true or false"
 	}
-	return fmt.Sprintf("%v", value)
+	return "a number"
 }
 
 // wanted says what a Go type takes.

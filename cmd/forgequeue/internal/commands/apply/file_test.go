@@ -2,6 +2,7 @@ package apply
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"os"
 	"reflect"
@@ -10,7 +11,21 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/forgequeue/forgequeue/shared/api"
 )
+
+// payload begins a file with a value of a payload.
+const payload = "schedules:\n  s: {every_ms: 60000, job: {type: t, payload: "
+
+// bomb is a file with aliases of aliases.
+func bomb() string {
+	text := "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+	for i := range 12 {
+		text += fmt.Sprintf("a%d: &a%[1]d [%s*a%d]\n", i+1, strings.Repeat(fmt.Sprintf("*a%d, ", i), 9), i)
+	}
+	return text
+}
 
 func TestAFileThatIsWrongIsRefusedWithTheLineAndWhatToChange(t *testing.T) {
 	for name, one := range map[string]struct{ file, want string }{
@@ -29,21 +44,39 @@ func TestAFileThatIsWrongIsRefusedWithTheLineAndWhatToChange(t *testing.T) {
 		"a name":             {"queues:\n  _mail: {}\n", "standard input:2: queue _mail: the name must be"},
 		"a title":            {"tenants:\n  \"\": {}\n", "standard input:2: tenant : name: must be 1 to 128 characters"},
 		"a list":             {"queues:\n  - mail\n", "standard input:1: queues: must have the objects by name, is a list"},
-		"not fields":         {"queues:\n  mail: 5\n", "standard input:2: queue mail: must have fields, is 5"},
-		"an action":          {"queues:\n  q: {mode: push, push: {url: \"https://example.com\", new_secret: true}}\n", "standard input:2: queue q: push.new_secret: is no setting"},
-		"twice in one":       {"queues:\n  mail: {}\n  mail: {}\n", "standard input:3:"},
-		"twice in two":       {"queues:\n  mail: {}\n---\nqueues:\n  mail: {}\n", "standard input:5: queue mail: is in the file twice"},
-		"two labels":         {"label: a\n---\nlabel: b\n", "standard input:3: label: a file has one label, and a stands above"},
-		"a label":            {"label: a b\n", "standard input:1: label: must be 1 to 64"},
-		"a label of one":     {"queues:\n  mail: {label: a b}\n", "standard input:2: queue mail: label: must be 1 to 64"},
-		"no YAML":            {"queues:\n  mail: {\n", "standard input:"},
-		"no mapping":         {"- a\n", "standard input:1: must have members such as queues:"},
-		"empty":              {"", "standard input: has no objects"},
-		"all that is wrong":  {"queues:\n  a: {max_runnning: 5}\n  b: {max_actve: 5}\n", "standard input:3: queue b: max_actve"},
+		"not fields":         {"queues:\n  mail: 5\n", "standard input:2: queue mail: must have fields, is a number"},
+		"a secret":           {"queues: {b: amqps://me:pw@host}\n", "standard input:1: queue b: must have fields, is a string"},
+		"a secret section":   {"label: a\nqueues: amqps://me:pw@host\n", "standard input:2: queues: must have the objects by name, is a string"},
+		"an exponent":        {payload + "1e3}}\n", "standard input:2: this is a string in YAML: write it in quotes"},
+		"a small exponent":   {payload + "[\n    -1e-7]}}\n", "standard input:3: this is a string in YAML"},
+		"a large number":     {payload + "18446744073709551616}}\n", "standard input:2: this is a string in YAML"},
+		"an octal number":    {payload + "01234}}\n", "standard input:2: a number is written in decimal digits"},
+		"a hex number":       {payload + "0x1F}}\n", "standard input:2: a number is written in decimal digits"},
+		"underscores":        {payload + "1_000}}\n", "standard input:2: a number is written in decimal digits"},
+		"a tag":              {payload + "!!int 5}}\n", "standard input:2: tags are not read"},
+		"a key: a number":    {"queues:\n  1.10: {}\n", "standard input:2: a name that YAML takes for something else than a string is written in quotes"},
+		"a key: octal":       {"queues:\n  007: {}\n", "standard input:2: a name that YAML takes"},
+		"a key: exponent":    {"queues:\n  1e3: {}\n", "standard input:2: a name that is a number"},
+		"a key: true":        {"queues:\n  true: {}\n", "standard input:2: a name that YAML takes"},
+		"a key: null":        {"queues:\n  a:\n    types:\n      null: {}\n", "standard input:4: a name that YAML takes"},
+		"a late merge":       {"queues:\n  a: &a {max_running: 5}\n  b:\n    max_running: 7\n    <<: *a\n", "standard input:5: << stands before the other fields"},
+		"a merge of two":     {"queues:\n  a: &a {max_running: 5}\n  b:\n    <<: [*a, *a]\n", "standard input:4: << stands before the other fields"},
+		"many aliases":       {bomb(), "stand for more than 100000 values"},
+
+		"an action":         {"queues:\n  q: {mode: push, push: {url: \"https://example.com\", new_secret: true}}\n", "standard input:2: queue q: push.new_secret: is no setting"},
+		"twice in one":      {"queues:\n  mail: {}\n  mail: {}\n", "standard input:3:"},
+		"twice in two":      {"queues:\n  mail: {}\n---\nqueues:\n  mail: {}\n", "standard input:5: queue mail: is in the file twice"},
+		"two labels":        {"label: a\n---\nlabel: b\n", "standard input:3: label: a file has one label, and a stands above"},
+		"a label":           {"label: a b\n", "standard input:1: label: must be 1 to 64"},
+		"a label of one":    {"queues:\n  mail: {label: a b}\n", "standard input:2: queue mail: label: must be 1 to 64"},
+		"no YAML":           {"queues:\n  mail: {\n", "standard input:"},
+		"no mapping":        {"- a\n", "standard input:1: must have members such as queues:"},
+		"empty":             {"", "standard input: has no objects"},
+		"all that is wrong": {"queues:\n  a: {max_runnning: 5}\n  b: {max_actve: 5}\n", "standard input:3: queue b: max_actve"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := read("-", strings.NewReader(one.file), kinds())
-			if err == nil || !strings.Contains(err.Error(), one.want) {
+			if err == nil || !strings.Contains(err.Error(), one.want) || strings.Contains(err.Error(), "pw@host") {
 				t.Errorf("%v %+v, want %q", err, f, one.want)
 			}
 		})
@@ -73,6 +106,44 @@ func TestJSONAndAnchorsAndSeveralDocumentsAreRead(t *testing.T) {
 		want, _, err := of.decode("q", []byte(`{"max_running":5,"max_active":7,"label":"a"}`))
 		if err != nil || len(differences("", want.tree, f.objects[of]["q"].settings.tree)) > 0 {
 			t.Errorf("%v %+v", err, f.objects)
+		}
+	}
+}
+
+func TestNumbersAndNamesStayAsTheyAreWritten(t *testing.T) {
+	for name, one := range map[string]struct{ file, want string }{
+		"JSON":        {`{"schedules": {"s": {"every_ms": 60000, "job": {"type": "t", "payload": {"1.10": [1e3, 1e-7, 18446744073709551616, "007", 2.50]}}}}}`, `{"1.10":[1e3,1e-7,18446744073709551616,"007",2.50]}`},
+		"YAML":        {payload + "{\"1.10\": [1.0e+3, -0.5, 18446744073709551615, '1e3', \"007\", 1.2.3, 1e, true]}}}\n", `{"1.10":[1000,-0.5,18446744073709551615,"1e3","007","1.2.3","1e",true]}`},
+		"long string": {payload + "x}}\n  s2:\n    every_ms: 60000\n    job:\n      type: t\n      payload: |\n        1e3\n", `"x"`},
+	} {
+		f, err := read("-", strings.NewReader(one.file), kinds())
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, objects := range f.objects {
+			request, _ := objects["s"].settings.request.(api.ScheduleRequest)
+			if string(request.Job.Payload) != one.want {
+				t.Errorf("%s: %s, want %s", name, request.Job.Payload, one.want)
+			}
+		}
+	}
+	_, err := read("-", strings.NewReader("{\n\"queues\": {\"a\": {\n\"max_running\": 1.5}}}"), kinds())
+	if err == nil || !strings.Contains(err.Error(), "standard input:3: queue a: max_running: must be a whole number") {
+		t.Error(err)
+	}
+}
+
+func TestTheLabelOfALaterDocumentIsThatOfAllObjects(t *testing.T) {
+	f, err := read("-", strings.NewReader("queues:\n  a: {}\n---\nlabel: late\nbudgets:\n  b: {unit: calls, amount: 1, window: hour}\n"), kinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, objects := range f.objects {
+		for name, one := range objects {
+			if one.settings.label() != "late" {
+				t.Errorf("%s %s: %+v", k.noun, name, one.settings.tree)
+			}
 		}
 	}
 }

@@ -23,8 +23,9 @@ type kind struct {
 	body reflect.Type
 	// decode reads settings out of JSON that fits body, and says what the API would refuse of them.
 	decode func(name string, text []byte) (settings, []problem.FieldError, error)
-	// list reads what is there. It may leave out the settings of objects that are not wanted, but for the label.
-	list func(ctx context.Context, c *client.Client, wanted func(name string) bool) (map[string]settings, error)
+	// list reads what is there. It may leave out the settings of objects that are not wanted, but for the label and a type's defaults.
+	// Two of one name that is wanted are an error; so are two of which one has the label of what is to be deleted, unless that is "".
+	list func(ctx context.Context, c *client.Client, wanted func(name string) bool, label string) (map[string]settings, error)
 	// put makes an object, or sets all of its settings. there is what was listed. The secret is that of an object that has a new one.
 	put func(ctx context.Context, c *client.Client, name string, to, there settings) (secret *string, err error)
 	// remove is nil where the API cannot delete one.
@@ -79,7 +80,7 @@ func with[R, A any, P request[R]](
 		}
 		return made(request, ""), validate(&request, name), nil
 	}
-	k.list = func(ctx context.Context, c *client.Client, wanted func(string) bool) (map[string]settings, error) {
+	k.list = func(ctx context.Context, c *client.Client, wanted func(string) bool, label string) (map[string]settings, error) {
 		found := map[string]settings{}
 		for one, err := range client.All(ctx, pages(c)) {
 			if err != nil {
@@ -89,10 +90,12 @@ func with[R, A any, P request[R]](
 			if err != nil {
 				return nil, err
 			}
-			if _, twice := found[name(&one)]; twice && wanted(name(&one)) {
+			this := made(request, id)
+			other, twice := found[name(&one)]
+			if twice && (wanted(name(&one)) || label != "" && (this.label() == label || other.label() == label)) {
 				return nil, problem.New(problem.InvalidRequest, "There are two of the name "+name(&one)+": give one of them another name.")
 			}
-			found[name(&one)] = made(request, id)
+			found[name(&one)] = this
 		}
 		return found, nil
 	}
@@ -156,6 +159,20 @@ func scheduleKind() *kind {
 		(*api.Schedule).Request, (*client.Client).PutSchedule, noSecret, (*client.Client).DeleteSchedule)
 }
 
+// withTypeDefaults are the settings of a schedule as the server stores them: its job has the defaults of its type.
+func withTypeDefaults(of settings, types map[string]settings) settings {
+	request, _ := of.request.(api.ScheduleRequest)
+	known, _ := types[request.Job.Type].request.(api.JobTypeRequest)
+	if known.Defaults == nil {
+		return of
+	}
+	full := request.Job.Submit()
+	known.Defaults.Apply(&full)
+	job := &request.Job
+	job.Queue, job.Priority, job.MaxAttempts, job.TimeoutMS, job.Retry = full.Queue, full.Priority, full.MaxAttempts, full.TimeoutMS, full.Retry
+	return settings{request, tree(request.WithDefaults()), of.id}
+}
+
 func typeKind() *kind {
 	k := kind{noun: "type", section: "types"}
 	k.remove = func(ctx context.Context, c *client.Client, name string, _ settings) error {
@@ -166,7 +183,7 @@ func typeKind() *kind {
 		func(c *client.Client) pages[api.JobTypeSummary] { return c.Types }, func(t *api.JobTypeSummary) string { return t.Type },
 		func(ctx context.Context, c *client.Client, one *api.JobTypeSummary, wanted bool) (api.JobTypeRequest, string, error) {
 			if !wanted {
-				return api.JobTypeRequest{Label: one.Label}, "", nil
+				return api.JobTypeRequest{Defaults: &one.Defaults, Label: one.Label}, "", nil
 			}
 			whole, err := c.Type(ctx, one.Type) // a list is without the schemas
 			return whole.Request(), "", err
