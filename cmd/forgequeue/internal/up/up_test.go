@@ -21,6 +21,8 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
 	"github.com/forgequeue/forgequeue/cmd/supervisor"
+	coreapp "github.com/forgequeue/forgequeue/core/app"
+	"github.com/forgequeue/forgequeue/core/brokers/rabbitmq"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
 )
@@ -207,6 +209,9 @@ func TestDemoJobsOnce(t *testing.T) {
 
 type ownStores struct{ database, redis string }
 
+// brokers are those that queues of other tests may have, in a database that is given for all.
+func brokers() []coreapp.Broker { return []coreapp.Broker{rabbitmq.Protocol()} }
+
 // runOnce runs `up` until it is ready and look has looked at it. It returns how many jobs there are, and what was
 // written to standard error.
 func runOnce(t *testing.T, dir string, look func(context.Context, ready) error) (jobs int, told string) {
@@ -214,7 +219,7 @@ func runOnce(t *testing.T, dir string, look func(context.Context, ready) error) 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var errs bytes.Buffer
-	err := Run(ctx, Options{Data: dir, Listen: "127.0.0.1:0", Demo: true, JSON: true, Err: &errs, Out: writerFunc(func(line []byte) (int, error) {
+	err := Run(ctx, Options{Data: dir, Listen: "127.0.0.1:0", Demo: true, JSON: true, Err: &errs, Brokers: brokers(), Out: writerFunc(func(line []byte) (int, error) {
 		defer stop()
 		var r ready
 		if err := json.Unmarshal(line, &r); err != nil {
