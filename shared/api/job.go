@@ -107,7 +107,7 @@ type Retry struct {
 // JobSummary is JOB- of the contract: a job without payload, result and stack.
 type JobSummary struct {
 	ID          string            `json:"id"`
-	Type        string            `json:"type"`
+	Type        string            `json:"type" sensitive:"type"`
 	Queue       string            `json:"queue"`
 	User        *string           `json:"user"`
 	State       string            `json:"state"`
@@ -189,10 +189,10 @@ type EventsToken struct {
 // Job is JOB of the contract: all of it.
 type Job struct {
 	JobSummary
-	Payload json.RawMessage `json:"payload" swaggertype:"object"`
-	Result  json.RawMessage `json:"result" swaggertype:"object"`
+	Payload json.RawMessage `json:"payload" swaggertype:"object" sensitive:"payload"`
+	Result  json.RawMessage `json:"result" swaggertype:"object" sensitive:"result"`
 	// Checkpoint is the last one that a worker has reported, which the next attempt gets; null for none.
-	Checkpoint json.RawMessage `json:"checkpoint" swaggertype:"object"`
+	Checkpoint json.RawMessage `json:"checkpoint" swaggertype:"object" sensitive:"all"`
 	// LastError takes the place of the summary's, and has the stack.
 	LastError *JobError `json:"last_error"`
 }
@@ -200,15 +200,15 @@ type Job struct {
 // ErrorBrief is an attempt's error without its stack.
 type ErrorBrief struct {
 	Type    string `json:"type"`
-	Message string `json:"message"`
+	Message string `json:"message" sensitive:"all"`
 }
 
 // JobError is what a worker says of a failed attempt. The message is cut to
 // 4 KiB on a rune, the stack to 16 KiB.
 type JobError struct {
 	Type    string `json:"type"`
-	Message string `json:"message"`
-	Stack   string `json:"stack"`
+	Message string `json:"message" sensitive:"all"`
+	Stack   string `json:"stack" sensitive:"all"`
 }
 
 // Brief drops the stack.

@@ -51,7 +51,7 @@ type JobTypeDefaults struct {
 
 // JobType is a version of a type.
 type JobType struct {
-	Type string `json:"type"`
+	Type string `json:"type" sensitive:"type"`
 	// Version counts the changes of the type, from 1.
 	Version     int    `json:"version"`
 	Description string `json:"description"`
@@ -59,7 +59,7 @@ type JobType struct {
 	PayloadSchema json.RawMessage   `json:"payload_schema" swaggertype:"object"`
 	ResultSchema  json.RawMessage   `json:"result_schema" swaggertype:"object"`
 	CheckResults  bool              `json:"check_results"`
-	Examples      []json.RawMessage `json:"examples" swaggertype:"array,object"`
+	Examples      []json.RawMessage `json:"examples" swaggertype:"array,object" sensitive:"payload"`
 	Defaults      JobTypeDefaults   `json:"defaults"`
 	// Label names what the type belongs to; null for none.
 	Label *string `json:"label"`

@@ -84,6 +84,8 @@ const (
 	ScopeRead   = "read"
 	ScopeWork   = "work"
 	ScopeManage = "manage"
+	// ScopePayload shows what the schemas of a type mark with x-sensitive.
+	ScopePayload = "payload"
 	// ScopeAdmin makes, lists and revokes keys of its tenant, with any scopes.
 	ScopeAdmin = "admin"
 )
@@ -92,7 +94,7 @@ const (
 func Scopes() []string { return append(UserScopes(), ScopeAdmin) }
 
 // UserScopes are those of them that a key may have that is bound to a user.
-func UserScopes() []string { return []string{ScopeSubmit, ScopeRead, ScopeWork, ScopeManage} }
+func UserScopes() []string { return []string{ScopeSubmit, ScopeRead, ScopeWork, ScopeManage, ScopePayload} }
 
 // States of a job.
 const (

@@ -54,7 +54,7 @@ type Output struct {
 	// ID is EPOCH.SEQ: the attempt by its epoch, and the number of the chunk.
 	ID     string `json:"id"`
 	Stream string `json:"stream"`
-	Text   string `json:"text"`
+	Text   string `json:"text" sensitive:"all"`
 	At     Time   `json:"at" swaggertype:"string" format:"date-time"`
 	// Gap says that output before this chunk is no longer kept.
 	Gap bool `json:"gap"`

@@ -119,7 +119,7 @@ type DeadLetterGroups struct {
 type DeadLetterGroup struct {
 	Fingerprint string `json:"fingerprint"`
 	Queue       string `json:"queue"`
-	Type        string `json:"type"`
+	Type        string `json:"type" sensitive:"type"`
 	Reason      string `json:"reason"`
 	Count       int64  `json:"count"`
 	// CountCapped says that there may be more.

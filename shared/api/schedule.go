@@ -40,9 +40,9 @@ type ScheduleRequest struct {
 
 // ScheduleJob is a job as POST /v1/jobs takes it, without the times, which are the tick's.
 type ScheduleJob struct {
-	Type        string            `json:"type"`
+	Type        string            `json:"type" sensitive:"type"`
 	Queue       string            `json:"queue,omitzero"`
-	Payload     json.RawMessage   `json:"payload,omitzero" swaggertype:"object"`
+	Payload     json.RawMessage   `json:"payload,omitzero" swaggertype:"object" sensitive:"payload"`
 	Priority    *int              `json:"priority,omitzero"`
 	MaxAttempts *int              `json:"max_attempts,omitzero"`
 	TimeoutMS   *int64            `json:"timeout_ms,omitzero"`
@@ -70,9 +70,9 @@ func (j *ScheduleJob) Submit() SubmitRequest {
 
 // ScheduleTemplate is a ScheduleJob as an answer has it: with every member.
 type ScheduleTemplate struct {
-	Type           string            `json:"type"`
+	Type           string            `json:"type" sensitive:"type"`
 	Queue          string            `json:"queue"`
-	Payload        json.RawMessage   `json:"payload" swaggertype:"object"`
+	Payload        json.RawMessage   `json:"payload" swaggertype:"object" sensitive:"payload"`
 	Priority       *int              `json:"priority"`
 	MaxAttempts    *int              `json:"max_attempts"`
 	TimeoutMS      *int64            `json:"timeout_ms"`

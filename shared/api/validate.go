@@ -351,9 +351,9 @@ func (k *KeyRequest) rules(r refusals) {
 	scopes := Scopes()
 	r.rule("scopes", Rule{MinItems: 1, MaxItems: len(scopes), Each: &Rule{Words: scopes}})
 	r.text("user", k.User, &labelText)
-	r.check(len(k.Scopes) >= 1 && len(k.Scopes) <= len(scopes), "scopes", "must have 1 to %d of submit, read, work, manage and admin", len(scopes))
+	r.check(len(k.Scopes) >= 1 && len(k.Scopes) <= len(scopes), "scopes", "must have 1 to %d of submit, read, work, manage, payload and admin", len(scopes))
 	for i, scope := range k.Scopes[:min(len(k.Scopes), len(scopes))] {
-		r.check(slices.Contains(scopes, scope), fmt.Sprintf("scopes[%d]", i), "must be submit, read, work, manage or admin")
+		r.check(slices.Contains(scopes, scope), fmt.Sprintf("scopes[%d]", i), "must be submit, read, work, manage, payload or admin")
 		r.check(k.User == nil || scope != ScopeAdmin, fmt.Sprintf("scopes[%d]", i), "cannot be admin in a key that is bound to a user: keys belong to the tenant")
 	}
 	other := slices.ContainsFunc(k.Scopes, func(scope string) bool { return scope != ScopeWork })

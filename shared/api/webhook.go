@@ -147,8 +147,8 @@ type ClosedBudget struct {
 // EndedJob is JOB as it ended, without its payload.
 type EndedJob struct {
 	JobSummary
-	Result     json.RawMessage `json:"result" swaggertype:"object"`
-	Checkpoint json.RawMessage `json:"checkpoint" swaggertype:"object"`
+	Result     json.RawMessage `json:"result" swaggertype:"object" sensitive:"result"`
+	Checkpoint json.RawMessage `json:"checkpoint" swaggertype:"object" sensitive:"all"`
 	LastError  *JobError       `json:"last_error"`
 }
 

@@ -62,7 +62,7 @@ type Progress struct {
 	// Percent is 0 to 100; null if the worker does not know it.
 	Percent *float64 `json:"percent"`
 	// Message has at most 256 characters.
-	Message *string `json:"message"`
+	Message *string `json:"message" sensitive:"all"`
 }
 
 // HeartbeatResponse tells of each lease in the order sent.

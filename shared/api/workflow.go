@@ -144,9 +144,10 @@ type JobParent struct {
 	// Ref is its name in the workflow, null for a job of no workflow.
 	Ref   *string `json:"ref"`
 	JobID string  `json:"job_id"`
+	Type  string  `json:"type" sensitive:"type"`
 	State string  `json:"state"`
 	// Result is null unless the parent has completed with one.
-	Result json.RawMessage `json:"result" swaggertype:"object"`
+	Result json.RawMessage `json:"result" swaggertype:"object" sensitive:"result"`
 }
 
 // WorkflowFilter chooses workflows; an empty field chooses all.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/jobtypes"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -78,9 +79,9 @@ func (f *fixture) do(ctx context.Context) {
 	must(err)
 	must(f.schedules(ctx))
 	must(f.webhooks(ctx))
-	_, _, err = f.Store.JobTypes.PutType(ctx, f.Tenant, "t", api.JobTypeRequest{})
+	_, _, err = f.Store.JobTypes.PutType(ctx, f.Tenant, "t", jobtypes.Definition{})
 	must(err)
-	_, err = f.Store.JobTypes.DeleteType(ctx, f.Tenant, "t")
+	_, err = f.Store.JobTypes.DeleteType(ctx, f.Tenant, "t", true)
 	must(err)
 	must(f.Store.Budgets.Put(ctx, f.Tenant, "b", api.BudgetRequest{Unit: "tokens", Amount: 1, Window: new(api.BudgetDay)}))
 	must(f.Store.Budgets.Delete(ctx, f.Tenant, "b"))

@@ -20,6 +20,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/keys"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/ledger"
+	"github.com/forgequeue/forgequeue/core/internal/mask"
 	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/schedule"
@@ -69,6 +70,7 @@ type Cell struct {
 	Workflows    *workflow.Workflows
 	Schedules    *schedule.Schedules
 	Webhooks     *webhook.Hooks
+	Masks        *mask.Masks
 	Alerts       *alerts.Alerts
 	Events       *events.Events
 	Stats        *stats.Stats
@@ -89,6 +91,8 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 	updates := jobs.New(db, counts, edges, gates, appended, options.Attempts || options.Tracing != nil)
 	reads := &read.Reader{Store: db}
 	submits := submit.New(db, counts, edges, gates)
+	types := &jobtypes.Types{Store: db}
+	masks := mask.New(types)
 	c := &Cell{
 		Store:        db,
 		Tenants:      &tenants.Tenants{Store: db},
@@ -96,7 +100,7 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 		Queues:       &queues.Queues{Store: db, Gates: gates},
 		Lanes:        &lanes.Lanes{Store: db},
 		Workers:      &workers.Workers{Store: db},
-		JobTypes:     &jobtypes.Types{Store: db},
+		JobTypes:     types,
 		Audit:        &audit.Log{Store: db},
 		Processes:    &installation.Registry{Store: db},
 		Submits:      submits,
@@ -112,7 +116,8 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 		Budgets:      budget.New(db),
 		Workflows:    &workflow.Workflows{Store: db},
 		Schedules:    schedule.New(db, submits),
-		Webhooks:     &webhook.Hooks{Store: db},
+		Webhooks:     &webhook.Hooks{Store: db, Masks: masks},
+		Masks:        masks,
 		Alerts:       &alerts.Alerts{Store: db},
 		Events:       appended,
 		Stats:        &stats.Stats{Store: db},

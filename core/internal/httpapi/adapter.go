@@ -11,6 +11,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/answers"
 	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/mask"
 	"github.com/forgequeue/forgequeue/core/internal/principals"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -28,6 +29,8 @@ type response struct {
 	// value is written as JSON, for owner; empty for several.
 	value any
 	owner string
+	// hide, where not nil, hides what the principals must not see.
+	hide func(context.Context, *Server)
 	// unsent, where not nil, is called if the response does not leave this process.
 	unsent func()
 }
@@ -94,6 +97,9 @@ func (s *Server) write(c *gin.Context, path string, made response) error {
 }
 
 func (s *Server) encode(ctx context.Context, path string, made response) (body []byte, err error) {
+	if made.hide != nil {
+		made.hide(ctx, s)
+	}
 	s.Processors.Run(ctx, seats.Work{Owner: made.owner, Operation: "encode", On: path}, func() { body, err = encode(made.value) })
 	return body, err
 }
@@ -155,7 +161,8 @@ func together[Req, Resp any](op hop.Op[Req, Resp], serve func(context.Context, [
 		if err != nil {
 			return response{}, err
 		}
-		return response{value: hop.Results[Resp]{Results: serve(ctx, items)}, owner: payer(items)}, nil
+		results := serve(ctx, items)
+		return response{value: hop.Results[Resp]{Results: results}, owner: payer(items), hide: hiding(op.Access, items, results)}, nil
 	}}
 }
 
@@ -167,8 +174,18 @@ func untilSent[Req, Resp any](op hop.Op[Req, Resp], serve func(context.Context, 
 			return response{}, err
 		}
 		results, unsent := serve(ctx, items)
-		return response{value: hop.Results[Resp]{Results: results}, owner: payer(items), unsent: unsent}, nil
+		return response{value: hop.Results[Resp]{Results: results}, owner: payer(items), hide: hiding(op.Access, items, results), unsent: unsent}, nil
 	}}
+}
+
+// hiding masks the results of a call.
+func hiding[Req, Resp any](access hop.Access, items []hop.Item[Req], results []hop.Result[Resp]) func(context.Context, *Server) {
+	call := mask.Call[Req, Resp]{Access: access, Items: items, Results: results}
+	return func(ctx context.Context, s *Server) {
+		mask.Hide(ctx, s.Operations.Store.Masks, s.Processors, call, func(i int, err error) {
+			results[i] = answers.Result[Req, Resp](ctx, &items[i], nil, err)
+		})
+	}
 }
 
 // payer is who pays for the answer to a call's items: the one whose item it is, nobody for several.

@@ -16,7 +16,10 @@ import (
 
 const getSQL = `
 SELECT ` + columns + ` FROM job_types
-WHERE tenant_id = @tenant_id AND type = @type AND (version = @version OR @version = 0 AND newest)`
+WHERE tenant_id = @tenant_id AND type = @type AND (version = @version AND EXISTS (` + newestSQL + `) OR @version = 0 AND newest)`
+
+// newestSQL finds the newest version: there is none of a type that was deleted.
+const newestSQL = `SELECT FROM job_types AS n WHERE n.tenant_id = @tenant_id AND n.type = @type AND n.newest`
 
 // Type gives a version of a tenant's type, 0 for the newest, and its revision. ErrNotFound where it is not kept.
 func (t *Types) Type(ctx context.Context, owner tenant.ID, name string, version int) (api.JobType, int64, error) {
@@ -59,7 +62,7 @@ func (t *Types) ListTypes(ctx context.Context, owner tenant.ID, after string, si
 
 const versionsSQL = `
 SELECT ` + summaryColumns + ` FROM job_types
-WHERE tenant_id = @tenant_id AND type = @type AND version < @before
+WHERE tenant_id = @tenant_id AND type = @type AND version < @before AND EXISTS (` + newestSQL + `)
 ORDER BY version DESC
 LIMIT @size`
 

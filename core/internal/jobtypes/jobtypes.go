@@ -23,12 +23,14 @@ var (
 	ErrTooManyTypes = errors.New("jobtypes: too many types")
 	// ErrTooLarge: the versions of the tenant's types that are kept would have more than api.MaxTypeBytes.
 	ErrTooLarge = errors.New("jobtypes: too large")
+	// ErrSensitive: the type has sensitive fields, and the caller does not see them.
+	ErrSensitive = errors.New("jobtypes: the type has sensitive fields")
 )
 
 // Types has the statements.
 type Types struct{ *store.Store }
 
-const columns = `type, version, revision, description, payload_schema, result_schema, check_results, examples, defaults, label, created_at`
+const columns = `type, version, revision, description, payload_schema, result_schema, check_results, sensitive, examples, defaults, label, created_at`
 
 type row struct {
 	Type          string
@@ -38,6 +40,7 @@ type row struct {
 	PayloadSchema []byte
 	ResultSchema  []byte
 	CheckResults  bool
+	Sensitive     bool
 	Examples      []byte
 	Defaults      []byte
 	Label         *string

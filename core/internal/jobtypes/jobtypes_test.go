@@ -13,8 +13,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-func described(text string) api.JobTypeRequest {
-	return api.JobTypeRequest{Description: text, PayloadSchema: json.RawMessage(`{ "type": "object" }`)}
+func described(text string) jobtypes.Definition {
+	return jobtypes.Definition{JobTypeRequest: api.JobTypeRequest{Description: text, PayloadSchema: json.RawMessage(`{ "type": "object" }`)}}
 }
 
 // A change makes a version, the same again none, and only the newest versions are kept. A type that was deleted and is
@@ -47,7 +47,7 @@ func TestVersionsOfAType(t *testing.T) {
 	if _, _, err := types.Type(t.Context(), f.Tenant, "mail", 2); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a version that is not kept: %v", err)
 	}
-	if _, err := types.DeleteType(t.Context(), f.Tenant, "mail"); err != nil {
+	if _, err := types.DeleteType(t.Context(), f.Tenant, "mail", true); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := types.PutType(t.Context(), f.Tenant, "mail", described("again")); err != nil {
@@ -64,8 +64,8 @@ func TestBoundsOfATenantsTypes(t *testing.T) {
 	t.Parallel()
 	f := celltest.NewFixture(t)
 	types := f.Store.JobTypes
-	f.Exec(`INSERT INTO job_types (tenant_id, type, version, revision, newest, description, check_results, examples, defaults, size, created_at)
-		SELECT $1, 't' || n, 1, n, true, '', false, '[]', '{}', 4, statement_timestamp() FROM generate_series(1, $2) n`, f.Tenant, api.MaxTypes)
+	f.Exec(`INSERT INTO job_types (tenant_id, type, version, revision, newest, description, check_results, sensitive, examples, defaults, size, created_at)
+		SELECT $1, 't' || n, 1, n, true, '', false, false, '[]', '{}', 4, statement_timestamp() FROM generate_series(1, $2) n`, f.Tenant, api.MaxTypes)
 	if _, _, err := types.PutType(t.Context(), f.Tenant, "more", described("x")); !errors.Is(err, jobtypes.ErrTooManyTypes) {
 		t.Errorf("one type too many: %v", err)
 	}

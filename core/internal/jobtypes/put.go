@@ -25,8 +25,8 @@ SELECT count(*) FILTER (WHERE newest AND type <> @type), COALESCE(sum(size::bigi
 FROM job_types WHERE tenant_id = @tenant_id AND (type <> @type OR version > @gone)`
 
 	insertSQL = `
-INSERT INTO job_types (tenant_id, type, version, revision, newest, description, payload_schema, result_schema, check_results, examples, defaults, label, size, created_at)
-VALUES (@tenant_id, @type, @version, @revision, true, @description, @payload_schema, @result_schema, @check_results, @examples, @defaults, @label, @size, statement_timestamp())
+INSERT INTO job_types (tenant_id, type, version, revision, newest, description, payload_schema, result_schema, check_results, sensitive, examples, defaults, label, size, created_at)
+VALUES (@tenant_id, @type, @version, @revision, true, @description, @payload_schema, @result_schema, @check_results, @sensitive, @examples, @defaults, @label, @size, statement_timestamp())
 RETURNING created_at`
 
 	supersedeSQL = `
@@ -42,12 +42,22 @@ SET types_version = @version, updated_at = statement_timestamp(),
 WHERE id = @tenant_id`
 )
 
+// Definition is a type that is put: its schemas have been compiled.
+type Definition struct {
+	api.JobTypeRequest
+
+	// Sensitive says that x-sensitive marks a part of a schema.
+	Sensitive bool
+	// Reveals says that its caller sees sensitive values.
+	Reveals bool
+}
+
 // PutType stores a new version of a tenant's type, as long as it differs from the newest one, and drops the oldest
-// above api.MaxTypeVersions. changed is the version of the tenant's types, 0 where nothing has changed. Its schemas
-// have been compiled. ErrTooManyTypes, ErrTooLarge, and ErrNotFound where the tenant is gone.
-func (t *Types) PutType(ctx context.Context, owner tenant.ID, name string, request api.JobTypeRequest) (stored api.JobType, changed int64, err error) {
+// above api.MaxTypeVersions. changed is the version of the tenant's types, 0 where nothing has changed.
+// ErrTooManyTypes, ErrTooLarge, ErrSensitive, and ErrNotFound where the tenant is gone.
+func (t *Types) PutType(ctx context.Context, owner tenant.ID, name string, given Definition) (stored api.JobType, changed int64, err error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	made := newRow(name, request)
+	made := newRow(name, given)
 	err = t.InTenantTx(ctx, owner, func(tx pgx.Tx) error {
 		version, err := lockTenant(ctx, tx, owner)
 		if err != nil {
@@ -61,10 +71,14 @@ func (t *Types) PutType(ctx context.Context, owner tenant.ID, name string, reque
 			stored = before.wire()
 			return nil
 		}
-		made.Version, made.Revision, changed = 1, version+1, version+1
-		if before != nil {
-			made.Version = before.Version + 1
+		kept, err := versionsOf(ctx, tx, owner, name)
+		if err != nil {
+			return err
 		}
+		if kept.Sensitive && !given.Reveals {
+			return ErrSensitive
+		}
+		made.Version, made.Revision, changed = kept.Last+1, version+1, version+1
 		if err := made.insert(ctx, tx, owner); err != nil {
 			return err
 		}
@@ -82,9 +96,9 @@ func (t *Types) PutType(ctx context.Context, owner tenant.ID, name string, reque
 	return stored, changed, nil
 }
 
-func newRow(name string, request api.JobTypeRequest) *row {
+func newRow(name string, request Definition) *row {
 	made := &row{
-		Type: name, Description: request.Description, Label: request.Label, CheckResults: request.CheckResults, Examples: []byte("[]"),
+		Type: name, Description: request.Description, Label: request.Label, CheckResults: request.CheckResults, Sensitive: request.Sensitive, Examples: []byte("[]"),
 		Defaults: store.JSON(store.OrElse(request.Defaults, api.JobTypeDefaults{})),
 	}
 	if api.HasSchema(request.PayloadSchema) {
@@ -137,7 +151,7 @@ func (r *row) insert(ctx context.Context, tx pgx.Tx, owner tenant.ID) error {
 	}
 	return tx.QueryRow(ctx, insertSQL, store.Args{
 		"tenant_id": owner, "type": r.Type, "version": r.Version, "revision": r.Revision, "description": r.Description,
-		"payload_schema": textOrNil(r.PayloadSchema), "result_schema": textOrNil(r.ResultSchema), "check_results": r.CheckResults,
+		"payload_schema": textOrNil(r.PayloadSchema), "result_schema": textOrNil(r.ResultSchema), "check_results": r.CheckResults, "sensitive": r.Sensitive,
 		"examples": string(r.Examples), "defaults": string(r.Defaults), "label": r.Label, "size": size,
 	}).Scan(&r.CreatedAt)
 }
@@ -178,23 +192,65 @@ func newest(ctx context.Context, tx pgx.Tx, owner tenant.ID, name string) (*row,
 	return found[0], nil
 }
 
-const deleteSQL = `
-DELETE FROM job_types WHERE tenant_id = @tenant_id AND type = @type`
+const (
+	keptSQL = `
+SELECT COALESCE(max(version), 0) AS last, COALESCE(bool_or(sensitive), false) AS sensitive
+FROM job_types WHERE tenant_id = @tenant_id AND type = @type`
 
-// DeleteType deletes a tenant's type with all of its versions: jobs of it are no longer checked. It gives the version
-// of the tenant's types. ErrNotFound where there is none.
-func (t *Types) DeleteType(ctx context.Context, owner tenant.ID, name string) (changed int64, err error) {
+	deleteSQL = `
+DELETE FROM job_types WHERE tenant_id = @tenant_id AND type = @type AND NOT sensitive`
+
+	// What hides values stays.
+	retireSQL = `
+UPDATE job_types
+SET newest = false, description = '', examples = '[]', defaults = '{}', label = NULL,
+    size = COALESCE(octet_length(payload_schema::text), 0) + COALESCE(octet_length(result_schema::text), 0)
+WHERE tenant_id = @tenant_id AND type = @type AND sensitive`
+)
+
+// kept is what is kept of a type: the last version, and whether any has something sensitive.
+type kept struct {
+	Last      int
+	Sensitive bool
+}
+
+func versionsOf(ctx context.Context, tx pgx.Tx, owner tenant.ID, name string) (kept, error) {
+	rows, err := tx.Query(ctx, keptSQL, store.Args{"tenant_id": owner, "type": name})
+	if err != nil {
+		return kept{}, err
+	}
+	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[kept])
+}
+
+// DeleteType deletes a tenant's type with all of its versions: jobs of it are no longer checked. Those that have anything
+// sensitive go on hiding it. It gives the version of the tenant's types. ErrNotFound where there is none; ErrSensitive where it
+// has something sensitive, which the caller does not see.
+func (t *Types) DeleteType(ctx context.Context, owner tenant.ID, name string, reveals bool) (changed int64, err error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	err = t.InTenantTx(ctx, owner, func(tx pgx.Tx) error {
 		version, err := lockTenant(ctx, tx, owner)
 		if err != nil {
 			return err
 		}
-		done, err := tx.Exec(ctx, deleteSQL, store.Args{"tenant_id": owner, "type": name})
-		if err == nil && done.RowsAffected() == 0 {
+		of := store.Args{"tenant_id": owner, "type": name}
+		before, err := newest(ctx, tx, owner, name)
+		if err == nil && before == nil {
 			err = store.ErrNotFound
 		}
 		if err != nil {
+			return err
+		}
+		kept, err := versionsOf(ctx, tx, owner, name)
+		if err == nil && kept.Sensitive && !reveals {
+			err = ErrSensitive
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, deleteSQL, of); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, retireSQL, of); err != nil {
 			return err
 		}
 		changed = version + 1

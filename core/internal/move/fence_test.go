@@ -18,6 +18,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/jobtypes"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/move"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -130,7 +131,7 @@ func TestTheFenceRefusesWrites(t *testing.T) {
 			return err
 		},
 		"type": func() error {
-			_, _, err := f.Store.JobTypes.PutType(ctx, f.Tenant, "new", api.JobTypeRequest{})
+			_, _, err := f.Store.JobTypes.PutType(ctx, f.Tenant, "new", jobtypes.Definition{})
 			return err
 		},
 		"redrive": func() error {

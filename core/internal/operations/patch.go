@@ -29,7 +29,11 @@ func (o *Operations) PatchJob(ctx context.Context, owner tenant.ID, item hop.Ite
 	var matches func(*api.Job) bool
 	if tags := item.Request.IfMatch; len(tags) > 0 {
 		matches = func(job *api.Job) bool {
-			text, err := answers.JSON(job)
+			shown, err := o.Store.Masks.Job(ctx, item.Principal, *job) // its tag is of what the caller sees
+			if err != nil {
+				return false
+			}
+			text, err := answers.JSON(&shown)
 			return err == nil && slices.Contains(tags, hop.ETag(text))
 		}
 	}

@@ -39,6 +39,14 @@ func (o *Operations) rerunJob(ctx context.Context, item *hop.Item[hop.RerunJobRe
 	if err != nil {
 		return submits.Answer{Err: err}
 	}
+	refused, err := o.checkRerun(ctx, &call)
+	if err != nil {
+		return submits.Answer{Err: err}
+	}
+	if refused != nil {
+		call.Refused = refused
+		return o.Engine.Submits.Submit(ctx, []submits.Call{call})[0]
+	}
 	answer := o.Engine.Submits.Rerun(ctx, call)
 	if call.Idempotency != nil && (errors.Is(answer.Err, store.ErrNotFound) || errors.Is(answer.Err, jobs.ErrLive)) {
 		// a repeat gets the first answer, also after the job was forgotten, or redriven
@@ -46,6 +54,24 @@ func (o *Operations) rerunJob(ctx context.Context, item *hop.Item[hop.RerunJobRe
 		return o.Engine.Submits.Submit(ctx, []submits.Call{call})[0]
 	}
 	return answer
+}
+
+// checkRerun checks a payload that takes the place of the old job's, against the type that the new job has. refused is nil where it fits.
+func (o *Operations) checkRerun(ctx context.Context, call *submits.Call) (refused []*problem.Problem, err error) {
+	differs := call.Jobs[0]
+	if len(differs.Payload) == 0 || string(differs.Payload) == "null" { // it is the old job's
+		return nil, nil
+	}
+	if differs.Type == "" {
+		if differs.Type, err = o.Store.JobTypes.TypeOf(ctx, call.Tenant, *call.RerunOf); err != nil || differs.Type == "" {
+			return nil, err // of a job that is gone
+		}
+	}
+	found, err := o.checkTypes(ctx, call.Tenant, []api.SubmitRequest{differs})
+	if err != nil || found[0] == nil {
+		return nil, err
+	}
+	return found, nil
 }
 
 // rerunCall reads an item. What the gateway has validated is validated again, see submitCall.

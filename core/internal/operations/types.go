@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/jobtypes"
+	"github.com/forgequeue/forgequeue/core/internal/mask"
 	"github.com/forgequeue/forgequeue/core/internal/pages"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -34,13 +36,15 @@ func (o *Operations) PutType(ctx context.Context, owner tenant.ID, item hop.Item
 	if fields := request.Value.Validate(); len(fields) > 0 {
 		return hop.TypeVersion{}, problem.Invalid(fields...)
 	}
-	err := o.types.InTurn(ctx, owner.String(), func(ctx context.Context) error {
-		return o.judgeType(ctx, owner, request)
+	given := jobtypes.Definition{JobTypeRequest: request.Value, Reveals: !mask.Applies(hop.ForManager, item.Principal)}
+	err := o.types.InTurn(ctx, owner.String(), func(ctx context.Context) (err error) {
+		given.Sensitive, err = o.judgeType(ctx, owner, request)
+		return err
 	})
 	if err != nil {
 		return hop.TypeVersion{}, err
 	}
-	stored, changed, err := o.Store.JobTypes.PutType(ctx, owner, request.Name, request.Value)
+	stored, changed, err := o.Store.JobTypes.PutType(ctx, owner, request.Name, given)
 	if err == nil && changed > 0 {
 		o.typesChanged(ctx, owner, changed)
 	}
@@ -55,29 +59,30 @@ func (o *Operations) typesChanged(ctx context.Context, owner tenant.ID, version 
 	}
 }
 
-// judgeType compiles the schemas of a type, and checks what should fit them.
-func (o *Operations) judgeType(ctx context.Context, owner tenant.ID, request *hop.PutTypeRequest) error {
+// judgeType compiles the schemas of a type, and checks what should fit them. sensitive says that they mark something so.
+func (o *Operations) judgeType(ctx context.Context, owner tenant.ID, request *hop.PutTypeRequest) (sensitive bool, err error) {
 	payload, wrong := compileSchema("payload_schema", request.Value.PayloadSchema)
-	_, wrongResult := compileSchema("result_schema", request.Value.ResultSchema)
+	result, wrongResult := compileSchema("result_schema", request.Value.ResultSchema)
 	if wrong = append(wrong, wrongResult...); len(wrong) > 0 {
-		return problem.Invalid(wrong...)
+		return false, problem.Invalid(wrong...)
 	}
+	sensitive = payload != nil && payload.Sensitive() || result != nil && result.Sensitive()
 	if payload == nil {
-		return nil
+		return sensitive, nil
 	}
 	for i, example := range request.Value.Examples {
 		if err := ctx.Err(); err != nil {
-			return err
+			return false, err
 		}
 		wrong = append(wrong, fieldErrors(fmt.Sprintf("examples[%d]", i), payload.Check(example))...)
 	}
 	if len(wrong) > 0 {
-		return problem.Invalid(wrong[:min(len(wrong), jobtype.MaxMismatches)]...)
+		return false, problem.Invalid(wrong[:min(len(wrong), jobtype.MaxMismatches)]...)
 	}
 	if request.Force {
-		return nil
+		return sensitive, nil
 	}
-	return o.judgeWaiting(ctx, owner, request, payload)
+	return sensitive, o.judgeWaiting(ctx, owner, request, payload)
 }
 
 // compileSchema gives nil for none.
@@ -170,7 +175,7 @@ func (o *Operations) ListTypeVersions(ctx context.Context, owner tenant.ID, item
 //	@x-problems  ["not_found"]
 //	@x-example-mail {"name": "mail.send"}
 func (o *Operations) DeleteType(ctx context.Context, owner tenant.ID, item hop.Item[hop.Name]) (hop.TypesChanged, error) {
-	changed, err := o.Store.JobTypes.DeleteType(ctx, owner, item.Request.Name)
+	changed, err := o.Store.JobTypes.DeleteType(ctx, owner, item.Request.Name, !mask.Applies(hop.ForManager, item.Principal))
 	if err == nil {
 		o.typesChanged(ctx, owner, changed)
 	}

@@ -110,7 +110,7 @@ func TestTypesThatAreRefused(t *testing.T) {
 func TestTypesAreBounded(t *testing.T) {
 	t.Parallel()
 	f := calltest.New(t)
-	f.Exec(`INSERT INTO job_types SELECT $1, 't' || n, 1, n, true, '', NULL, NULL, false, '[]', '{}', NULL, 0, now() FROM generate_series(1, $2) AS n`, f.Tenant.Tenant, api.MaxTypes)
+	f.Exec(`INSERT INTO job_types SELECT $1, 't' || n, 1, n, true, '', NULL, NULL, false, false, '[]', '{}', NULL, 0, now() FROM generate_series(1, $2) AS n`, f.Tenant.Tenant, api.MaxTypes)
 	if p := calltest.Refusal(f, hop.PutType.Path, f.Tenant, typed("one.more", needsTo)); p.Code != problem.InvalidRequest || !strings.Contains(p.Detail, "500") {
 		t.Errorf("%+v", p)
 	}

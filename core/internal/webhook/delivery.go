@@ -178,7 +178,7 @@ func (h *Hooks) Deliver(ctx context.Context, step *Step) (Delivered, error) {
 		if err != nil {
 			return err
 		}
-		submissions, done, err := step.submissions(events, ended)
+		submissions, done, err := step.submissions(events, ended, func(body *api.WebhookEvent) error { return h.Masks.Event(ctx, step.Tenant, body) })
 		if err != nil {
 			return err
 		}
@@ -242,8 +242,8 @@ func endedWorkflows(ctx context.Context, tx pgx.Tx, owner tenant.ID, events []*e
 	return workflow.Ended(ctx, tx, owner, ids)
 }
 
-// submissions are the deliveries, and done the events that they are of.
-func (s *Step) submissions(events []*event, ended []*workflow.Row) (made []submit.Submission, done []int64, err error) {
+// submissions are the deliveries, masked, and done the events that they are of.
+func (s *Step) submissions(events []*event, ended []*workflow.Row, mask func(*api.WebhookEvent) error) (made []submit.Submission, done []int64, err error) {
 	for _, e := range events {
 		done = append(done, e.EventID)
 		if e.row == nil && e.other == nil {
@@ -254,6 +254,11 @@ func (s *Step) submissions(events []*event, ended []*workflow.Row) (made []submi
 			correlationID, traceparent = e.row.CorrelationID, e.row.Traceparent
 		}
 		body := e.body()
+		if e.row != nil {
+			if err := mask(&body); err != nil {
+				return nil, nil, err
+			}
+		}
 		lane, ok := s.lane(*e.Webhook, body.Type, body.Timestamp.Time)
 		if !ok {
 			continue

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/jobtypes"
 	"github.com/forgequeue/forgequeue/core/internal/lanes"
 	"github.com/forgequeue/forgequeue/core/internal/queues"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -116,6 +118,31 @@ func kinds(all []delivery) []string {
 func (f *fixture) fail(one jobs.Ending) jobs.Ending {
 	one.Kind, one.Error = api.KindFail, &api.JobError{Type: "smtp", Message: "refused", Stack: "at line 1"}
 	return one
+}
+
+// A webhook has no key: of a type with sensitive fields it gets no more than a key without the scope payload.
+func TestADeliveryHidesWhatIsSensitive(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	hides := jobtypes.Definition{JobTypeRequest: api.JobTypeRequest{ResultSchema: json.RawMessage(`{"properties":{"token":{"x-sensitive":true}}}`)}, Sensitive: true}
+	if _, _, err := f.Store.JobTypes.PutType(t.Context(), f.Tenant, "secret", hides); err != nil {
+		t.Fatal(err)
+	}
+	f.put(f.Tenant, "hook", api.WebhookFilter{}, allKinds()...)
+	f.Submit(f.Job(func(n *submit.NewJob) { n.Type = "secret" }))
+	f.MustEnd(jobs.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete, Result: []byte(`{"token":"c4n4ry","n":1}`)})
+	f.Submit(f.Job(func(n *submit.NewJob) { n.Type = "secret" }))
+	f.MustEnd(jobs.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "T", Message: "c4n4ry", Stack: "c4n4ry"}})
+	all := f.delivered("hook")
+	if len(all) != 2 || strings.Contains(all[0].Raw+all[1].Raw, "c4n4ry") {
+		t.Fatalf("%+v", all)
+	}
+	if got := string(all[0].Event.Data.Job.Result); got != `{"n":1,"token":"•••"}` {
+		t.Error(got)
+	}
+	if got := all[1].Event.Data.Job.LastError; got.Type != "T" || got.Message != "•••" || got.Stack != "•••" {
+		t.Errorf("%+v", got)
+	}
 }
 
 // Each way in which a job can end makes one delivery, with the job as it ended; ways that only return it make none.

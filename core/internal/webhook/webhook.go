@@ -11,11 +11,21 @@
 //     gets the event, whichever core ends the job.
 //   - An event has the job as it ended. What becomes of the job later, a redrive or a deletion, does not
 //     change it.
+//   - Of a job whose type has sensitive fields an event shows no more than to a key without the scope payload: nothing says who
+//     reads it.
 //   - An event is deleted in the transaction that stores its delivery: there is exactly one.
 //   - A flush without a tenant that has webhooks pays one look-up for each of its tenants.
 package webhook
 
-import "github.com/forgequeue/forgequeue/core/internal/store"
+import (
+	"github.com/forgequeue/forgequeue/core/internal/mask"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+)
 
 // Hooks has the statements.
-type Hooks struct{ *store.Store }
+type Hooks struct {
+	*store.Store
+
+	// Masks hides what is sensitive in events: a webhook has no key.
+	Masks *mask.Masks
+}

@@ -3,6 +3,7 @@ package jobevents
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,8 +45,11 @@ type tenantStreams struct {
 	busy time.Time
 }
 
-// followed is a job as a tenant sees it, or a user of the tenant.
-type followed struct{ tenant, user, job string }
+// followed is a job as a tenant sees it, or a user of the tenant, with sensitive values or without.
+type followed struct {
+	tenant, user, job string
+	payload           bool
+}
 
 // follower follows one job. The fields from calls on are guarded by followers.mu.
 type follower struct {
@@ -68,7 +72,8 @@ func (s *Streams) join(ctx context.Context, c *call.Call, id, version string) (f
 	all := &s.followers
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	job := followed{tenant: c.Principal().Tenant, user: c.Principal().User, job: id}
+	who := c.Principal()
+	job := followed{tenant: who.Tenant, user: who.User, job: id, payload: slices.Contains(who.Scopes, api.ScopePayload)}
 	f = all.byJob[job]
 	switch {
 	case f == nil:

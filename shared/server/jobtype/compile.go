@@ -74,6 +74,8 @@ func Compile(text []byte) (made *Schema, err error) {
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.AssertFormat()
+	compiler.RegisterVocabulary(sensitivity())
+	compiler.AssertVocabs()
 	compiler.UseLoader(noLoader{})
 	compiler.UseRegexpEngine(engine(made.steps))
 	err = errors.Join(compiler.AddResource(base, doc), compiler.AddResource(quick, map[string]any{
@@ -88,10 +90,11 @@ func Compile(text []byte) (made *Schema, err error) {
 	if err != nil {
 		return nil, schemaError(err)
 	}
-	n, err := count(made.full, made.steps)
+	n, sensitive, err := count(made.full, made.steps)
 	if err != nil {
 		return nil, err
 	}
+	made.sensitive = sensitive
 	made.weight += n*1200 + 30*made.steps.program
 	return made, nil
 }
@@ -112,6 +115,9 @@ func schemaError(err error) *SchemaError {
 	}
 	if _, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
 		return refuse("", "%s: use $defs", errRemote)
+	}
+	if errors.Is(err, errSensitive) {
+		return refuse("", "%s", errSensitive)
 	}
 	return refuse("", "%s", strings.ReplaceAll(err.Error(), base, "the schema"))
 }
@@ -213,8 +219,8 @@ func (s *survey) has(ref string) bool {
 	return false
 }
 
-// count bounds the schemas that root reaches, and has each of them count its visits.
-func count(root *jsonschema.Schema, counted *steps) (n int, err error) {
+// count bounds the schemas that root reaches, and has each of them count its visits. sensitive says that one of them is marked so.
+func count(root *jsonschema.Schema, counted *steps) (n int, sensitive bool, err error) {
 	seen := map[*jsonschema.Schema]int{} // the length of the chain of schemas in place that begins there
 	const within = -1
 	var fresh []*jsonschema.Schema // seen, and not counted yet
@@ -254,15 +260,16 @@ func count(root *jsonschema.Schema, counted *steps) (n int, err error) {
 	// A schema below a value is walked after those in place: it begins a chain of its own.
 	for todo := []*jsonschema.Schema{root}; len(todo) > 0; todo = todo[1:] {
 		if _, err := walk(todo[0]); err != nil {
-			return 0, err
+			return 0, false, err
 		}
 		for _, s := range fresh {
 			todo = append(todo, below(s)...)
 			makeCounting(s, counted)
+			sensitive = sensitive || isMarked(s)
 		}
 		fresh = fresh[:0]
 	}
-	return len(seen), nil
+	return len(seen), sensitive, nil
 }
 
 // inPlace are the schemas that s applies to the same value.

@@ -40,9 +40,14 @@ type Schema struct {
 	// quick says only whether a value fits, full says where it does not.
 	quick, full *jsonschema.Schema
 	steps       *steps
+	// sensitive says that x-sensitive marks a part of it.
+	sensitive bool
 	// weight is about its memory, in bytes.
 	weight int
 }
+
+// Weight is about its memory, in bytes.
+func (s *Schema) Weight() int { return s.weight }
 
 // Check gives the places where a JSON text does not fit, at most MaxMismatches; none where it fits. No text is
 // null. It takes some seconds at most: what takes longer does not fit.
@@ -55,6 +60,8 @@ func (s *Schema) Check(text []byte) []Mismatch {
 	switch {
 	case errors.Is(err, errTooCostly), errors.Is(err, errFailed):
 		return []Mismatch{{Message: err.Error()}}
+	case fits && s.sensitive:
+		return s.refuseHidden(value)
 	case fits:
 		return nil
 	}
@@ -103,7 +110,10 @@ func mismatches(refusal *jsonschema.ValidationError) (found []Mismatch) {
 				return
 			}
 		}
-		found = append(found, Mismatch{Pointer: clip(pointer(e.InstanceLocation)), Keyword: keyword(e.ErrorKind), Message: clip(message(e))})
+		one := Mismatch{Pointer: clip(pointer(e.InstanceLocation)), Keyword: keyword(e.ErrorKind), Message: clip(message(e))}
+		if !slices.Contains(found, one) { // each vocabulary says that a schema is none
+			found = append(found, one)
+		}
 	}
 	walk(refusal)
 	return found

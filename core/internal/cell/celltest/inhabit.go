@@ -11,6 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/jobs"
+	"github.com/forgequeue/forgequeue/core/internal/jobtypes"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -48,7 +49,7 @@ func (f *Fixture) Inhabit(owner tenant.ID) {
 	every := int64(3_600_000)
 	_, err := f.Store.Schedules.PutSchedule(ctx, owner, "", "s", api.ScheduleRequest{EveryMS: &every, Job: api.ScheduleJob{Type: "t"}})
 	must(err)
-	_, _, err = f.Store.JobTypes.PutType(ctx, owner, "t", api.JobTypeRequest{})
+	_, _, err = f.Store.JobTypes.PutType(ctx, owner, "t", jobtypes.Definition{})
 	must(err)
 	_, err = f.Store.DeadLetters.CreateRedrive(ctx, owner, "", deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive})
 	must(err)

@@ -231,17 +231,17 @@ func addParents(rows []edgeRow, user string, linked map[uuid.UUID]*api.JobSummar
 // would read each to know its size.
 const parentResultsSQL = `
 WITH RECURSIVE page AS (
-  SELECT @after::uuid AS parent_id, NULL::text AS state, NULL::json AS result, 0 AS place, 0::bigint AS bytes
+  SELECT @after::uuid AS parent_id, NULL::text COLLATE "C" AS type, NULL::text AS state, NULL::json AS result, 0 AS place, 0::bigint AS bytes
   UNION ALL
-  SELECT next.parent_id, next.state, next.result, place + 1, bytes + COALESCE(octet_length(next.result::text), 0)
+  SELECT next.parent_id, next.type, next.state, next.result, place + 1, bytes + COALESCE(octet_length(next.result::text), 0)
   FROM page CROSS JOIN LATERAL (
-    SELECT parent_id, parent.state, parent.result
+    SELECT parent_id, parent.type, parent.state, parent.result
     FROM dependencies CROSS JOIN LATERAL (
-      SELECT state, user_id, NULL::json AS result FROM jobs WHERE id = parent_id
+      SELECT type, state, user_id, NULL::json AS result FROM jobs WHERE id = parent_id
       UNION ALL
-      SELECT state, user_id, result FROM finished_jobs WHERE id = parent_id AND finished_at >= earliest_end(parent_id)
+      SELECT type, state, user_id, result FROM finished_jobs WHERE id = parent_id AND finished_at >= earliest_end(parent_id)
       UNION ALL
-      SELECT 'dead_letter', user_id, NULL FROM dead_letters WHERE id = parent_id
+      SELECT type, 'dead_letter', user_id, NULL FROM dead_letters WHERE id = parent_id
     ) AS parent
     WHERE child_id = @id AND parent_id > page.parent_id AND (@user::text = '' OR parent.user_id = @user)
     ORDER BY parent_id
@@ -249,7 +249,7 @@ WITH RECURSIVE page AS (
   ) AS next
   WHERE place < @size AND bytes < @bytes
 )
-SELECT parent_id, named.ref, state, result,
+SELECT parent_id, named.ref, type, state, result,
        -- an edge after the last one of a full page; its parent may be gone, and the next page empty
        (place = @size OR bytes >= @bytes)
          AND EXISTS (SELECT FROM dependencies AS rest WHERE rest.child_id = @id AND rest.parent_id > page.parent_id) AS more
@@ -260,6 +260,7 @@ ORDER BY place`
 type parentRow struct {
 	ParentID uuid.UUID
 	Ref      *string
+	Type     string
 	State    string
 	Result   []byte
 	More     bool
@@ -309,7 +310,7 @@ func (s *Reader) parentResults(ctx context.Context, user string, id uuid.UUID, p
 		return shown, fmt.Errorf("jobs: parents: %w", store.NotApplied(err))
 	}
 	for _, row := range rows {
-		shown.Items = append(shown.Items, api.JobParent{Ref: row.Ref, JobID: row.ParentID.String(), State: row.State, Result: row.Result})
+		shown.Items = append(shown.Items, api.JobParent{Ref: row.Ref, JobID: row.ParentID.String(), Type: row.Type, State: row.State, Result: row.Result})
 		if row.More {
 			next := row.ParentID.String()
 			shown.NextPageToken = &next

@@ -88,7 +88,8 @@ CREATE TABLE api_keys (
 CREATE INDEX api_keys_by_tenant  ON api_keys (tenant_id, key_id);
 CREATE INDEX api_keys_by_version ON api_keys (version);
 
--- A row for each version of a job type that is kept. Only newest changes.
+-- A row for each version of a job type that is kept. Only newest changes. Of a deleted type the versions with anything sensitive
+-- stay, none of them the newest: they hide it in the jobs that are kept.
 CREATE TABLE job_types (
   tenant_id      uuid        NOT NULL,
   type           text COLLATE "C" NOT NULL,
@@ -99,6 +100,8 @@ CREATE TABLE job_types (
   description    text        NOT NULL,
   payload_schema json, result_schema json,
   check_results  boolean     NOT NULL,
+  -- x-sensitive marks a part of a schema
+  sensitive      boolean     NOT NULL,
   examples       json        NOT NULL, defaults json NOT NULL,
   label          text COLLATE "C",
   -- bytes of the texts above
