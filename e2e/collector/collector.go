@@ -3,6 +3,7 @@
 package collector
 
 import (
+	"bytes"
 	"encoding/hex"
 	"io"
 	"net/http"
@@ -37,6 +38,7 @@ type Collector struct {
 	requests int
 	headers  []http.Header
 	spans    []Span
+	bodies   bytes.Buffer
 }
 
 // New starts a collector, stopped with the test.
@@ -66,6 +68,7 @@ func (c *Collector) take(r *http.Request) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.requests++
+	_, _ = c.bodies.Write(body) // it never fails
 	c.headers = append(c.headers, r.Header.Clone())
 	for _, resource := range sent.GetResourceSpans() {
 		service := values(resource.GetResource().GetAttributes())["service.name"]
@@ -108,6 +111,13 @@ func (c *Collector) Requests() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.requests
+}
+
+// Has says whether a text is in anything that was sent: names, attributes, events and links of spans.
+func (c *Collector) Has(text string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return bytes.Contains(c.bodies.Bytes(), []byte(text))
 }
 
 // Headers are those of the requests.

@@ -94,7 +94,9 @@ const (
 func Scopes() []string { return append(UserScopes(), ScopeAdmin) }
 
 // UserScopes are those of them that a key may have that is bound to a user.
-func UserScopes() []string { return []string{ScopeSubmit, ScopeRead, ScopeWork, ScopeManage, ScopePayload} }
+func UserScopes() []string {
+	return []string{ScopeSubmit, ScopeRead, ScopeWork, ScopeManage, ScopePayload}
+}
 
 // States of a job.
 const (

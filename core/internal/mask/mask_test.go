@@ -79,17 +79,29 @@ func TestNoAnswerHasWhatIsSensitive(t *testing.T) {
 		EveryMS: new(int64(3_600_000)), Job: api.ScheduleJob{Type: "secret", Payload: json.RawMessage(`{"card": "` + canary + `"}`)},
 	}})
 	surfaces := map[string]func(p hop.Principal) string{
-		"get-job":            func(p hop.Principal) string { return asks(f, hop.GetJob.Path, p, hop.ID{ID: dead}) },
-		"wait-for-job":       func(p hop.Principal) string { return asks(f, hop.WaitForJob.Path, p, hop.WaitForJobRequest{ID: dead}) },
-		"list-jobs":          func(p hop.Principal) string { return asks(f, hop.ListJobs.Path, p, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageSize: 10}}) },
-		"list-attempts":      func(p hop.Principal) string { return asks(f, hop.ListAttempts.Path, p, hop.PageFor{For: dead, PageRequest: hop.PageRequest{PageSize: 10}}) },
-		"explain-job":        func(p hop.Principal) string { return asks(f, hop.ExplainJob.Path, p, hop.ExplainJobRequest{ID: dead, Details: true}) },
-		"read-output":        func(p hop.Principal) string { return asks(f, hop.ReadOutput.Path, p, hop.ReadOutputRequest{ID: dead}) },
-		"list-dead-letters":  func(p hop.Principal) string { return asks(f, hop.ListDeadLetters.Path, p, hop.Filtered[api.DeadLetterFilter]{PageRequest: hop.PageRequest{PageSize: 10}}) },
-		"group-dead-letters": func(p hop.Principal) string { return asks(f, hop.GroupDeadLetters.Path, p, hop.Filtered[api.DeadLetterFilter]{PageRequest: hop.PageRequest{PageSize: 10}}) },
-		"get-schedule":       func(p hop.Principal) string { return asks(f, hop.GetSchedule.Path, p, hop.Name{Name: "s"}) },
-		"list-schedules":     func(p hop.Principal) string { return asks(f, hop.ListSchedules.Path, p, hop.PageRequest{PageSize: 10}) },
-		"get-type":           func(p hop.Principal) string { return asks(f, hop.GetType.Path, p, hop.TypeVersionRequest{Name: "secret"}) },
+		"get-job":      func(p hop.Principal) string { return asks(f, hop.GetJob.Path, p, hop.ID{ID: dead}) },
+		"wait-for-job": func(p hop.Principal) string { return asks(f, hop.WaitForJob.Path, p, hop.WaitForJobRequest{ID: dead}) },
+		"list-jobs": func(p hop.Principal) string {
+			return asks(f, hop.ListJobs.Path, p, hop.Filtered[api.JobFilter]{PageRequest: hop.PageRequest{PageSize: 10}})
+		},
+		"list-attempts": func(p hop.Principal) string {
+			return asks(f, hop.ListAttempts.Path, p, hop.PageFor{For: dead, PageRequest: hop.PageRequest{PageSize: 10}})
+		},
+		"explain-job": func(p hop.Principal) string {
+			return asks(f, hop.ExplainJob.Path, p, hop.ExplainJobRequest{ID: dead, Details: true})
+		},
+		"read-output": func(p hop.Principal) string { return asks(f, hop.ReadOutput.Path, p, hop.ReadOutputRequest{ID: dead}) },
+		"list-dead-letters": func(p hop.Principal) string {
+			return asks(f, hop.ListDeadLetters.Path, p, hop.Filtered[api.DeadLetterFilter]{PageRequest: hop.PageRequest{PageSize: 10}})
+		},
+		"group-dead-letters": func(p hop.Principal) string {
+			return asks(f, hop.GroupDeadLetters.Path, p, hop.Filtered[api.DeadLetterFilter]{PageRequest: hop.PageRequest{PageSize: 10}})
+		},
+		"get-schedule":   func(p hop.Principal) string { return asks(f, hop.GetSchedule.Path, p, hop.Name{Name: "s"}) },
+		"list-schedules": func(p hop.Principal) string { return asks(f, hop.ListSchedules.Path, p, hop.PageRequest{PageSize: 10}) },
+		"get-type": func(p hop.Principal) string {
+			return asks(f, hop.GetType.Path, p, hop.TypeVersionRequest{Name: "secret"})
+		},
 		"get-type-documents": func(p hop.Principal) string { return asks(f, hop.GetTypeDocuments.Path, p, struct{}{}) },
 	}
 	for name, ask := range surfaces {
@@ -161,7 +173,9 @@ func TestWhatFitsNoVersionIsHidden(t *testing.T) {
 	calltest.One[hop.TypeVersion](f, hop.PutType.Path, withPayload(f), hop.PutTypeRequest{Name: "secret", Force: true, Value: api.JobTypeRequest{
 		PayloadSchema: json.RawMessage(`{"type": "object", "properties": {"card": {"x-sensitive": true}}}`),
 	}})
-	get := func(id string) string { return string(calltest.One[api.Job](f, hop.GetJob.Path, viewer(f), hop.ID{ID: id}).Payload) }
+	get := func(id string) string {
+		return string(calltest.One[api.Job](f, hop.GetJob.Path, viewer(f), hop.ID{ID: id}).Payload)
+	}
 	if got := get(old); got != `"•••"` {
 		t.Error(got)
 	}

@@ -64,6 +64,7 @@ func (w *walk) value(v reflect.Value, jobType string) {
 		for _, field := range p.sensitive {
 			w.hide(v.Field(field.place), field.what, jobType)
 		}
+	default: // nothing else carries a tag
 	}
 }
 
@@ -190,12 +191,12 @@ func find(t reflect.Type, seen map[reflect.Type]bool) bool {
 	case reflect.Pointer, reflect.Slice:
 		return find(t.Elem(), seen)
 	case reflect.Struct:
-		for i := range t.NumField() {
-			field := t.Field(i)
+		for field := range t.Fields() {
 			if what := field.Tag.Get(tag); what != "" && what != ofType || field.IsExported() && find(field.Type, seen) {
 				return true
 			}
 		}
+	default: // nothing else carries a tag
 	}
 	return false
 }

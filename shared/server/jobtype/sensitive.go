@@ -166,12 +166,7 @@ func (s *Schema) closure(begin []*jsonschema.Schema) (all []*jsonschema.Schema) 
 }
 
 func (s *Schema) isSensitive(root *jsonschema.Schema) bool {
-	for _, one := range s.closure([]*jsonschema.Schema{root}) {
-		if isMarked(one) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.closure([]*jsonschema.Schema{root}), isMarked)
 }
 
 // ofMember are the schemas that one applies to a member of an object.
