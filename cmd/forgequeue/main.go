@@ -60,7 +60,7 @@ var groups = []struct {
 	title    string
 	commands []string
 }{
-	{"Work", []string{"submit", "job", "worker", "workflow", "schedule", "dead-letter", "redrive", "bulk", "relay"}},
+	{"Work", []string{"submit", "job", "worker", "workflow", "schedule", "dead-letter", "redrive", "bulk", "user", "relay"}},
 	{"Look", []string{"stats", "usage", "limits", "whoami", "audit", "open"}},
 	{"Set up", []string{"apply", "queue", "type", "budget", "webhook", "key", "profile"}},
 	{"Operate", []string{"up", "core", "gateway", "doctor", "installation", "tenant", "plan"}},

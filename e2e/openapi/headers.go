@@ -81,6 +81,8 @@ func (c *completer) parameters(path string, op *openapi3.Operation) {
 			p.Value.Example = "lease_lost"
 		case "token":
 			p.Value.Example = "SIGNAL_TOKEN"
+		case "user":
+			s.Pattern, p.Value.Example = patternOf("SubmitRequest", "user"), "ada"
 		case "worker_id":
 			s.Pattern, p.Value.Example = patternOf("ClaimRequest", "worker_id"), "worker-1"
 		case "action":

@@ -18,7 +18,7 @@ const orderExtension = "x-order"
 // operationOrder is the order in which people need the public operations, within their groups.
 func operationOrder() []string {
 	return []string{
-		"submitJob", "getJob", "listJobs", "patchJob", "cancelJob", "signalJob", "createSignalLink", "getSignalLink", "useSignalLink", "rerunJob", "explainJob", "streamJobEvents", "createEventsToken", "readOutput", "submitBatch", "listAttempts", "deleteJob", "createBulk", "getBulk", "listBulk", "cancelBulk",
+		"submitJob", "getJob", "listJobs", "patchJob", "cancelJob", "signalJob", "createSignalLink", "getSignalLink", "useSignalLink", "rerunJob", "explainJob", "streamJobEvents", "createEventsToken", "readOutput", "submitBatch", "listAttempts", "deleteJob", "exportUser", "createBulk", "getBulk", "listBulk", "cancelBulk",
 		"claimJobs", "sendHeartbeat", "completeJob", "failJob", "snoozeJob", "waitJob", "appendOutput", "releaseJob", "reportOutcomes", "registerWorker", "listWorkers", "removeWorker",
 		"listQueues", "getQueue", "listQueueKeys", "scaleQueue", "putQueue", "pauseQueue", "resumeQueue", "probeQueue", "deleteQueue", "putBudget", "getBudget", "listBudgets", "readBudgetUsage", "deleteBudget", "readStats", "readLimitStats", "readUsage",
 		"listDeadLetters", "groupDeadLetters", "redriveJob", "redriveDeadLetters", "discardDeadLetters", "listRedrives", "getRedrive", "cancelRedrive",

@@ -52,6 +52,7 @@ func (s *Server) routes() []route { //nolint:funlen // one table
 		each(hop.CancelJob, owned(o.CancelJob)),
 		each(hop.PatchJob, owned(o.PatchJob)),
 		each(hop.SignalJob, owned(o.SignalJob)),
+		each(hop.ListSignals, owned(o.ListSignals)),
 		each(hop.ReadOutput, owned(o.ReadOutput)),
 		each(hop.DeleteJob, owned(o.DeleteJob)),
 		atOnce(hop.WaitForJob, owned(o.WaitForJob)),

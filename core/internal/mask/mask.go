@@ -157,6 +157,8 @@ func jobOf(request any) (uuid.UUID, bool) {
 		text = r.For
 	case hop.ReadOutputRequest:
 		text = r.ID
+	case hop.SignalsRequest:
+		text = r.ID
 	case hop.ExplainJobRequest:
 		text = r.ID
 	default:

@@ -22,7 +22,7 @@ var asksNot = map[string][]string{ //nolint:gochecknoglobals // a constant in al
 		"deadletter.discardSQL", "deadletter.createRedriveSQL", "deadletter.cancelRedriveSQL", "deadletter.chooseSampleSQL", "deadletter.dropSampleSQL",
 		"deadletter.redriveSQL", "deadletter.resolveDeadSQL", "deadletter.renewEdgesSQL", "deadletter.blockAgainSQL",
 		"jobs.requestCancelSQL", "jobs.requestCancelsSQL", "ended.deleteFinishedSQL", "ended.deleteDeadSQL", "ended.deleteAttemptsSQL", "ended.deleteOutputSQL", "ended.deleteEdgesSQL",
-		"jobtypes.insertSQL", "jobtypes.supersedeSQL", "jobtypes.dropVersionsSQL", "jobtypes.deleteSQL", "jobtypes.retireSQL",
+		"jobtypes.insertSQL", "jobtypes.supersedeSQL", "jobtypes.dropVersionsSQL", "jobtypes.deleteSQL", "jobtypes.retireSQL", "ended.deleteSignalsSQL", "ended.deleteWaitSQL", "tenants.forgetLimitStatsSQL", "tenants.forgetRatesSQL", "tenants.forgetLedgerSQL", "tenants.forgetEntriesSQL",
 		"lanes.createQueuesSQL", "lanes.reviveLanesSQL", "lanes.createLanesSQL",
 		"queues.retireQueueSQL", "queues.removeQueueSQL", "queues.markDeletedSQL", "queues.forgetRateSQL",
 		"queues.putQueueSQL", "queues.checkKeysSQL", "budget.putSQL", "budget.checkLinesSQL", "budget.deleteSQL", "budget.forgetSQL", "queues.pauseQueueSQL", "queues.probeQueueSQL",

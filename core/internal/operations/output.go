@@ -32,6 +32,19 @@ func (o *Operations) AppendOutput(ctx context.Context, owner tenant.ID, item hop
 	return api.OutputAccepted{NextSeq: made.Next}, nil
 }
 
+// ListSignals reads the signals that a job was sent, by name. A job that has ended has none.
+//
+//	@x-problems  []
+//	@x-example-one {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
+func (o *Operations) ListSignals(ctx context.Context, owner tenant.ID, item hop.Item[hop.SignalsRequest]) (hop.SignalList, error) {
+	id, err := jobID(item.Request.ID)
+	if err != nil {
+		return hop.SignalList{}, err
+	}
+	found, err := o.Store.JobReads.Signals(ctx, owner, item.Principal.User, id)
+	return hop.SignalList{Items: found}, err
+}
+
 // ReadOutput reads what a job has said after a chunk.
 //
 //	@x-problems  ["not_found"]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/publish"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
+	"github.com/forgequeue/forgequeue/core/internal/tenants"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -52,7 +54,7 @@ func (b *bulk) act(ctx context.Context, tx store.Tx, turn *deadletter.Turn) erro
 		return err
 	}
 	turn.Ended = done
-	if len(found) == 0 {
+	if len(found) == 0 && turn.Action != api.BulkDelete {
 		return nil
 	}
 	ids := make([]uuid.UUID, len(found))
@@ -69,6 +71,13 @@ func (b *bulk) act(ctx context.Context, tx store.Tx, turn *deadletter.Turn) erro
 	default:
 		return b.amend(ctx, tx, found, ids)
 	}
+}
+
+// onlyUser says that a filter names a user and nothing else: then all of the user is meant.
+func onlyUser(filter api.JobFilter) bool {
+	named := filter.User != ""
+	filter.User = ""
+	return named && reflect.ValueOf(filter).IsZero()
 }
 
 // committed is called after the commit of a step.
@@ -93,6 +102,9 @@ func (b *bulk) cancel(ctx context.Context, tx store.Tx, ids []uuid.UUID) (err er
 func (b *bulk) delete(ctx context.Context, tx store.Tx, ids []uuid.UUID) (err error) {
 	b.changes.Deleted, b.told, err = ended.DeleteSome(ctx, tx, b.turn.Tenant, b.turn.User, ids)
 	b.turn.Done = int64(len(b.changes.Deleted))
+	if err == nil && b.turn.Ended && onlyUser(b.turn.Filter) { // after the last deletion, which appends to the ledger
+		err = tenants.ForgetUser(ctx, tx, b.turn.Tenant, b.turn.Filter.User)
+	}
 	return err
 }
 

@@ -118,6 +118,9 @@ func (c *Call) Name() (string, error) { return c.named("name", api.ValidName) }
 // Worker gives the path's {worker_id}.
 func (c *Call) Worker() (string, error) { return c.named("worker_id", api.ValidLabel) }
 
+// User gives the path's {user}.
+func (c *Call) User() (string, error) { return c.named("user", api.ValidLabel) }
+
 // TypeName gives the path's {type}.
 func (c *Call) TypeName() (string, error) { return c.named("type", api.ValidName) }
 
@@ -135,7 +138,7 @@ func Malformed(param string) error {
 	switch param {
 	case "name", "type":
 		return problem.Invalid(problem.FieldError{Field: param, Message: request.NameRule})
-	case "worker_id":
+	case "worker_id", "user":
 		return problem.Invalid(problem.FieldError{Field: param, Message: request.LabelRule})
 	}
 	return ErrNoSuchID

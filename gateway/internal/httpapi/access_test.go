@@ -45,6 +45,7 @@ var table = map[string]struct {
 	"GET /v1/jobs/{id}/explain":              {scope: "read"},
 	"GET /v1/jobs/{id}/events":               {scope: "read"},
 	"POST /v1/jobs/{id}/events-token":        {scope: "read"},
+	"GET /v1/users/{user}/export":            {scope: "read"},
 	"GET /v1/jobs/{id}/parents":              {scope: "read", or: "work", platform: true},
 	"POST /v1/workflows":                     {scope: "submit"},
 	"GET /v1/workflows":                      {scope: "read"},
@@ -148,7 +149,7 @@ var table = map[string]struct {
 // example fills a route's parameters in.
 func example(route string) (method, path string) {
 	method, path, _ = strings.Cut(route, " ")
-	return method, strings.NewReplacer("{id}", jobID, "{worker_id}", "w1", "{key_id}", "abcdefghijkl", "{name}", "p", "{file}", "core.json").Replace(path)
+	return method, strings.NewReplacer("{id}", jobID, "{worker_id}", "w1", "{user}", "bob", "{key_id}", "abcdefghijkl", "{name}", "p", "{file}", "core.json").Replace(path)
 }
 
 func TestEveryRouteIsInTheTable(t *testing.T) {

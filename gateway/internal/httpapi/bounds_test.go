@@ -195,7 +195,7 @@ func (t *tries) send(body any, at []string) (refused bool, message string) {
 		t.d.t.Fatal(err)
 	}
 	method, path, _ := strings.Cut(t.route, " ")
-	path = strings.NewReplacer("{id}", jobID, "{worker_id}", "w", "{name}", "q", "{type}", "t").Replace(path)
+	path = strings.NewReplacer("{id}", jobID, "{worker_id}", "w", "{user}", "ada", "{name}", "q", "{type}", "t").Replace(path)
 	got := t.d.do(method, path, t.key, string(text))
 	var answer struct {
 		problem.Problem

@@ -49,7 +49,7 @@ func newStreams(parked int, registry prometheus.Registerer) *streams {
 	}
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "forgequeue_event_streams",
-		Help: "Event streams of jobs that are open now.",
+		Help: "Event streams of jobs, and exports, that are open now.",
 	}, func() float64 {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -67,7 +67,7 @@ func (s *streams) enter(tenant, key string) (leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tooMany := func(whose string, most int) error {
-		detail := fmt.Sprintf("The %s has %d event streams open on this gateway, which is the maximum; close one, or read the jobs.", whose, most)
+		detail := fmt.Sprintf("The %s has %d streams of events, or exports, open on this gateway, which is the maximum; close one, or read the jobs.", whose, most)
 		return problem.New(problem.RateLimited, detail).WithRetryAfter(retryAfter())
 	}
 	switch {

@@ -85,6 +85,7 @@ func (s *Server) jobRoutes() []route {
 		{"GET", "/v1/jobs/{id}/output", read, noBody, perRequest, []string{"after"}, "", jobOutput},
 		{"GET", "/v1/jobs/{id}/attempts", read, noBody, perRequest, page(), "", handle(h.ListAttempts)},
 		{"GET", "/v1/jobs/{id}/parents", allowPlatform(allowScope(read, api.ScopeWork)), noBody, perRequest, page(), "", handle(h.ListParents)},
+		{"GET", "/v1/users/{user}/export", read, noBody, perRequest, nil, "", exportUser},
 		{"POST", "/v1/jobs/{id}/rerun", submit, bodyOrNone, perJob, nil, "rerun", priced(h.RerunJob, h.Rerun)},
 		{"POST", "/v1/jobs/{id}/signals", submit, body, perRequest, nil, "", handle(h.SignalJob)},
 		{"POST", "/v1/jobs/{id}/signal-links", submit, body, perRequest, nil, "", handle(h.CreateSignalLink)},

@@ -122,7 +122,7 @@ func TestStringsThatCannotBeStored(t *testing.T) {
 			if known.operator {
 				who = operatorKey
 			}
-			good := strings.NewReplacer("{id}", jobID, "{worker_id}", "w", "{name}", "q", "{key_id}", "abcdefghijkl", "{file}", "x").Replace(path)
+			good := strings.NewReplacer("{id}", jobID, "{worker_id}", "w", "{user}", "ada", "{name}", "q", "{key_id}", "abcdefghijkl", "{file}", "x").Replace(path)
 			for _, p := range operation.Parameters {
 				parameters++
 				switch {
@@ -138,7 +138,7 @@ func TestStringsThatCannotBeStored(t *testing.T) {
 				case p.In == "path" || strings.HasPrefix(p.Ref, "#/components/parameters/"):
 					for _, value := range []string{"a%00b", "%ed%a0%80"} {
 						odd := strings.NewReplacer("{"+p.Name+"}", value).Replace(path)
-						odd = strings.NewReplacer("{id}", value, "{worker_id}", value, "{name}", value).Replace(odd)
+						odd = strings.NewReplacer("{id}", value, "{worker_id}", value, "{user}", value, "{name}", value).Replace(odd)
 						if odd != path {
 							status := 404
 							if !strings.Contains(path, "{id}") && !strings.Contains(path, "{key_id}") { // it has a name

@@ -8,6 +8,11 @@ type CancelResponse struct {
 	Requested bool           `json:"requested,omitzero"`
 }
 
+// SignalList are the signals that a job was sent, by name.
+type SignalList struct {
+	Items []api.StoredSignal `json:"items"`
+}
+
 // CapsResponse tells the caps, with their use.
 type CapsResponse struct {
 	Caps []api.CapUse `json:"caps"`

@@ -17,6 +17,7 @@ var (
 	CancelJob    = write[ID, CancelResponse]("cancel-job", ForTenant)
 	PatchJob     = write[PatchJobRequest, api.Job]("patch-job", ForTenant)
 	SignalJob    = repeatable[SignalJobRequest, api.Signal]("signal-job", ForTenant)
+	ListSignals  = list[SignalsRequest, SignalList]("list-signals", ForTenant)
 	ReadOutput   = list[ReadOutputRequest, api.OutputPage]("read-output", ForTenant)
 	DeleteJob    = write[ID, struct{}]("delete-job", ForTenant)
 	WaitForJob   = read[WaitForJobRequest, api.Job]("wait-for-job", ForTenant)

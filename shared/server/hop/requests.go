@@ -235,6 +235,11 @@ type CapsRequest struct {
 	User string `json:"user,omitzero"`
 }
 
+// SignalsRequest asks for the signals that a job was sent.
+type SignalsRequest struct {
+	ID string `json:"id"`
+}
+
 // SignalJobRequest tells a job something from outside.
 type SignalJobRequest struct {
 	ID     string            `json:"id"`

@@ -56,11 +56,15 @@ const (
 DELETE FROM attempts WHERE job_id = @id AND ended_at >= @since AND tenant_id = @tenant_id`
 	deleteOutputSQL = `
 DELETE FROM job_output WHERE job_id = @id AND at >= earliest_end(@id) AND tenant_id = @tenant_id`
+	deleteSignalsSQL = `
+DELETE FROM job_signals WHERE job_id = @id AND tenant_id = @tenant_id`
+	deleteWaitSQL = `
+DELETE FROM job_waits WHERE job_id = @id AND tenant_id = @tenant_id`
 	deleteEdgesSQL = `
 DELETE FROM dependencies WHERE child_id = @id`
 )
 
-// Delete forgets an ended job of a tenant, with its attempts and output, and gives the state that it had. user, where
+// Delete forgets an ended job of a tenant, with its attempts, output and signals, and gives the state that it had. user, where
 // not empty, is the only user whose jobs the caller may delete. A live job is jobs.ErrLive; unknown, foreign and
 // another user's are ErrNotFound.
 func (s *Jobs) Delete(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (job.State, error) {
@@ -126,6 +130,8 @@ func deleteEnded(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, i
 	batch := &pgx.Batch{}
 	batch.Queue(deleteAttemptsSQL, store.Args{"id": id, "since": since, "tenant_id": owner})
 	batch.Queue(deleteOutputSQL, store.Args{"id": id, "tenant_id": owner})
+	batch.Queue(deleteSignalsSQL, store.Args{"id": id, "tenant_id": owner})
+	batch.Queue(deleteWaitSQL, store.Args{"id": id, "tenant_id": owner})
 	batch.Queue(deleteEdgesSQL, store.Args{"id": id})
 	return state, told, tx.SendBatch(ctx, batch).Close()
 }

@@ -44,7 +44,7 @@ func TestTenantsAndKeys(t *testing.T) {
 	owner := commandtest.Decode[api.NewKey](f, f.Must("key", "create", tenant.ID, "--scopes", "admin", "-o", "json"))
 	own := f.With("FORGEQUEUE_API_KEY", owner.Secret).With("FORGEQUEUE_OPERATOR_KEY", "")
 	made := commandtest.Decode[api.NewKey](f, own.Must("key", "create", "--expires", "24h", "-o", "json"))
-	if strings.Join(made.Scopes, ",") != "submit,read,work,manage" || *made.Tenant != tenant.ID {
+	if strings.Join(made.Scopes, ",") != "submit,read,work,manage,payload" || *made.Tenant != tenant.ID {
 		t.Errorf("%+v", made.Key)
 	}
 	own.Want(0, []string{made.KeyID, owner.KeyID}, "key", "list")

@@ -10,5 +10,5 @@ import (
 
 // Commands are the commands about jobs.
 func Commands(a *cli.App) []*cobra.Command {
-	return []*cobra.Command{newSubmit(a), newJobs(a), newDeadLetters(a), newRedrives(a), newBulk(a), newSchedule(a), newType(a)}
+	return []*cobra.Command{newSubmit(a), newJobs(a), newDeadLetters(a), newRedrives(a), newBulk(a), newUser(a), newSchedule(a), newType(a)}
 }
