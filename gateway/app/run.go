@@ -106,7 +106,7 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, 
 	p.auth = auth.New(auth.Options{
 		KeySecret:   []byte(cfg.KeySecret),
 		OperatorKey: cfg.OperatorKey.Reveal(),
-		Lookup:      core.LookUpKey,
+		Lookup:      core.LookUpKey, LookupTenant: core.LookUpTenant,
 	})
 	pages, err := cfg.console(console.Options{
 		Processors: processors,
