@@ -112,7 +112,7 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, 
 		Processors: processors,
 		Links:      console.Links{Charge: p.limiter.ChargeLink, First: p.limiter.FirstUse},
 		Forms:      console.Forms{First: p.limiter.FirstForm, Forget: p.limiter.ForgetForm}, Hold: p.auth.HoldSession,
-	})
+	}, logger)
 	if err != nil {
 		return nil, errors.Join(err, p.close())
 	}
