@@ -196,7 +196,7 @@ func (s *Keys) LookupTenant(ctx context.Context, owner tenant.ID) (hop.KeyRecord
 	if len(rows) == 0 {
 		return hop.KeyRecord{}, store.ErrNotFound
 	}
-	key := hop.KeyRecord{Kind: hop.PrincipalTenant}
+	key := hop.KeyRecord{Kind: hop.PrincipalTenant, SecretHMAC: []byte{}, Scopes: []string{}}
 	rows[0].fill(&key, owner)
 	return key, nil
 }
