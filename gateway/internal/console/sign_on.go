@@ -78,7 +78,7 @@ func beginPerson(v *visit.Visit, who session.Person, access sso.Access) error {
 		who.Tenant, who.Scopes = allowed.Tenant, allowed.Scopes
 		if err = v.ActAs(who); err == nil {
 			v.Session = session.NewPerson(who, v.Site.SignOn.Secure(), v.Site.Now())
-			v.Site.SignOn.Keep(v.Session, access)
+			v.Site.SignOn.Keep(v.Context(), v.Session, access)
 			return v.SetPerson()
 		}
 		if refused, known := problem.From(err); !known || refused.Code != problem.Forbidden {

@@ -38,7 +38,8 @@ type checked struct {
 }
 
 // Keep notes what a sign-in has found of a session, which was checked by it.
-func (p *Provider) Keep(of session.Session, access Access) {
+func (p *Provider) Keep(ctx context.Context, of session.Session, access Access) {
+	p.o.Logger.InfoContext(ctx, "a person signed in", "key_id", p.Principal(*of.Person).KeyID, "subject", of.Person.Subject, "tenant", of.Person.Tenant)
 	p.checks.Add(nameOfSession(of), checked{who: *of.Person, access: access, due: p.due(*of.Person)})
 }
 

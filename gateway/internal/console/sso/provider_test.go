@@ -92,7 +92,7 @@ func (s *signOn) session() session.Session {
 	}
 	who.Tenant, who.Scopes = acme, access.In(acme)
 	of := session.NewPerson(who, true, s.Now())
-	s.Keep(of, access)
+	s.Keep(s.t.Context(), of, access)
 	return of
 }
 
