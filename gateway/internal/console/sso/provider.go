@@ -111,6 +111,9 @@ func (p *Provider) discover(ctx context.Context) (*discovered, error) {
 				RedirectURL: p.o.PublicURL + CallbackPath, Scopes: p.scopes(offered.Scopes),
 			},
 		}
+		if p.o.ClientSecret == "" { // a public client only says who it is
+			found.oauth.Endpoint.AuthStyle = oauth2.AuthStyleInParams
+		}
 		p.found.Store(found)
 		return found, nil
 	})
