@@ -306,3 +306,17 @@ func TestAPersonsStreamEndsWithTheCheck(t *testing.T) {
 	status, text = b.get(path)
 	b.want("opened again", status, text, 303, "groups-lost")
 }
+
+// The audit log calls a person a person, and a key a key.
+func TestTheAuditLogNamesPeople(t *testing.T) {
+	t.Parallel()
+	entry := `{"id":"1","tenant":"t","actor":{"kind":"tenant","key_id":"%","user":null},"action":"queue.pause","object":"mails","detail":{},"at":"2026-11-20T11:00:00Z"}`
+	send := open(t, &fake{answers: map[string]string{"GET /v1/audit": `{"items":[` + strings.ReplaceAll(entry, "%", "oidc:ann@example.com/abc") + `,` +
+		strings.ReplaceAll(entry, "%", "8y2k4m6n8p0q1r3s") + `],"next_page_token":null}`}})
+	_, text := send(http.MethodGet, "/console/audit")
+	for _, want := range []string{`person <code>ann@example.com/abc</code>`, `key <code>8y2k4m6n8p0q1r3s</code>`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("it lacks %s: %s", want, text)
+		}
+	}
+}
