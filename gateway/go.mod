@@ -5,10 +5,12 @@ go 1.26.0
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0 // tests: a Redis that answers nonsense
 	github.com/caarlos0/env/v11 v11.4.2 // configuration from the environment, every problem at once
+	github.com/coreos/go-oidc/v3 v3.21.0 // sign-in to the console: discovery, ID tokens, UserInfo
 	github.com/forgequeue/forgequeue/cmd/supervisor v0.0.0 // tests: PostgreSQL and Redis
 	github.com/forgequeue/forgequeue/shared v0.0.0 // the wire types, problems and identity of the hop
 	github.com/forgequeue/forgequeue/shared/server v0.0.0 // what both services share
 	github.com/gin-gonic/gin v1.12.0 // the router; given
+	github.com/go-jose/go-jose/v4 v4.1.9 // tests: the signatures of a provider of sign-in
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // strict JSON: case, duplicates, UTF-8, unknown members
 	github.com/google/go-cmp v0.7.0 // tests: diffs
 	github.com/google/uuid v1.6.0 // ids of jobs, tenants and requests
@@ -23,6 +25,7 @@ require (
 	go.opentelemetry.io/otel/sdk v1.47.0 // tests: a recorder of spans
 	go.opentelemetry.io/otel/trace v1.47.0 // traces: spans
 	go.uber.org/goleak v1.3.0 // tests: no goroutine outlives its test
+	golang.org/x/oauth2 v0.38.0 // sign-in to the console: codes with PKCE, refresh tokens
 	golang.org/x/sync v0.24.0 // one look-up a key at a time; the run group
 	golang.org/x/time v0.16.0 // the limit by address
 	pgregory.net/rapid v1.3.0 // tests: property testing
@@ -84,7 +87,6 @@ require (
 	golang.org/x/arch v0.22.0 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/net v0.61.0 // indirect
-	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20261005182115-fad411399dd8 // indirect

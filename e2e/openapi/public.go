@@ -36,6 +36,7 @@ func accessOf() map[string]string {
 		"public": "public", "anyKey": "key", "anyTenantKey": "tenant key", "operatorOnly": "operator", "signalLink": "signal link",
 		"submit": "submit", "read": "read", "manage": "manage", "work": "work platform",
 		"readTenant": "read unbound", "manageTenant": "manage unbound", "admin": "admin unbound", "readWorkers": "read platform",
+		"ofKey(read)": "read", "ofKey(submit)": "submit", "ofKey(anyTenantKey)": "tenant key",
 		"allowPlatform(allowScope(read, api.ScopeWork))": "read or work",
 	}
 }

@@ -323,6 +323,9 @@ func (s *Service) SetClock(ahead string) {
 	}
 }
 
+// Set changes a setting from the service's next start on.
+func (s *Service) Set(name, value string) { s.settings[name] = value }
+
 // Start starts the service, which must not run.
 func (s *Service) Start() {
 	s.tb.Helper()

@@ -46,6 +46,12 @@ type Config struct {
 	Console        string        `env:"FORGEQUEUE_CONSOLE"         envDefault:"on"                    doc:"on serves the web console at /console, off removes it. Default on."`
 	ConsoleSecret  secret.Text   `env:"FORGEQUEUE_CONSOLE_SECRET"                                     doc:"Seals the console's sessions, at least 32 bytes, the same in every gateway. Optional: without it a secret is derived from FORGEQUEUE_KEY_SECRET. openssl rand -base64 32 makes one. Default none."`
 	ConsoleOld     secret.Text   `env:"FORGEQUEUE_CONSOLE_SECRET_PREVIOUS"                            doc:"The old secret of the console, whose sessions are still accepted while the secret is being changed. Default none."`
+	OIDCIssuer     string        `env:"FORGEQUEUE_OIDC_ISSUER"                                        doc:"URL of the provider of OpenID Connect at which people sign in to the console, as its tokens have it, such as https://id.example.com/realms/staff; http only on this machine. See console.md. Optional: without it people sign in with keys. Default none."`
+	OIDCClient     string        `env:"FORGEQUEUE_OIDC_CLIENT_ID"                                     doc:"The console's client id at the provider. Its redirect URI is FORGEQUEUE_PUBLIC_URL, which is required then, and /console/oidc/callback. Required with FORGEQUEUE_OIDC_ISSUER. Default none."`
+	OIDCSecret     secret.Text   `env:"FORGEQUEUE_OIDC_CLIENT_SECRET"                                 doc:"The client's secret at the provider. Optional: without it the client is a public one, which PKCE protects. Default none."`
+	OIDCGroups     secret.Text   `env:"FORGEQUEUE_OIDC_GROUPS"                                        doc:"What groups of the provider may do, a JSON array such as [{\"group\": \"ops\", \"tenant\": \"01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002\", \"scopes\": [\"read\", \"manage\"]}]. It is no secret, but may be in a file. Required with FORGEQUEUE_OIDC_ISSUER. Default none."`
+	OIDCClaim      string        `env:"FORGEQUEUE_OIDC_GROUPS_CLAIM" envDefault:"groups"              doc:"The claim of UserInfo or of the ID token that has a person's groups, a list or one text. Default groups."`
+	OIDCCheck      time.Duration `env:"FORGEQUEUE_OIDC_CHECK_EVERY" envDefault:"60s"                  doc:"How often the groups of each open session are read again, a duration such as 60s: who has lost them is signed out so soon. 1s to 60s. Default 60s."`
 	MCP            mcp.Mode      `env:"FORGEQUEUE_MCP"             envDefault:"off"                   doc:"Lets agents use the API at /mcp, by the Model Context Protocol, each with the rights of its API key: read offers tools that change nothing, write all tools, off removes it. Default off."`
 	KeyEnv         string        `env:"FORGEQUEUE_KEY_ENV"         envDefault:"live"                  doc:"Label in API keys made by this gateway, fq_<label>_..., 1 to 16 characters of a-z and 0-9. Default live."`
 	PublicURL      string        `env:"FORGEQUEUE_PUBLIC_URL"                                         doc:"How people reach this gateway from their browsers, such as https://jobs.example.com; the links of signals begin with it. Optional: without it they begin as the URL of the request that makes them. Default none."`
@@ -151,7 +157,7 @@ func (cfg Config) check() error {
 	wrong(cfg.HopParked >= 1 && cfg.HopParked <= maxHopCalls, "FORGEQUEUE_HOP_PARKED %d: must be between 1 and %d", cfg.HopParked, maxHopCalls)
 	wrong(cfg.BodyMemoryMiB == 0 || cfg.BodyMemoryMiB >= minBodyMemory && cfg.BodyMemoryMiB <= maxBodyMemory,
 		"FORGEQUEUE_BODY_MEMORY_MIB %d: must be 0, or between %d and %d", cfg.BodyMemoryMiB, minBodyMemory, maxBodyMemory)
-	problems = append(problems, cfg.checkAddresses())
+	problems = append(problems, cfg.checkAddresses(), cfg.checkSignOn())
 	if cfg.Logger == nil {
 		_, err := telemetry.NewLogger(io.Discard, cfg.LogFormat, cfg.LogLevel)
 		wrong(err == nil, "FORGEQUEUE_LOG_FORMAT, FORGEQUEUE_LOG_LEVEL: %w", err)
@@ -197,9 +203,12 @@ func (cfg Config) checkAddresses() error {
 }
 
 // console is what serves /console; nil where it is off.
-func (cfg Config) console(shared console.Options) (func(api http.Handler) http.Handler, error) {
+func (cfg Config) console(shared console.Options, logger *slog.Logger) (_ func(api http.Handler) http.Handler, err error) {
 	if cfg.Console != consoleOn {
 		return nil, nil //nolint:nilnil // there is no console, and no error
+	}
+	if shared.SignOn, err = cfg.signOn(logger); err != nil {
+		return nil, err
 	}
 	shared.Secret, shared.Previous = []byte(cmp.Or(cfg.ConsoleSecret, cfg.KeySecret)), []byte(cfg.ConsoleOld)
 	made, err := console.New(shared)

@@ -106,13 +106,13 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, 
 	p.auth = auth.New(auth.Options{
 		KeySecret:   []byte(cfg.KeySecret),
 		OperatorKey: cfg.OperatorKey.Reveal(),
-		Lookup:      core.LookUpKey,
+		Lookup:      core.LookUpKey, LookupTenant: core.LookUpTenant,
 	})
 	pages, err := cfg.console(console.Options{
 		Processors: processors,
 		Links:      console.Links{Charge: p.limiter.ChargeLink, First: p.limiter.FirstUse},
 		Forms:      console.Forms{First: p.limiter.FirstForm, Forget: p.limiter.ForgetForm}, Hold: p.auth.HoldSession,
-	})
+	}, logger)
 	if err != nil {
 		return nil, errors.Join(err, p.close())
 	}

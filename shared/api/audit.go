@@ -20,7 +20,8 @@ type AuditEntry struct {
 }
 
 // AuditActor is who acted: Kind is tenant or operator, KeyID the API key, User the
-// user that the key is bound to.
+// user that the key is bound to. KeyID is oidc: and a name for a person who signed in
+// to the console by single sign-on.
 type AuditActor struct {
 	Kind  string  `json:"kind"`
 	KeyID *string `json:"key_id"`

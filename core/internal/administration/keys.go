@@ -36,6 +36,28 @@ func (a *Administration) LookUpKey(ctx context.Context, item hop.Item[hop.ID]) (
 	return a.Store.Keys.Lookup(ctx, item.Request.ID)
 }
 
+// LookUpTenant looks up a tenant for a person who acts for it without a key. The answer has what a key has of its
+// tenant: name, plan, overrides, cell. A deleted tenant is not found.
+//
+//	@x-problems  ["not_found"]
+//	@x-example-tenant {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002"}
+func (a *Administration) LookUpTenant(ctx context.Context, item hop.Item[hop.ID]) (hop.KeyRecord, error) {
+	id, err := uuid.Parse(item.Request.ID)
+	if err != nil {
+		return hop.KeyRecord{}, store.ErrNotFound
+	}
+	return a.Store.Keys.LookupTenant(ctx, id)
+}
+
+// asking is the key that asks for a change of keys: it must still be valid. A person has none; the gateway has
+// checked the person's groups.
+func asking(p hop.Principal) *string {
+	if p.IsPerson() {
+		return nil
+	}
+	return &p.KeyID
+}
+
 // CreateKey stores a key that the gateway drew: its id and its secret's HMAC. A tenant's key with the scope
 // `admin` stores keys of its own tenant, as long as it is valid itself.
 //
@@ -54,7 +76,7 @@ func (a *Administration) CreateKey(ctx context.Context, owner *tenant.ID, item h
 	if fields := wanted.Validate(time.Now()); len(fields) > 0 {
 		return api.Key{}, problem.Invalid(fields...)
 	}
-	return a.Store.Keys.CreateOwn(ctx, *owner, item.Principal.KeyID, request)
+	return a.Store.Keys.CreateOwn(ctx, *owner, asking(item.Principal), request)
 }
 
 // ListKeys lists a tenant's keys, without their HMACs. A tenant's key with the scope `admin` lists those of
@@ -84,7 +106,7 @@ func (a *Administration) RevokeKey(ctx context.Context, owner *tenant.ID, item h
 	if owner == nil {
 		err = a.Store.Keys.Revoke(ctx, id)
 	} else {
-		err = a.Store.Keys.RevokeOwn(ctx, *owner, item.Principal.KeyID, id)
+		err = a.Store.Keys.RevokeOwn(ctx, *owner, asking(item.Principal), id)
 	}
 	if err == nil {
 		a.Hints.KeyRevoked(id)

@@ -136,6 +136,7 @@ func (s *Server) routes() []route { //nolint:funlen // one table
 		each(hop.GetTenant, plain(a.GetTenant)),
 		each(hop.DeleteTenant, plain(a.DeleteTenant)),
 		each(hop.LookUpKey, plain(a.LookUpKey)),
+		each(hop.LookUpTenant, plain(a.LookUpTenant)),
 		each(hop.CreateKey, overseen(a.CreateKey)),
 		each(hop.ListKeys, overseen(a.ListKeys)),
 		each(hop.RevokeKey, overseen(a.RevokeKey)),

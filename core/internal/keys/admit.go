@@ -17,7 +17,7 @@ const keptEndedKeys = 1000
 // keyChange is a change of a tenant's keys.
 type keyChange struct {
 	owner tenant.ID
-	// by is the id of the tenant's key that asks for it; nil for the operator.
+	// by is the id of the tenant's key that asks for it; nil for the operator, and for a person with the scope admin.
 	by    *string
 	keyID string
 }

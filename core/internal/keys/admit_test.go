@@ -54,14 +54,14 @@ func TestKeysOfATenantChangeItsKeys(t *testing.T) {
 	ctx, other := audit.WithActor(t.Context(), audit.Actor{Kind: hop.PrincipalTenant, KeyID: "admin"}), f.NewTenant()
 	f.operatorMakes(f.Tenant, keyOf("admin", api.ScopeAdmin))
 	foreign := f.operatorMakes(other, keyOf("foreign", api.ScopeAdmin))
-	made, err := f.Store.Keys.CreateOwn(ctx, f.Tenant, "admin", keyOf("made", api.Scopes()...))
+	made, err := f.Store.Keys.CreateOwn(ctx, f.Tenant, new("admin"), keyOf("made", api.Scopes()...))
 	if err != nil || *made.Tenant != f.Tenant.String() || !slices.Equal(made.Scopes, api.Scopes()) || made.CreatedAt.IsZero() {
 		t.Fatalf("%+v %v", made, err)
 	}
 	// What the request names as its tenant and kind does not count.
 	named := keyOf("named", api.ScopeRead)
 	named.Kind, named.Tenant = hop.PrincipalPlatform, other.String()
-	if made, err := f.Store.Keys.CreateOwn(ctx, f.Tenant, "admin", named); err != nil || *made.Tenant != f.Tenant.String() {
+	if made, err := f.Store.Keys.CreateOwn(ctx, f.Tenant, new("admin"), named); err != nil || *made.Tenant != f.Tenant.String() {
 		t.Errorf("%+v %v", made, err)
 	}
 	if found, err := f.Store.Keys.Lookup(ctx, "named"); err != nil || found.Kind != hop.PrincipalTenant || found.Tenant != f.Tenant.String() || found.TenantName != "test" {
@@ -73,20 +73,20 @@ func TestKeysOfATenantChangeItsKeys(t *testing.T) {
 	f.operatorMakes(f.Tenant, bound)
 	f.operatorMakes(f.Tenant, keyOf("manager", api.ScopeManage))
 	for _, by := range []string{"bound", "manager", foreign, "unknown", ""} {
-		if _, err := f.Store.Keys.CreateOwn(ctx, f.Tenant, by, keyOf("x", api.ScopeRead)); !errors.Is(err, keys.ErrNotAdmin) {
+		if _, err := f.Store.Keys.CreateOwn(ctx, f.Tenant, &by, keyOf("x", api.ScopeRead)); !errors.Is(err, keys.ErrNotAdmin) {
 			t.Errorf("%q makes a key: %v", by, err)
 		}
-		if err := f.Store.Keys.RevokeOwn(ctx, f.Tenant, by, "made"); !errors.Is(err, keys.ErrNotAdmin) {
+		if err := f.Store.Keys.RevokeOwn(ctx, f.Tenant, &by, "made"); !errors.Is(err, keys.ErrNotAdmin) {
 			t.Errorf("%q revokes a key: %v", by, err)
 		}
 	}
 	for id, want := range map[string]error{"admin": keys.ErrOwnKey, foreign: store.ErrNotFound, "unknown": store.ErrNotFound} {
-		if err := f.Store.Keys.RevokeOwn(ctx, f.Tenant, "admin", id); !errors.Is(err, want) {
+		if err := f.Store.Keys.RevokeOwn(ctx, f.Tenant, new("admin"), id); !errors.Is(err, want) {
 			t.Errorf("the revocation of %s: %v, want %v", id, err, want)
 		}
 	}
 	for range 2 {
-		if err := f.Store.Keys.RevokeOwn(ctx, f.Tenant, "admin", "named"); err != nil {
+		if err := f.Store.Keys.RevokeOwn(ctx, f.Tenant, new("admin"), "named"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,7 +111,7 @@ func TestKeysOfATenantChangeItsKeys(t *testing.T) {
 	}
 	f.Exec(`UPDATE api_keys SET expires_at = statement_timestamp() WHERE key_id = 'made'`)
 	for _, by := range []string{"admin", "made"} {
-		if _, err := f.Store.Keys.CreateOwn(ctx, f.Tenant, by, keyOf("late", api.ScopeRead)); !errors.Is(err, keys.ErrNotAdmin) {
+		if _, err := f.Store.Keys.CreateOwn(ctx, f.Tenant, &by, keyOf("late", api.ScopeRead)); !errors.Is(err, keys.ErrNotAdmin) {
 			t.Errorf("%s has ended, and makes a key: %v", by, err)
 		}
 	}
@@ -132,7 +132,7 @@ func TestKeysThatRevokeEachOther(t *testing.T) {
 				continue
 			}
 			group.Go(func() {
-				if err := f.Store.Keys.RevokeOwn(t.Context(), f.Tenant, by, id); err != nil && !errors.Is(err, keys.ErrNotAdmin) {
+				if err := f.Store.Keys.RevokeOwn(t.Context(), f.Tenant, &by, id); err != nil && !errors.Is(err, keys.ErrNotAdmin) {
 					t.Errorf("%s revokes %s: %v", by, id, err)
 				}
 			})
@@ -157,7 +157,7 @@ FROM generate_series(1, $4::int) AS n`
 	f.Exec(fill, f.Tenant, "valid", false, api.MaxKeys-1)
 	last := keyOf("last", api.ScopeRead)
 	for range 2 { // a repeat makes none
-		if _, err := f.Store.Keys.CreateOwn(t.Context(), f.Tenant, "valid1", last); err != nil {
+		if _, err := f.Store.Keys.CreateOwn(t.Context(), f.Tenant, new("valid1"), last); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -171,13 +171,13 @@ FROM generate_series(1, $4::int) AS n`
 	if _, err := f.Store.Keys.Create(t.Context(), last); !errors.Is(err, keys.ErrTooMany) {
 		t.Errorf("one more by the operator: %v", err)
 	}
-	if _, err := f.Store.Keys.CreateOwn(t.Context(), f.Tenant, "valid1", last); !errors.Is(err, keys.ErrTooMany) {
+	if _, err := f.Store.Keys.CreateOwn(t.Context(), f.Tenant, new("valid1"), last); !errors.Is(err, keys.ErrTooMany) {
 		t.Errorf("one more: %v", err)
 	}
-	if err := f.Store.Keys.RevokeOwn(t.Context(), f.Tenant, "valid1", "valid2"); err != nil {
+	if err := f.Store.Keys.RevokeOwn(t.Context(), f.Tenant, new("valid1"), "valid2"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Store.Keys.CreateOwn(t.Context(), f.Tenant, "valid1", last); err != nil {
+	if _, err := f.Store.Keys.CreateOwn(t.Context(), f.Tenant, new("valid1"), last); err != nil {
 		t.Errorf("in the place of a revoked one: %v", err)
 	}
 	// Another tenant is not concerned, nor a tenant that is not there.

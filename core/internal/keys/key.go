@@ -51,10 +51,10 @@ func (s *Keys) Create(ctx context.Context, key hop.CreateKeyRequest) (api.Key, e
 	return s.createKey(ctx, nil, key)
 }
 
-// CreateOwn is CreateKey for a tenant's own key: by is the id of the key that asks, see keyChange.
-func (s *Keys) CreateOwn(ctx context.Context, owner tenant.ID, by string, key hop.CreateKeyRequest) (api.Key, error) {
+// CreateOwn is CreateKey for a tenant's own key: by is the id of the key that asks, nil for a person, see keyChange.
+func (s *Keys) CreateOwn(ctx context.Context, owner tenant.ID, by *string, key hop.CreateKeyRequest) (api.Key, error) {
 	key.Kind, key.Tenant = hop.PrincipalTenant, owner.String()
-	return s.createKey(ctx, &by, key)
+	return s.createKey(ctx, by, key)
 }
 
 func (s *Keys) createKey(ctx context.Context, by *string, key hop.CreateKeyRequest) (api.Key, error) {
@@ -132,16 +132,27 @@ WHERE k.key_id = @key_id
   AND k.revoked_at IS NULL AND t.deleting_at IS NULL
   AND (k.expires_at IS NULL OR k.expires_at > statement_timestamp())`
 
+const lookupTenantSQL = `
+SELECT t.name AS tenant_name, t.overrides, t.types_version, t.cell, p.name AS plan, p.limits, p.visibility_timeout_ms_max
+FROM tenants t JOIN plans p ON p.name = t.plan
+WHERE t.id = @tenant_id AND t.deleting_at IS NULL`
+
 type keyRow struct {
-	KeyID                  string
-	Kind                   string
-	SecretHmac             []byte
-	TenantID               *tenant.ID
-	UserID                 *string
-	Scopes                 []string
-	ExpiresAt              *time.Time
-	ExpiresInMs            *int64
-	SessionsEnded          int64
+	KeyID         string
+	Kind          string
+	SecretHmac    []byte
+	TenantID      *tenant.ID
+	UserID        *string
+	Scopes        []string
+	ExpiresAt     *time.Time
+	ExpiresInMs   *int64
+	SessionsEnded int64
+
+	tenantRow
+}
+
+// tenantRow is what a key has of its tenant.
+type tenantRow struct {
 	TenantName             *string
 	Overrides              []byte
 	TypesVersion           *int64
@@ -170,13 +181,33 @@ func (s *Keys) Lookup(ctx context.Context, keyID string) (hop.KeyRecord, error) 
 		key.User = *row.UserID
 	}
 	if row.TenantID != nil && row.Plan != nil {
-		key.Tenant, key.TenantName = row.TenantID.String(), store.OrElse(row.TenantName, "")
-		plan := tenants.PlanFrom(*row.Plan, row.Limits, row.VisibilityTimeoutMsMax)
-		key.Plan, key.Overrides = &plan, &api.Overrides{}
-		_ = json.Unmarshal(row.Overrides, key.Overrides) // written by tenants.Patch alone
-		key.TypesVersion, key.Cell = store.OrElse(row.TypesVersion, 0), store.OrElse(row.Cell, "")
+		row.fill(&key, *row.TenantID)
 	}
 	return key, nil
+}
+
+// LookupTenant gives what a key has of its tenant; a deleted tenant is ErrNotFound.
+func (s *Keys) LookupTenant(ctx context.Context, owner tenant.ID) (hop.KeyRecord, error) {
+	ctx = store.WithClass(ctx, store.ClassOutcomes)
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[tenantRow], lookupTenantSQL, store.Args{"tenant_id": owner})
+	if err != nil {
+		return hop.KeyRecord{}, fmt.Errorf("keys: tenant: %w", store.NotApplied(err))
+	}
+	if len(rows) == 0 {
+		return hop.KeyRecord{}, store.ErrNotFound
+	}
+	key := hop.KeyRecord{Kind: hop.PrincipalTenant, SecretHMAC: []byte{}, Scopes: []string{}}
+	rows[0].fill(&key, owner)
+	return key, nil
+}
+
+// fill adds the tenant's part to a key.
+func (r *tenantRow) fill(key *hop.KeyRecord, owner tenant.ID) {
+	key.Tenant, key.TenantName = owner.String(), store.OrElse(r.TenantName, "")
+	plan := tenants.PlanFrom(*r.Plan, r.Limits, r.VisibilityTimeoutMsMax)
+	key.Plan, key.Overrides = &plan, &api.Overrides{}
+	_ = json.Unmarshal(r.Overrides, key.Overrides) // written by tenants.Patch alone
+	key.TypesVersion, key.Cell = store.OrElse(r.TypesVersion, 0), store.OrElse(r.Cell, "")
 }
 
 const listKeysSQL = `
@@ -236,11 +267,11 @@ func (s *Keys) Revoke(ctx context.Context, keyID string) error {
 const revokeOwnKeySQL = `
 UPDATE api_keys SET revoked_at = LEAST(revoked_at, statement_timestamp()), version = @version WHERE tenant_id = @tenant_id AND key_id = @key_id`
 
-// RevokeOwn revokes a key of a tenant: by is the id of the key that asks, see keyChange. A repeat
+// RevokeOwn revokes a key of a tenant: by is the id of the key that asks, nil for a person, see keyChange. A repeat
 // changes nothing. The key that asks itself is ErrOwnKey, so that a tenant's last key with the scope
 // admin is not lost by mistake; one of another tenant is ErrNotFound, as an unknown one.
-func (s *Keys) RevokeOwn(ctx context.Context, owner tenant.ID, by, keyID string) error {
-	if by == keyID {
+func (s *Keys) RevokeOwn(ctx context.Context, owner tenant.ID, by *string, keyID string) error {
+	if by != nil && *by == keyID {
 		return ErrOwnKey
 	}
 	ctx = store.WithClass(ctx, store.ClassSubmits)
@@ -249,7 +280,7 @@ func (s *Keys) RevokeOwn(ctx context.Context, owner tenant.ID, by, keyID string)
 		if err != nil {
 			return err
 		}
-		if err := s.admit(ctx, tx, keyChange{owner, &by, keyID}, false); err != nil {
+		if err := s.admit(ctx, tx, keyChange{owner, by, keyID}, false); err != nil {
 			return err
 		}
 		done, err := tx.Exec(ctx, revokeOwnKeySQL, store.Args{"tenant_id": owner, "key_id": keyID, "version": version})

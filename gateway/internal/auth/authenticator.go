@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,6 +45,8 @@ type Options struct {
 	// OperatorKey opens /v1/admin; empty is none.
 	OperatorKey string
 	Lookup      Lookup
+	// LookupTenant reads, by a tenant's id, what a key has of its tenant. Nil: no person can act for one.
+	LookupTenant Lookup
 	// Now is time.Now if nil; tests set it.
 	Now func() time.Time
 }
@@ -53,6 +56,7 @@ type Authenticator struct {
 	macs     sync.Pool          // of hash.Hash: HMACs under the key secret
 	operator *[sha256.Size]byte // hash of the operator key, nil where there is none
 	lookup   Lookup
+	tenant   Lookup
 	now      func() time.Time
 	found    *cache
 	missing  *cache
@@ -68,6 +72,7 @@ func New(o Options) *Authenticator {
 	a := &Authenticator{
 		macs:    sync.Pool{New: func() any { return hmac.New(sha256.New, o.KeySecret) }},
 		lookup:  o.Lookup,
+		tenant:  o.LookupTenant,
 		now:     o.Now,
 		found:   newCache(foundSize, foundLife),
 		missing: newCache(missingSize, missingLife),
@@ -198,11 +203,19 @@ func (a *Authenticator) key(ctx context.Context, id string) (*hop.KeyRecord, err
 // ask reads the key from core and caches the answer.
 func (a *Authenticator) ask(ctx context.Context, id string) (*hop.KeyRecord, error) {
 	forgets, asked := a.forgets.Load(), a.now()
-	key, found, err := a.lookup(ctx, id)
+	tenant, isTenant := strings.CutPrefix(id, tenantPrefix)
+	lookup := a.lookup
+	if isTenant {
+		lookup = a.tenant
+	}
+	key, found, err := lookup(ctx, strings.TrimPrefix(id, tenantPrefix))
 	if err != nil {
 		return nil, err
 	}
-	if found && key.KeyID != id {
+	if isTenant && found && key.Tenant != tenant {
+		return nil, fmt.Errorf("core answered for tenant %q", key.Tenant)
+	}
+	if !isTenant && found && key.KeyID != id {
 		return nil, fmt.Errorf("core answered for key %q", key.KeyID)
 	}
 	if !found {

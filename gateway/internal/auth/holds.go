@@ -36,11 +36,11 @@ type heldRequest struct {
 	before int64
 }
 
-// WhileGood gives a context that ends, with ErrUnauthenticated for its cause, if the key is revoked, or expires, before
-// release. It is for authenticated requests that wait.
-func (a *Authenticator) WhileGood(ctx context.Context, keyID string) (_ context.Context, release func()) {
+// WhileGood gives a context that ends, with ErrUnauthenticated for its cause, if the caller's key is revoked, or expires,
+// before release; for a person, if the tenant is deleted. It is for authenticated requests that wait.
+func (a *Authenticator) WhileGood(ctx context.Context, of Caller) (_ context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	unhold := a.hold(ctx, keyID, &heldRequest{func() { cancel(ErrUnauthenticated) }, math.MaxInt64})
+	unhold := a.hold(ctx, of.held(), &heldRequest{func() { cancel(ErrUnauthenticated) }, math.MaxInt64})
 	return ctx, func() {
 		unhold()
 		cancel(nil)

@@ -16,8 +16,17 @@ func own() hop.Principal { return hop.Principal{Kind: hop.PrincipalOperator} }
 // LookUpKey reads one API key; found is false for one that is unknown, revoked or
 // expired.
 func (c *Cell) LookUpKey(ctx context.Context, keyID string) (key hop.KeyRecord, found bool, err error) {
-	item := hop.Item[hop.ID]{Principal: own(), Request: hop.ID{ID: keyID}}
-	result, err := Call(ctx, c, hop.LookUpKey, How{}, item)
+	return c.lookUp(ctx, hop.LookUpKey, keyID)
+}
+
+// LookUpTenant reads what a key has of its tenant; found is false for a tenant that does not exist or is being deleted.
+func (c *Cell) LookUpTenant(ctx context.Context, tenant string) (key hop.KeyRecord, found bool, err error) {
+	return c.lookUp(ctx, hop.LookUpTenant, tenant)
+}
+
+func (c *Cell) lookUp(ctx context.Context, of hop.Op[hop.ID, hop.KeyRecord], id string) (key hop.KeyRecord, found bool, err error) {
+	item := hop.Item[hop.ID]{Principal: own(), Request: hop.ID{ID: id}}
+	result, err := Call(ctx, c, of, How{}, item)
 	switch {
 	case err != nil:
 		return hop.KeyRecord{}, false, err

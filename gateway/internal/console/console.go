@@ -8,6 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/console/operator"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/pages"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/session"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/sso"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
 	"github.com/forgequeue/forgequeue/shared/server/seats"
 )
@@ -18,6 +19,8 @@ type Options struct {
 	Secret, Previous []byte
 	// Links are for links that sign in; without them there are none.
 	Links Links
+	// SignOn is single sign-on; without it people sign in by key only.
+	SignOn *sso.Provider
 	// Forms are those that make something; without it a gateway knows of its own only.
 	Forms Forms
 	// Hold calls end when a key's console sessions are ended once more than before, until release.
@@ -59,7 +62,9 @@ func New(o Options) (*Console, error) {
 	if o.Processors == nil {
 		o.Processors = seats.Processors()
 	}
-	return &Console{Site: visit.NewSite(sealer, o.Forms, o.Processors, o.Now), links: o.Links, hold: o.Hold}, nil
+	site := visit.NewSite(sealer, o.Forms, o.Processors, o.Now)
+	site.SignOn = o.SignOn
+	return &Console{Site: site, links: o.Links, hold: o.Hold}, nil
 }
 
 // Handler serves the console in front of an API: all that it shows or does is asked of that.
@@ -74,6 +79,11 @@ func (c *Console) Handler(api http.Handler) http.Handler {
 		mux.Handle("POST /console/links", http.HandlerFunc(served.makeLink))
 		mux.Handle("GET /console/enter/{token}", served.Public(served.showEnter))
 		mux.Handle("POST /console/enter", served.Public(served.enter))
+	}
+	if c.SignOn != nil {
+		mux.Handle("GET /console/oidc/begin", served.Public(beginSignOn))
+		mux.Handle("GET "+sso.CallbackPath, served.Public(finishSignOn))
+		mux.Handle("POST /console/oidc/tenant", served.Action(changeTenant))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setHeaders(w.Header())

@@ -108,8 +108,5 @@ func (c *Console) enter(v *visit.Visit) (visit.Page, error) {
 // linkEnded is the page of a link that signs nobody in.
 func linkEnded(v *visit.Visit) visit.Page {
 	v.Key = ""
-	return visit.Page{
-		Template: "sign_in", Title: "Sign in", Status: http.StatusGone,
-		Data: signInPage{Refused: "This link was already used, has expired, or its key has signed out everywhere. Sign in with an API key."},
-	}
+	return signInAgain(v, http.StatusGone, "", "This link was already used, has expired, or its key has signed out everywhere. Sign in with an API key.")
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/console/pages"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/visit"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -56,6 +57,9 @@ func auditedRedrives(v *visit.Visit, filter api.AuditFilter, of func(*api.AuditE
 func actorOf(actor *api.AuditActor) string {
 	if actor.KeyID == nil {
 		return actor.Kind
+	}
+	if name := pages.Person(actor.KeyID); name != "" {
+		return name
 	}
 	return "key " + *actor.KeyID
 }

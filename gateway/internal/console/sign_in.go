@@ -14,10 +14,20 @@ import (
 type signInPage struct {
 	Next    string
 	Refused string
+	// SignOn says that there is single sign-on too.
+	SignOn bool
 }
 
 func showSignIn(v *visit.Visit) (visit.Page, error) {
-	return visit.Page{Template: "sign_in", Title: "Sign in", Data: signInPage{Next: v.Request.URL.Query().Get("next")}}, nil
+	return signInAgain(v, 0, v.Request.URL.Query().Get("next"), ""), nil
+}
+
+// signInAgain is the form, with what was wrong.
+func signInAgain(v *visit.Visit, status int, next, refused string) visit.Page {
+	return visit.Page{
+		Template: "sign_in", Title: "Sign in", Status: status,
+		Data: signInPage{Next: next, Refused: refused, SignOn: v.Site.SignOn != nil},
+	}
 }
 
 // signIn takes an API key or the operator key. What is wrong with a key is said on the form.
@@ -29,10 +39,7 @@ func signIn(v *visit.Visit) (visit.Page, error) {
 		return visit.Page{}, err
 	}
 	v.Key = ""
-	return visit.Page{
-		Template: "sign_in", Title: "Sign in", Status: refused.Status,
-		Data: signInPage{Next: next, Refused: signInRefusal(refused)},
-	}, nil
+	return signInAgain(v, refused.Status, next, signInRefusal(refused)), nil
 }
 
 func signInRefusal(refused *problem.Problem) string {
@@ -107,10 +114,13 @@ func signOutEverywhere(v *visit.Visit) (string, error) {
 // sessionPage is what the key may do, and how its sessions end.
 type sessionPage struct {
 	Made, Ends api.Time
+	// Person is who signed in by single sign-on, nil for a key. Others are the tenants that they may change to.
+	Person *session.Person
+	Others []otherTenant
 }
 
 func showSession(v *visit.Visit) (visit.Page, error) {
 	return visit.Page{Template: "session", Title: "Your session", Data: sessionPage{
-		Made: api.At(v.Session.Made), Ends: api.At(v.Session.Made.Add(session.Longest)),
+		Made: api.At(v.Session.Made), Ends: api.At(v.Session.Made.Add(session.Longest)), Person: v.Session.Person, Others: otherTenants(v),
 	}}, nil
 }

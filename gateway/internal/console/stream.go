@@ -19,7 +19,11 @@ func (c *Console) stream() http.Handler {
 		}
 		ctx, stop := context.WithCancel(r.Context())
 		defer stop()
-		if !v.Session.Operator {
+		switch {
+		case v.Session.Person != nil: // the browser opens it again, which checks the person's groups
+			ctx, stop = context.WithTimeout(ctx, max(v.Checked.Due.Sub(c.Now()), 0))
+			defer stop()
+		case !v.Session.Operator:
 			defer c.hold(ctx, v.Who.KeyID, v.Session.Before, stop)()
 		}
 		header := http.Header{}
@@ -54,11 +58,7 @@ func (c *Console) entered(w http.ResponseWriter, r *http.Request) (v *visit.Visi
 		v.Fail(v.ToSignIn())
 		return v, false
 	}
-	v.Session = of
-	if err = v.UseKey(of.Key); err == nil {
-		err = v.StillSignedIn()
-	}
-	if err != nil {
+	if err = v.Resume(of); err != nil {
 		v.Fail(err)
 	}
 	return v, err == nil

@@ -90,8 +90,11 @@ func hasMoved(refused *problem.Problem, err error) bool {
 
 // findAgain asks the home cell where a tenant is.
 func (c *Client) findAgain(ctx context.Context, p hop.Principal) *oneCell {
-	if p.KeyID != "" {
-		_, _, _ = c.LookUpKey(ctx, p.KeyID) // otherwise it stays where it was
+	switch { // otherwise it stays where it was
+	case p.IsPerson():
+		_, _, _ = c.LookUpTenant(ctx, p.Tenant)
+	case p.KeyID != "":
+		_, _, _ = c.LookUpKey(ctx, p.KeyID)
 	}
 	return c.cellOf(p.Tenant)
 }
@@ -99,12 +102,28 @@ func (c *Client) findAgain(ctx context.Context, p hop.Principal) *oneCell {
 // LookUpKey reads one API key, and notes the cell of its tenant; found is false for one that is unknown, revoked or
 // expired. While the home cell does not answer, the copies in the other cells do.
 func (c *Client) LookUpKey(ctx context.Context, keyID string) (key hop.KeyRecord, found bool, err error) {
+	return c.lookUp(ctx, func(ctx context.Context, cell *oneCell) (looked, error) {
+		key, found, err := cell.LookUpKey(ctx, keyID)
+		return looked{key, found}, err
+	})
+}
+
+// LookUpTenant reads what a key has of its tenant, and notes the tenant's cell, as LookUpKey does.
+func (c *Client) LookUpTenant(ctx context.Context, tenant string) (key hop.KeyRecord, found bool, err error) {
+	return c.lookUp(ctx, func(ctx context.Context, cell *oneCell) (looked, error) {
+		key, found, err := cell.LookUpTenant(ctx, tenant)
+		return looked{key, found}, err
+	})
+}
+
+func (c *Client) lookUp(ctx context.Context, lookIn func(context.Context, *oneCell) (looked, error)) (key hop.KeyRecord, found bool, err error) {
 	if c.alone() {
-		return c.home().LookUpKey(ctx, keyID)
+		only, err := lookIn(ctx, c.home())
+		return only.key, only.found, err
 	}
-	home := within(ctx, c.home(), func(ctx context.Context, cell *oneCell) (looked, error) { return lookIn(ctx, cell, keyID) }, nil)
+	home := within(ctx, c.home(), lookIn, nil)
 	if home.err != nil {
-		return c.lookUpCopy(ctx, keyID, home.err)
+		return c.lookUpCopy(ctx, lookIn, home.err)
 	}
 	key = home.value.key
 	if !home.value.found || key.Tenant == "" {
@@ -130,14 +149,9 @@ type looked struct {
 	found bool
 }
 
-func lookIn(ctx context.Context, cell *oneCell, keyID string) (looked, error) {
-	key, found, err := cell.LookUpKey(ctx, keyID)
-	return looked{key, found}, err
-}
-
 // lookUpCopy looks a key up in the cells that are not the home. One that none of them has may be a key of the home's tenants.
-func (c *Client) lookUpCopy(ctx context.Context, keyID string, why error) (hop.KeyRecord, bool, error) {
-	for _, answer := range inCells(ctx, c.cells[1:], nil, func(ctx context.Context, cell *oneCell) (looked, error) { return lookIn(ctx, cell, keyID) }) {
+func (c *Client) lookUpCopy(ctx context.Context, lookIn func(context.Context, *oneCell) (looked, error), why error) (hop.KeyRecord, bool, error) {
+	for _, answer := range inCells(ctx, c.cells[1:], nil, lookIn) {
 		if answer.err != nil || !answer.value.found {
 			continue
 		}

@@ -205,6 +205,33 @@ func TestCallsGoToTheTenantsCell(t *testing.T) {
 	}
 }
 
+// So do the calls of a person, by the id of the tenant; without the home the copies know it.
+func TestAPersonsCallsGoToTheTenantsCell(t *testing.T) {
+	t.Parallel()
+	in := newInstallation(t)
+	person := hop.KeyRecord{KeyID: "oidc:ann/abc", Tenant: "t2"}
+	in.cores[0].AddTenant(hop.KeyRecord{Tenant: "t2", Cell: "third"})
+	if found, known, err := in.client.LookUpTenant(t.Context(), "t2"); err != nil || !known || found.TypesVersion != 2 {
+		t.Errorf("%+v, %v, %v", found, known, err)
+	}
+	if got := in.whereIs(person); got != "third" {
+		t.Errorf("in %s", got)
+	}
+	in.cores[2].On(hop.GetJob.Path, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.TenantMoving, "it is moved") })
+	in.cores[0].AddTenant(hop.KeyRecord{Tenant: "t2", Cell: "second"})
+	if got := in.whereIs(person); got != "second" {
+		t.Errorf("after the move: %s", got)
+	}
+	if _, known, err := in.client.LookUpTenant(t.Context(), "unknown"); err != nil || known {
+		t.Errorf("an unknown tenant: %v, %v", known, err)
+	}
+	in.cores[2].AddTenant(hop.KeyRecord{Tenant: "t2"})
+	in.cores[0].Raw(hop.LookUpTenant.Path, func(w http.ResponseWriter, _ *http.Request) { problem.New(problem.Overloaded, "").Write(w) })
+	if found, known, err := in.client.LookUpTenant(t.Context(), "t2"); err != nil || !known || found.Cell != "third" {
+		t.Errorf("without the home: %+v, %v, %v", found, known, err)
+	}
+}
+
 // While the home cell does not answer, keys are looked up in the copies, and its silence costs a look-up little.
 func TestKeysWithoutTheHome(t *testing.T) {
 	t.Parallel()

@@ -62,6 +62,7 @@ func New(tb testing.TB) *Core {
 	c := &Core{Now: time.Now, answers: map[string]Answer{}, raw: map[string]http.HandlerFunc{}, keys: map[string]hop.KeyRecord{}}
 	c.On(hop.GetReadiness.Path, func(Item) Result { return Value(http.StatusOK, api.Readiness{Status: "ok"}) })
 	c.On(hop.LookUpKey.Path, c.lookUp)
+	c.On(hop.LookUpTenant.Path, c.lookUp)
 	server := httptest.NewServer(http.HandlerFunc(c.serve))
 	tb.Cleanup(server.Close)
 	c.URL = server.URL
@@ -96,6 +97,14 @@ func (c *Core) AddKey(key hop.KeyRecord) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.keys[key.KeyID] = key
+}
+
+// AddTenant makes a tenant known by its id, and RevokeKey unknown again.
+func (c *Core) AddTenant(tenant hop.KeyRecord) {
+	tenant.Kind = hop.PrincipalTenant
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keys[tenant.Tenant] = tenant
 }
 
 // RevokeKey makes a key unknown.

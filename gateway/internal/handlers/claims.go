@@ -39,7 +39,7 @@ func (h *Handlers) Claim(ctx context.Context, c *call.Call, r api.ClaimRequest) 
 	if waits {
 		c.Wait = time.Duration(*r.WaitMS) * time.Millisecond
 		var release func()
-		ctx, release = h.auth.WhileGood(ctx, c.Caller.Key.KeyID)
+		ctx, release = h.auth.WhileGood(ctx, c.Caller)
 		defer release()
 	}
 	answer, err := call.SendAs(ctx, h.core, c, hop.Raw(hop.ClaimJobs), cellclient.How{Parked: waits}, r)

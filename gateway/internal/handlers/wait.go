@@ -18,7 +18,7 @@ import (
 // If there is no place to wait it waits a little here, and reads the job.
 func (h *Handlers) waitForChange(ctx context.Context, c *call.Call, wait time.Duration, request hop.WaitForJobRequest) (json.RawMessage, error) {
 	c.Wait, request.WaitMS = wait, wait.Milliseconds()
-	ctx, release := h.auth.WhileGood(ctx, c.Caller.Key.KeyID)
+	ctx, release := h.auth.WhileGood(ctx, c.Caller)
 	defer release()
 	answer, err := call.SendAs(ctx, h.core, c, hop.Raw(hop.WaitForJob), cellclient.How{Parked: true}, request)
 	job := answer.Value

@@ -31,6 +31,8 @@ type access struct {
 	platform bool
 	// unbound refuses user-bound keys: the route changes what belongs to the tenant.
 	unbound bool
+	// ofKey refuses people who signed in by single sign-on: what the route makes or ends is the key's.
+	ofKey bool
 }
 
 var (
@@ -67,6 +69,12 @@ func unbound(a access) access {
 	return a
 }
 
+// ofKey is for what is made with a key, and valid as long as the key is.
+func ofKey(a access) access {
+	a.ofKey = true
+	return a
+}
+
 // admit checks a caller; the problem says what is missing.
 func (a access) admit(who hop.Principal) error {
 	switch {
@@ -76,6 +84,8 @@ func (a access) admit(who hop.Principal) error {
 		return problem.New(problem.Forbidden, "/v1/admin needs the operator key.")
 	case who.Kind == hop.PrincipalOperator:
 		return problem.New(problem.Forbidden, "The operator key is valid for /v1/admin only; use an API key here.")
+	case a.ofKey && who.IsPerson():
+		return problem.New(problem.Forbidden, "This needs an API key, and you signed in by single sign-on.")
 	case a.anyKey:
 		return nil
 	case who.Kind == hop.PrincipalPlatform && !a.platform:

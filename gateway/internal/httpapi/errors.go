@@ -27,6 +27,7 @@ func errorMappings() []errorMapping {
 	return []errorMapping{
 		{errEventsToken, problem.Unauthenticated, "The events token is not valid for this job, or has expired; make a new one with POST /v1/jobs/{id}/events-token."},
 		{errSignalLink, problem.Unauthenticated, "The link is not valid, or no longer: it has expired, or the key that made it was revoked. Ask for a new one."},
+		{auth.ErrNoTenant, problem.Forbidden, "The tenant does not exist, or was deleted."},
 		{auth.ErrUnauthenticated, problem.Unauthenticated, "Send a valid API key as Authorization: Bearer <key>."},
 		{request.ErrIdempotencyKey, problem.IdempotencyKeyInvalid, "Idempotency-Key must be one quoted or bare string of 1 to 255 visible ASCII characters."},
 		{memory.ErrShare, problem.Overloaded, "Your tenant's requests in flight use all the memory that is allowed for their bodies and answers. Nothing was changed; read the answers, or ask for less at once."},

@@ -13,6 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/call"
+	"github.com/forgequeue/forgequeue/gateway/internal/inner"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -131,6 +132,9 @@ func (s *Server) open(g *gin.Context, c *call.Call, r route) error {
 // it refuses that address instead.
 func (s *Server) authenticate(g *gin.Context, c *call.Call, r route) (caller auth.Caller, err error) {
 	given := g.Request.Header["Authorization"]
+	if person, is := inner.PersonOf(g.Request.Context()); is {
+		return s.auth.AuthenticatePerson(g.Request.Context(), person)
+	}
 	if r.access.signalLink {
 		if caller, c.Link, err = s.auth.AuthenticateSignal(g.Request.Context(), g.Param("token")); errors.Is(err, auth.ErrUnauthenticated) {
 			err = errSignalLink

@@ -81,14 +81,14 @@ func (s *Server) jobRoutes() []route {
 		{"DELETE", "/v1/jobs/{id}", manage, noBody, perRequest, nil, "", handle(h.DeleteJob)},
 		{"GET", "/v1/jobs/{id}/explain", read, noBody, perRequest, []string{"details"}, "", handle(h.ExplainJob)},
 		{"GET", "/v1/jobs/{id}/events", allowEventsToken(read), noBody, perRequest, []string{"token"}, "", jobEvents},
-		{"POST", "/v1/jobs/{id}/events-token", read, bodyOrNone, perRequest, nil, "", handle(h.CreateEventsToken)},
+		{"POST", "/v1/jobs/{id}/events-token", ofKey(read), bodyOrNone, perRequest, nil, "", handle(h.CreateEventsToken)},
 		{"GET", "/v1/jobs/{id}/output", read, noBody, perRequest, []string{"after"}, "", jobOutput},
 		{"GET", "/v1/jobs/{id}/attempts", read, noBody, perRequest, page(), "", handle(h.ListAttempts)},
 		{"GET", "/v1/jobs/{id}/parents", allowPlatform(allowScope(read, api.ScopeWork)), noBody, perRequest, page(), "", handle(h.ListParents)},
 		{"GET", "/v1/users/{user}/export", read, noBody, perRequest, nil, "", exportUser},
 		{"POST", "/v1/jobs/{id}/rerun", submit, bodyOrNone, perJob, nil, "rerun", priced(h.RerunJob, h.Rerun)},
 		{"POST", "/v1/jobs/{id}/signals", submit, body, perRequest, nil, "", handle(h.SignalJob)},
-		{"POST", "/v1/jobs/{id}/signal-links", submit, body, perRequest, nil, "", handle(h.CreateSignalLink)},
+		{"POST", "/v1/jobs/{id}/signal-links", ofKey(submit), body, perRequest, nil, "", handle(h.CreateSignalLink)},
 		{"GET", "/v1/signal-links/{token}", signalLink, noBody, perRequest, nil, "", handle(h.GetSignalLink)},
 		{"POST", "/v1/signal-links/{token}", signalLink, bodyOrNone, perRequest, nil, "", handle(h.UseSignalLink)},
 		{"POST", "/v1/jobs/{id}/cancel", submit, bodyOrNone, perRequest, nil, "", handle(h.CancelJob)},
@@ -159,7 +159,7 @@ func (s *Server) settingsRoutes() []route {
 
 		{"GET", "/v1/audit", manageTenant, noBody, perRequest, page(auditFilter...), "", handle(h.ListAudit)},
 		{"GET", "/v1/whoami", anyKey, noBody, free, nil, "", handle(h.Whoami)},
-		{"DELETE", "/v1/sessions", anyTenantKey, noBody, perRequest, nil, "", handle(h.EndSessions)},
+		{"DELETE", "/v1/sessions", ofKey(anyTenantKey), noBody, perRequest, nil, "", handle(h.EndSessions)},
 		{"GET", "/v1/limits", anyTenantKey, noBody, free, []string{"user"}, "", handle(h.Limits)},
 	}
 }

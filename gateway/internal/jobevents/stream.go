@@ -50,7 +50,7 @@ func (s *Stream) Changes(ctx context.Context) <-chan Event {
 	changes := make(chan Event)
 	go func() {
 		defer close(changes)
-		ctx, release := s.of.auth.WhileGood(ctx, s.c.Caller.Key.KeyID)
+		ctx, release := s.of.auth.WhileGood(ctx, s.c.Caller)
 		defer release()
 		s.pass(ctx, changes)
 	}()

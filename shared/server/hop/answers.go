@@ -21,7 +21,7 @@ type CapsResponse struct {
 }
 
 // KeyRecord is what the gateway needs to check a key and to act for it. A revoked
-// or expired key is not found.
+// or expired key is not found. Of a tenant, which has no key here, it has what is the tenant's.
 type KeyRecord struct {
 	KeyID string `json:"key_id"`
 	Kind  string `json:"kind"`

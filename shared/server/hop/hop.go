@@ -7,6 +7,7 @@ package hop
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -35,7 +36,16 @@ type Principal struct {
 	// User is set for a user-bound key: it acts for, and sees, this user alone.
 	User   string   `json:"user,omitzero"`
 	Scopes []string `json:"scopes,omitzero"`
-	KeyID  string   `json:"key_id,omitzero"`
+	// KeyID is the id of the API key; oidc: and a name for a person who signed in to the console by single sign-on.
+	KeyID string `json:"key_id,omitzero"`
+}
+
+// PersonPrefix begins the KeyID of a person: no key's id has a colon.
+const PersonPrefix = "oidc:"
+
+// IsPerson says that the caller is a person, who signed in by single sign-on, and no API key.
+func (p Principal) IsPerson() bool {
+	return p.Kind == PrincipalTenant && strings.HasPrefix(p.KeyID, PersonPrefix)
 }
 
 // Kinds of a principal.

@@ -111,6 +111,7 @@ var (
 	GetTenant       = read[ID, api.Tenant]("get-tenant", ForOperator)
 	DeleteTenant    = write[ID, api.Tenant]("delete-tenant", ForOperator).directory()
 	LookUpKey       = read[ID, KeyRecord]("look-up-key", ForAnybody).in(ClassKey)
+	LookUpTenant    = read[ID, KeyRecord]("look-up-tenant", ForAnybody).in(ClassKey)
 	CreateKey       = write[CreateKeyRequest, api.Key]("create-key", ForAdminOrOperator).directory()
 	ListKeys        = list[PageFor, api.Page[api.Key]]("list-keys", ForAdminOrOperator).directory()
 	RevokeKey       = write[ID, struct{}]("revoke-key", ForAdminOrOperator).directory()

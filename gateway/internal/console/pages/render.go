@@ -15,6 +15,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 //go:embed templates
@@ -159,7 +160,20 @@ var functions = template.FuncMap{
 	"list":    func(all ...any) []any { return all },
 	"int64":   func(n int) int64 { return int64(n) },
 	"ptr":     func(at api.Time) *api.Time { return &at },
+	"person":  Person,
 	"joined":  func(all *[]string) string { return strings.Join(*all, ", ") },
+}
+
+// Person is the name of a person who has acted, empty for a key.
+func Person(keyID *string) string {
+	if keyID == nil {
+		return ""
+	}
+	name, is := strings.CutPrefix(*keyID, hop.PersonPrefix)
+	if !is {
+		return ""
+	}
+	return name
 }
 
 func deref(pointer any) any {

@@ -61,7 +61,7 @@ func (s *Sealer) Open(text string) (Session, error) {
 	if err := s.open(text, sealed, &of); err != nil {
 		return Session{}, err
 	}
-	if of.Key == "" || of.ID == "" {
+	if (of.Key == "") == (of.Person == nil) || of.ID == "" {
 		return Session{}, ErrInvalid
 	}
 	return of, nil

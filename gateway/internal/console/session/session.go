@@ -2,6 +2,7 @@ package session
 
 import (
 	"crypto/rand"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -19,13 +20,20 @@ const (
 	secureCookie = "__Host-forgequeue-console"
 	plainCookie  = "forgequeue-console"
 	plainPath    = "/console"
+	// maxCookie bounds name and value, in bytes: browsers drop a larger cookie without a word.
+	maxCookie = 4096
 )
+
+// ErrTooLarge means that a session is larger than a cookie may be.
+var ErrTooLarge = errors.New("the session is too large for a cookie")
 
 // Session is one signed-in browser.
 type Session struct {
 	// ID is 128 random bits: forms are bound to it.
 	ID  string `json:"id"`
-	Key string `json:"key"`
+	Key string `json:"key,omitzero"`
+	// Person is who signed in by single sign-on, and then has no Key.
+	Person *Person `json:"person,omitzero"`
 	// Operator says that Key is the operator key.
 	Operator bool `json:"operator,omitzero"`
 	// Secure says that the browser came by https.
@@ -40,6 +48,11 @@ type Session struct {
 // New begins a session.
 func New(key string, operator bool, r *http.Request, now time.Time) Session {
 	return Session{ID: rand.Text(), Key: key, Operator: operator, Secure: secure(r), Made: now, Seen: now}
+}
+
+// NewPerson begins a session of a person. secure says that browsers reach the console by https.
+func NewPerson(who Person, secure bool, now time.Time) Session {
+	return Session{ID: rand.Text(), Person: &who, Secure: secure, Made: now, Seen: now}
 }
 
 // secure says whether the browser itself speaks https, which a proxy may end: a form's request always has an Origin.
@@ -69,6 +82,9 @@ func (s *Sealer) SetCookie(w http.ResponseWriter, of Session, now time.Time) err
 	}
 	cookie := newCookie(of.Secure, text) //nolint:gosec // Secure where the browser came by https
 	cookie.MaxAge = max(int(of.Made.Add(Longest).Sub(now).Seconds()), 1)
+	if len(cookie.Name)+len(cookie.Value) > maxCookie {
+		return ErrTooLarge
+	}
 	http.SetCookie(w, cookie)
 	return nil
 }

@@ -5,17 +5,21 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/inner"
 	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/server/hop"
 )
 
 // transport serves the API's client from the API's own handler, in this process, on behalf of one request of a browser.
 type transport struct {
 	api http.Handler
-	// key is empty where nobody is signed in.
+	// key is empty where nobody is signed in. Of a person it is what tells their answers from others'.
 	key string
+	// person is who has signed in by single sign-on, nil for a key.
+	person *hop.Principal
 	// browser is the request that this is done for: its address counts.
 	browser *http.Request
 	// correlation is the id by which the log lines of a page's calls are found.
@@ -26,13 +30,23 @@ type transport struct {
 
 // UseKey makes the calls of the visit those of a key.
 func (v *Visit) UseKey(key string) (err error) {
-	v.Key, v.Transport.key = key, key
+	v.Key, v.Transport.key, v.Transport.person = key, key, nil
 	v.API, err = client.New(client.Options{
 		URL: "http://gateway", APIKey: key, HTTPClient: &http.Client{Transport: v.Transport}, OneTry: true,
 	})
 	if err != nil { // no key has such characters
 		return problem.New(problem.Unauthenticated, "Send a valid API key as Authorization: Bearer <key>.")
 	}
+	return nil
+}
+
+// UsePerson makes the calls of the visit those of a person, whom this process has signed in.
+func (v *Visit) UsePerson(who hop.Principal) error {
+	name := who.KeyID + "|" + who.Tenant + "|" + strings.Join(who.Scopes, ",") // no key has such characters
+	if err := v.UseKey(name); err != nil {
+		return err
+	}
+	v.Transport.person = &who
 	return nil
 }
 
@@ -59,8 +73,13 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Request is a client's request as a server gets it.
 func (t *transport) Request(ctx context.Context, r *http.Request) *http.Request {
+	if t.person != nil {
+		ctx = inner.AsPerson(ctx, *t.person)
+	}
 	asked := inner.Request(ctx, r, t.browser)
-	if t.key != "" {
+	if t.person != nil {
+		asked.Header.Del("Authorization") // it names no key
+	} else if t.key != "" {
 		asked.Header.Set("Authorization", "Bearer "+t.key)
 	}
 	asked.Header.Set("X-Correlation-Id", t.correlation)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/pages"
 	"github.com/forgequeue/forgequeue/gateway/internal/console/session"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/sso"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -32,6 +33,8 @@ type Site struct {
 	live   *liveReads
 	once   *repeats
 	API    http.Handler
+	// SignOn signs people in by single sign-on; nil where there is none.
+	SignOn *sso.Provider
 	// processors are the seats in which pages are written.
 	processors *seats.Seats
 }
@@ -62,6 +65,8 @@ type Visit struct {
 	Response  http.ResponseWriter
 	Request   *http.Request
 	Session   session.Session
+	// Checked is the session's person, where it is one's.
+	Checked sso.Checked
 	// who is what the key is; empty for the operator's.
 	Who api.Whoami
 	// form is what a POST has sent.
@@ -218,22 +223,25 @@ func (v *Visit) signedIn() error {
 	if err != nil {
 		return v.ToSignIn()
 	}
-	v.Session = of
-	if err := v.UseKey(of.Key); err != nil {
+	if err := v.Resume(of); err != nil {
 		return err
 	}
-	if err := v.StillSignedIn(); err != nil {
-		return err
-	}
-	if renewed, set := of.Renew(now); set && !v.Live() {
+	if renewed, set := v.Session.Renew(now); set && !v.Live() {
 		v.Session = renewed
 		return v.Site.Sealer.SetCookie(v.Response, renewed, now)
 	}
 	return nil
 }
 
-// StillSignedIn asks what the session's key is: a key that was revoked ends it, and one that has signed out everywhere.
-func (v *Visit) StillSignedIn() error {
+// Resume makes the visit one of a session. A key that was revoked ends it, and one that has signed out everywhere.
+func (v *Visit) Resume(of session.Session) error {
+	v.Session = of
+	if of.Person != nil {
+		return v.resumePerson()
+	}
+	if err := v.UseKey(of.Key); err != nil {
+		return err
+	}
 	if v.Session.Operator {
 		return nil // each request shows whether the operator key is still the one
 	}
