@@ -18,6 +18,7 @@ func TestOneVersion(t *testing.T) {
 		filepath.Join(clients, "python", "README.md"):                 `pip install \./forgequeue-(.*)-py3-none-any\.whl`,
 		filepath.Join(clients, "typescript", "package.json"):          `(?m)^  "version": "(.*)",$`,
 		filepath.Join(clients, "typescript", "README.md"):             `npm install \./forgequeue-npm-(.*)\.tgz`,
+		"CHANGELOG.md":                            `(?m)^## (\d\S*) – \d{4}-\d\d-\d\d$`, // the first one
 		"README.md":                               `(?m)^\*Status: (.*?)\*`,
 		"./README.md":                             `cmd/forgequeue@v(\S+)`,
 		"././README.md":                           `forgequeue-chart-(.*)\.tgz`,

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Release is the version that this source is, or becomes: the one place of it. A test holds the packages, the chart,
-// the documents and the changelog to it; .ci/release makes no other.
+// Release is the version of the newest release, or of the one that is prepared: the one place of it. A test holds the
+// packages, the chart, the documents and the changelog to it; .ci/release makes no other.
 const Release = "0.1.0"
 
 // Set by -ldflags -X where the build does not see the repository, as that of the
