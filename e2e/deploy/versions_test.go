@@ -22,6 +22,8 @@ func TestOneVersion(t *testing.T) {
 		"README.md":                               `(?m)^\*Status: (.*?)\*`,
 		"./README.md":                             `cmd/forgequeue@v(\S+)`,
 		"././README.md":                           `forgequeue-chart-(.*)\.tgz`,
+		filepath.Join(manifests, "README.md"):     `forgequeue/core:([\d.]+)`,
+		filepath.Join("api-docs", "deploy.md"):    `FORGEQUEUE_VERSION=([\d.]+)`,
 		filepath.Join(chart, "Chart.yaml"):        `(?m)^version: (.*)$`,
 		chart + "/./Chart.yaml":                   `(?m)^appVersion: (.*)$`,
 		filepath.Join("api-docs", "gateway.json"): `(?s)"info": ?\{.*?"version": ?"(.*?)"`,
