@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -25,6 +26,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/brokers/rabbitmq"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/server/build"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -204,6 +206,16 @@ func TestDemoJobsOnce(t *testing.T) {
 	}
 	if first == 0 || again != first {
 		t.Errorf("%d jobs after the first run, %d after the second", first, again)
+	}
+	log, err := os.ReadFile(filepath.Join(dir, "forgequeue.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, service := range []string{"gateway listens", "core serves"} {
+		line := regexp.MustCompile(`"msg":"` + service + `".*`).FindString(string(log))
+		if !strings.Contains(line, `"version":"`+build.This().Version+`"`) {
+			t.Errorf("the log does not say which version it is of: %s", line)
+		}
 	}
 }
 
