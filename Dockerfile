@@ -9,7 +9,8 @@
 # from, to the digest, is in its provenance. Dependabot raises the tags
 # (.github/dependabot.yml), and their digests too once they are written here.
 #
-# Each module is built by itself (GOWORK=off), as .ci/run proves that it can be. Where all three are built
+# Each module is built by itself (GOWORK=off), as .ci/run proves that it can be; in the commit of a release with the
+# other modules as published. Where all three are built
 # at once they take turns (sharing=locked), and what one has compiled the next one finds.
 ARG PROGRAM
 

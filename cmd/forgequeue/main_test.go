@@ -12,6 +12,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/localup"
+	"github.com/forgequeue/forgequeue/shared/server/build"
 )
 
 // run executes the program without any environment.
@@ -140,7 +141,7 @@ func TestMistypedCommands(t *testing.T) {
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	_, told, _ := run(t, "version")
-	if !strings.HasPrefix(told, "forgequeue ") || !strings.Contains(told, "revision ") || !strings.Contains(told, runtime.Version()) {
+	if !strings.HasPrefix(told, "forgequeue "+build.Release+"-dev") || !strings.Contains(told, "revision ") || !strings.Contains(told, runtime.Version()) {
 		t.Errorf("%q", told)
 	}
 	if code, out, _ := run(t, "--version"); code != 0 || out != told {

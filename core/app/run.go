@@ -131,7 +131,7 @@ func (p *process) serve(ctx context.Context, all []*instance) error {
 	for _, one := range all {
 		pushed.Go(func() { one.push(pushing) })
 	}
-	p.log.InfoContext(ctx, "core serves", "address", p.public.Addr().String(), "metrics", p.private.Addr().String())
+	p.log.InfoContext(ctx, "core serves", "version", build.This().Version, "address", p.public.Addr().String(), "metrics", p.private.Addr().String())
 	err := httpserver.Run(serving, httpserver.Options{
 		Listener: p.public, Handler: p.handler(all), Grace: p.cfg.Grace, Logger: p.log,
 		Conns:      httpserver.Connections{Most: httpserver.DefaultConnections()},

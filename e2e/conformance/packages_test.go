@@ -179,7 +179,7 @@ func TestPythonModule(t *testing.T) {
 	folder := packageFolder(t, "python")
 	script := `
 import ast, inspect, sys
-source = open("forgequeue.py", encoding="utf-8").read()
+source = open("forgequeue/__init__.py", encoding="utf-8").read()
 ast.parse(source, feature_version=(3, 9))
 for block in sys.argv[1:]:
     compile(block, "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
@@ -209,7 +209,7 @@ assert not missing, missing
 `
 	output(t, folder, python, append([]string{"-c", script}, codeBlocks(t, filepath.Join(folder, "README.md"), "python")...)...)
 	if mypy, err := exec.LookPath("mypy"); err == nil {
-		output(t, t.TempDir(), mypy, "--strict", "--cache-dir", t.TempDir(), filepath.Join(folder, "forgequeue.py"))
+		output(t, t.TempDir(), mypy, "--strict", "--cache-dir", t.TempDir(), filepath.Join(folder, "forgequeue"))
 	}
 }
 
@@ -290,11 +290,11 @@ func TestPackagesAgree(t *testing.T) {
 		}
 		return string(text)
 	}
-	module, project := read("api-docs", "examples", "python", "forgequeue.py"), read("api-docs", "examples", "python", "pyproject.toml")
+	module, project := read("api-docs", "examples", "python", "forgequeue", "__init__.py"), read("api-docs", "examples", "python", "pyproject.toml")
 	_, version, _ := strings.Cut(module, "__version__ = ")
 	version, _, _ = strings.Cut(version, "\n")
 	if !strings.Contains(project, "\nversion = "+version+"\n") {
-		t.Errorf("pyproject.toml has another version than forgequeue.py, %s", version)
+		t.Errorf("pyproject.toml has another version than forgequeue/__init__.py, %s", version)
 	}
 	for _, language := range []string{"typescript", "python"} {
 		if read("api-docs", "examples", language, "LICENSE") != read("LICENSE") {

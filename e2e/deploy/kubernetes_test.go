@@ -117,10 +117,24 @@ func writeAll(t *testing.T, folder string, files map[string]string) {
 	}
 }
 
-// kubernetes builds both kustomizations, with secrets of their own, as kubectl apply -k does, and decodes each object
-// strictly into its type (e2e/parsers/kubernetes). It gives what is applied, by kind and name without the hash of its content;
-// withCells is the same through the overlays of the page that have the component cells.
+// kubernetes gives what is applied, by kind and name without the hash of its content; withCells is the same through the
+// overlays of the page that have the component cells.
 func kubernetes(t *testing.T) (all, withCells map[string]object) {
+	t.Helper()
+	text, err := json.Marshal(buildManifests(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var built map[string][]object
+	if err := json.Unmarshal(text, &built); err != nil {
+		t.Fatal(err)
+	}
+	return named(t, built["migrate"], built["."]), named(t, built["../migrate-cells"], built["../with-cells"])
+}
+
+// buildManifests builds the kustomizations and the page's overlays, with secrets of their own, as kubectl apply -k does,
+// and decodes each object strictly into its type (e2e/parsers/kubernetes). It gives the objects by folder.
+func buildManifests(t *testing.T) map[string][]any {
 	t.Helper()
 	dir := t.TempDir()
 	here := filepath.Join(dir, "kubernetes")
@@ -140,11 +154,11 @@ func kubernetes(t *testing.T) (all, withCells map[string]object) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, problems.String())
 	}
-	var built map[string][]object
+	var built map[string][]any
 	if err := json.Unmarshal(output, &built); err != nil {
 		t.Fatal(err)
 	}
-	return named(t, built["migrate"], built["."]), named(t, built["../migrate-cells"], built["../with-cells"])
+	return built
 }
 
 func named(t *testing.T, lists ...[]object) map[string]object {

@@ -17,6 +17,7 @@ case $1 in
 env) echo go1.999.0 ;;
 build)
 	echo 'go: downloading example.com/a v1.0.0' >&2
+	echo "flags $*" >&2
 	for i in $(seq 60); do echo "example.com/a/package$i" >&2; done
 	[ -z "$BROKEN" ] || { echo './main.go:1:1: it does not compile' >&2; exit 1; }
 	printf '#!/bin/sh\necho "{\\"args\\":\\"$*\\"}"\n' >bin/run/forgequeue
@@ -29,6 +30,12 @@ esac
 // makeRun runs `make run` in a copy of what it needs, with a fake Go.
 func makeRun(t *testing.T, environment ...string) (stdout, stderr string, err error) {
 	t.Helper()
+	return makeRunIn(t, t.TempDir(), func() {}, environment...)
+}
+
+// makeRunIn does it in a folder; prepared is called when the files are there.
+func makeRunIn(t *testing.T, dir string, prepared func(), environment ...string) (stdout, stderr string, err error) {
+	t.Helper()
 	program, err := exec.LookPath("make")
 	if err != nil {
 		if os.Getenv("CI") != "" {
@@ -36,7 +43,6 @@ func makeRun(t *testing.T, environment ...string) (stdout, stderr string, err er
 		}
 		t.Skip("make is not installed")
 	}
-	dir := t.TempDir()
 	files := map[string]string{"fake/go": fakeGo}
 	for _, name := range []string{"Makefile", "go.work", ".ci/flags", ".ci/install", ".ci/start"} {
 		files[name] = read(t, name)
@@ -50,6 +56,7 @@ func makeRun(t *testing.T, environment ...string) (stdout, stderr string, err er
 			t.Fatal(err)
 		}
 	}
+	prepared()
 	var out, problems bytes.Buffer
 	command := exec.CommandContext(t.Context(), program, "run", "ARGS=--json --demo=false")
 	command.Dir, command.Stdout, command.Stderr = dir, &out, &problems
@@ -81,5 +88,32 @@ func TestMakeRunEndsWhereItDoesNotBuild(t *testing.T) {
 	stdout, stderr, err := makeRun(t, "BROKEN=yes")
 	if err == nil || stdout != "" || !strings.Contains(stderr, "./main.go:1:1: it does not compile") {
 		t.Errorf("%v, standard output %q, standard error:\n%s", err, stdout, stderr)
+	}
+}
+
+// The commit of a release is built with its version; without a tag, or with changes, the program says that it is none.
+func TestMakeRunNamesTheReleaseOfItsCommit(t *testing.T) {
+	t.Parallel()
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Skip("git is not installed")
+	}
+	for tag, want := range map[string]bool{"v9.8.7": true, "core/v9.8.7": false} {
+		dir := t.TempDir()
+		_, stderr, err := makeRunIn(t, dir, func() {
+			for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"commit", "-qm", "one"}, {"tag", "-a", tag, "-m", tag}} {
+				command := exec.CommandContext(t.Context(), git, append([]string{"-c", "user.name=x", "-c", "user.email=x@localhost"}, args...)...)
+				command.Dir = dir
+				if text, err := command.CombinedOutput(); err != nil {
+					t.Fatalf("%v: %s", err, text)
+				}
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if named := strings.Contains(stderr, "build.version=v9.8.7"); named != want || !strings.Contains(stderr, "build.revision=") {
+			t.Errorf("with the tag %s it builds with:\n%s", tag, stderr)
+		}
 	}
 }

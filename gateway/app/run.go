@@ -151,7 +151,7 @@ func (p *parts) close() error {
 // the last request has ended: metrics can be read, hints arrive, this gateway
 // counts among those that share the rates, and reports what they admit.
 func (p *parts) serve(ctx context.Context, cfg Config, logger *slog.Logger, registry *prometheus.Registry) error {
-	logger.InfoContext(ctx, "gateway listens", "address", cfg.Listener.Addr().String(), "metrics", cfg.MetricsListener.Addr().String(),
+	logger.InfoContext(ctx, "gateway listens", "version", build.This().Version, "address", cfg.Listener.Addr().String(), "metrics", cfg.MetricsListener.Addr().String(),
 		"core", cfg.CoreURL, "redis", cfg.RedisURL != "", "admin", cfg.OperatorKey != "")
 	background, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()

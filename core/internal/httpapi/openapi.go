@@ -12,7 +12,7 @@ package httpapi
 // The document as a whole:
 //
 //	@title           ForgeQueue core
-//	@version         1
+//	@version         0.1.0
 //	@description     What gateways ask of core. It is no public API: it listens on an internal address, answers signed calls only, and changes with the gateway. "Try it out" is off here: a browser cannot sign.
 //	@description
 //	@description     **Every call** is a POST of `{"items": [...]}`, many callers' requests in one, 1 to 1000. The answer is 200 with one entry of `results` for each item, in order: a `status` with a `value`, or with a `problem`. Only an envelope that cannot be read is refused as a whole.

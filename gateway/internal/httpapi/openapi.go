@@ -12,7 +12,7 @@ package httpapi
 // The document as a whole:
 //
 //	@title           ForgeQueue
-//	@version         1
+//	@version         0.1.0
 //	@description     A job queue with leases, retries and dead letters. Producers submit jobs; workers claim them, extend their leases with heartbeats and report outcomes.
 //	@description
 //	@description     **Authorize** with an API key, sent as `Authorization: Bearer <key>`; `forgequeue up` prints one. A key has scopes: `submit`, `read`, `work`, `manage`, `admin`. A key that is bound to a user acts only for that user. The operator key is valid only for `/v1/admin`.

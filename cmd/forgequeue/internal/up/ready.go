@@ -15,6 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/server/build"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
@@ -160,6 +161,7 @@ func works(ctx context.Context, url, key string) (bool, error) {
 
 // ready is what `up --json` prints.
 type ready struct {
+	Version     string       `json:"version"`
 	Gateway     string       `json:"gateway"`
 	APIKey      string       `json:"api_key"`
 	OperatorKey string       `json:"operator_key"`
@@ -188,7 +190,7 @@ type readyMetrics struct {
 
 func newReady(url string, kept *credentials, held *stores, f *folder, a *addresses) ready {
 	return ready{
-		Gateway: url, APIKey: kept.APIKey, OperatorKey: kept.OperatorKey, PlatformKey: kept.PlatformKey,
+		Version: build.This().Version, Gateway: url, APIKey: kept.APIKey, OperatorKey: kept.OperatorKey, PlatformKey: kept.PlatformKey,
 		DatabaseURL: held.databaseURL, Redis: readyRedis{held.redisMode, held.redisURL}, Data: f.path,
 		Metrics: readyMetrics{
 			"http://" + a.gatewayMetrics.Addr().String() + "/metrics", "http://" + a.coreMetrics.Addr().String() + "/metrics",
@@ -243,7 +245,7 @@ func announce(o Options, r ready) error {
 		console = r.Console + "     (jobs, queues, dead letters, workflows, live)\n              sign in: " + r.signIn
 	}
 	_, err := fmt.Fprintf(o.Out, `
-  ForgeQueue is up.    Ctrl-C drains and stops everything.
+  ForgeQueue %[13]s is up.    Ctrl-C drains and stops everything.
 
   Console     %[12]s
   API         %[1]s     (FORGEQUEUE_URL; calls add /v1)
@@ -272,6 +274,6 @@ func announce(o Options, r ready) error {
 
     curl -s %[1]s/v1/jobs/ID -H 'Authorization: Bearer %[2]s'
 
-`, r.Gateway, r.APIKey, r.Data, r.database, redis, r.Metrics.Gateway, r.Metrics.Core, demo, job, then, filepath.Join(r.Data, localup.CredentialsFile), console)
+`, r.Gateway, r.APIKey, r.Data, r.database, redis, r.Metrics.Gateway, r.Metrics.Core, demo, job, then, filepath.Join(r.Data, localup.CredentialsFile), console, r.Version)
 	return err
 }

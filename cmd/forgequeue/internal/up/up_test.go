@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -25,6 +26,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/brokers/rabbitmq"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/server/build"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -142,7 +144,7 @@ func TestTheScreenForAMissingPostgres(t *testing.T) {
 
 func TestAnnounce(t *testing.T) {
 	t.Parallel()
-	r := ready{Gateway: "http://127.0.0.1:1", APIKey: "fq_k", DatabaseURL: "postgres:///x?a=1&b=2", Redis: readyRedis{Mode: redisInProcess}, Console: "http://127.0.0.1:1/console", signIn: "http://127.0.0.1:1/console/enter/t"}
+	r := ready{Version: "1.2.3", Gateway: "http://127.0.0.1:1", APIKey: "fq_k", DatabaseURL: "postgres:///x?a=1&b=2", Redis: readyRedis{Mode: redisInProcess}, Console: "http://127.0.0.1:1/console", signIn: "http://127.0.0.1:1/console/enter/t"}
 	var line bytes.Buffer
 	if err := announce(Options{JSON: true, Out: &line}, r); err != nil {
 		t.Fatal(err)
@@ -151,7 +153,7 @@ func TestAnnounce(t *testing.T) {
 	if err := json.Unmarshal(line.Bytes(), &members); err != nil || strings.Count(line.String(), "\n") != 1 || strings.Contains(line.String(), `\u0026`) {
 		t.Fatalf("%s %v", line.String(), err)
 	}
-	for _, name := range []string{"gateway", "api_key", "operator_key", "platform_key", "database_url", "redis", "data", "metrics", "console"} {
+	for _, name := range []string{"version", "gateway", "api_key", "operator_key", "platform_key", "database_url", "redis", "data", "metrics", "console"} {
 		if _, ok := members[name]; !ok {
 			t.Errorf("no %s in %s", name, line.String())
 		}
@@ -161,7 +163,7 @@ func TestAnnounce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"Console     http://127.0.0.1:1/console ", "sign in: http://127.0.0.1:1/console/enter/t", "NOT INSTALLED", "API         http://127.0.0.1:1 ", "calls add /v1", "http://127.0.0.1:1/docs ", "curl -s http://127.0.0.1:1/v1/jobs",
+		"ForgeQueue 1.2.3 is up.", "Console     http://127.0.0.1:1/console ", "sign in: http://127.0.0.1:1/console/enter/t", "NOT INSTALLED", "API         http://127.0.0.1:1 ", "calls add /v1", "http://127.0.0.1:1/docs ", "curl -s http://127.0.0.1:1/v1/jobs",
 		`"queue":"mine"`, "worker run --queue mine",
 	} {
 		if !strings.Contains(screen.String(), want) {
@@ -204,6 +206,16 @@ func TestDemoJobsOnce(t *testing.T) {
 	}
 	if first == 0 || again != first {
 		t.Errorf("%d jobs after the first run, %d after the second", first, again)
+	}
+	log, err := os.ReadFile(filepath.Join(dir, "forgequeue.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, service := range []string{"gateway listens", "core serves"} {
+		line := regexp.MustCompile(`"msg":"` + service + `".*`).FindString(string(log))
+		if !strings.Contains(line, `"version":"`+build.This().Version+`"`) {
+			t.Errorf("the log does not say which version it is of: %s", line)
+		}
 	}
 }
 
