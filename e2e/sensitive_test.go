@@ -238,6 +238,7 @@ func TestNoSurfaceShowsWhatIsSensitive(t *testing.T) {
 		return h.call(key, http.MethodPut, "/v1/schedules/nightly", `{"cron":"0 3 * * *","job":{"type":"secret","payload":{"card":"•••"}}}`)
 	})
 	post("/v1/jobs/"+h.dead+"/rerun", `{"queue":"again"}`, false)
+	post("/v1/jobs/"+h.dead+"/rerun", `{"type":"free","delay_ms":3600000}`, false)
 	post("/v1/jobs", `{"type":"secret","payload":{"card":4111}}`, false)
 	post("/v1/bulk", `{"action":"cancel","filter":{"type":"secret"},"dry_run":true}`, false)
 	post("/v1/dead-letters/redrive", `{"filter":{"type":"secret"},"dry_run":true}`, false)

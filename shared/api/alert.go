@@ -18,7 +18,7 @@ const (
 	EventWebhookFailing = "webhook.failing"
 )
 
-// AlertStates are the states that are told of, by the kind of the event of their begin, in order.
+// AlertStates are the states that have events, by the kind of the event of their begin, in order.
 func AlertStates() []string {
 	return []string{EventQueueStalled, EventQueueUnserved, EventBreakerOpened, EventCapFull, EventScheduleMissed, EventWebhookFailing}
 }
@@ -48,7 +48,7 @@ const (
 	AlertOfWebhook  = "webhook"
 )
 
-// Alert is a state that somebody has to look at.
+// Alert is a state that needs attention.
 type Alert struct {
 	// State is the kind of the event of its begin, also in the event of its end.
 	State string `json:"state" enums:"queue.stalled,queue.unserved,breaker.opened,cap.full,schedule.missed,webhook.failing"`
@@ -62,8 +62,8 @@ type Alert struct {
 	EndedAt *Time `json:"ended_at" swaggertype:"string" format:"date-time"`
 }
 
-// Thresholds are for how long, in milliseconds, a state holds before it is told of; 0 tells at once. What is absent is the
-// default. A missed tick of a schedule is told at once: it is one that is more than a minute late.
+// Thresholds are for how long, in milliseconds, a state holds before its event is sent; 0 sends it at once. What is absent is the
+// default. A missed tick of a schedule is sent at once: it is one that is more than a minute late.
 type Thresholds struct {
 	// QueueStalledMS is how long the oldest ready job has waited; absent: 5 minutes.
 	QueueStalledMS *int64 `json:"queue_stalled_ms,omitzero"`
@@ -75,7 +75,7 @@ type Thresholds struct {
 	CapFullMS *int64 `json:"cap_full_ms,omitzero"`
 	// WebhookFailingMS is for how long the last call of another webhook was not answered with 2xx; absent: 5 minutes.
 	WebhookFailingMS *int64 `json:"webhook_failing_ms,omitzero"`
-	// EndedMS is for how long a state has to be over before that is told; absent: 1 minute. One that comes back before has
+	// EndedMS is for how long a state has to be over before the event of its end is sent; absent: 1 minute. One that comes back before has
 	// not ended.
 	EndedMS *int64 `json:"ended_ms,omitzero"`
 }

@@ -20,7 +20,7 @@ type Canary struct {
 	Success        float64 `json:"success"`
 	TimeoutSeconds int     `json:"timeout_seconds"`
 	// State is sampling: the sample is being queued; waiting: not all of it has ended;
-	// passed: the redrive goes on with the others; or failed: the redrive is stopped.
+	// passed: the redrive continues with the others; or failed: the redrive is stopped.
 	State string `json:"state"`
 	// Sampled are those of the sample that were queued again: the sum of the next three.
 	Sampled   int `json:"sampled"`

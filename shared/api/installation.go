@@ -1,6 +1,6 @@
 package api
 
-// Installation is how the stores are, and what goes on in them, for the operator.
+// Installation is how the stores are, and what runs in them, for the operator.
 type Installation struct {
 	At Time `json:"at" swaggertype:"string" format:"date-time"`
 	// Checks are those of the gateway that was asked, as in /readyz, and those of core's cells where there are several.

@@ -75,7 +75,7 @@ type Matched struct {
 }
 
 // Redrive is a redrive, or a discard, of all dead letters that match a filter. It
-// goes on until it is done, in batches, whatever becomes of the cores that work on it.
+// continues until it is done, in batches, whatever becomes of the cores that work on it.
 type Redrive struct {
 	ID            string           `json:"id"`
 	Action        string           `json:"action"`
@@ -146,7 +146,7 @@ const (
 	RedriveStopped   = "stopped"
 	RedriveFailed    = "failed"
 
-	// WaitingActiveCap: a cap on active jobs is full; it goes on when there is room.
+	// WaitingActiveCap: a cap on active jobs is full; it continues when there is room.
 	WaitingActiveCap = "active_cap_reached"
 
 	// MaxDeadLetterRows is how many dead letters a count or a grouping reads at most.

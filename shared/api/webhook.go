@@ -63,7 +63,7 @@ type WebhookRequest struct {
 	// Filter selects the jobs; all if absent. It does not apply to workflow.ended and budget.closed; to states of queues
 	// applies its queue.
 	Filter *WebhookFilter `json:"filter,omitzero"`
-	// Thresholds are for how long a state holds before it is told of.
+	// Thresholds are for how long a state holds before its event is sent.
 	Thresholds *Thresholds `json:"thresholds,omitzero"`
 	// Paused holds deliveries back. They are kept for two days.
 	Paused bool `json:"paused,omitzero"`
@@ -122,7 +122,7 @@ type WebhookDeliveries struct {
 // WebhookEvent is the body of a delivery.
 type WebhookEvent struct {
 	Type string `json:"type"`
-	// Timestamp is when the job or the workflow ended, the budget was closed, or the state was told of.
+	// Timestamp is when the job or the workflow ended, the budget was closed, or the event of the state was sent.
 	Timestamp Time             `json:"timestamp" swaggertype:"string" format:"date-time"`
 	Data      WebhookEventData `json:"data"`
 }

@@ -65,7 +65,7 @@ type Progress struct {
 	Message *string `json:"message" sensitive:"all"`
 }
 
-// HeartbeatResponse tells of each lease in the order sent.
+// HeartbeatResponse has the status of each lease, in the order sent.
 type HeartbeatResponse struct {
 	Status string        `json:"status"`
 	Leases []LeaseStatus `json:"leases"`

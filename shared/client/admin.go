@@ -122,7 +122,7 @@ func (c *Client) PutPlan(ctx context.Context, name string, plan api.PlanRequest)
 	return answer, err
 }
 
-// Installation reads how the stores are, and what goes on in them.
+// Installation reads how the stores are, and what runs in them.
 func (c *Client) Installation(ctx context.Context) (api.Installation, error) {
 	var answer api.Installation
 	err := c.do(ctx, call{method: http.MethodGet, path: []string{"v1", "admin", "installation"}, answer: &answer, repeatable: true})

@@ -58,7 +58,7 @@ func (c *Client) PutQueue(ctx context.Context, name string, settings api.QueueRe
 	return c.queue(ctx, http.MethodPut, settings, name)
 }
 
-// PauseQueue stops the claims from a queue; what runs goes on. A repeat changes
+// PauseQueue stops the claims from a queue; what runs continues. A repeat changes
 // nothing.
 func (c *Client) PauseQueue(ctx context.Context, name string) (api.Queue, error) {
 	return c.queue(ctx, http.MethodPost, nil, name, "pause")

@@ -18,7 +18,7 @@ func (c *Client) RedriveMatching(ctx context.Context, filter api.DeadLetterFilte
 	return settleMatching[api.Redrive](ctx, c, "redrive", api.DeadLetterRequest{}, filter, rate)
 }
 
-// RedriveWithCanary is RedriveMatching that queues a sample first: the server goes on
+// RedriveWithCanary is RedriveMatching that queues a sample first: the server continues
 // with the others once enough of the sample completed. Where not, the redrive's state
 // is stopped, and its canary has the reason.
 func (c *Client) RedriveWithCanary(ctx context.Context, filter api.DeadLetterFilter, rate float64, canary api.CanaryRequest) (api.Redrive, error) {

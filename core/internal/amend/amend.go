@@ -154,7 +154,7 @@ func (e *Edits) LockSome(ctx context.Context, tx pgx.Tx, owner tenant.ID, ids []
 
 // One changes one job; the error is store.ErrNotFound, ErrStarted, ErrUnlike, ErrPrecondition or a problem. matches, where not nil,
 // is asked about the job as it is before. It gives the job as it is then.
-func (e *Edits) One(ctx context.Context, owner tenant.ID, user string, edit Edit, matches func(*api.Job) bool) (found api.Job, made Amended, err error) {
+func (e *Edits) One(ctx context.Context, owner tenant.ID, user string, edit Edit, matches func(*api.Job) (bool, error)) (found api.Job, made Amended, err error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	var last *Batch
 	err = e.InShortTx(ctx, func(batch *pgx.Batch) {
@@ -172,8 +172,13 @@ func (e *Edits) One(ctx context.Context, owner tenant.ID, user string, edit Edit
 			if err != nil {
 				return nil, err
 			}
-			if matches != nil && !matches(&before) {
-				return nil, ErrPrecondition
+			if matches != nil {
+				switch fits, err := matches(&before); {
+				case err != nil:
+					return nil, err
+				case !fits:
+					return nil, ErrPrecondition
+				}
 			}
 		}
 		if last, err = Prepare(ctx, tx, live, []Edit{edit}); err != nil {

@@ -64,7 +64,7 @@ func sentinels() []sentinel {
 		{schedule.ErrTooManyUserSchedules, problem.InvalidRequest, "The user has 5000 schedules, which is the maximum for one user of a tenant. Delete some first.", 0},
 		{schedule.ErrTooManySchedules, problem.InvalidRequest, "The tenant has 10000 schedules, which is the maximum. Delete some first.", 0},
 		{schedule.ErrChanged, problem.Overloaded, "The schedule was changed by other requests at the same time. Try again.", time.Second},
-		{jobtypes.ErrTooManyTypes, problem.InvalidRequest, "The tenant has 500 job types, which is the maximum. Delete some first.", 0},
+		{jobtypes.ErrTooManyTypes, problem.InvalidRequest, "The tenant has 500 job types, which is the maximum. Delete some first. Those with sensitive fields count after their deletion too.", 0},
 		{jobtypes.ErrTooLarge, problem.InvalidRequest, "The schemas and examples of the tenant's job types have 16 MiB, all kept versions together, which is the maximum. Delete some first.", 0},
 		{jobtypes.ErrSensitive, problem.Forbidden, "The type has sensitive fields (x-sensitive): changing or deleting it needs the scope payload.", 0},
 		{jobtype.ErrBusy, problem.Overloaded, "Checks against your job types take too long. Nothing was changed. Try again later, or make the schemas simpler.", time.Second},

@@ -58,6 +58,9 @@ func (s *Server) adapt(path string, serve handler) gin.HandlerFunc {
 			s.refuse(c, answers.Problem(ctx, err))
 			return
 		}
+		if made.hide != nil {
+			made.hide(ctx, s)
+		}
 		if made.unsent != nil && c.Request.Context().Err() != nil { // the gateway has hung up
 			made.unsent()
 			return
@@ -97,9 +100,6 @@ func (s *Server) write(c *gin.Context, path string, made response) error {
 }
 
 func (s *Server) encode(ctx context.Context, path string, made response) (body []byte, err error) {
-	if made.hide != nil {
-		made.hide(ctx, s)
-	}
 	s.Processors.Run(ctx, seats.Work{Owner: made.owner, Operation: "encode", On: path}, func() { body, err = encode(made.value) })
 	return body, err
 }

@@ -21,7 +21,7 @@ SELECT types_version FROM tenants WHERE id = @tenant_id AND deleting_at IS NULL 
 
 	// What is kept without the type, and how much the versions of it take that stay.
 	boundsSQL = `
-SELECT count(*) FILTER (WHERE newest AND type <> @type), COALESCE(sum(size::bigint), 0)
+SELECT count(DISTINCT type) FILTER (WHERE type <> @type), COALESCE(sum(size::bigint), 0)
 FROM job_types WHERE tenant_id = @tenant_id AND (type <> @type OR version > @gone)`
 
 	insertSQL = `

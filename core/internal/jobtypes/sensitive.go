@@ -13,42 +13,51 @@ import (
 )
 
 const sensitiveSQL = `
-SELECT types_version AS version, EXISTS (SELECT FROM job_types WHERE tenant_id = @tenant_id AND sensitive) AS some
-FROM tenants WHERE id = @tenant_id`
+SELECT hides.type, (SELECT max(revision) FROM job_types AS kept WHERE kept.tenant_id = @tenant_id AND kept.type = hides.type) AS revision
+FROM (SELECT DISTINCT type FROM job_types WHERE tenant_id = @tenant_id AND sensitive) AS hides`
 
 type sensitiveRow struct {
-	Version int64
-	Some    bool
+	Type     string
+	Revision int64
 }
 
-// Sensitive gives the version of a tenant's types, and whether any kept version of them has something sensitive.
-func (t *Types) Sensitive(ctx context.Context, owner tenant.ID) (version int64, some bool, err error) {
+// Sensitive gives a tenant's types of which any kept version has something sensitive, also those that were deleted, each with its
+// last revision.
+func (t *Types) Sensitive(ctx context.Context, owner tenant.ID) (map[string]int64, error) {
 	found, err := store.Query(store.WithClass(ctx, store.ClassSubmits), t.Store, pgx.RowToStructByName[sensitiveRow], sensitiveSQL, store.Args{"tenant_id": owner})
-	switch {
-	case err != nil:
-		return 0, false, fmt.Errorf("jobtypes: sensitive: %w", store.NotApplied(err))
-	case len(found) == 0: // the tenant is gone, with its jobs
-		return 0, false, nil
+	if err != nil {
+		return nil, fmt.Errorf("jobtypes: sensitive: %w", store.NotApplied(err))
 	}
-	return found[0].Version, found[0].Some, nil
+	types := make(map[string]int64, len(found))
+	for _, one := range found {
+		types[one.Type] = one.Revision
+	}
+	return types, nil
 }
 
-const sensitiveVersionsSQL = `
-SELECT type, payload_schema, result_schema FROM job_types
-WHERE tenant_id = @tenant_id AND type IN (SELECT s.type FROM job_types AS s WHERE s.tenant_id = @tenant_id AND s.sensitive)
-ORDER BY type, version DESC`
+const schemasSQL = `
+SELECT payload_schema, result_schema FROM job_types
+WHERE tenant_id = @tenant_id AND type = @type
+ORDER BY version DESC`
 
 // Schemas are those of a version of a type; nil where it has none.
-type Schemas struct {
-	Type                        string
-	PayloadSchema, ResultSchema []byte
-}
+type Schemas struct{ PayloadSchema, ResultSchema []byte }
 
-// SensitiveVersions gives all kept versions of the types of which one has something sensitive.
-func (t *Types) SensitiveVersions(ctx context.Context, owner tenant.ID) ([]Schemas, error) {
-	found, err := store.Query(store.WithClass(ctx, store.ClassSubmits), t.Store, pgx.RowToStructByName[Schemas], sensitiveVersionsSQL, store.Args{"tenant_id": owner})
+// Versions gives the schemas of all kept versions of a type, also of one that was deleted, newest first. db, where not nil, is a
+// transaction that reads them.
+func (t *Types) Versions(ctx context.Context, db store.Querier, owner tenant.ID, name string) (found []Schemas, err error) {
+	args := store.Args{"tenant_id": owner, "type": name}
+	if db == nil {
+		found, err = store.Query(store.WithClass(ctx, store.ClassSubmits), t.Store, pgx.RowToStructByName[Schemas], schemasSQL, args)
+		err = store.NotApplied(err)
+	} else {
+		var rows pgx.Rows
+		if rows, err = db.Query(ctx, schemasSQL, args); err == nil {
+			found, err = pgx.CollectRows(rows, pgx.RowToStructByName[Schemas])
+		}
+	}
 	if err != nil {
-		return nil, fmt.Errorf("jobtypes: sensitive versions: %w", store.NotApplied(err))
+		return nil, fmt.Errorf("jobtypes: schemas: %w", err)
 	}
 	return found, nil
 }

@@ -238,3 +238,80 @@ func TestARerunIsCheckedAgainstItsType(t *testing.T) {
 		t.Errorf("the new job has another payload: %s", again.Payload)
 	}
 }
+
+// A rerun under another type, and a replacement with one, would show what the first type hides.
+func TestAnotherTypeShowsNothing(t *testing.T) {
+	t.Parallel()
+	f := calltest.New(t)
+	dead := secretive(f)
+	rerun := func(p hop.Principal, change func(*api.SubmitRequest)) string {
+		var job api.SubmitRequest
+		change(&job)
+		return asks(f, hop.RerunJob.Path, p, hop.RerunJobRequest{JobID: dead, ID: uuid.Must(uuid.NewV7()).String(), Job: api.RerunRequest{SubmitRequest: job}})
+	}
+	if got := rerun(viewer(f), func(r *api.SubmitRequest) { r.Type = "free" }); !strings.Contains(got, `"forbidden"`) {
+		t.Error(got)
+	}
+	for name, got := range map[string]string{
+		"with the scope":  rerun(withPayload(f), func(r *api.SubmitRequest) { r.Type = "free" }),
+		"the same type":   rerun(viewer(f), func(r *api.SubmitRequest) { r.Type = "secret" }),
+		"another payload": rerun(viewer(f), func(r *api.SubmitRequest) { r.Type, r.Payload = "free", json.RawMessage(`1`) }),
+	} {
+		if !strings.Contains(got, `"state":"queued"`) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	deduped := func(p hop.Principal, jobType string) string {
+		return asks(f, hop.SubmitJobs.Path, p, calltest.Job(func(s *api.SubmitRequest) {
+			s.Type, s.Payload, s.DelayMS = jobType, json.RawMessage(`{}`), new(time.Hour.Milliseconds())
+			s.Dedupe = &api.Dedupe{Key: "d", OnLive: api.OnLiveReplace}
+		}))
+	}
+	deduped(f.Tenant, "secret")
+	if got := deduped(viewer(f), "free"); !strings.Contains(got, "dedupe_conflict") {
+		t.Error(got)
+	}
+	if got := deduped(viewer(f), "secret"); !strings.Contains(got, `"replaced":true`) {
+		t.Error(got)
+	}
+}
+
+// Whether waiting jobs fit a schema says what is in them: who does not see that gets no answer to it.
+func TestASchemaIsNoOracle(t *testing.T) {
+	t.Parallel()
+	f := calltest.New(t)
+	putType(f, "secret", `{"payload_schema": {"properties": {"card": {"x-sensitive": true}}}}`)
+	submit(f, "secret", `{"card": "`+canary+`"}`)
+	for _, pattern := range []string{"^c4", "^c5"} {
+		schema := `{"properties": {"card": {"x-sensitive": true, "pattern": "` + pattern + `"}}}`
+		p := calltest.Refusal(f, hop.PutType.Path, viewer(f), hop.PutTypeRequest{Name: "secret", Value: api.JobTypeRequest{PayloadSchema: json.RawMessage(schema)}})
+		if p.Code != problem.Forbidden {
+			t.Errorf("%s: %+v", pattern, p)
+		}
+	}
+}
+
+// A watcher that does not see the progress's message waits for the next change all the same: its version of the job is not the
+// newest one's, and not another one either.
+func TestAMaskedVersionIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	f := calltest.New(t)
+	putType(f, "secret", `{"payload_schema": {"x-sensitive": true}}`)
+	id := submit(f, "secret", `1`)
+	lease := f.Claim()
+	calltest.One[api.HeartbeatResponse](f, hop.Heartbeat.Path, f.Tenant, hop.WorkerHeartbeat{WorkerID: "w1", Leases: []api.Lease{{
+		JobID: id, LeaseToken: lease.LeaseToken, Progress: &api.Progress{Percent: new(10.0), Message: new(canary)},
+	}}})
+	seen := calltest.One[api.Job](f, hop.GetJob.Path, viewer(f), hop.ID{ID: id})
+	if seen.Progress == nil || *seen.Progress.Message != "•••" {
+		t.Fatalf("%+v", seen.Progress)
+	}
+	for version, waits := range map[string]bool{seen.Version(): true, "another": false} {
+		const wait = 300 * time.Millisecond
+		asked := time.Now()
+		got := asks(f, hop.WaitForJob.Path, viewer(f), hop.WaitForJobRequest{ID: id, Version: version, WaitMS: wait.Milliseconds()})
+		if waited := time.Since(asked) >= wait; waits && !waited || !strings.Contains(got, `"state":"running"`) {
+			t.Errorf("version %q: waited %v: %s", version, waited, got)
+		}
+	}
+}

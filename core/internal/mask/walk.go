@@ -3,10 +3,8 @@ package mask
 import (
 	"encoding/json"
 	"reflect"
-	"slices"
 	"sync"
 
-	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/server/jobtype"
 )
 
@@ -25,9 +23,20 @@ var rawType = reflect.TypeFor[json.RawMessage]()
 
 // walk goes through an answer. What it changes it copies: an answer may share memory with another caller's.
 type walk struct {
-	types *sensitiveTypes
-	// asked is the type of the job that the request asks about; empty where that is not known.
-	asked string
+	view *View
+	// needs collects the types whose schemas are needed, where not nil: then nothing is changed.
+	needs map[string]bool
+	// done ends the masking: what is left is hidden as a whole.
+	done <-chan struct{}
+}
+
+func (w *walk) over() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // value masks a value; jobType is that of the job that it is of, empty where that is not known.
@@ -41,7 +50,7 @@ func (w *walk) value(v reflect.Value, jobType string) {
 			made := reflect.New(v.Type().Elem())
 			made.Elem().Set(v.Elem())
 			w.value(made.Elem(), jobType)
-			v.Set(made)
+			w.set(v, made)
 		}
 	case reflect.Slice:
 		if v.IsNil() {
@@ -52,7 +61,7 @@ func (w *walk) value(v reflect.Value, jobType string) {
 		for i := range made.Len() {
 			w.value(made.Index(i), jobType)
 		}
-		v.Set(made)
+		w.set(v, made)
 	case reflect.Struct:
 		p := planOf(v.Type())
 		if p.jobType != nil {
@@ -68,19 +77,31 @@ func (w *walk) value(v reflect.Value, jobType string) {
 	}
 }
 
+// set puts a copy in its place, unless types are only collected.
+func (w *walk) set(v, made reflect.Value) {
+	if w.needs == nil {
+		v.Set(made)
+	}
+}
+
 // hide masks a field that is tagged.
 func (w *walk) hide(v reflect.Value, what, jobType string) {
-	of, sensitive := w.types.types[jobType]
-	if jobType != "" && !sensitive {
+	if jobType != "" && !w.view.Hides(jobType) {
+		return
+	}
+	if w.needs != nil {
+		if jobType != "" && what != ofAll {
+			w.needs[jobType] = true
+		}
 		return
 	}
 	switch {
 	case v.Type() == rawType:
-		v.SetBytes(of.mask(v.Bytes(), what))
+		v.SetBytes(w.view.show(v.Bytes(), jobType, what, w.over()))
 	case v.Kind() == reflect.Slice && v.Type().Elem() == rawType:
 		made := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
 		for i := range v.Len() {
-			made.Index(i).SetBytes(of.mask(v.Index(i).Bytes(), what))
+			made.Index(i).SetBytes(w.view.show(v.Index(i).Bytes(), jobType, what, w.over()))
 		}
 		v.Set(made)
 	case v.Kind() == reflect.Pointer:
@@ -90,42 +111,6 @@ func (w *walk) hide(v reflect.Value, what, jobType string) {
 	case v.String() != "":
 		v.SetString(jobtype.Hidden)
 	}
-}
-
-// mask gives a JSON text as it is shown. It has no versions of a type that is not known.
-func (of *versions) mask(text []byte, what string) []byte {
-	var schemas []*jobtype.Schema
-	switch {
-	case of == nil:
-	case what == ofPayload:
-		schemas = of.payload
-	case what == ofResult:
-		schemas = of.result
-	}
-	return jobtype.Mask(text, slices.DeleteFunc(slices.Clone(schemas), func(s *jobtype.Schema) bool { return s == nil }))
-}
-
-// stored masks the answer to a submit, which is JSON already: that of one job may be another's, which has ended an attempt.
-func (w *walk) stored(text *json.RawMessage) error {
-	var seen struct {
-		Type      string          `json:"type"`
-		LastError *api.ErrorBrief `json:"last_error"`
-		Progress  *api.Progress   `json:"progress"`
-	}
-	if err := json.Unmarshal(*text, &seen); err != nil {
-		return err
-	}
-	if _, sensitive := w.types.types[seen.Type]; !sensitive || seen.LastError == nil && seen.Progress == nil {
-		return nil
-	}
-	var whole api.SubmitResponse
-	if err := json.Unmarshal(*text, &whole); err != nil {
-		return err
-	}
-	w.value(reflect.ValueOf(&whole).Elem(), "")
-	made, err := json.Marshal(&whole)
-	*text = made
-	return err
 }
 
 // plan is what there is to do in a struct.

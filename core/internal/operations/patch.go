@@ -26,15 +26,19 @@ func (o *Operations) PatchJob(ctx context.Context, owner tenant.ID, item hop.Ite
 	if fields := patch.Validate(time.Now()); len(fields) > 0 {
 		return api.Job{}, problem.Invalid(fields...)
 	}
-	var matches func(*api.Job) bool
+	view, err := o.Store.Masks.View(ctx, item.Principal) // its tag is of what the caller sees
+	if err != nil {
+		return api.Job{}, err
+	}
+	var matches func(*api.Job) (bool, error)
 	if tags := item.Request.IfMatch; len(tags) > 0 {
-		matches = func(job *api.Job) bool {
-			shown, err := o.Store.Masks.Job(ctx, item.Principal, *job) // its tag is of what the caller sees
+		matches = func(job *api.Job) (bool, error) {
+			shown, err := view.Job(ctx, *job)
 			if err != nil {
-				return false
+				return false, err
 			}
 			text, err := answers.JSON(&shown)
-			return err == nil && slices.Contains(tags, hop.ETag(text))
+			return slices.Contains(tags, hop.ETag(text)), err
 		}
 	}
 	check := func(jobType string) error {

@@ -39,6 +39,9 @@ func (o *Operations) rerunJob(ctx context.Context, item *hop.Item[hop.RerunJobRe
 	if err != nil {
 		return submits.Answer{Err: err}
 	}
+	if err := o.mayRename(ctx, item.Principal, &call); err != nil {
+		return submits.Answer{Err: err}
+	}
 	refused, err := o.checkRerun(ctx, &call)
 	if err != nil {
 		return submits.Answer{Err: err}
@@ -56,10 +59,33 @@ func (o *Operations) rerunJob(ctx context.Context, item *hop.Item[hop.RerunJobRe
 	return answer
 }
 
+// mayRename refuses a rerun under another type that copies a payload which the caller does not see all of: the other type hides
+// something else, or nothing.
+func (o *Operations) mayRename(ctx context.Context, p hop.Principal, call *submits.Call) error {
+	differs := &call.Jobs[0]
+	if differs.Type == "" || !copies(differs) {
+		return nil
+	}
+	view, err := o.Store.Masks.View(ctx, p)
+	if err != nil || view == nil {
+		return err
+	}
+	of, err := o.Store.JobTypes.TypeOf(ctx, call.Tenant, *call.RerunOf)
+	if err == nil && of != differs.Type && view.Hides(of) {
+		err = problem.New(problem.Forbidden, "The job's type "+of+" has sensitive fields: a rerun under another type needs the scope payload, or a payload of its own.")
+	}
+	return err
+}
+
+// copies says that a rerun has the old job's payload.
+func copies(differs *api.SubmitRequest) bool {
+	return len(differs.Payload) == 0 || string(differs.Payload) == "null"
+}
+
 // checkRerun checks a payload that takes the place of the old job's, against the type that the new job has. refused is nil where it fits.
 func (o *Operations) checkRerun(ctx context.Context, call *submits.Call) (refused []*problem.Problem, err error) {
 	differs := call.Jobs[0]
-	if len(differs.Payload) == 0 || string(differs.Payload) == "null" { // it is the old job's
+	if copies(&differs) {
 		return nil, nil
 	}
 	if differs.Type == "" {

@@ -37,6 +37,11 @@ func (o *Operations) PutType(ctx context.Context, owner tenant.ID, item hop.Item
 		return hop.TypeVersion{}, problem.Invalid(fields...)
 	}
 	given := jobtypes.Definition{JobTypeRequest: request.Value, Reveals: !mask.Applies(hop.ForManager, item.Principal)}
+	if view, err := o.Store.Masks.View(ctx, item.Principal); err != nil {
+		return hop.TypeVersion{}, err
+	} else if view.Hides(request.Name) { // before its waiting jobs are checked: which of them fit says what is in them
+		return hop.TypeVersion{}, jobtypes.ErrSensitive
+	}
 	err := o.types.InTurn(ctx, owner.String(), func(ctx context.Context) (err error) {
 		given.Sensitive, err = o.judgeType(ctx, owner, request)
 		return err

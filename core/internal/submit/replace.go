@@ -63,6 +63,8 @@ func (n *NewJob) meet(holder *read.Row, locked *amend.Row, result *JobResult) {
 	case locked == nil || locked.State == job.Running:
 	case locked.Queue != n.Queue:
 		result.Refused = problem.New(problem.DedupeConflict, "The live job "+holder.ID.String()+" has the same dedupe key, and is in the queue "+locked.Queue+". Submit to that queue, or move the job there first. Nothing was changed.")
+	case locked.Type != n.Type: // what its attempts have left is of its type
+		result.Refused = problem.New(problem.DedupeConflict, "The live job "+holder.ID.String()+" has the same dedupe key, and the type "+locked.Type+". Submit that type, or cancel the job. Nothing was changed.")
 	default:
 		*result = JobResult{Row: holder, Deduplicated: true, Replaced: true}
 	}

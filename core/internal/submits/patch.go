@@ -19,7 +19,7 @@ import (
 
 // Patch changes a job that waits, and gives it as it is then. matches, where not nil, is asked about the job as it is before; check
 // about its type, where the payload changes.
-func (s *Submits) Patch(ctx context.Context, owner tenant.ID, user string, id uuid.UUID, patch *api.JobPatch, matches func(*api.Job) bool, check func(jobType string) error) (found api.Job, made []amend.Amended, err error) {
+func (s *Submits) Patch(ctx context.Context, owner tenant.ID, user string, id uuid.UUID, patch *api.JobPatch, matches func(*api.Job) (bool, error), check func(jobType string) error) (found api.Job, made []amend.Amended, err error) {
 	// Another change may come between the read and the edit.
 	const rounds = 10
 	for range rounds {
@@ -27,8 +27,13 @@ func (s *Submits) Patch(ctx context.Context, owner tenant.ID, user string, id uu
 		if err != nil {
 			return found, nil, err
 		}
-		if matches != nil && !matches(&before) {
-			return found, nil, amend.ErrPrecondition
+		if matches != nil {
+			switch fits, err := matches(&before); {
+			case err != nil:
+				return found, nil, err
+			case !fits:
+				return found, nil, amend.ErrPrecondition
+			}
 		}
 		edit, err := s.editOf(ctx, owner, id, &before, patch, check)
 		if err != nil {

@@ -131,7 +131,7 @@ func TestPatchesThatAreRefused(t *testing.T) {
 	if err := refused("ada", api.JobPatch{Deadline: at(time.Now().Add(-time.Hour))}); !isInvalid(err, "deadline") {
 		t.Errorf("a deadline in the past: %v", err)
 	}
-	other := func(*api.Job) bool { return false }
+	other := func(*api.Job) (bool, error) { return false, nil }
 	if _, _, err := f.D.Patch(t.Context(), f.Tenant, "", id, &api.JobPatch{}, other, nil); !errors.Is(err, amend.ErrPrecondition) {
 		t.Errorf("another version: %v", err)
 	}

@@ -94,16 +94,19 @@ func TestSubmitsOfALiveDedupeKey(t *testing.T) {
 		t.Error(got)
 	}
 	got := f.one(deduped("k", api.OnLiveReplace, `4`, func(job *api.SubmitRequest) {
-		job.Type, job.Priority, job.MaxAttempts, job.Metadata = "other", new(8), new(7), map[string]string{"a": "b"}
+		job.Priority, job.MaxAttempts, job.Metadata = new(8), new(7), map[string]string{"a": "b"}
 	}))
-	if !got.Replaced || got.Row.ID != first.Row.ID || got.Row.Type != "other" || got.Row.Priority != 8 || got.Row.MaxAttempts != 7 || string(got.Row.Metadata) != `{"a":"b"}` {
+	if !got.Replaced || got.Row.ID != first.Row.ID || got.Row.Priority != 8 || got.Row.MaxAttempts != 7 || string(got.Row.Metadata) != `{"a":"b"}` {
 		t.Errorf("replace: %+v", got.Row)
 	}
 	if got := f.one(deduped("k", api.OnLiveReplace, `5`, func(job *api.SubmitRequest) { job.Queue = "elsewhere" })); got.Refused == nil || got.Refused.Code != problem.DedupeConflict {
 		t.Errorf("in another queue: %+v", got)
 	}
+	if got := f.one(deduped("k", api.OnLiveReplace, `5`, func(job *api.SubmitRequest) { job.Type = "other" })); got.Refused == nil || got.Refused.Code != problem.DedupeConflict {
+		t.Errorf("of another type: %+v", got)
+	}
 	running := f.Claim(f.ClaimCall(api.DefaultQueue))
-	if len(running) != 1 || string(running[0].Payload) != `4` || running[0].Type != "other" {
+	if len(running) != 1 || string(running[0].Payload) != `4` {
 		t.Fatalf("%+v", running)
 	}
 	follower := f.one(deduped("k", api.OnLiveReplace, `6`))

@@ -53,7 +53,7 @@ type watch struct {
 }
 
 func snapshotOf(found *api.Job) read.Snapshot {
-	return read.Snapshot{State: found.State, Version: found.Version()}
+	return read.SnapshotOf(found.State, found.Epoch, found.CancelRequested, found.Progress, found.Output)
 }
 
 // of is the part of a snapshot that the watcher compares.
@@ -179,7 +179,7 @@ type Call struct {
 
 func (c *Call) satisfied(now read.Snapshot) bool {
 	if c.Version != "" {
-		return now.Version != c.Version
+		return now.Version != c.Version && now.Hidden != c.Version
 	}
 	state := now.State
 	if job.State(state).Terminal() && c.Ended {

@@ -165,7 +165,11 @@ DELETE FROM webhook_events WHERE event_id = ANY(@ids::bigint[])`
 func (h *Hooks) Deliver(ctx context.Context, step *Step) (Delivered, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	var made Delivered
-	err := h.InTx(ctx, func(tx pgx.Tx) error {
+	view, err := h.Masks.ViewOfHooks(ctx, step.Tenant)
+	if err != nil {
+		return Delivered{}, fmt.Errorf("webhook: deliver: %w", err)
+	}
+	err = h.InTx(ctx, func(tx pgx.Tx) error {
 		made = Delivered{More: step.more}
 		events, err := lockEvents(ctx, tx, step.ids)
 		if err != nil || len(events) == 0 {
@@ -178,7 +182,7 @@ func (h *Hooks) Deliver(ctx context.Context, step *Step) (Delivered, error) {
 		if err != nil {
 			return err
 		}
-		submissions, done, err := step.submissions(events, ended, func(body *api.WebhookEvent) error { return h.Masks.Event(ctx, step.Tenant, body) })
+		submissions, done, err := step.submissions(events, ended, func(body *api.WebhookEvent) error { return view.Event(ctx, tx, body) })
 		if err != nil {
 			return err
 		}

@@ -63,7 +63,7 @@ const forgetWebhookSQL = `
 WITH settings AS (
   DELETE FROM queues WHERE tenant_id = @tenant_id AND name = @system_queue
 ), states AS (
-  DELETE FROM alerts WHERE tenant_id = @tenant_id AND webhook = @name -- a new webhook of this name is told of them
+  DELETE FROM alerts WHERE tenant_id = @tenant_id AND webhook = @name -- a new webhook of this name gets them again
 )
 DELETE FROM webhooks WHERE tenant_id = @tenant_id AND name = @name AND deleted_at IS NOT NULL`
 

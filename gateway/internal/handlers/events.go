@@ -10,7 +10,7 @@ import (
 
 // CreateEventsToken makes a token for a job's events.
 //
-//	@Description A token that opens the event stream of this one job, as `GET /v1/jobs/{id}/events?token=…`, for 60 s; a stream that is open goes on. It is for a browser's `EventSource`, which cannot send the key: your server makes the token, the browser opens the stream.
+//	@Description A token that opens the event stream of this one job, as `GET /v1/jobs/{id}/events?token=…`, for 60 s; an open stream stays open. It is for a browser's `EventSource`, which cannot send the key: your server makes the token, the browser opens the stream.
 //	@Success     200 {object} api.EventsToken "The token."
 func (h *Handlers) CreateEventsToken(ctx context.Context, c *call.Call, _ call.None) (call.Response[api.EventsToken], error) {
 	id, err := c.ID()

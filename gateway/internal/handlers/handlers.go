@@ -6,7 +6,7 @@
 //
 //	submit.go        jobs are submitted, one or many
 //	jobs.go          they are listed, read, waited for, cancelled
-//	signals.go       they are told something from outside
+//	signals.go       signals from outside
 //	rerun.go         one that has ended is submitted again
 //	events.go        streams follow one, see package jobevents
 //	claims.go        workers claim them,

@@ -27,7 +27,9 @@ func exportUser(s *Server, g *gin.Context, r route) {
 	defer func() { c.Answer.Release() }()
 	control := http.NewResponseController(g.Writer)
 	begun := false
-	err = s.handlers.ExportUser(g.Request.Context(), c, func(line *api.ExportLine) error {
+	good, release := s.auth.WhileGood(g.Request.Context(), c.Caller)
+	defer release()
+	err = s.handlers.ExportUser(good, c, func(line *api.ExportLine) error {
 		text, err := call.Encode(line)
 		if err != nil {
 			return err

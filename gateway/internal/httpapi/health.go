@@ -77,7 +77,7 @@ func (s *Server) checks(ctx context.Context) map[string]string {
 	return checks
 }
 
-// installation answers GET /v1/admin/installation with how the stores are, and what goes on in them.
+// installation answers GET /v1/admin/installation with how the stores are, and what runs in them.
 //
 //	@Summary     Read the state of the installation
 //	@Description Cores and gateways as they report themselves, the last run of `core verify`, Redis as the gateway that answers sees it, PostgreSQL as its statistics views show it (connections, the oldest transaction, dead rows, standbys), statements of cores that have run for more than a second, and the redrives by filter that go on, of all tenants. `checks` are those of `/readyz` of the gateway that answers, and, where there are several, of core's cells. It needs four statements, whatever the backlog.

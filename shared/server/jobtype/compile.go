@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -190,6 +191,9 @@ func (s *survey) keywords(schema map[string]any, place string) {
 			s.refused = refuse(place+"/"+name, "must be at most %d", maxCount)
 		}
 	}
+	if within(schema["contentSchema"], sensitiveKeyword) {
+		s.refused = refuse(place+"/contentSchema", "%s is not looked for in texts: mark the text", sensitiveKeyword)
+	}
 	for _, name := range []string{"$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary"} {
 		if _, isSchema := schema[name].(map[string]any); schema[name] != nil && !isSchema {
 			s.refused = refuse(place, "%s is not supported", name)
@@ -198,6 +202,21 @@ func (s *survey) keywords(schema map[string]any, place string) {
 	if given := text("$schema"); given != "" && strings.TrimSuffix(given, "#") != dialect {
 		s.refused = refuse(place+"/$schema", "must be %s, or absent", dialect)
 	}
+}
+
+// within says whether a part of a document has a member of a name.
+func within(value any, name string) bool {
+	switch v := value.(type) {
+	case map[string]any:
+		for member, below := range v {
+			if member == name || within(below, name) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, func(below any) bool { return within(below, name) })
+	}
+	return false
 }
 
 // isSmall says whether the compiler takes a count as it is written: of a larger one it keeps the last 64 bits. What is

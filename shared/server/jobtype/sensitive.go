@@ -18,7 +18,7 @@ const HiddenJSON = `"` + Hidden + `"`
 // sensitiveKeyword marks a part of a schema, with true.
 const sensitiveKeyword = "x-sensitive"
 
-// maskSteps bounds the masking of a value, and the check whether it fits before.
+// maskSteps bounds the masking of a value, and the check whether it fits before, by each schema.
 const maskSteps = maxSteps / 10
 
 // Sensitive says whether x-sensitive marks any part of the schema that a value can reach.
@@ -26,21 +26,28 @@ func (s *Schema) Sensitive() bool { return s.sensitive }
 
 // Mask gives a JSON text with Hidden in the place of each value that x-sensitive marks in any of the schemas, which are the
 // versions of one: a value is of one of them, and nothing says of which. A value that fits none of them is Hidden as a whole, and
-// so is one that takes too long: nothing says what its members mean. null stays. The text is a valid one.
+// so is one that takes too long, or has a schema that is nil: nothing says what its members mean. left is how many steps the caller
+// has left, and what it takes is subtracted. null stays. The text is a valid one.
 //
 // A schema applies here wherever it may apply: that of each alternative, of `not`, and of both branches of `if`. Where the names
 // of members are sensitive the whole object is.
-func Mask(text []byte, versions []*Schema) []byte {
+func Mask(text []byte, versions []*Schema, left *int) []byte {
 	if trimmed := bytes.TrimSpace(text); len(trimmed) == 0 || string(trimmed) == "null" {
 		return text
+	}
+	if len(versions) == 0 || slices.Contains(versions, nil) {
+		return []byte(HiddenJSON)
 	}
 	value, err := decode(text)
 	if err != nil {
 		return []byte(HiddenJSON)
 	}
+	*left -= len(text) / 64
 	fits := false
 	for _, schema := range versions {
-		if fits, err = schema.run(schema.quick, value, maskSteps); fits && err == nil {
+		most := min(maskSteps, *left)
+		fits, err = schema.run(schema.quick, value, most)
+		if *left -= most - max(schema.steps.left, 0); fits && err == nil {
 			break
 		}
 	}
@@ -57,7 +64,9 @@ func Mask(text []byte, versions []*Schema) []byte {
 		if !schema.Sensitive() {
 			continue
 		}
-		if value, err = schema.mask(value); err != nil {
+		most := min(maskSteps, *left)
+		value, err = schema.mask(value, most)
+		if *left -= most - max(schema.steps.left, 0); err != nil {
 			return []byte(HiddenJSON)
 		}
 	}
@@ -71,8 +80,8 @@ func Mask(text []byte, versions []*Schema) []byte {
 }
 
 // mask gives the value with what is sensitive hidden: it changes it in place.
-func (s *Schema) mask(value any) (masked any, err error) {
-	s.steps.left = maskSteps
+func (s *Schema) mask(value any, most int) (masked any, err error) {
+	s.steps.left = most
 	defer func() {
 		if recover() != nil { // too many steps; or the validator's, as in run
 			masked, err = nil, errTooCostly
@@ -81,7 +90,7 @@ func (s *Schema) mask(value any) (masked any, err error) {
 	return (&masking{Schema: s}).hide(value, []*jsonschema.Schema{s.full}), nil
 }
 
-// refuseHidden refuses a value that was read by somebody who must not see all of it, and sent back: what is hidden would be lost.
+// refuseHidden refuses a value that was read without the scope payload, and sent back: what is hidden would be lost.
 func (s *Schema) refuseHidden(value any) []Mismatch {
 	found := masking{Schema: s}
 	s.steps.left = maxSteps

@@ -17,7 +17,8 @@ func mask(t *testing.T, value string, schemas ...string) string {
 		}
 		versions = append(versions, made)
 	}
-	return string(jobtype.Mask([]byte(value), versions))
+	left := 1 << 30
+	return string(jobtype.Mask([]byte(value), versions, &left))
 }
 
 func TestMaskHidesWhereverASchemaMayApply(t *testing.T) {
@@ -117,5 +118,36 @@ func TestWhatWasHiddenIsNotTakenForAValue(t *testing.T) {
 	}
 	if found := made.Check([]byte(`{"ssn": "1", "note": "•••"}`)); len(found) > 0 {
 		t.Error(found)
+	}
+}
+
+// A caller has so many steps for all values; a version that is missing hides all.
+func TestMaskIsBoundedAndFailsClosed(t *testing.T) {
+	t.Parallel()
+	made, err := jobtype.Compile([]byte(`{"items": {"properties": {"s": {"x-sensitive": true}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := []byte(`[` + strings.Repeat(`{"a": 1},`, 1000) + `{"s": 1}]`)
+	left, shown := 100_000, 0
+	for range 1000 {
+		if string(jobtype.Mask(value, []*jobtype.Schema{made}, &left)) != jobtype.HiddenJSON {
+			shown++
+		}
+	}
+	if shown == 0 || shown > 100 {
+		t.Errorf("%d values were masked by parts", shown)
+	}
+	left = 1 << 30
+	if got := string(jobtype.Mask([]byte(`[]`), []*jobtype.Schema{made, nil}, &left)); got != jobtype.HiddenJSON {
+		t.Error(got)
+	}
+}
+
+func TestAMarkWithinATextIsRefused(t *testing.T) {
+	t.Parallel()
+	_, err := jobtype.Compile([]byte(`{"properties": {"a": {"contentMediaType": "application/json", "contentSchema": {"properties": {"b": {"x-sensitive": true}}}}}}`))
+	if err == nil || !strings.Contains(err.Error(), "contentSchema") {
+		t.Error(err)
 	}
 }

@@ -109,7 +109,8 @@ CREATE TABLE job_types (
   created_at     timestamptz NOT NULL,
   PRIMARY KEY (tenant_id, type, version)
 );
-CREATE UNIQUE INDEX job_types_newest ON job_types (tenant_id, type) WHERE newest;
+CREATE UNIQUE INDEX job_types_newest    ON job_types (tenant_id, type) WHERE newest;
+CREATE INDEX        job_types_sensitive ON job_types (tenant_id, type) WHERE sensitive;
 
 -- ======== Queues, lanes, workers ========
 -- Settings of a queue. The first job creates the queue; a null setting is the default.

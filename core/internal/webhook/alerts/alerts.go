@@ -8,7 +8,7 @@
 //   - All cores look. The rows of a tenant's webhooks are locked while its states are recorded, so each event is appended once.
 //   - A state of which only one core knows, as of a breaker, is not over because another core does not see it: that it is
 //     seen takes back that it is not, and it has to be unseen for a while.
-//   - While no core looks, nothing is told; the time counts.
+//   - While no core looks, no event is made; the time counts.
 package alerts
 
 import (
@@ -36,7 +36,7 @@ type Sighting struct {
 	Detail string
 }
 
-// forgotten is for how long a state that was not told of has to be unseen to begin anew: the others of some looks.
+// forgotten is for how long a state without an event has to be unseen to begin again: the others of some looks.
 const forgotten = 25 * time.Second
 
 // askedSQL also gives those that no webhook tells of any more, so that their rows go.

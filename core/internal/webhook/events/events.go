@@ -34,7 +34,7 @@ WHERE ` + anyHookSQL + ` AND left(told.queue, 1) <> '_'`
 // anyHookSQL is evaluated once in a statement.
 const anyHookSQL = `(SELECT EXISTS (SELECT 1 FROM webhooks WHERE tenant_id = ANY(@owners::uuid[])))`
 
-// Events tells of events that were appended.
+// Events calls a function after events were appended.
 type Events struct{ appended atomic.Pointer[func()] }
 
 // OnAppended sets what is called after each commit that has appended events. It must not block.

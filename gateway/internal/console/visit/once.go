@@ -108,7 +108,7 @@ func sentBefore() error {
 	return refused
 }
 
-// detached is the visit for work that goes on if the browser leaves.
+// detached is the visit for work that continues if the browser leaves.
 func (v *Visit) detached() *Visit {
 	own := *v
 	own.Request = v.Request.WithContext(context.WithoutCancel(v.Request.Context()))

@@ -89,7 +89,7 @@ func describeWebhook(t *cli.Table, one api.Webhook) {
 	t.Pair("deliveries", "forgequeue job --queue "+one.Queue)
 }
 
-// thresholds are those of the states that the webhook is told of, as the flag takes them.
+// thresholds are those of the states whose events the webhook gets, as the flag takes them.
 func thresholds(one *api.Webhook) string {
 	var told []string
 	for _, state := range append(api.AlertStates(), api.ThresholdEnded) {
