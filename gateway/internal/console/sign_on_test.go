@@ -259,6 +259,9 @@ func TestAPersonOfSeveralTenants(t *testing.T) {
 		t.Error("it offers a tenant that does not exist")
 	}
 	token := formToken.FindStringSubmatch(text)[1]
+	pause := []string{"form", token, "do", "pause"}
+	status, text = read(t, b.send(http.MethodPost, "/console/queues/mails", pause...))
+	b.want("a form of this tenant", status, text, 303)
 	status, text = read(t, b.send(http.MethodPost, "/console/oidc/tenant", "form", token, "tenant", acme+"x"))
 	b.want("no tenant of theirs", status, text, 403, "no access")
 	status, text = read(t, b.send(http.MethodPost, "/console/oidc/tenant", "form", "x", "tenant", globex))
@@ -267,6 +270,10 @@ func TestAPersonOfSeveralTenants(t *testing.T) {
 	b.want("the change", status, text, 303, "/console?note=tenant-changed")
 	status, text = b.get("/console/session")
 	b.want("the session", status, text, 200, "Globex", `value="`+acme+`"`)
+	for _, path := range []string{"/console/queues/mails", "/console/keys", "/console/oidc/tenant", "/console/sign-out"} {
+		status, text = read(t, b.send(http.MethodPost, path, append(pause, "tenant", acme, "once", "1")...))
+		b.want("a form from before the change, to "+path, status, text, 403, "of another tenant")
+	}
 	b.at.Set(func(state *ssotest.State) { state.Claims["groups"] = []string{"ops"} })
 	b.pass(time.Minute)
 	status, text = b.get("/console/session")
