@@ -35,7 +35,7 @@ type Options struct {
 type Links struct {
 	// Charge takes one link of a key's rate; wait is how long until there is one.
 	Charge func(ctx context.Context, keyID string) (wait time.Duration, ok bool)
-	// First reports whether the link with an id is used for the first time, by whichever gateway; an error if that is not known.
+	// First reports whether the link, or the sign-in at a provider, with an id is used for the first time, by whichever gateway; an error if that is not known.
 	First func(ctx context.Context, id string) (bool, error)
 }
 
@@ -82,7 +82,7 @@ func (c *Console) Handler(api http.Handler) http.Handler {
 	}
 	if c.SignOn != nil {
 		mux.Handle("GET /console/oidc/begin", served.Public(beginSignOn))
-		mux.Handle("GET "+sso.CallbackPath, served.Public(finishSignOn))
+		mux.Handle("GET "+sso.CallbackPath, served.Public(served.finishSignOn))
 		mux.Handle("POST /console/oidc/tenant", served.Action(changeTenant))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

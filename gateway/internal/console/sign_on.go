@@ -47,12 +47,20 @@ type arrivedPage struct{ Next string }
 
 // finishSignOn begins a session of who comes back from the provider. The next page is opened by this one, and not by a
 // redirect: browsers send the session's cookie, which is SameSite=Strict, with no request that another site began.
-func finishSignOn(v *visit.Visit) (visit.Page, error) {
+func (c *Console) finishSignOn(v *visit.Visit) (visit.Page, error) {
 	flow, err := v.Site.Sealer.TakeFlow(v.Response, v.Request, v.Site.SignOn.Secure(), v.Site.Now())
 	if err != nil {
-		return signInAgain(v, http.StatusUnauthorized, "", "This sign-in was not begun in this browser, took longer than ten minutes, or has ended already. Begin it again."), nil //nolint:nilerr // the page says it
+		return flowEnded(v), nil //nolint:nilerr // the page says it
 	}
-	who, access, err := v.Site.SignOn.Finish(v.Context(), flow, v.Request.URL.Query())
+	first, err := c.firstAnswer(v, flow)
+	if err == nil && !first {
+		return flowEnded(v), nil
+	}
+	var who session.Person
+	var access sso.Access
+	if err == nil {
+		who, access, err = v.Site.SignOn.Finish(v.Context(), flow, v.Request.URL.Query())
+	}
 	if err == nil {
 		err = beginPerson(v, who, access)
 	}
@@ -69,6 +77,23 @@ func finishSignOn(v *visit.Visit) (visit.Page, error) {
 	v.Key = "" // the page has no navigation
 	v.Response.Header().Set("Refresh", "0; url="+next)
 	return visit.Page{Template: "arrived", Title: "Signed in", Data: arrivedPage{next}}, nil
+}
+
+// flowEnded is the page of an answer of the provider that signs nobody in.
+func flowEnded(v *visit.Visit) visit.Page {
+	return signInAgain(v, http.StatusUnauthorized, "", "This sign-in was not begun in this browser, took longer than ten minutes, or has ended already. Begin it again.")
+}
+
+// firstAnswer says whether the answer to a sign-in has come for the first time, to whichever gateway: the cookie may be a copy.
+func (c *Console) firstAnswer(v *visit.Visit, flow session.Flow) (bool, error) {
+	if c.links.First == nil {
+		return true, nil
+	}
+	first, err := c.links.First(v.Context(), "sign-on-"+flow.State)
+	if err != nil {
+		return false, problem.New(problem.Overloaded, "Whether this sign-in was used already cannot be checked now. Try again in a moment, or sign in with an API key.")
+	}
+	return first, nil
 }
 
 // beginPerson begins a session in the first tenant that exists.

@@ -1,7 +1,9 @@
 package console_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -50,16 +52,27 @@ type person struct {
 	t       *testing.T
 	at      *ssotest.Provider
 	served  http.Handler
+	every   time.Duration
 	cookies map[string]*http.Cookie
 
 	mu  sync.Mutex
 	now time.Time
+	// used are the sign-ins that were finished; away, where not nil, is what Redis answers.
+	used map[string]bool
+	away error
 }
 
 func newPerson(t *testing.T, every time.Duration, groups ...string) *person {
 	t.Helper()
-	b := &person{t: t, cookies: map[string]*http.Cookie{}, now: time.Now()}
+	b := &person{t: t, every: every, cookies: map[string]*http.Cookie{}, now: time.Now(), used: map[string]bool{}}
 	b.at = ssotest.New(t, b.clock, groups...)
+	b.served = newConsole(t, b)
+	return b
+}
+
+// newConsole is a gateway's console, for a person.
+func newConsole(t *testing.T, b *person) http.Handler {
+	t.Helper()
 	grants, err := sso.ParseGrants(`[
 		{"group": "old", "tenant": "` + deleted + `", "scopes": ["read"]}, {"group": "ops", "tenant": "` + acme + `", "scopes": ["read", "manage"]},
 		{"group": "more", "tenant": "` + globex + `", "scopes": ["read"]}
@@ -68,21 +81,28 @@ func newPerson(t *testing.T, every time.Duration, groups ...string) *person {
 		t.Fatal(err)
 	}
 	made, err := console.New(console.Options{
-		Secret: []byte(strings.Repeat("s", 32)), Now: b.clock, SignOn: sso.New(sso.Options{
-			Issuer: b.at.URL, ClientID: ssotest.ClientID, Grants: grants, GroupsClaim: "groups", PublicURL: "https://jobs.example.com", CheckEvery: every, Now: b.clock,
+		Secret: []byte(strings.Repeat("s", 32)), Now: b.clock, Links: console.Links{First: b.first}, SignOn: sso.New(sso.Options{
+			Issuer: b.at.URL, ClientID: ssotest.ClientID, Grants: grants, GroupsClaim: "groups", PublicURL: "https://jobs.example.com", CheckEvery: b.every, Now: b.clock,
 		}),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.served = made.Handler(http.HandlerFunc(personAPI))
-	return b
+	return made.Handler(http.HandlerFunc(personAPI))
 }
 
 func (b *person) clock() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.now
+}
+
+func (b *person) first(_ context.Context, id string) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	used := b.used[id]
+	b.used[id] = true
+	return !used && b.away == nil, b.away
 }
 
 func (b *person) pass(d time.Duration) {
@@ -233,6 +253,57 @@ func TestAnAnswerForAnotherBrowser(t *testing.T) {
 	b.want("a page", status, text, 303, "/console/sign-in")
 }
 
+// A copy of the cookie and of the provider's answer signs nobody in, and does not reach the provider.
+func TestAnAnswerIsUsedOnce(t *testing.T) {
+	t.Parallel()
+	b := newPerson(t, time.Minute, "ops")
+	callback := b.begin("")
+	flow := *b.cookies[flowCookie]
+	b.get(callback)
+	delete(b.cookies, sessionCookie)
+	b.cookies[flowCookie] = &flow
+	status, text := b.get(callback)
+	b.want("a copy", status, text, 401, "has ended already")
+	b.away = errors.New("away")
+	status, text = b.get(b.begin(""))
+	b.want("without Redis", status, text, 503, "cannot be checked now", "API key")
+	if asked := b.at.Asked("/token"); asked != 1 || b.cookies[sessionCookie] != nil {
+		t.Errorf("the provider was asked %d times", asked)
+	}
+}
+
+// A provider that does not answer ends a session after five minutes, and the page says so.
+func TestASessionEndsWithoutTheProvider(t *testing.T) {
+	t.Parallel()
+	b := newPerson(t, time.Minute, "ops")
+	b.signIn()
+	b.pass(4 * time.Minute)
+	first := *b.cookies[sessionCookie]
+	live := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/console", nil)
+	live.Header.Set("Hx-Request", "true")
+	live.AddCookie(&first)
+	w := httptest.NewRecorder()
+	b.served.ServeHTTP(w, live)
+	if w.Code != http.StatusOK || len(w.Result().Cookies()) > 0 {
+		t.Errorf("a live update: %d with %v", w.Code, w.Result().Cookies())
+	}
+	status, text := b.get("/console/session") // its check is in the cookie
+	b.want("the session", status, text, 200, "five minutes at most")
+	b.at.Set(func(state *ssotest.State) { state.Status = http.StatusServiceUnavailable })
+	b.served = newConsole(t, b)
+	b.pass(4 * time.Minute)
+	status, text = b.get("/console/session")
+	b.want("after a restart", status, text, 200, "Acme")
+	b.pass(time.Minute)
+	status, text = b.get("/console/session")
+	b.want("five minutes after the check", status, text, 303, "note=sign-on-unanswered")
+	status, text = b.get("/console/sign-in?note=sign-on-unanswered")
+	b.want("the form", status, text, 200, "five minutes")
+	b.served, b.cookies[sessionCookie] = newConsole(t, b), &first
+	status, text = b.get("/console/session")
+	b.want("an old cookie, after a restart", status, text, 303, "note=sign-on-unanswered")
+}
+
 func TestGroupsThatAreLostEndTheSession(t *testing.T) {
 	t.Parallel()
 	b := newPerson(t, time.Minute, "ops")
@@ -259,6 +330,9 @@ func TestAPersonOfSeveralTenants(t *testing.T) {
 		t.Error("it offers a tenant that does not exist")
 	}
 	token := formToken.FindStringSubmatch(text)[1]
+	pause := []string{"form", token, "do", "pause"}
+	status, text = read(t, b.send(http.MethodPost, "/console/queues/mails", pause...))
+	b.want("a form of this tenant", status, text, 303)
 	status, text = read(t, b.send(http.MethodPost, "/console/oidc/tenant", "form", token, "tenant", acme+"x"))
 	b.want("no tenant of theirs", status, text, 403, "no access")
 	status, text = read(t, b.send(http.MethodPost, "/console/oidc/tenant", "form", "x", "tenant", globex))
@@ -267,6 +341,10 @@ func TestAPersonOfSeveralTenants(t *testing.T) {
 	b.want("the change", status, text, 303, "/console?note=tenant-changed")
 	status, text = b.get("/console/session")
 	b.want("the session", status, text, 200, "Globex", `value="`+acme+`"`)
+	for _, path := range []string{"/console/queues/mails", "/console/keys", "/console/oidc/tenant", "/console/sign-out"} {
+		status, text = read(t, b.send(http.MethodPost, path, append(pause, "tenant", acme, "once", "1")...))
+		b.want("a form from before the change, to "+path, status, text, 403, "of another tenant")
+	}
 	b.at.Set(func(state *ssotest.State) { state.Claims["groups"] = []string{"ops"} })
 	b.pass(time.Minute)
 	status, text = b.get("/console/session")

@@ -8,7 +8,7 @@ var notes = map[string]string{
 	"key-ended":             "Your key is no longer valid: it was revoked, or has expired. Sign in with another one.",
 	"groups-lost":           "Your groups at the sign-in provider give no access to the tenant any more.",
 	"sign-on-ended":         "Your sign-in at the provider has ended. Sign in again.",
-	"sign-on-unanswered":    "Your sign-in could not be renewed: the sign-in provider does not answer.",
+	"sign-on-unanswered":    "Your session has ended: the sign-in provider has not answered for five minutes, or your sign-in could not be renewed there. Sign in again when it answers.",
 	"choose-tenant":         "Your groups give access to several tenants. You can change to another one here.",
 	"tenant-changed":        "You are in another tenant now.",
 	"queue-paused":          "The queue is paused. Running jobs continue; no other one starts.",

@@ -20,12 +20,14 @@ type Person struct {
 	Refresh string `json:"refresh,omitzero"`
 	// Ends is when Access does.
 	Ends time.Time `json:"ends"`
+	// Checked is when the provider has last said what the person may do.
+	Checked time.Time `json:"checked,omitzero"`
 }
 
 // Equal says that nothing differs: the browser need not be handed another cookie.
 func (p Person) Equal(other Person) bool {
 	return p.Subject == other.Subject && p.Name == other.Name && p.Tenant == other.Tenant && slices.Equal(p.Scopes, other.Scopes) &&
-		p.Access == other.Access && p.Refresh == other.Refresh && p.Ends.Equal(other.Ends)
+		p.Access == other.Access && p.Refresh == other.Refresh && p.Ends.Equal(other.Ends) && p.Checked.Equal(other.Checked)
 }
 
 const (

@@ -93,11 +93,15 @@ func (s *Sealer) open(text string, use []byte, into any) error {
 	return ErrInvalid
 }
 
-// FormToken is what every form of a session carries: another session's is refused. It is made of what only the
-// sealed cookie holds, so that no other site knows it.
+// FormToken is what every form of a session carries: another session's is refused, and that of another tenant of the same
+// person. It is made of what only the sealed cookie holds, so that no other site knows it.
 func FormToken(of Session) string {
 	mac := hmac.New(sha256.New, []byte(of.ID))
-	_, _ = mac.Write([]byte("forgequeue console form")) // a hash never fails
+	use := "forgequeue console form"
+	if of.Person != nil {
+		use += " of " + of.Person.Tenant
+	}
+	_, _ = mac.Write([]byte(use)) // a hash never fails
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 

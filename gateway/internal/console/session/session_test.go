@@ -141,6 +141,12 @@ func TestFormTokensAreOfOneSession(t *testing.T) {
 	if !session.ValidFormToken(one, session.FormToken(one)) || session.ValidFormToken(one, session.FormToken(other)) || session.ValidFormToken(one, "") {
 		t.Error("form tokens")
 	}
+	here := session.NewPerson(session.Person{Subject: "1", Tenant: "a"}, true, noon)
+	there := here
+	there.Person = &session.Person{Subject: "1", Tenant: "b"}
+	if !session.ValidFormToken(here, session.FormToken(here)) || session.ValidFormToken(there, session.FormToken(here)) {
+		t.Error("form tokens of a person's tenants")
+	}
 	if strings.Contains(session.FormToken(one), one.ID) {
 		t.Error("the token shows what it is made of")
 	}

@@ -20,7 +20,7 @@ var (
 	ErrLost = errors.New("sso: the groups give no access")
 	// ErrEnded: the provider does not take the session's tokens any more.
 	ErrEnded = errors.New("sso: the sign-in has ended")
-	// ErrUnanswered: the access token has ended, and the provider gives no answer.
+	// ErrUnanswered: the provider gives no answer, and the access token has ended, or the last answer is too old.
 	ErrUnanswered = errors.New("sso: the provider gives no answer")
 )
 
@@ -58,7 +58,8 @@ func (p *Provider) Check(ctx context.Context, of session.Session) (Checked, erro
 	name := nameOfSession(of)
 	known, valid := p.last(name, of)
 	if !valid {
-		done := p.flights.DoChan(string(name[:]), func() (any, error) {
+		done := p.flights.DoChan(string(name[:]), func() (_ any, err error) {
+			defer caught(&err)
 			known, valid := p.last(name, of) // another check may have ended meanwhile, and have renewed the tokens
 			if !valid {
 				known = p.check(ctx, of, known)
@@ -70,6 +71,10 @@ func (p *Provider) Check(ctx context.Context, of session.Session) (Checked, erro
 		case <-ctx.Done():
 			return Checked{}, ctx.Err()
 		case landed := <-done:
+			if landed.Err != nil {
+				p.o.Logger.ErrorContext(ctx, "the check of a session failed", "error", landed.Err)
+				return Checked{}, ErrUnanswered
+			}
 			known = landed.Val.(checked) //nolint:forcetypeassert // it is what the function above returns
 		}
 	}
@@ -94,18 +99,33 @@ func (p *Provider) last(name [32]byte, of session.Session) (known checked, valid
 // nameOfSession is by what a session is known here: the cache holds nothing that opens one.
 func nameOfSession(of session.Session) [32]byte { return sha256.Sum256([]byte(of.ID)) }
 
-// newer is a person with the tokens that end later.
+// newer is a person with the tokens that end later, and the later check.
 func newer(who, other session.Person) session.Person {
 	if other.Ends.After(who.Ends) {
 		who.Access, who.Refresh, who.Ends = other.Access, other.Refresh, other.Ends
 	}
+	if other.Checked.After(who.Checked) {
+		who.Checked = other.Checked
+	}
 	return who
+}
+
+// now is a time as a cookie has it: without what makes that longer.
+func (p *Provider) now() time.Time { return p.o.Now().UTC().Truncate(time.Second) }
+
+// lasts is until when a session goes on without an answer of the provider.
+func lasts(who session.Person) time.Time {
+	last := who.Checked.Add(unansweredFor)
+	if who.Ends.Before(last) {
+		return who.Ends
+	}
+	return last
 }
 
 func (p *Provider) due(who session.Person) time.Time {
 	due := p.o.Now().Add(p.o.CheckEvery)
-	if who.Ends.Before(due) {
-		return who.Ends
+	if last := lasts(who); last.Before(due) {
+		return last
 	}
 	return due
 }
@@ -116,10 +136,10 @@ func (p *Provider) check(ctx context.Context, of session.Session, last checked) 
 	ctx, cancel := context.WithTimeout(oidc.ClientContext(context.WithoutCancel(ctx), p.client), stepTimeout)
 	defer cancel()
 	who := newer(*of.Person, last.who)
-	found, err := p.discover(ctx)
-	var groups []string
+	sealedLater := who.Checked.After(last.who.Checked) // the cookie has a later check than this gateway
+	groups, err := p.ask(ctx, &who)
 	if err == nil {
-		groups, _, err = p.groupsOf(ctx, found, &who, nil)
+		who.Checked = p.now()
 	}
 	now := checked{who: who, due: p.due(who)}
 	switch {
@@ -129,16 +149,29 @@ func (p *Provider) check(ctx context.Context, of session.Session, last checked) 
 		now.over, now.due = ErrLost, p.o.Now().Add(p.o.CheckEvery) // a provider may leave out the claim of who has no groups
 	case isRefusal(err):
 		now.over, now.due = ErrEnded, p.o.Now().Add(p.o.CheckEvery)
-	case !p.o.Now().Before(who.Ends):
+	case errors.Is(last.over, ErrEnded) && !sealedLater: // no answer brings no session back
+		now.over, now.due = ErrEnded, p.o.Now().Add(p.o.CheckEvery)
+	case !p.o.Now().Before(lasts(who)):
 		now.over, now.due = ErrUnanswered, p.o.Now().Add(callTimeout)
 		fallthrough
 	default:
 		p.o.Logger.WarnContext(ctx, "the groups of a session could not be checked", "issuer", p.o.Issuer, "error", err)
-		if now.access = last.access; now.access == nil {
-			now.access = Access{{who.Tenant, who.Scopes}} // as the session was sealed
+		if now.access = last.access; sealedLater {
+			now.access = Access{{who.Tenant, who.Scopes}}
 		}
 	}
 	return now
+}
+
+// ask gives the groups of a session's person. A panic of what reads the provider's answer is as no answer.
+func (p *Provider) ask(ctx context.Context, who *session.Person) (groups []string, err error) {
+	defer caught(&err)
+	found, err := p.discover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	groups, _, err = p.groupsOf(ctx, found, who, nil)
+	return groups, err
 }
 
 // groupsOf reads a person's groups of now, and what else UserInfo says: from UserInfo; where that has none, or does not take the
@@ -246,7 +279,7 @@ func isRefusal(err error) bool {
 		return status >= http.StatusBadRequest && status < http.StatusInternalServerError && status != http.StatusTooManyRequests
 	}
 	// Of UserInfo the library gives the status in its text alone.
-	for _, status := range []string{"400 ", "401 ", "403 "} {
+	for _, status := range []string{"400 ", "401 ", "403 ", "404 ", "410 "} {
 		if err != nil && strings.HasPrefix(err.Error(), status) {
 			return true
 		}

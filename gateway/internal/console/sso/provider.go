@@ -32,6 +32,10 @@ const (
 	stepTimeout = 10 * time.Second
 	// maxChecks bounds the sessions whose last check is remembered: for one more, another is checked again early.
 	maxChecks = 5000
+	// maxExchanges bounds the sign-ins of a gateway that wait for the provider: the callback is open to everybody.
+	maxExchanges = 32
+	// unansweredFor is how long a session goes on after the last check that the provider has answered.
+	unansweredFor = 5 * time.Minute
 	// longestCode bounds what is shown of a provider's error.
 	longestCode = 60
 )
@@ -61,6 +65,8 @@ type Provider struct {
 	// flights are discoveries and checks under way.
 	flights singleflight.Group
 	checks  *lru.Cache[[32]byte, checked]
+	// exchanges has an element for each sign-in that waits for the provider.
+	exchanges chan struct{}
 }
 
 // discovered is what the provider says of itself.
@@ -80,7 +86,7 @@ func New(o Options) *Provider {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	checks, _ := lru.New[[32]byte, checked](maxChecks) // it fails only for a size below 1
-	return &Provider{o: o, client: &http.Client{Timeout: callTimeout}, checks: checks}
+	return &Provider{o: o, client: &http.Client{Timeout: callTimeout}, checks: checks, exchanges: make(chan struct{}, maxExchanges)}
 }
 
 // Secure says that browsers reach the console by https.
@@ -91,7 +97,8 @@ func (p *Provider) discover(ctx context.Context) (*discovered, error) {
 	if found := p.found.Load(); found != nil {
 		return found, nil
 	}
-	done := p.flights.DoChan("discovery", func() (any, error) {
+	done := p.flights.DoChan("discovery", func() (_ any, err error) {
+		defer caught(&err)
 		ctx, cancel := context.WithTimeout(oidc.ClientContext(context.WithoutCancel(ctx), p.client), callTimeout)
 		defer cancel()
 		provider, err := oidc.NewProvider(ctx, p.o.Issuer)
@@ -125,6 +132,13 @@ func (p *Provider) discover(ctx context.Context) (*discovered, error) {
 			return nil, fmt.Errorf("discover %s: %w", p.o.Issuer, landed.Err)
 		}
 		return landed.Val.(*discovered), nil //nolint:forcetypeassert // it is what the function above returns
+	}
+}
+
+// caught makes a panic an error. It is deferred in a flight, where a panic would end the process: there is no request around it.
+func caught(err *error) {
+	if failure := recover(); failure != nil { //nolint:revive // this is the deferred function
+		*err = fmt.Errorf("panic: %v", failure)
 	}
 }
 
@@ -162,6 +176,12 @@ func (p *Provider) Finish(ctx context.Context, flow session.Flow, query url.Valu
 	case issuer != "" && issuer != p.o.Issuer: // RFC 9207
 		return who, nil, p.refuse(ctx, errors.New("the answer is of another issuer"))
 	}
+	select {
+	case p.exchanges <- struct{}{}:
+		defer func() { <-p.exchanges }()
+	default:
+		return who, nil, problem.New(problem.Overloaded, "Too many people sign in at the same time. Try again in a moment: begin the sign-in again.")
+	}
 	found, err := p.discover(ctx)
 	if err != nil {
 		return who, nil, p.unanswered(ctx, err)
@@ -187,7 +207,7 @@ func (p *Provider) Finish(ctx context.Context, flow session.Flow, query url.Valu
 	if err != nil {
 		return who, nil, p.failed(ctx, err)
 	}
-	who.Name = nameOf(id.Subject, claims, said)
+	who.Name, who.Checked = nameOf(id.Subject, claims, said), p.now()
 	if access = p.o.Grants.For(groups); len(access) == 0 {
 		return who, nil, problem.New(problem.Forbidden, "You have signed in, but none of your groups gives access to a tenant here. Ask who runs this console.")
 	}

@@ -25,11 +25,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
+	// broken makes Now panic.
+	broken bool
 }
 
 func (c *clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.broken {
+		panic("of a clock")
+	}
 	return c.now
 }
 
@@ -272,24 +277,4 @@ func TestGroupsInTheIDToken(t *testing.T) {
 	s.at.Set(func(state *ssotest.State) { delete(state.InToken, "groups") })
 	s.pass(time.Minute)
 	s.check(s.Provider, of, sso.ErrLost)
-}
-
-// While the provider does not answer a session goes on until its token ends, with what it may do as of the last check, or in a
-// gateway that has not seen it as of its cookie; and no longer.
-func TestWithoutTheProvider(t *testing.T) {
-	t.Parallel()
-	s := newSignOn(t, "readers", "ops")
-	s.at.Set(func(state *ssotest.State) { state.Offline = true })
-	of := s.session()
-	second := s.of()
-	s.at.Set(func(state *ssotest.State) { state.Status = http.StatusInternalServerError })
-	s.pass(time.Minute)
-	s.check(s.Provider, of, nil, "read", "manage")
-	s.check(second, of, nil, "read", "manage")
-	s.pass(time.Hour)
-	s.check(s.Provider, of, sso.ErrUnanswered)
-	s.check(second, of, sso.ErrUnanswered)
-	s.at.Set(func(state *ssotest.State) { state.Status, state.Life = 0, 3*time.Hour })
-	s.pass(10 * time.Second)
-	s.check(s.Provider, of, nil, "read", "manage")
 }

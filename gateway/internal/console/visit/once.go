@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/console/session"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -48,7 +49,7 @@ func (r *repeats) run(v *Visit, do PageFunc) (Page, error) {
 	if once == "" {
 		return do(v)
 	}
-	sum, now := sha256.Sum256([]byte(v.Session.ID+"\x00"+v.Request.URL.Path+"\x00"+v.Form.Encode())), v.Site.Now()
+	sum, now := sha256.Sum256([]byte(session.FormToken(v.Session)+"\x00"+v.Request.URL.Path+"\x00"+v.Form.Encode())), v.Site.Now()
 	name := hex.EncodeToString(sum[:])
 	r.mu.Lock()
 	for old, one := range r.kept {

@@ -27,7 +27,11 @@ func (v *Visit) resumePerson() error {
 	case err != nil:
 		return errLeft()
 	}
-	if !v.Checked.Who.Equal(*v.Session.Person) {
+	had := *v.Session.Person
+	if v.Live() { // the check alone makes no cookie there: it could arrive after the one of a sign-out, or of another tenant
+		had.Checked = v.Checked.Who.Checked
+	}
+	if !v.Checked.Who.Equal(had) {
 		v.Session.Person = &v.Checked.Who
 		if err := v.SetPerson(); err != nil {
 			return err

@@ -165,7 +165,7 @@ func (s *Site) form(run PageFunc) http.Handler {
 			err = v.signedIn()
 		}
 		if err == nil && !session.ValidFormToken(v.Session, r.PostFormValue("form")) {
-			err = problem.New(problem.Forbidden, "The form is of another session. Go back, reload the page, and try again.")
+			err = problem.New(problem.Forbidden, "The form is of another session, or of another tenant. Go back, reload the page, and try again.")
 		}
 		var page Page
 		if err == nil {
