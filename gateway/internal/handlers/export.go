@@ -12,12 +12,12 @@ import (
 // ExportUser gives a user's data, a line at a time.
 //
 //	@Summary     Export a user's data
-//	@Description All that is kept of a user's jobs, as JSON lines: each job (`kind` `job`), followed by its attempts, output and signals, then the schedules that submit jobs for the user. The last line has the `kind` `end` and the number of `lines` before it: without it the export is not whole, ask again. Jobs are listed newest first; one that is submitted or changes meanwhile may be in it or not. A key that is bound to a user exports that user's data only. To delete them, see `POST /v1/bulk`.
+//	@Description All that is kept of a user's jobs, as JSON lines: each job (`{"kind": "job", "job": {…}}`), followed by its attempts, output and signals (`{"kind": "attempt", "job_id": "…", "attempt": {…}}`), then the schedules that submit jobs for the user. The last line has the `kind` `end` and the number of `lines` before it: without it the export is not whole, ask again. Jobs are listed newest first; one that is submitted or changes meanwhile may be in it or not. A key that is bound to a user exports that user's data only. To delete them, see `POST /v1/bulk`.
 //	@ID          exportUser
 //	@Tags        Jobs
 //	@Param       user path string true "The user, as in `POST /v1/jobs`."
 //	@Produce     application/jsonl
-//	@Success     200 {object} api.ExportLine "The lines."
+//	@Success     200 {string} string "The lines."
 //	@x-access    "read"
 //	@Router      /v1/users/{user}/export [get]
 func (h *Handlers) ExportUser(ctx context.Context, c *call.Call, line func(*api.ExportLine) error) error {
