@@ -52,25 +52,35 @@ type versions struct {
 
 // get gives the schemas of a type; db reads them, where not nil.
 func (s *schemas) get(ctx context.Context, processors *seats.Seats, db store.Querier, key schemaKey) (*versions, error) {
+	for {
+		one, first := s.enter(key)
+		if first {
+			one.of, one.err = s.load(ctx, processors, db, key)
+			s.keep(key, one)
+			close(one.ready)
+			return one.of, one.err
+		}
+		select {
+		case <-one.ready:
+			if one.err == nil {
+				return one.of, nil
+			} // else the first one has failed, perhaps because its caller left: this one asks itself
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// enter gives the entry of a type; first says that its caller has to load it.
+func (s *schemas) enter(key schemaKey) (one *entry, first bool) {
 	s.mu.Lock()
-	one := s.known[key]
-	first := one == nil
-	if first {
-		one = &entry{ready: make(chan struct{})}
-		s.known[key] = one
+	defer s.mu.Unlock()
+	if known := s.known[key]; known != nil {
+		return known, false
 	}
-	s.mu.Unlock()
-	if first {
-		one.of, one.err = s.load(ctx, processors, db, key)
-		s.keep(key, one)
-		close(one.ready)
-	}
-	select {
-	case <-one.ready:
-		return one.of, one.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	one = &entry{ready: make(chan struct{})}
+	s.known[key] = one
+	return one, true
 }
 
 // keep keeps what was loaded, as long as there is room.
