@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/forgequeue/forgequeue/e2e/stack"
 )
 
 // fakeGo builds nothing: it says what `go build -v` says, and leaves a program that
@@ -94,10 +96,7 @@ func TestMakeRunEndsWhereItDoesNotBuild(t *testing.T) {
 // The commit of a release is built with its version; without a tag, or with changes, the program says that it is none.
 func TestMakeRunNamesTheReleaseOfItsCommit(t *testing.T) {
 	t.Parallel()
-	git, err := exec.LookPath("git")
-	if err != nil {
-		t.Skip("git is not installed")
-	}
+	git := stack.Need(t, "git")
 	for tag, want := range map[string]bool{"v9.8.7": true, "core/v9.8.7": false} {
 		dir := t.TempDir()
 		_, stderr, err := makeRunIn(t, dir, func() {

@@ -6,15 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/forgequeue/forgequeue/e2e/stack"
 )
 
 // .ci/release refuses what would be no release of this source, and changes nothing then. What it makes is tried by
 // .ci/run release.
 func TestReleaseRefuses(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
+	stack.Need(t, "git")
 	dir := t.TempDir()
 	git := func(args ...string) {
 		t.Helper()
