@@ -150,7 +150,7 @@ func renderSubmit(a *submit.Answer) (submit.Response, error) {
 	if response.Warnings == nil {
 		response.Warnings = []string{}
 	}
-	body, err := answers.JSON(response)
+	body, err := submittedText(&response)
 	return submit.Response{Status: acceptedStatus(job), Body: body}, err
 }
 

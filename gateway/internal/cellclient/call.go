@@ -16,6 +16,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/server/hop"
 	"github.com/forgequeue/forgequeue/shared/server/identity"
 	"github.com/forgequeue/forgequeue/shared/server/seats"
+	"github.com/forgequeue/forgequeue/shared/server/wirejson"
 )
 
 // Call asks a cell's core for one item's result. The deadline is ctx's, and is sent to
@@ -105,7 +106,7 @@ func ask[Req any](ctx context.Context, c *Cell, op operation, item hop.Item[Req]
 
 // encodeItem encodes an item, in a seat of its owner's.
 func encodeItem[Req any](ctx context.Context, c *Cell, op operation, item hop.Item[Req]) (text itemText, err error) {
-	c.processors.Run(ctx, seats.Work{Owner: op.whose, Operation: "write", On: op.Path}, func() { text, err = Encode(item) })
+	c.processors.Run(ctx, seats.Work{Owner: op.whose, Operation: "write", On: op.Path}, func() { text, err = itemOf(&item) })
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", op.Path, err)
 	}
@@ -132,18 +133,14 @@ func doubtOutcomes(value any) {
 
 // Encode is encoding/json's, without escaping <, > and &: a payload is returned as it
 // was sent.
-func Encode(value any) ([]byte, error) { return jsonv2.Marshal(value, asEncodingJSON) }
+func Encode(value any) ([]byte, error) { return wirejson.Marshal(value) }
 
 // Read decodes core's answer without checks: its content was checked when it was
 // stored, or is a result of a server of the tenant's.
 func Read(text []byte, into any) error { return jsonv2.Unmarshal(text, into, unchecked) }
 
 // Joined once, not for each value.
-var (
-	unchecked      = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	asEncodingJSON = jsonv2.JoinOptions(unchecked, jsonv2.Deterministic(true),
-		jsonv2.FormatNilSliceAsNull(true), jsonv2.FormatNilMapAsNull(true), jsontext.PreserveRawStrings(true))
-)
+var unchecked = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 // exchange waits for its turn, sends the body, repeats it where that is safe, and
 // returns the body of a 200. doubt is whether an earlier try was sent and got no

@@ -189,13 +189,13 @@ func (c *Cell) exchangeItems(ctx context.Context, op operation, items []itemText
 	if err != nil {
 		return nil, doubt, err
 	}
-	var results hop.Results[json.RawMessage]
-	c.compute(ctx, op, "open", len(answer), func() { err = Read(answer, &results) })
-	if err != nil || len(results.Results) != len(items) {
+	var results []hop.Result[json.RawMessage]
+	c.compute(ctx, op, "open", len(answer), func() { results, err = readResults(answer) })
+	if err != nil || len(results) != len(items) {
 		return nil, doubt, fmt.Errorf("%w: %s with %d results for %d items: %w",
-			op.lost(), op.Path, len(results.Results), len(items), errors.Join(ErrContract, err))
+			op.lost(), op.Path, len(results), len(items), errors.Join(ErrContract, err))
 	}
-	return results.Results, doubt, nil
+	return results, doubt, nil
 }
 
 // envelope joins items that are encoded already. The nonce makes its signature unique;
@@ -267,7 +267,7 @@ func decode[Resp any](op operation, response itemResponse) (hop.Result[Resp], er
 	if value := response.result.Value; value != nil {
 		result.Value = new(Resp)
 		if opaque, ok := any(result.Value).(*json.RawMessage); ok {
-			*opaque = *value // it was checked as JSON with the envelope's answer
+			*opaque = *value // core has made it
 		} else if err := Read(*value, result.Value); err != nil {
 			return none, fmt.Errorf("%w: %s: %w", op.lost(), op.Path, errors.Join(ErrContract, err))
 		}

@@ -59,6 +59,9 @@ func (h *Handlers) SubmitJob(c *call.Call, job api.SubmitRequest) (hop.SubmitJob
 	return hop.SubmitJobsRequest{IDs: ids, Jobs: []api.SubmitRequest{job}, Idempotency: c.Idempotency}, cost, err
 }
 
+// uuidLength is that of an id's text.
+const uuidLength = 36
+
 // drawIDs draws the ids of n new jobs.
 func drawIDs(n int) ([]string, error) {
 	ids := make([]string, n)
@@ -146,6 +149,9 @@ func (h *Handlers) awaitEnd(ctx context.Context, c *call.Call, id string, accept
 // member finds a member of core's answer that is text, such as a job's id or state; "" where it has none. It reads no
 // further than that, and core writes these before what may be large.
 func member(answer json.RawMessage, wanted string) string {
+	if id, is := bytes.CutPrefix(answer, []byte(`{"id":"`)); is && wanted == "id" && len(id) > uuidLength && id[uuidLength] == '"' {
+		return string(id[:uuidLength]) // as core writes it
+	}
 	from := jsontext.NewDecoder(bytes.NewBuffer(answer))
 	if token, err := from.ReadToken(); err != nil || token.Kind() != jsontext.KindBeginObject {
 		return ""
