@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ func TestSubmittedTextIsThatOfItsType(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := submittedText(&r); err != nil || string(got) != string(want) {
+		if got, err := submittedText(&r); err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("%v\n%s, want\n%s", err, got, want)
 		}
 	}

@@ -1,6 +1,7 @@
 package cellclient
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/forgequeue/forgequeue/shared/server/hop"
@@ -15,7 +16,7 @@ func TestSubmitTextIsThatOfItsType(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := itemOf(&item); err != nil || string(got) != string(want) {
+		if got, err := itemOf(&item); err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("%v\n%s, want\n%s", err, got, want)
 		}
 	}

@@ -110,7 +110,7 @@ func (o *Object) Raw(name string, value json.RawMessage) {
 	if o.Name(name); o.null(value == nil) {
 		return
 	}
-	if bytes.IndexAny(value, " \t\r\n") < 0 {
+	if !bytes.ContainsAny(value, " \t\r\n") {
 		o.text = append(o.text, value...)
 		return
 	}
