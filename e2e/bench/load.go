@@ -45,9 +45,10 @@ type loaded struct {
 	// Start and Answered are the medians, in milliseconds, from a submit and from its answer to the start, of idle.
 	Start    float64 `json:"start_ms"`
 	Answered float64 `json:"answered_ms"`
-	// Failed submits are no jobs. Error is why the order ended early.
-	Failed int    `json:"failed"`
-	Error  string `json:"error"`
+	// Failed jobs were refused, such as by Example. Error is why the order ended early.
+	Failed  int    `json:"failed"`
+	Example string `json:"example"`
+	Error   string `json:"error"`
 }
 
 const (
@@ -97,9 +98,9 @@ func (l *loader) do(ctx context.Context, o order) loaded {
 	case "first":
 		err = l.first(ctx, o.Jobs)
 	case "single":
-		done.Failed, err = l.together(ctx, singleCallers, 1, func(int) bool { return time.Since(begun) < o.For })
+		done.Failed, done.Example, err = l.together(ctx, singleCallers, 1, func(int) bool { return time.Since(begun) < o.For })
 	case "batches":
-		done.Failed, err = l.together(ctx, batchCallers, batchJobs, func(from int) bool { return from < o.Jobs })
+		done.Failed, done.Example, err = l.together(ctx, batchCallers, batchJobs, func(from int) bool { return from < o.Jobs })
 	case "idle":
 		done.Start, done.Answered, err = l.idle(ctx, o.Jobs)
 	default:
@@ -137,43 +138,40 @@ func (l *loader) first(ctx context.Context, jobs int) error {
 }
 
 // together submits from several callers while more says so, and waits until all that was accepted has started.
-func (l *loader) together(ctx context.Context, callers, size int, more func(from int) bool) (int, error) {
-	var failed atomic.Int64
+func (l *loader) together(ctx context.Context, callers, size int, more func(from int) bool) (failed int, example string, err error) {
 	var group sync.WaitGroup
-	var example atomic.Pointer[error]
+	var mu sync.Mutex // of failed and example
 	first := int(l.next.Load())
 	for range callers {
 		group.Go(func() {
 			for ctx.Err() == nil && more(int(l.next.Load())-first) {
 				from := int(l.next.Add(int64(size))) - size
-				err := l.submit1(ctx, from, size)
-				if err == nil {
-					continue
-				}
-				example.CompareAndSwap(nil, &err)
-				if failed.Add(int64(size)); pause(ctx, idleGap) != nil {
-					return
+				if err := l.some(ctx, from, size); err != nil {
+					mu.Lock()
+					failed, example = failed+size, err.Error()
+					mu.Unlock()
+					_ = pause(ctx, idleGap)
 				}
 			}
 		})
 	}
 	group.Wait()
-	lost := int(failed.Load())
-	accepted := int(l.next.Load()) - first - lost
+	accepted := int(l.next.Load()) - first - failed
 	ctx, cancel := context.WithTimeout(ctx, finishTime)
 	defer cancel()
 	for l.count() < accepted {
 		if pause(ctx, 2*time.Millisecond) != nil {
-			return lost, fmt.Errorf("%d of %d jobs had started after %v", l.count(), accepted, finishTime)
+			return failed, example, fmt.Errorf("%d of %d jobs had started after %v", l.count(), accepted, finishTime)
 		}
 	}
-	if lost > 0 {
-		return lost, fmt.Errorf("%d submits failed, such as by: %w", lost/size, *example.Load())
+	if accepted == 0 {
+		return failed, example, errors.New("every submit failed, such as by: " + example)
 	}
-	return 0, nil
+	return failed, example, nil
 }
 
-func (l *loader) submit1(ctx context.Context, from, size int) error {
+// some submits jobs from a number on.
+func (l *loader) some(ctx context.Context, from, size int) error {
 	if size == 1 {
 		return l.submit(ctx, from)
 	}

@@ -31,6 +31,7 @@ const (
 	rowCPUBatches = "the same, by 500, ms a job"
 	rowWALSingle  = "WAL, single, kB a job"
 	rowWALBatches = "WAL, by 500, kB a job"
+	rowRows       = "rows inserted, updated and deleted, single, a job"
 	rowMemory     = "memory of the servers after the load, MB"
 	rowBroker     = "memory of Redis or RabbitMQ after the load, MB"
 	rowStatements = "statements a second when idle"
@@ -39,7 +40,7 @@ const (
 
 func rows() []string {
 	return []string{
-		rowSingle, rowBatches, rowIdle, rowAnswered, rowCPUSingle, rowCPUBatches, rowWALSingle, rowWALBatches,
+		rowSingle, rowBatches, rowIdle, rowAnswered, rowCPUSingle, rowCPUBatches, rowWALSingle, rowWALBatches, rowRows,
 		rowMemory, rowBroker, rowStatements, rowCrash,
 	}
 }
@@ -81,15 +82,24 @@ func servers(ctx context.Context, m *machine, o *options, round int, into *resul
 		}
 		func() {
 			defer one.stop()
-			err = measureServer(ctx, m, o, one, func(row string, value float64) {
-				fmt.Printf("round %d\t%-22s %-56s %12.2f\tload %s\n", round+1, column, row, value, load())
-				into.add(round, serverMeasure(row, column), value)
-			}, o.serverJobs(column))
+			err = measureServer(ctx, m, o, one, cells{into, column, round})
 		}()
 		if err != nil {
 			into.note("round %d: %s: %v", round+1, column, err)
 		}
 	}
+}
+
+// cells are those of one column and round.
+type cells struct {
+	into   *results
+	column string
+	round  int
+}
+
+func (c cells) add(row string, value float64) {
+	fmt.Printf("round %d\t%-22s %-56s %12.2f\tload %s\n", c.round+1, c.column, row, value, load())
+	c.into.add(c.round, serverMeasure(row, c.column), value)
 }
 
 // serverMeasure is the name of a cell's measure.
@@ -103,7 +113,7 @@ func (o *options) serverJobs(column string) int {
 	return max(o.workJobs/25, batchCallers*batchJobs)
 }
 
-func measureServer(ctx context.Context, m *machine, o *options, one server, add func(row string, value float64), jobs int) error {
+func measureServer(ctx context.Context, m *machine, o *options, one server, into cells) error {
 	if _, err := one.load(ctx, order{Do: "first", Jobs: warmJobs}); err != nil {
 		return fmt.Errorf("warm-up: %w", err)
 	}
@@ -111,14 +121,14 @@ func measureServer(ctx context.Context, m *machine, o *options, one server, add 
 	if err != nil {
 		return fmt.Errorf("idle: %w", err)
 	}
-	add(rowIdle, idle.Start)
-	add(rowAnswered, idle.Answered)
+	into.add(rowIdle, idle.Start)
+	into.add(rowAnswered, idle.Answered)
 	for _, part := range []struct {
 		order          order
 		rate, cpu, wal string
 	}{
 		{order{Do: "single", For: o.timed}, rowSingle, rowCPUSingle, rowWALSingle},
-		{order{Do: "batches", Jobs: jobs}, rowBatches, rowCPUBatches, rowWALBatches},
+		{order{Do: "batches", Jobs: o.serverJobs(into.column)}, rowBatches, rowCPUBatches, rowWALBatches},
 	} {
 		before, err := m.used(ctx, one)
 		if err != nil {
@@ -128,6 +138,9 @@ func measureServer(ctx context.Context, m *machine, o *options, one server, add 
 		if err != nil {
 			return fmt.Errorf("%s: %w", part.order.Do, err)
 		}
+		if done.Failed > 0 {
+			into.into.note("round %d: %s: %d jobs were refused, such as by: %s", into.round+1, into.column, done.Failed, done.Example)
+		}
 		// A job is done when its outcome is stored, too: what is still on its way costs as much as what was measured.
 		if err := pause(ctx, outcomeTime); err != nil {
 			return err
@@ -136,19 +149,22 @@ func measureServer(ctx context.Context, m *machine, o *options, one server, add 
 		if err != nil {
 			return err
 		}
-		add(part.rate, float64(done.Jobs)/done.Seconds)
-		add(part.cpu, (after.cpu-before.cpu)*1000/float64(done.Jobs))
-		add(part.wal, (after.wal-before.wal)/1000/float64(done.Jobs))
+		into.add(part.rate, float64(done.Jobs)/done.Seconds)
+		into.add(part.cpu, (after.cpu-before.cpu)*1000/float64(done.Jobs))
+		into.add(part.wal, (after.wal-before.wal)/1000/float64(done.Jobs))
+		if part.rate == rowSingle {
+			into.add(rowRows, (after.rows-before.rows)/float64(done.Jobs))
+		}
 	}
 	memory := 0.0
 	for _, pid := range one.processes() {
 		memory += resident(pid)
 	}
-	add(rowMemory, memory)
+	into.add(rowMemory, memory)
 	if broker := one.broker(); broker > 0 {
-		add(rowBroker, resident(broker))
+		into.add(rowBroker, resident(broker))
 	}
-	if err := m.idleStatements(ctx, one, add); err != nil {
+	if err := m.idleStatements(ctx, one, into); err != nil {
 		return err
 	}
 	one.crash()
@@ -159,7 +175,7 @@ func measureServer(ctx context.Context, m *machine, o *options, one server, add 
 	if _, err := one.load(ctx, order{Do: "first", Jobs: 1}); err != nil {
 		return fmt.Errorf("after SIGKILL: %w", err)
 	}
-	add(rowCrash, time.Since(begun).Seconds())
+	into.add(rowCrash, time.Since(begun).Seconds())
 	return nil
 }
 
@@ -169,7 +185,7 @@ const outcomeTime = 3 * time.Second
 // loadSettle is the time between the load and the count of an idle server's statements.
 const loadSettle = 10 * time.Second
 
-func (m *machine) idleStatements(ctx context.Context, one server, add func(string, float64)) error {
+func (m *machine) idleStatements(ctx context.Context, one server, into cells) error {
 	if err := m.track(ctx, "top"); err != nil {
 		return err
 	}
@@ -177,7 +193,7 @@ func (m *machine) idleStatements(ctx context.Context, one server, add func(strin
 	if err == nil {
 		var statements float64
 		if statements, err = m.statements(ctx, one.database(), idleTime); err == nil {
-			add(rowStatements, statements/idleTime.Seconds())
+			into.add(rowStatements, statements/idleTime.Seconds())
 		}
 	}
 	return errors.Join(err, m.track(context.WithoutCancel(ctx), "none"))
@@ -196,8 +212,8 @@ func (m *machine) track(ctx context.Context, what string) error {
 	return nil
 }
 
-// usage is what a server, its broker and PostgreSQL have used so far: seconds of CPU and bytes of WAL.
-type usage struct{ cpu, wal float64 }
+// usage is what a server, its broker and PostgreSQL have used so far: seconds of CPU, bytes of WAL, rows of its database.
+type usage struct{ cpu, wal, rows float64 }
 
 func (m *machine) used(ctx context.Context, one server) (u usage, err error) {
 	times, err := allTimes()
@@ -207,5 +223,8 @@ func (m *machine) used(ctx context.Context, one server) (u usage, err error) {
 	for _, pid := range append(one.processes(), m.postgres.Pid(), one.broker()) {
 		u.cpu += times[pid]
 	}
-	return u, m.ask(ctx, m.postgres.URL("postgres"), "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::float8", &u.wal)
+	const rows = "SELECT (tup_inserted + tup_updated + tup_deleted)::float8 FROM pg_stat_database WHERE datname = "
+	return u, errors.Join(
+		m.ask(ctx, m.postgres.URL("postgres"), "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::float8", &u.wal),
+		m.ask(ctx, m.postgres.URL("postgres"), rows+"'"+nameOf(one.database())+"'", &u.rows))
 }

@@ -115,6 +115,29 @@ func TestLoaderCountsEachJobOnce(t *testing.T) {
 	}
 }
 
+// What is refused is neither a job nor waited for.
+func TestLoaderDoesNotWaitForWhatIsRefused(t *testing.T) {
+	t.Parallel()
+	var l loader
+	l.batch = func(_ context.Context, from, end int) error {
+		if from == 0 {
+			return errors.New("full")
+		}
+		for n := from; n < end; n++ {
+			l.started(n)
+		}
+		return nil
+	}
+	done := l.do(t.Context(), order{Do: "batches", Jobs: 2000})
+	if done.Error != "" || done.Failed != batchJobs || done.Example != "full" || done.Jobs != int(l.next.Load())-batchJobs {
+		t.Errorf("%+v", done)
+	}
+	l.batch = func(context.Context, int, int) error { return errors.New("down") }
+	if done := l.do(t.Context(), order{Do: "batches", Jobs: 2000}); !strings.Contains(done.Error, "down") || done.Jobs != 0 {
+		t.Errorf("none was accepted: %+v", done)
+	}
+}
+
 func TestLoaderSubmitsUntilOneIsAccepted(t *testing.T) {
 	t.Parallel()
 	var l loader
