@@ -130,6 +130,11 @@ func measureServer(ctx context.Context, m *machine, o *options, one server, into
 		{order{Do: "single", For: o.timed}, rowSingle, rowCPUSingle, rowWALSingle},
 		{order{Do: "batches", Jobs: o.serverJobs(into.column)}, rowBatches, rowCPUBatches, rowWALBatches},
 	} {
+		// PostgreSQL's sessions say within loadSettle what they have written.
+		rows, err := m.written(ctx, one, loadSettle)
+		if err != nil {
+			return err
+		}
 		before, err := m.used(ctx, one)
 		if err != nil {
 			return err
@@ -152,8 +157,12 @@ func measureServer(ctx context.Context, m *machine, o *options, one server, into
 		into.add(part.rate, float64(done.Jobs)/done.Seconds)
 		into.add(part.cpu, (after.cpu-before.cpu)*1000/float64(done.Jobs))
 		into.add(part.wal, (after.wal-before.wal)/1000/float64(done.Jobs))
+		now, err := m.written(ctx, one, loadSettle)
+		if err != nil {
+			return err
+		}
 		if part.rate == rowSingle {
-			into.add(rowRows, (after.rows-before.rows)/float64(done.Jobs))
+			into.add(rowRows, (now-rows)/float64(done.Jobs))
 		}
 	}
 	memory := 0.0
@@ -182,8 +191,8 @@ func measureServer(ctx context.Context, m *machine, o *options, one server, into
 // outcomeTime is how long the last outcomes and the servers' own records of them may take to be stored.
 const outcomeTime = 3 * time.Second
 
-// loadSettle is the time between the load and the count of an idle server's statements.
-const loadSettle = 10 * time.Second
+// loadSettle is the time between the load and a count of PostgreSQL's.
+const loadSettle = 11 * time.Second
 
 func (m *machine) idleStatements(ctx context.Context, one server, into cells) error {
 	if err := m.track(ctx, "top"); err != nil {
@@ -212,8 +221,8 @@ func (m *machine) track(ctx context.Context, what string) error {
 	return nil
 }
 
-// usage is what a server, its broker and PostgreSQL have used so far: seconds of CPU, bytes of WAL, rows of its database.
-type usage struct{ cpu, wal, rows float64 }
+// usage is what a server, its broker and PostgreSQL have used so far: seconds of CPU and bytes of WAL.
+type usage struct{ cpu, wal float64 }
 
 func (m *machine) used(ctx context.Context, one server) (u usage, err error) {
 	times, err := allTimes()
@@ -223,8 +232,16 @@ func (m *machine) used(ctx context.Context, one server) (u usage, err error) {
 	for _, pid := range append(one.processes(), m.postgres.Pid(), one.broker()) {
 		u.cpu += times[pid]
 	}
-	const rows = "SELECT (tup_inserted + tup_updated + tup_deleted)::float8 FROM pg_stat_database WHERE datname = "
-	return u, errors.Join(
-		m.ask(ctx, m.postgres.URL("postgres"), "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::float8", &u.wal),
-		m.ask(ctx, m.postgres.URL("postgres"), rows+"'"+nameOf(one.database())+"'", &u.rows))
+	err = m.ask(ctx, m.postgres.URL("postgres"), "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::float8", &u.wal)
+	return u, err
+}
+
+// written is how many rows were written in a server's database so far, a while ago.
+func (m *machine) written(ctx context.Context, one server, ago time.Duration) (rows float64, err error) {
+	if err := pause(ctx, ago); err != nil {
+		return 0, err
+	}
+	const sql = "SELECT (tup_inserted + tup_updated + tup_deleted)::float8 FROM pg_stat_database WHERE datname = '"
+	err = m.ask(ctx, m.postgres.URL("postgres"), sql+nameOf(one.database())+"'", &rows)
+	return rows, err
 }
