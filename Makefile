@@ -58,7 +58,7 @@ faults: ## the fault suite, long: kills, pauses, crashes, lost replies (an hour 
 	FORGEQUEUE_FAULTS=long $(GO) test -race -timeout 3h -count=1 -v ./e2e/faults
 	FORGEQUEUE_FAULTS=long $(GO) test -race -timeout 1h -count=1 -v -run 'ALargeWorkflow|ALongChain' ./core/internal/submits ./e2e
 
-peers: ## River and this in turn on one PostgreSQL: the ratios of the bars (15 min; ARGS=-quick: 4 min)
+peers: ## River and this in turn on one PostgreSQL: the ratios of the bars (15 min; ARGS=-quick: 4 min; with Hatchet: -hatchet CLONE)
 	@sh .ci/install test
 	cd e2e/bench && $(GO) run . $(ARGS)
 

@@ -65,7 +65,7 @@ func (c cpuSeconds) String() string {
 	return "\tCPU s" + b.String()
 }
 
-// processTimes is the CPU time of every process with that of its children, by process id.
+// processTimes is the CPU time of every process with that of its children and of its group, by process id.
 func processTimes(fs procfs.FS) map[int]float64 {
 	times := map[int]float64{}
 	processes, _ := fs.AllProcs() // none: all are counted as others
@@ -77,8 +77,32 @@ func processTimes(fs procfs.FS) map[int]float64 {
 		ended := procfs.ProcStat{UTime: uint(max(stat.CUTime, 0)), STime: uint(max(stat.CSTime, 0))}
 		times[stat.PID] += stat.CPUTime() + ended.CPUTime()
 		times[stat.PPID] += stat.CPUTime()
+		if stat.PGRP != stat.PID && stat.PGRP != stat.PPID { // RabbitMQ is a child of its script's child
+			times[stat.PGRP] += stat.CPUTime()
+		}
 	}
 	return times
+}
+
+// allTimes is processTimes of this moment.
+func allTimes() (map[int]float64, error) {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return nil, err
+	}
+	return processTimes(fs), nil
+}
+
+// resident is the memory of a process, of its children and of its group, in MB.
+func resident(pid int) (megabytes float64) {
+	processes, _ := procfs.AllProcs() // none: 0 says it
+	for _, process := range processes {
+		stat, err := process.Stat()
+		if err == nil && (stat.PID == pid || stat.PPID == pid || stat.PGRP == pid) {
+			megabytes += float64(stat.ResidentMemory()) / 1e6
+		}
+	}
+	return megabytes
 }
 
 // ownTime is the CPU time of this process and of its children that have ended.

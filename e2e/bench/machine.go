@@ -24,13 +24,15 @@ type machine struct {
 	// program is forgequeue, bencher what loads it.
 	program, bencher string
 	databases        int
+	// hatchet is nil where it is not compared.
+	hatchet *hatchet
 }
 
 // stopTime is how long PostgreSQL may take to write everything.
 const stopTime = time.Minute
 
 // newMachine builds the programs: with an empty cache that takes minutes, which are no part of the budget.
-func newMachine(ctx context.Context) (_ *machine, err error) {
+func newMachine(ctx context.Context, o *options) (_ *machine, err error) {
 	dir, err := os.MkdirTemp("", "fq-peers-")
 	if err != nil {
 		return nil, err
@@ -47,7 +49,18 @@ func newMachine(ctx context.Context) (_ *machine, err error) {
 	if err := m.build(ctx); err != nil {
 		return nil, err
 	}
-	return m, nil
+	switch {
+	case !o.part(partServers):
+	case o.hatchet == "":
+		fmt.Fprintln(os.Stderr, "without Hatchet: -hatchet names no clone of it")
+	default:
+		m.hatchet, err = buildHatchet(ctx, o.hatchet)
+		if missing, ok := errors.AsType[*notACloneError](err); ok {
+			fmt.Fprintln(os.Stderr, "without Hatchet:", missing)
+			err = nil
+		}
+	}
+	return m, err
 }
 
 // start starts PostgreSQL and Redis; close stops them.
@@ -56,9 +69,12 @@ func (m *machine) start(ctx context.Context) (err error) {
 	m.postgres, err = supervisor.StartPostgres(ctx, supervisor.PostgresOptions{
 		DataDir: filepath.Join(dir, "postgres"),
 		// Counting costs both the same, and nothing while it is off.
-		Settings: map[string]string{"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track": "none"},
+		Settings: map[string]string{"shared_preload_libraries": "pg_stat_statements"},
 	})
 	if err != nil {
+		return err
+	}
+	if err := m.track(ctx, "none"); err != nil {
 		return err
 	}
 	m.redis, err = supervisor.StartRedis(ctx, supervisor.RedisOptions{Dir: filepath.Join(dir, "redis")})

@@ -5,6 +5,9 @@
 //	        ▶ River's measure, ours, River's, ours, … ▶ per round: idle, snapshots, backlog
 //	        ▶ ratios, median over rounds
 //
+// With -hatchet it also runs three servers in turn, each on a fresh database, with a worker
+// and callers of its Go SDK: ForgeQueue, Hatchet with RabbitMQ, Hatchet on PostgreSQL alone.
+//
 // Absolute figures move by half within minutes on a shared machine; what was run
 // in turn on the same server can be compared.
 package main
@@ -17,6 +20,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -34,6 +38,30 @@ type options struct {
 	quick        bool
 	json         string
 	only         string
+	hatchet      string
+}
+
+// Parts of it.
+const (
+	partTurns   = "turns"
+	partSingle  = "single"
+	partServers = "servers"
+)
+
+// part says whether a part is measured. Servers are only where their peer is given, or where they are asked for.
+func (o *options) part(name string) bool {
+	if o.only == "" {
+		return name != partServers || o.hatchet != ""
+	}
+	return o.only == name
+}
+
+// idleJobs is how many jobs are submitted to an idle server.
+func (o *options) idleJobs() int {
+	if o.quick {
+		return 50
+	}
+	return 200
 }
 
 func main() {
@@ -48,13 +76,21 @@ func main() {
 	flag.IntVar(&o.tenants, "tenants", 1000, "tenants of the snapshot run that has many")
 	flag.IntVar(&o.depth, "depth", 1_000_000, "deepest backlog; the bar's is 5000000")
 	flag.DurationVar(&o.budget, "budget", 15*time.Minute, "time for all of it: what does not fit is left out, and said to be")
-	flag.BoolVar(&o.quick, "quick", false, "four minutes: shorter runs, smaller numbers")
+	flag.BoolVar(&o.quick, "quick", false, "four minutes, eight with servers: shorter runs, smaller numbers")
 	flag.StringVar(&o.json, "json", "", "also write the results to this file")
-	flag.StringVar(&o.only, "only", "", "turns or single: only the measures of this part")
+	flag.StringVar(&o.only, "only", "", "turns, single or servers: only the measures of this part")
+	flag.StringVar(&o.hatchet, "hatchet", "", "clone of hatchet-dev/hatchet, bare or not: the peer of servers, which is built in the user's cache")
 	flag.Parse()
+	if !slices.Contains([]string{"", partTurns, partSingle, partServers}, o.only) {
+		fmt.Fprintf(os.Stderr, "-only %s: must be turns, single or servers\n", o.only)
+		os.Exit(2)
+	}
 	if o.quick {
 		o.timed, o.workJobs, o.snapshotJobs, o.tenants, o.depth, o.budget = time.Second, 20_000, 20_000, 200, 50_000, 4*time.Minute
 		o.singles = 1
+		if o.part(partServers) {
+			o.budget *= 2 // an engine that was killed takes a minute
+		}
 	}
 	if err := run(ctx, &o); err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)
@@ -63,7 +99,7 @@ func main() {
 }
 
 func run(ctx context.Context, o *options) (err error) {
-	m, err := newMachine(ctx)
+	m, err := newMachine(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -74,7 +110,10 @@ func run(ctx context.Context, o *options) (err error) {
 		return err
 	}
 	results := newResults(ctx, o)
-	if o.only != "single" {
+	if m.hatchet != nil {
+		results.Hatchet = m.hatchet.commit
+	}
+	if o.part(partTurns) {
 		for round := range o.rounds {
 			if err := turns(ctx, m, o, round, results); err != nil {
 				results.note("round %d: %v", round+1, err)
@@ -82,9 +121,14 @@ func run(ctx context.Context, o *options) (err error) {
 			}
 		}
 	}
-	if o.only != "turns" {
+	if o.part(partSingle) {
 		for round := range o.singles {
 			single(ctx, m, o, round, results)
+		}
+	}
+	if o.part(partServers) {
+		for round := range o.rounds {
+			servers(ctx, m, o, round, results)
 		}
 	}
 	results.print(os.Stdout)

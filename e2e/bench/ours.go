@@ -35,7 +35,7 @@ type stack struct {
 const startTime = 30 * time.Second
 
 // startStack starts one. counted lets PostgreSQL count its statements.
-func startStack(ctx context.Context, m *machine, counted bool) (_ *stack, err error) {
+func startStack(ctx context.Context, m *machine, counted bool) (*stack, error) {
 	database, err := m.database(ctx, "forgequeue")
 	if err == nil && counted {
 		err = m.count(ctx, database)
@@ -64,18 +64,22 @@ func startStack(ctx context.Context, m *machine, counted bool) (_ *stack, err er
 	if out, err := migrate.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("core migrate: %w\n%s", err, out)
 	}
-	defer func() {
-		if err != nil {
-			s.stop()
-		}
-	}()
-	if s.core, err = s.service(ctx, "core"); err != nil {
+	if err := s.launch(ctx); err != nil {
+		s.stop()
 		return nil, err
+	}
+	return s, nil
+}
+
+// launch starts core and gateway; they are ready when it returns.
+func (s *stack) launch(ctx context.Context) (err error) {
+	if s.core, err = s.service(ctx, "core"); err != nil {
+		return err
 	}
 	if s.gateway, err = s.service(ctx, "gateway"); err != nil {
-		return nil, err
+		return err
 	}
-	return s, errors.Join(ready(ctx, s.coreURL), ready(ctx, s.gatewayURL))
+	return errors.Join(ready(ctx, s.coreURL), ready(ctx, s.gatewayURL))
 }
 
 // clean drops settings of ForgeQueue's that the environment has.
@@ -97,14 +101,27 @@ func (s *stack) command(ctx context.Context, args ...string) *exec.Cmd {
 
 // service starts core or gateway; its log goes to the machine's folder.
 func (s *stack) service(ctx context.Context, name string) (*exec.Cmd, error) {
-	log, err := os.OpenFile(filepath.Join(s.m.dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	command := s.command(context.WithoutCancel(ctx), name)
+	return command, s.m.logged(command, name)
+}
+
+// logged starts a program whose log goes to the machine's folder.
+func (m *machine) logged(command *exec.Cmd, name string) error {
+	log, err := os.OpenFile(filepath.Join(m.dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = log.Close() }() // the child has its own
-	command := s.command(context.WithoutCancel(ctx), name)
-	command.Stdout, command.Stderr = log, log
-	return command, command.Start()
+	if command.Stderr = log; command.Stdout == nil {
+		command.Stdout = log
+	}
+	return command.Start()
+}
+
+// tail is the end of a program's log.
+func (m *machine) tail(name string) string {
+	text, _ := os.ReadFile(filepath.Join(m.dir, name+".log")) // none: it said nothing
+	return "\n" + string(text[max(0, len(text)-2000):])
 }
 
 func ready(ctx context.Context, url string) error {
@@ -130,15 +147,19 @@ func ready(ctx context.Context, url string) error {
 
 // stop ends both services, the gateway first.
 func (s *stack) stop() {
-	for _, command := range []*exec.Cmd{s.gateway, s.core} {
-		if command == nil || command.Process == nil {
-			continue
-		}
-		_ = command.Process.Signal(syscall.SIGTERM)
-		late := time.AfterFunc(startTime, func() { _ = command.Process.Kill() })
-		_ = command.Wait() // what it had to say is in its log
-		late.Stop()
+	end(syscall.SIGTERM, s.gateway)
+	end(syscall.SIGTERM, s.core)
+}
+
+// end ends a program that was started, if it was, and waits for its end.
+func end(by syscall.Signal, command *exec.Cmd) {
+	if command == nil || command.Process == nil {
+		return
 	}
+	_ = command.Process.Signal(by)
+	late := time.AfterFunc(startTime, func() { _ = command.Process.Kill() })
+	_ = command.Wait() // what it had to say is in its log
+	late.Stop()
 }
 
 // report is as much of a bench's report as is needed here.

@@ -59,7 +59,10 @@ type results struct {
 	// Reduced are measures made at a smaller size than their bar's, with what it was.
 	Reduced map[string]string `json:"reduced"`
 	Bars    []outcome         `json:"bars"`
-	Notes   []string          `json:"notes"`
+	// Servers is the table of the servers; Hatchet is the commit of the one that was built.
+	Servers []serverRow `json:"servers,omitempty"`
+	Hatchet string      `json:"hatchet_commit,omitempty"`
+	Notes   []string    `json:"notes"`
 	// cut says that the budget was used up.
 	cut bool
 }
@@ -185,17 +188,27 @@ func median(values []float64) float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// complete says whether bars were not measured: none at all, or, unless a part was asked for, one of them.
-func (r *results) complete(part bool) error {
-	var missing []string
+// missing are the bars that were not measured.
+func (r *results) missing() (names []string) {
 	for _, b := range bars() {
 		if len(r.judge(b).Runs) == 0 {
-			missing = append(missing, b.name)
+			names = append(names, b.name)
 		}
 	}
+	return names
+}
+
+// complete says whether bars were not measured: none at all, or, unless a part was asked for, one of them. Servers alone
+// are complete without a bar, unless the budget was used up.
+func (r *results) complete(part bool) error {
+	missing, servers := r.missing(), len(r.serverRows()) > 0
 	switch {
-	case len(missing) == len(bars()):
+	case len(missing) == len(bars()) && !servers:
 		return errors.New("nothing was measured: see the notes")
+	case len(missing) == len(bars()) && part && r.cut:
+		return errors.New("not all servers were measured: see the notes, and give more with -budget")
+	case len(missing) == len(bars()) && part:
+		return nil
 	case len(missing) > 0 && (!part || r.cut):
 		return fmt.Errorf("not measured: %s; see the notes, and give more with -budget if that was used up", strings.Join(missing, ", "))
 	}
@@ -206,16 +219,11 @@ func (r *results) print(to io.Writer) {
 	r.Bars = nil
 	fmt.Fprintf(to, "\ncommit %s, %s, %d CPUs, %s, load %s → %s\n%s\n\n",
 		r.Commit, r.Go, r.CPUs, r.Started.Format(time.RFC3339), r.LoadBefore, load(), r.Options)
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "BAR\tRATIO\tRUNS\tTO REACH\tSTRETCH\tVERDICT")
-	for _, b := range bars() {
-		o := r.judge(b)
-		r.Bars = append(r.Bars, o)
-		fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%g\t%g\t%s\n", o.Bar, o.Ratio, o.Runs, o.Reach, o.Stretch, o.Verdict)
+	if r.printServers(to); len(r.Servers) == 0 || len(r.missing()) < len(bars()) {
+		r.printBars(to)
 	}
-	_ = w.Flush() // nobody to be told
 	fmt.Fprintln(to, "\nMEASURE\tMEDIAN\tRUNS\tCOMMAND")
-	w = tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	for _, name := range sortedNames(r.Measures) {
 		var runs []float64
 		for _, round := range sortedRounds(r.Measures[name]) {
@@ -227,6 +235,17 @@ func (r *results) print(to io.Writer) {
 	for _, note := range r.Notes {
 		fmt.Fprintln(to, "note:", note)
 	}
+}
+
+func (r *results) printBars(to io.Writer) {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "BAR\tRATIO\tRUNS\tTO REACH\tSTRETCH\tVERDICT")
+	for _, b := range bars() {
+		o := r.judge(b)
+		r.Bars = append(r.Bars, o)
+		fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%g\t%g\t%s\n", o.Bar, o.Ratio, o.Runs, o.Reach, o.Stretch, o.Verdict)
+	}
+	_ = w.Flush() // nobody to be told
 }
 
 func sortedNames(of map[string]map[int]float64) []string {

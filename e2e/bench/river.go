@@ -124,13 +124,13 @@ func (p *peer) insert(ctx context.Context, goroutines int, during time.Duration)
 	return float64(inserted.Load()) / time.Since(begun).Seconds(), nil
 }
 
-type worker struct {
+type riverWorker struct {
 	river.WorkerDefaults[noop]
 	started func(noop)
 }
 
 // Work is River's word for an attempt.
-func (w *worker) Work(_ context.Context, job *river.Job[noop]) error {
+func (w *riverWorker) Work(_ context.Context, job *river.Job[noop]) error {
 	w.started(job.Args)
 	return nil
 }
@@ -138,7 +138,7 @@ func (w *worker) Work(_ context.Context, job *river.Job[noop]) error {
 // working starts a client that works as River's bench does.
 func (p *peer) working(started func(noop)) (*river.Client[pgx.Tx], error) {
 	all := river.NewWorkers()
-	river.AddWorker(all, &worker{started: started})
+	river.AddWorker(all, &riverWorker{started: started})
 	return river.NewClient(riverpgxv5.New(p.pool), &river.Config{
 		Logger: p.log, Workers: all, FetchCooldown: fetchCooldown, FetchPollInterval: fetchPoll,
 		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: workers}},

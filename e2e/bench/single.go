@@ -122,20 +122,7 @@ const (
 
 // idle counts PostgreSQL's statements while nothing is queued and workers wait.
 func (s *stack) idle(ctx context.Context, into *results, round int) error {
-	operator, err := client.New(client.Options{URL: s.gatewayURL, APIKey: s.operatorKey})
-	if err != nil {
-		return err
-	}
-	defer operator.CloseIdleConnections()
-	tenant, err := operator.CreateTenant(ctx, api.TenantRequest{Name: "idle"})
-	if err != nil {
-		return err
-	}
-	key, err := operator.CreateKey(ctx, tenant.ID, api.KeyRequest{Scopes: api.Scopes()})
-	if err != nil {
-		return err
-	}
-	waiter, err := client.New(client.Options{URL: s.gatewayURL, APIKey: key.Secret})
+	waiter, err := s.tenant(ctx, "idle")
 	if err != nil {
 		return err
 	}
@@ -165,6 +152,28 @@ func (s *stack) idle(ctx context.Context, into *results, round int) error {
 	into.add(round, idleStatements, rate)
 	into.command(idleStatements, []string{"(pg_stat_statements over", idleTime.String() + ")"})
 	return nil
+}
+
+// tenant makes a tenant without limits, and gives a client that may do all that it can.
+func (s *stack) tenant(ctx context.Context, name string) (*client.Client, error) {
+	operator, err := client.New(client.Options{URL: s.gatewayURL, APIKey: s.operatorKey})
+	if err != nil {
+		return nil, err
+	}
+	defer operator.CloseIdleConnections()
+	plan := "unlimited" // where the default plan has rates
+	if _, err := operator.PutPlan(ctx, plan, api.PlanRequest{}); err != nil {
+		return nil, err
+	}
+	tenant, err := operator.CreateTenant(ctx, api.TenantRequest{Name: name, Plan: &plan})
+	if err != nil {
+		return nil, err
+	}
+	key, err := operator.CreateKey(ctx, tenant.ID, api.KeyRequest{Scopes: api.Scopes()})
+	if err != nil {
+		return nil, err
+	}
+	return client.New(client.Options{URL: s.gatewayURL, APIKey: key.Secret})
 }
 
 // count has PostgreSQL count what a database is asked, by sessions that begin later.

@@ -3,6 +3,7 @@
 package brokertest
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -88,6 +89,12 @@ func (s *Server) Output() string {
 	return string(content[max(0, len(content)-4000):])
 }
 
+// Pid is the id of its process, and of its group.
+func (s *Server) Pid() int { return s.command.Process.Pid }
+
+// Close kills a server of OpenRabbitMQ and removes its folder.
+func (s *Server) Close() { s.stop() }
+
 // stop kills the server and removes its folder.
 func (s *Server) stop() {
 	s.Kill()
@@ -106,6 +113,18 @@ type Certificate struct{ File, Key string }
 
 // NewRabbitMQ starts a RabbitMQ that is the test's own.
 func NewRabbitMQ(tb testing.TB) *Server { return own(tb, rabbitMQ, startRabbitMQ, nil) }
+
+// ErrNotInstalled is of OpenRabbitMQ.
+var ErrNotInstalled = errors.New("rabbitmq-server is not installed")
+
+// OpenRabbitMQ starts a RabbitMQ without a test, with as many schedulers as the machine has processors; Close ends it.
+func OpenRabbitMQ() (*Server, error) {
+	path := rabbitMQ.find()
+	if path == "" {
+		return nil, ErrNotInstalled
+	}
+	return rabbitMQOf(path, nil, rabbitLoopback)
+}
 
 // NewRabbitMQWithTLS also has a TLSAddress.
 func NewRabbitMQWithTLS(tb testing.TB, c Certificate) *Server {
@@ -190,13 +209,21 @@ const (
 	natsServer program = "nats-server"
 )
 
-// need gives the program's path.
-func (p program) need(tb testing.TB) string {
-	tb.Helper()
+// find gives the program's path, empty if it is not installed.
+func (p program) find() string {
 	for _, path := range []string{string(p), "/usr/sbin/" + string(p), "/usr/local/sbin/" + string(p), "/opt/homebrew/sbin/" + string(p)} {
 		if found, err := exec.LookPath(path); err == nil {
 			return found
 		}
+	}
+	return ""
+}
+
+// need gives the program's path.
+func (p program) need(tb testing.TB) string {
+	tb.Helper()
+	if found := p.find(); found != "" {
+		return found
 	}
 	if ci, _ := strconv.ParseBool(os.Getenv("CI")); ci {
 		tb.Fatalf("CI needs %s: see .ci/install", p)

@@ -29,9 +29,17 @@ ssl_options.fail_if_no_peer_cert = false
 `
 
 // rabbitErlang keeps the node on loopback and its schedulers from spinning.
-const rabbitErlang = "-kernel inet_dist_use_interface {127,0,0,1} +S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none"
+const (
+	rabbitLoopback = "-kernel inet_dist_use_interface {127,0,0,1}"
+	rabbitErlang   = rabbitLoopback + " +S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none"
+)
 
 func startRabbitMQ(path string, c *Certificate) (*Server, error) {
+	return rabbitMQOf(path, c, rabbitErlang)
+}
+
+// rabbitMQOf starts one whose Erlang gets further arguments.
+func rabbitMQOf(path string, c *Certificate, erlang string) (*Server, error) {
 	s := &Server{greets: func(conn net.Conn) bool {
 		_, _ = conn.Write([]byte("AMQP\x00\x00\x09\x01"))
 		frame := make([]byte, 1)
@@ -55,7 +63,7 @@ func startRabbitMQ(path string, c *Certificate) (*Server, error) {
 			"RABBITMQ_NODENAME=forgequeue" + ports[0] + "@localhost", "RABBITMQ_NODE_IP_ADDRESS=127.0.0.1", "RABBITMQ_NODE_PORT=" + ports[0],
 			"RABBITMQ_DIST_PORT=" + ports[1], "RABBITMQ_MNESIA_BASE=" + filepath.Join(s.dir, "mnesia"), "RABBITMQ_LOG_BASE=" + filepath.Join(s.dir, "log"),
 			"RABBITMQ_ENABLED_PLUGINS_FILE=" + filepath.Join(s.dir, "plugins"), "RABBITMQ_CONF_ENV_FILE=" + filepath.Join(s.dir, "env"),
-			"RABBITMQ_CONFIG_FILE=" + filepath.Join(s.dir, "rabbitmq"), "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=" + rabbitErlang,
+			"RABBITMQ_CONFIG_FILE=" + filepath.Join(s.dir, "rabbitmq"), "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=" + erlang,
 		}
 		return command, nil
 	}
