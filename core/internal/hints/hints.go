@@ -42,6 +42,9 @@ const (
 	// lostFor is for how long every hint must be lost before the log says so. The first one often is: it includes the
 	// connection, on a machine that starts other processes.
 	lostFor = time.Second
+	// steadyAfter is for how long hints must have arrived, and been sent, for others to rely on it. It is longer than aloneFor:
+	// what other cores did not send meanwhile is no longer looked for after that.
+	steadyAfter = 2 * time.Second
 	// identifyPause is about the pause before the database is asked again who it is.
 	identifyPause = time.Second
 )
@@ -84,6 +87,8 @@ type Hints struct {
 	log           *slog.Logger
 	// quiet is until when this core is assumed to be alone, in Unix nanoseconds.
 	quiet atomic.Int64
+	// since is when the hints of other cores began to arrive, in Unix nanoseconds; zero while they do not.
+	since atomic.Int64
 }
 
 type message struct{ channel, payload string }
@@ -101,6 +106,13 @@ func New(database func(context.Context) (string, error), client *redisclient.Cli
 // Connect makes a client for Hints, which set their own timeouts. It does not dial yet.
 func Connect(url string) (*redisclient.Client, error) {
 	return redisclient.Open(url, redisclient.Options{DialTimeout: 150 * time.Millisecond, ReadTimeout: time.Second, WriteTimeout: time.Second})
+}
+
+// Arrive says whether the hints of other cores are likely to arrive: this core has listened for a while, and Redis took
+// what it sent. A Redis that stands still is noticed after two times silence.
+func (h *Hints) Arrive() bool {
+	since := h.since.Load()
+	return since != 0 && time.Since(time.Unix(0, since)) >= steadyAfter
 }
 
 // Ready notifies other cores of jobs that became ready. It never blocks.
@@ -177,6 +189,9 @@ func (h *Hints) sendHints(ctx context.Context, channel string) {
 			if err == nil && receivers <= 1 && oneNode {
 				h.quiet.Store(time.Now().Add(aloneFor).UnixNano())
 			}
+			if since := h.since.Load(); err != nil && since != 0 {
+				h.since.CompareAndSwap(since, time.Now().UnixNano())
+			}
 			if losses.note(err != nil && ctx.Err() == nil, time.Now()) {
 				h.log.WarnContext(ctx, "hints to other processes", "lost", losses.said, "error", err)
 			}
@@ -216,10 +231,12 @@ func (h *Hints) publish(ctx context.Context, m message, within time.Duration) (r
 func (h *Hints) receive(ctx context.Context, channel string, listener Listener) {
 	subscription := redisclient.Subscription{
 		Channels: []string{channel}, Silence: silence,
+		Begun:   func() { h.since.Store(time.Now().UnixNano()) },
 		Message: func(_, payload string) { h.handle(payload, listener) },
 	}
 	for ctx.Err() == nil {
 		_ = h.client.Listen(ctx, subscription) // a hint lost before the next one costs a poll
+		h.since.Store(0)
 		_ = wait.About(ctx, resubscribePause)
 	}
 }

@@ -49,13 +49,19 @@ func (w *Waker) NewPrimary() {
 func (w *Waker) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var refreshed time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
+			if w.arrive() && time.Since(refreshed) < refreshSeldom-refreshCheck/2 {
+				timer.Reset(refreshCheck)
+				continue
+			}
 		case <-w.refresh:
 		}
+		refreshed = time.Now()
 		if err := w.Refresh(ctx); err != nil && ctx.Err() == nil {
 			w.log.WarnContext(ctx, "lanes and limits are not refreshed", "error", err)
 		}

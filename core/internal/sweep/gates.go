@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// gatePoll finds the checks that another core appended and did not work off.
-	gatePoll = 5 * time.Second
+	// gatePoll finds the checks that another core appended, which died before it worked them off.
+	gatePoll = longNet
 	// minGateSleep bounds how often the checks of rates are looked for.
 	minGateSleep = 5 * time.Millisecond
 	// gateSweepPeriod and gateSweepKeys bound the search for keys whose jobs wait for nothing.
@@ -54,12 +54,18 @@ func (d Duties) Gates() *Duty {
 	})
 }
 
-// GateSweep checks all keys with jobs at their gates, some at a time. It is the net for changes of settings.
+// GateSweep checks all keys with jobs at their gates, some at a time. It is the net for changes of settings. What is left
+// of rates and budgets is for every second run.
 func (d Duties) GateSweep() *Duty {
 	var place gate.Key
+	var settles bool
 	return d.every(gateSweepPeriod, "gates", func(ctx context.Context) (err error) {
 		place, err = d.store.Gates.Sweep(ctx, place, gateSweepKeys)
-		return errors.Join(err, d.store.Gates.ForgetRates(ctx, gateSweepKeys), d.store.Gates.SweepLines(ctx, gateSweepKeys), d.store.Budgets.Fold(ctx, gateSweepKeys))
+		if settles = !settles; !settles {
+			return err
+		}
+		const keys = 2 * gateSweepKeys
+		return errors.Join(err, d.store.Gates.ForgetRates(ctx, keys), d.store.Gates.SweepLines(ctx, keys), d.store.Budgets.Fold(ctx, keys))
 	})
 }
 
