@@ -236,6 +236,38 @@ func TestALongHintIsCut(t *testing.T) {
 	celltest.Eventually(t, "the other to hear the first 1000", func() bool { one.Ready(of(ids...)); return two.has(ids[:1000]...) })
 }
 
+// Hints are relied on some time after the subscription, not without one, and not after one of this core's was lost.
+func TestHintsArriveWhileRedisIsHeard(t *testing.T) {
+	t.Parallel()
+	shared, name, own := ownUser(t)
+	one, stop := start(t, client(t, own))
+	begun := time.Now()
+	if one.Arrive() {
+		t.Error("they arrive before the subscription")
+	}
+	celltest.Eventually(t, "hints to arrive", one.Arrive)
+	if took := time.Since(begun); took < 2*time.Second {
+		t.Errorf("they are relied on after %v", took)
+	}
+	for _, command := range [][]any{{"ACL", "SETUSER", name, "off"}, {"CLIENT", "KILL", "USER", name}} {
+		if err := shared.Do(t.Context(), command...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	celltest.Eventually(t, "the loss to be known", func() bool { return !one.Arrive() })
+	if err := shared.Do(t.Context(), "ACL", "SETUSER", name, "on").Err(); err != nil {
+		t.Fatal(err)
+	}
+	celltest.Eventually(t, "hints to arrive again", one.Arrive)
+	stop()
+	if one.Arrive() {
+		t.Error("they arrive after the end")
+	}
+	if hints.New(database, nil, quiet()).Arrive() {
+		t.Error("they arrive without Redis")
+	}
+}
+
 func TestNonsenseIsNoHint(t *testing.T) {
 	t.Parallel()
 	c := raw(t)
@@ -448,10 +480,11 @@ func TestRedisThatAnswersNonsense(t *testing.T) {
 	}
 }
 
-func TestHintsSurviveALostConnection(t *testing.T) {
-	t.Parallel()
-	shared := raw(t)
-	name := "lost-" + uuid.NewString() // a user of Redis, by whom the connections are found
+// ownUser makes a user of Redis, by whom the connections of a test are found.
+func ownUser(t *testing.T) (shared *redis.Client, name, redisURL string) {
+	t.Helper()
+	shared = raw(t)
+	name = "lost-" + uuid.NewString()
 	if err := shared.Do(t.Context(), "ACL", "SETUSER", name, "on", ">secret", "~*", "&*", "+@all").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -461,8 +494,14 @@ func TestHintsSurviveALostConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	at.User = url.UserPassword(name, "secret")
-	one, _ := start(t, client(t, at.String()))
-	two, _ := start(t, client(t, at.String()))
+	return shared, name, at.String()
+}
+
+func TestHintsSurviveALostConnection(t *testing.T) {
+	t.Parallel()
+	shared, name, own := ownUser(t)
+	one, _ := start(t, client(t, own))
+	two, _ := start(t, client(t, own))
 	celltest.Eventually(t, "a first hint", func() bool { one.Ready(of(41)); return two.has(41) })
 	if killed, err := shared.Do(t.Context(), "CLIENT", "KILL", "USER", name).Int(); err != nil || killed < 2 {
 		t.Fatalf("%d connections were cut, %v", killed, err)

@@ -55,7 +55,7 @@ func (w *Waker) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-			if w.arrive() && time.Since(refreshed) < refreshSeldom-refreshCheck/2 {
+			if !w.refreshDue(time.Since(refreshed)) {
 				timer.Reset(refreshCheck)
 				continue
 			}
@@ -73,6 +73,11 @@ func (w *Waker) Run(ctx context.Context) {
 		}
 		timer.Reset(refreshEvery)
 	}
+}
+
+// refreshDue says whether what was read so long ago is to be read again.
+func (w *Waker) refreshDue(age time.Duration) bool {
+	return !w.arrive() || age >= refreshSeldom-refreshCheck/2
 }
 
 // RefreshSoon asks for a refresh; asking twice is asking once.

@@ -72,9 +72,7 @@ func (d *Duty) Run(ctx context.Context) error {
 			d.metrics.SweepErrors.WithLabelValues(d.name).Inc()
 			d.log.WarnContext(ctx, "a background duty failed and will be tried again", "duty", d.name, "error", err)
 		}
-		if d.gap > 0 && wait.For(ctx, d.gap) != nil {
-			return nil
-		}
+		_ = wait.For(ctx, d.gap) // kicks wait so long; an end of ctx is seen below
 		select {
 		case <-ctx.Done():
 		case <-d.kicks:
