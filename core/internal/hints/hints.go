@@ -45,6 +45,8 @@ const (
 	// steadyAfter is for how long hints must have arrived, and been sent, for others to rely on it. It is longer than aloneFor:
 	// what other cores did not send meanwhile is no longer looked for after that.
 	steadyAfter = 2 * time.Second
+	// tellAfter is the pause before others are told again that they were not told.
+	tellAfter = 250 * time.Millisecond
 	// identifyPause is about the pause before the database is asked again who it is.
 	identifyPause = time.Second
 )
@@ -59,6 +61,8 @@ type ready struct {
 	Ended []uuid.UUID `json:"ended,omitempty"`
 	// Settings says that a queue's settings changed.
 	Settings bool `json:"settings,omitempty"`
+	// Lost says that hints before this one were lost.
+	Lost bool `json:"lost,omitzero"`
 	// Left is a worker that said goodbye; nil for none.
 	Left *worker `json:"left,omitempty"`
 }
@@ -89,6 +93,8 @@ type Hints struct {
 	quiet atomic.Int64
 	// since is when the hints of other cores began to arrive, in Unix nanoseconds; zero while they do not.
 	since atomic.Int64
+	// dropped says that hints were dropped before they were sent.
+	dropped atomic.Bool
 }
 
 type message struct{ channel, payload string }
@@ -109,7 +115,7 @@ func Connect(url string) (*redisclient.Client, error) {
 }
 
 // Arrive says whether the hints of other cores are likely to arrive: this core has listened for a while, and Redis took
-// what it sent. A Redis that stands still is noticed after two times silence.
+// what it sent, and no other core says that it lost some. A Redis that stands still is noticed after two times silence.
 func (h *Hints) Arrive() bool {
 	since := h.since.Load()
 	return since != 0 && time.Since(time.Unix(0, since)) >= steadyAfter
@@ -146,6 +152,7 @@ func (h *Hints) publishHint(hint ready) {
 	select {
 	case h.out <- string(payload):
 	default: // Redis is slow or down; the polls find it
+		h.dropped.Store(true)
 	}
 }
 
@@ -178,24 +185,44 @@ func (h *Hints) channel(ctx context.Context) string {
 
 func (h *Hints) sendHints(ctx context.Context, channel string) {
 	oneNode := h.client.OneNode()
+	lost, err := json.Marshal(ready{From: h.self, Lost: true})
+	if err != nil {
+		return
+	}
 	var losses losses
+	untold := false // hints were lost, and the other cores do not know
 	for {
+		var again <-chan time.Time
+		if untold = untold || h.dropped.Swap(false); untold {
+			again = time.After(tellAfter)
+		}
 		select {
 		case <-ctx.Done():
 			return
+		case <-again:
+			_, err := h.publish(ctx, message{channel, string(lost)}, sendTime)
+			untold = err != nil
 		case hint := <-h.out:
 			receivers, err := h.publish(ctx, message{channel, hint}, sendTime)
+			untold = untold || err != nil
 			// This core receives its own hints. In a cluster a node counts only its own receivers.
 			if err == nil && receivers <= 1 && oneNode {
 				h.quiet.Store(time.Now().Add(aloneFor).UnixNano())
 			}
-			if since := h.since.Load(); err != nil && since != 0 {
-				h.since.CompareAndSwap(since, time.Now().UnixNano())
+			if err != nil {
+				h.unsteady()
 			}
 			if losses.note(err != nil && ctx.Err() == nil, time.Now()) {
 				h.log.WarnContext(ctx, "hints to other processes", "lost", losses.said, "error", err)
 			}
 		}
+	}
+}
+
+// unsteady makes Arrive wait anew.
+func (h *Hints) unsteady() {
+	if since := h.since.Load(); since != 0 {
+		h.since.CompareAndSwap(since, time.Now().UnixNano())
 	}
 }
 
@@ -244,6 +271,9 @@ func (h *Hints) receive(ctx context.Context, channel string, listener Listener) 
 func (h *Hints) handle(payload string, listener Listener) {
 	var hint ready
 	if json.Unmarshal([]byte(payload), &hint) == nil && hint.From != h.self {
+		if hint.Lost {
+			h.unsteady()
+		}
 		listener.handle(hint)
 	}
 }

@@ -240,7 +240,7 @@ func TestALongHintIsCut(t *testing.T) {
 func TestHintsArriveWhileRedisIsHeard(t *testing.T) {
 	t.Parallel()
 	shared, name, own := ownUser(t)
-	one, stop := start(t, client(t, own))
+	one, stop := startOf(t, hints.New(databaseOf(t), client(t, own), quiet()))
 	begun := time.Now()
 	if one.Arrive() {
 		t.Error("they arrive before the subscription")
@@ -249,15 +249,12 @@ func TestHintsArriveWhileRedisIsHeard(t *testing.T) {
 	if took := time.Since(begun); took < 2*time.Second {
 		t.Errorf("they are relied on after %v", took)
 	}
-	for _, command := range [][]any{{"ACL", "SETUSER", name, "off"}, {"CLIENT", "KILL", "USER", name}} {
-		if err := shared.Do(t.Context(), command...).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	celltest.Eventually(t, "the loss to be known", func() bool { return !one.Arrive() })
-	if err := shared.Do(t.Context(), "ACL", "SETUSER", name, "on").Err(); err != nil {
+	acl(t, shared, name, "off")
+	if err := shared.Do(t.Context(), "CLIENT", "KILL", "USER", name).Err(); err != nil {
 		t.Fatal(err)
 	}
+	celltest.Eventually(t, "the loss to be known", func() bool { return !one.Arrive() })
+	acl(t, shared, name, "on")
 	celltest.Eventually(t, "hints to arrive again", one.Arrive)
 	stop()
 	if one.Arrive() {
@@ -477,6 +474,49 @@ func TestRedisThatAnswersNonsense(t *testing.T) {
 			})
 			stop()
 		})
+	}
+}
+
+// A core that lost hints says so as soon as Redis takes them again: others then look for what they were not told of.
+func TestLostHintsAreSaid(t *testing.T) {
+	t.Parallel()
+	shared, name, own := ownUser(t)
+	said := make(chan string, 100)
+	one, _ := startOf(t, hints.New(databaseOf(t), client(t, own), slog.New(slog.NewTextHandler(writer(said), nil))))
+	two, _ := startOf(t, hints.New(databaseOf(t), client(t, storetest.Redis(t)), quiet()))
+	celltest.Eventually(t, "a first hint", func() bool { one.Ready(of(51)); return two.has(51) })
+	celltest.Eventually(t, "hints to arrive", two.Arrive)
+	acl(t, shared, name, "off")
+	if err := shared.Do(t.Context(), "CLIENT", "KILL", "USER", name).Err(); err != nil {
+		t.Fatal(err)
+	}
+	celltest.Eventually(t, "hints to be lost", func() bool { one.Ready(of(52)); return len(said) > 0 })
+	if !two.Arrive() {
+		t.Error("the other core knows of the loss before it is told")
+	}
+	acl(t, shared, name, "on")
+	celltest.Eventually(t, "the loss to be said", func() bool { return !two.Arrive() })
+	celltest.Eventually(t, "hints to be relied on again", two.Arrive)
+}
+
+// writer sends what is written to it.
+type writer chan<- string
+
+func (w writer) Write(p []byte) (int, error) {
+	w <- string(p)
+	return len(p), nil
+}
+
+// databaseOf is the identity of a test's own database: losses of other tests are not its own.
+func databaseOf(t *testing.T) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return t.Name(), nil }
+}
+
+// acl switches a user of Redis.
+func acl(t *testing.T, shared *redis.Client, name, to string) {
+	t.Helper()
+	if err := shared.Do(t.Context(), "ACL", "SETUSER", name, to).Err(); err != nil {
+		t.Fatal(err)
 	}
 }
 
