@@ -120,6 +120,7 @@ func (i *instance) follow(ctx context.Context, store *cell.Cell, made *engine.En
 				i.logger().WarnContext(ctx, "changed limits are not in force yet", "error", err)
 			}
 			notifier.Settings()
+			made.Publisher.Deleted.Kick() // one of them may be a deletion
 		},
 	}
 	made.Cached.Limits.FollowsHome(feed.CatchUp)

@@ -141,6 +141,12 @@ func TestWhatGetsATimeKicksItsDuty(t *testing.T) {
 				calltest.One[json.RawMessage](f, hop.RerunJob.Path, f.Tenant, rerunOf(id, expiring))
 			}
 		}},
+		"the deletion of a tenant": {func(p *publish.Publisher) publish.Kick { return p.Deleted }, func(f *calltest.Core) func() {
+			gone := f.NewTenant()
+			return func() {
+				calltest.One[api.Tenant](f, hop.DeleteTenant.Path, calltest.Operator(), hop.ID{ID: gone.Tenant})
+			}
+		}},
 		"a claim": {leased, func(f *calltest.Core) func() {
 			submit(f, plain)
 			return func() { f.Claim() }

@@ -54,8 +54,8 @@ type Publisher struct {
 	// Scheduled is kicked when a job has become scheduled, Schedules when a schedule was made or changed.
 	Scheduled, Schedules Kick
 	// Deadlines is kicked when a live job may have got a deadline, Leased when jobs were claimed, Redrives when a redrive or
-	// a bulk action was made.
-	Deadlines, Leased, Redrives Kick
+	// a bulk action was made, Deleted when a tenant is to be deleted.
+	Deadlines, Leased, Redrives, Deleted Kick
 
 	watches *watch.Watches
 	stats   *Recorder
@@ -99,7 +99,7 @@ func New(o Options) *Publisher {
 	}
 	return &Publisher{
 		Waker:     &Waker{cached: o.Cached, lists: o.Lists, parking: o.Parking, hint: o.Hints.Ready, arrive: o.Hints.Arrive, log: o.Logger, refresh: NewKick()},
-		Scheduled: NewKick(), Schedules: NewKick(), Deadlines: NewKick(), Leased: NewKick(), Redrives: NewKick(),
+		Scheduled: NewKick(), Schedules: NewKick(), Deadlines: NewKick(), Leased: NewKick(), Redrives: NewKick(), Deleted: NewKick(),
 		watches: o.Watches, stats: o.Stats, times: o.Times, metrics: o.Metrics, traces: o.Traces, hints: o.Hints, log: o.Logger,
 	}
 }

@@ -35,5 +35,5 @@ func (d Duties) expireDeadlines(ctx context.Context, lookback time.Duration) (ti
 	if err != nil {
 		return deadlineGap, err
 	}
-	return max(untilDue(next+dueGap, some), deadlineGap), nil
+	return max(untilDue(next+dueGap, some, net), deadlineGap), nil
 }

@@ -31,12 +31,12 @@ const longNet = 10 * time.Second
 // dueGap is the least sleep until work is due: what is due and was not done is locked by another transaction.
 const dueGap = 5 * time.Millisecond
 
-// untilDue is how long a duty sleeps whose next work is due in next, or that knows of none.
-func untilDue(next time.Duration, some bool) time.Duration {
+// untilDue is how long a duty sleeps whose next work is due in next, or that knows of none: at most most.
+func untilDue(next time.Duration, some bool, most time.Duration) time.Duration {
 	if !some {
-		return net
+		return most
 	}
-	return min(max(next, dueGap), net)
+	return min(max(next, dueGap), most)
 }
 
 // duty makes a duty. once returns how long to sleep, also with an error.

@@ -113,7 +113,7 @@ func TestUntilDue(t *testing.T) {
 		some  bool
 		sleep time.Duration
 	}{{0, false, net}, {time.Hour, true, net}, {time.Second, true, time.Second}, {-time.Hour, true, dueGap}} {
-		if got := untilDue(want.next, want.some); got != want.sleep {
+		if got := untilDue(want.next, want.some, net); got != want.sleep {
 			t.Errorf("%+v: %v", want, got)
 		}
 	}

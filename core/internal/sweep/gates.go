@@ -18,7 +18,7 @@ const (
 	gatePoll = longNet
 	// minGateSleep bounds how often the checks of rates are looked for.
 	minGateSleep = 5 * time.Millisecond
-	// gateSweepPeriod and gateSweepKeys bound the search for keys whose jobs wait for nothing.
+	// gateSweepPeriod, while there are more keys, and gateSweepKeys bound the search for keys whose jobs wait for nothing.
 	gateSweepPeriod = 5 * time.Second
 	gateSweepKeys   = 500
 	// signalForgetPeriod and signalForgetJobs bound the search for signals of ended jobs.
@@ -54,18 +54,23 @@ func (d Duties) Gates() *Duty {
 	})
 }
 
-// GateSweep checks all keys with jobs at their gates, some at a time. It is the net for changes of settings. What is left
-// of rates and budgets is for every second run.
+// GateSweep checks all keys with jobs at their gates, some at a time. It is the net for changes of settings. Each longNet it
+// also settles what is left of rates and budgets.
 func (d Duties) GateSweep() *Duty {
 	var place gate.Key
-	var settles bool
-	return d.every(gateSweepPeriod, "gates", func(ctx context.Context) (err error) {
+	var settled time.Time
+	return d.duty("gates", func(ctx context.Context) (_ time.Duration, err error) {
 		place, err = d.store.Gates.Sweep(ctx, place, gateSweepKeys)
-		if settles = !settles; !settles {
-			return err
+		sleep := jittered(longNet, 0.1)
+		if place != (gate.Key{}) || err != nil {
+			sleep = jittered(gateSweepPeriod, 0.1)
 		}
+		if time.Since(settled) < longNet-gateSweepPeriod/2 {
+			return sleep, err
+		}
+		settled = time.Now()
 		const keys = 2 * gateSweepKeys
-		return errors.Join(err, d.store.Gates.ForgetRates(ctx, keys), d.store.Gates.SweepLines(ctx, keys), d.store.Budgets.Fold(ctx, keys))
+		return sleep, errors.Join(err, d.store.Gates.ForgetRates(ctx, keys), d.store.Gates.SweepLines(ctx, keys), d.store.Budgets.Fold(ctx, keys))
 	})
 }
 

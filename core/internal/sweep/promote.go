@@ -36,7 +36,7 @@ func (d Duties) promoteDue(ctx context.Context, lookback time.Duration) (time.Du
 	if err != nil {
 		return promoteRetry, err
 	}
-	return untilDue(next, waiting), nil
+	return untilDue(next, waiting, net), nil
 }
 
 func (d Duties) promote(ctx context.Context, lookback time.Duration) error {

@@ -54,7 +54,7 @@ func (d Duties) stepRedrives(ctx context.Context) (time.Duration, error) {
 func (d Duties) nextRedrive(ctx context.Context) (sleep time.Duration, due bool, err error) {
 	next, err := d.store.DeadLetters.NextRedrive(ctx)
 	if err != nil || next == nil {
-		return net, false, err
+		return longNet, false, err
 	}
-	return untilDue(*next, true), *next <= 0, nil
+	return untilDue(*next, true, longNet), *next <= 0, nil
 }

@@ -9,10 +9,12 @@ import (
 )
 
 const (
-	// usagePeriod is the period while there are counts. Without any it is net: a new count is backfilled for a minute at least,
+	// usagePeriod is the period while there are counts. Without any it is longNet: a new count is backfilled for a minute at least,
 	// and the jobs are counted until then.
 	usagePeriod = 2 * time.Second
 	prunePeriod = 10 * time.Second
+	// pruneSeldom is prunePeriod without counts: what those that are gone have left.
+	pruneSeldom = time.Minute
 	// backfillTime bounds one step, and with it the time for which another core's lock delays the
 	// other counts; backfillSteps bounds the steps of one count in a run, backfillKeys the counts.
 	backfillTime  = 3 * time.Second
@@ -47,7 +49,7 @@ func (d Duties) Usage() *Duty {
 	return d.duty("usage", func(ctx context.Context) (time.Duration, error) {
 		err := u.maintain(ctx)
 		if u.none && err == nil {
-			return net, nil
+			return longNet, nil
 		}
 		return jittered(usagePeriod, 0.1), err
 	})
@@ -56,7 +58,7 @@ func (d Duties) Usage() *Duty {
 // maintain runs a bounded step of each part of the duty. A failure of one does not stop the others.
 func (u *counts) maintain(ctx context.Context) error {
 	var errs []error
-	if time.Since(u.pruned) >= prunePeriod {
+	if since := time.Since(u.pruned); since >= pruneSeldom || since >= prunePeriod && !u.none {
 		errs = append(errs, u.prune(ctx))
 		u.pruned = time.Now()
 	}
