@@ -37,7 +37,7 @@ func newEngine(ctx context.Context, i *instance, store *cell.Cell, notifier *hin
 	meters := newMeters(i.metrics(), store.Connections, func() metrics.Flushes { return made.Flushes() })
 	made = engine.New(engine.Options{
 		Store: store, Metrics: meters.jobs, Logger: log, MaxRunning: i.cfg.MaxRunning, FairByJobs: i.cfg.FairBy == fairByJobs, Tracer: i.tracing.Tracer(),
-		Hints: publish.Hints{Ready: notifier.Ready, Ended: notifier.Ended, Settings: notifier.Settings, Left: notifier.Left},
+		Hints: publish.Hints{Ready: notifier.Ready, Ended: notifier.Ended, Settings: notifier.Settings, Left: notifier.Left, Arrive: notifier.Arrive},
 	})
 	store.OnNewPrimary(made.Publisher.NewPrimary)
 	duties := sweep.New(store, made, meters.jobs, log)
@@ -120,6 +120,7 @@ func (i *instance) follow(ctx context.Context, store *cell.Cell, made *engine.En
 				i.logger().WarnContext(ctx, "changed limits are not in force yet", "error", err)
 			}
 			notifier.Settings()
+			made.Publisher.Deleted.Kick() // one of them may be a deletion
 		},
 	}
 	made.Cached.Limits.FollowsHome(feed.CatchUp)

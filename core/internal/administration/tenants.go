@@ -98,6 +98,7 @@ func (a *Administration) DeleteTenant(ctx context.Context, item hop.Item[hop.ID]
 	deleted, err := a.shown(a.Store.Tenants.Delete(ctx, id))
 	if err == nil {
 		a.limitsChanged(ctx, hop.LimitsChanged{Tenant: deleted.ID})
+		a.Engine.Publisher.Deleted.Kick()
 	}
 	return deleted, err
 }

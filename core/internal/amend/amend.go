@@ -92,6 +92,8 @@ type Amended struct {
 	State job.State
 	// Ready is its new place; with a zero At it has none, or kept it.
 	Ready jobs.Ready
+	// Deadline: it may have a new deadline.
+	Deadline bool
 }
 
 const lockSQL = `

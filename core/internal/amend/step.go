@@ -158,7 +158,7 @@ func (s *step) place(rekeyed bool) {
 }
 
 func (s *step) amended() Amended {
-	made := Amended{ID: s.row.ID, State: s.state}
+	made := Amended{ID: s.row.ID, State: s.state, Deadline: s.edit.Deadline != nil || s.edit.All != nil && s.edit.All.ExpiresAfterMS != nil}
 	if s.state == job.Queued && !s.toGate { // a claim that met the lock has passed it over, also where it keeps its place
 		made.Ready = jobs.Ready{Lane: s.lane, Priority: s.priority, ID: s.row.ID}
 	}

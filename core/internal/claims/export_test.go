@@ -75,3 +75,9 @@ func (p *Polls) KnownLists() int {
 	}
 	return len(lanes)
 }
+
+// ScanDue says whether the ready index is to be gone through now.
+func (p *Polls) ScanDue() bool { return p.scanDue() }
+
+// ScanFailed makes the last scan one that failed.
+func (p *Polls) ScanFailed() { p.waiting.Store(true) }

@@ -26,7 +26,9 @@ import (
 //     committed after a claim had passed them;
 //   - the scan goes once a second from list to list through the whole ready index: it finds
 //     unknown lists too. Under an old snapshot it is expensive; it takes at most a twentieth
-//     of a connection's time and is then later.
+//     of a connection's time and is then later. Where the hints of other cores arrive, and no
+//     job became ready lately or waits, it goes each 5 s: it is for jobs of cores that died
+//     between a commit and its hint.
 const (
 	// pollEvery is the maximum delay by a lost wake-up, while others come.
 	pollEvery = 250 * time.Millisecond
@@ -41,6 +43,8 @@ const (
 	// platform probes others the next time.
 	lanesPerProbe = 2500
 	scanEvery     = time.Second
+	// scanSeldom is the maximum time between two scans where nothing waits and hints arrive.
+	scanSeldom = 5 * time.Second
 	// scanFresh is the maximum age of a scan for the ready lists to be relied on.
 	scanFresh = 10 * scanEvery
 )
@@ -55,6 +59,8 @@ type Polls struct {
 	// claimed is the last claim, scanned the start of the last complete scan; both in Unix
 	// nanoseconds.
 	claimed, scanned atomic.Int64
+	// waiting: the last scan failed, or found jobs that wait.
+	waiting atomic.Bool
 }
 
 // run polls until ctx ends.
@@ -108,14 +114,25 @@ func (p *Polls) poll(ctx context.Context) {
 	}
 }
 
+// scanDue says whether it is time to scan. It is asked each scanEvery.
+func (p *Polls) scanDue() bool {
+	scanned := p.scanned.Load()
+	if scanned == 0 {
+		return true
+	}
+	seldom := p.publisher.HintsArrive() && !p.waiting.Load() && !p.publisher.WokenWithin(quietAfter)
+	return p.pollsNeeded() && (!seldom || time.Since(time.Unix(0, scanned)) >= scanSeldom-scanEvery)
+}
+
 // scan finds the lists in which jobs wait, also those without notifications.
 func (p *Polls) scan(ctx context.Context) {
 	var place claim.ReadyList // where an error ended the last one
 	begun := time.Now()
 	for {
-		if p.pollsNeeded() || p.scanned.Load() == 0 {
+		if p.scanDue() {
 			if place == (claim.ReadyList{}) {
 				begun = time.Now()
+				p.waiting.Store(false)
 			}
 			var err error
 			if place, err = p.scanFrom(ctx, place); err == nil {
@@ -136,6 +153,9 @@ func (p *Polls) scanFrom(ctx context.Context, after claim.ReadyList) (claim.Read
 	for {
 		begun := time.Now()
 		found, err := p.store.Claims.Scan(ctx, after, listsPerScan)
+		if err != nil || len(found) > 0 {
+			p.waiting.Store(true)
+		}
 		if err != nil {
 			return after, err
 		}

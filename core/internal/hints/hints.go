@@ -42,6 +42,11 @@ const (
 	// lostFor is for how long every hint must be lost before the log says so. The first one often is: it includes the
 	// connection, on a machine that starts other processes.
 	lostFor = time.Second
+	// steadyAfter is for how long hints must have arrived, and been sent, for others to rely on it. It is longer than aloneFor:
+	// what other cores did not send meanwhile is no longer looked for after that.
+	steadyAfter = 2 * time.Second
+	// tellAfter is the pause before others are told again that they were not told.
+	tellAfter = 250 * time.Millisecond
 	// identifyPause is about the pause before the database is asked again who it is.
 	identifyPause = time.Second
 )
@@ -56,6 +61,8 @@ type ready struct {
 	Ended []uuid.UUID `json:"ended,omitempty"`
 	// Settings says that a queue's settings changed.
 	Settings bool `json:"settings,omitempty"`
+	// Lost says that hints before this one were lost.
+	Lost bool `json:"lost,omitzero"`
 	// Left is a worker that said goodbye; nil for none.
 	Left *worker `json:"left,omitempty"`
 }
@@ -84,6 +91,10 @@ type Hints struct {
 	log           *slog.Logger
 	// quiet is until when this core is assumed to be alone, in Unix nanoseconds.
 	quiet atomic.Int64
+	// since is when the hints of other cores began to arrive, in Unix nanoseconds; zero while they do not.
+	since atomic.Int64
+	// dropped says that hints were dropped before they were sent.
+	dropped atomic.Bool
 }
 
 type message struct{ channel, payload string }
@@ -101,6 +112,13 @@ func New(database func(context.Context) (string, error), client *redisclient.Cli
 // Connect makes a client for Hints, which set their own timeouts. It does not dial yet.
 func Connect(url string) (*redisclient.Client, error) {
 	return redisclient.Open(url, redisclient.Options{DialTimeout: 150 * time.Millisecond, ReadTimeout: time.Second, WriteTimeout: time.Second})
+}
+
+// Arrive says whether the hints of other cores are likely to arrive: this core has listened for a while, and Redis took
+// what it sent, and no other core says that it lost some. A Redis that stands still is noticed after two times silence.
+func (h *Hints) Arrive() bool {
+	since := h.since.Load()
+	return since != 0 && time.Since(time.Unix(0, since)) >= steadyAfter
 }
 
 // Ready notifies other cores of jobs that became ready. It never blocks.
@@ -134,6 +152,7 @@ func (h *Hints) publishHint(hint ready) {
 	select {
 	case h.out <- string(payload):
 	default: // Redis is slow or down; the polls find it
+		h.dropped.Store(true)
 	}
 }
 
@@ -166,21 +185,44 @@ func (h *Hints) channel(ctx context.Context) string {
 
 func (h *Hints) sendHints(ctx context.Context, channel string) {
 	oneNode := h.client.OneNode()
+	lost, err := json.Marshal(ready{From: h.self, Lost: true})
+	if err != nil {
+		return
+	}
 	var losses losses
+	untold := false // hints were lost, and the other cores do not know
 	for {
+		var again <-chan time.Time
+		if untold = untold || h.dropped.Swap(false); untold {
+			again = time.After(tellAfter)
+		}
 		select {
 		case <-ctx.Done():
 			return
+		case <-again:
+			_, err := h.publish(ctx, message{channel, string(lost)}, sendTime)
+			untold = err != nil
 		case hint := <-h.out:
 			receivers, err := h.publish(ctx, message{channel, hint}, sendTime)
+			untold = untold || err != nil
 			// This core receives its own hints. In a cluster a node counts only its own receivers.
 			if err == nil && receivers <= 1 && oneNode {
 				h.quiet.Store(time.Now().Add(aloneFor).UnixNano())
+			}
+			if err != nil {
+				h.unsteady()
 			}
 			if losses.note(err != nil && ctx.Err() == nil, time.Now()) {
 				h.log.WarnContext(ctx, "hints to other processes", "lost", losses.said, "error", err)
 			}
 		}
+	}
+}
+
+// unsteady makes Arrive wait anew.
+func (h *Hints) unsteady() {
+	if since := h.since.Load(); since != 0 {
+		h.since.CompareAndSwap(since, time.Now().UnixNano())
 	}
 }
 
@@ -216,10 +258,12 @@ func (h *Hints) publish(ctx context.Context, m message, within time.Duration) (r
 func (h *Hints) receive(ctx context.Context, channel string, listener Listener) {
 	subscription := redisclient.Subscription{
 		Channels: []string{channel}, Silence: silence,
+		Begun:   func() { h.since.Store(time.Now().UnixNano()) },
 		Message: func(_, payload string) { h.handle(payload, listener) },
 	}
 	for ctx.Err() == nil {
 		_ = h.client.Listen(ctx, subscription) // a hint lost before the next one costs a poll
+		h.since.Store(0)
 		_ = wait.About(ctx, resubscribePause)
 	}
 }
@@ -227,6 +271,9 @@ func (h *Hints) receive(ctx context.Context, channel string, listener Listener) 
 func (h *Hints) handle(payload string, listener Listener) {
 	var hint ready
 	if json.Unmarshal([]byte(payload), &hint) == nil && hint.From != h.self {
+		if hint.Lost {
+			h.unsteady()
+		}
 		listener.handle(hint)
 	}
 }

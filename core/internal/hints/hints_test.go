@@ -236,6 +236,35 @@ func TestALongHintIsCut(t *testing.T) {
 	celltest.Eventually(t, "the other to hear the first 1000", func() bool { one.Ready(of(ids...)); return two.has(ids[:1000]...) })
 }
 
+// Hints are relied on some time after the subscription, not without one, and not after one of this core's was lost.
+func TestHintsArriveWhileRedisIsHeard(t *testing.T) {
+	t.Parallel()
+	shared, name, own := ownUser(t)
+	one, stop := startOf(t, hints.New(databaseOf(t), client(t, own), quiet()))
+	begun := time.Now()
+	if one.Arrive() {
+		t.Error("they arrive before the subscription")
+	}
+	celltest.Eventually(t, "hints to arrive", one.Arrive)
+	if took := time.Since(begun); took < 2*time.Second {
+		t.Errorf("they are relied on after %v", took)
+	}
+	acl(t, shared, name, "off")
+	if err := shared.Do(t.Context(), "CLIENT", "KILL", "USER", name).Err(); err != nil {
+		t.Fatal(err)
+	}
+	celltest.Eventually(t, "the loss to be known", func() bool { return !one.Arrive() })
+	acl(t, shared, name, "on")
+	celltest.Eventually(t, "hints to arrive again", one.Arrive)
+	stop()
+	if one.Arrive() {
+		t.Error("they arrive after the end")
+	}
+	if hints.New(database, nil, quiet()).Arrive() {
+		t.Error("they arrive without Redis")
+	}
+}
+
 func TestNonsenseIsNoHint(t *testing.T) {
 	t.Parallel()
 	c := raw(t)
@@ -448,10 +477,54 @@ func TestRedisThatAnswersNonsense(t *testing.T) {
 	}
 }
 
-func TestHintsSurviveALostConnection(t *testing.T) {
+// A core that lost hints says so as soon as Redis takes them again: others then look for what they were not told of.
+func TestLostHintsAreSaid(t *testing.T) {
 	t.Parallel()
-	shared := raw(t)
-	name := "lost-" + uuid.NewString() // a user of Redis, by whom the connections are found
+	shared, name, own := ownUser(t)
+	said := make(chan string, 100)
+	one, _ := startOf(t, hints.New(databaseOf(t), client(t, own), slog.New(slog.NewTextHandler(writer(said), nil))))
+	two, _ := startOf(t, hints.New(databaseOf(t), client(t, storetest.Redis(t)), quiet()))
+	celltest.Eventually(t, "a first hint", func() bool { one.Ready(of(51)); return two.has(51) })
+	celltest.Eventually(t, "hints to arrive", two.Arrive)
+	acl(t, shared, name, "off")
+	if err := shared.Do(t.Context(), "CLIENT", "KILL", "USER", name).Err(); err != nil {
+		t.Fatal(err)
+	}
+	celltest.Eventually(t, "hints to be lost", func() bool { one.Ready(of(52)); return len(said) > 0 })
+	if !two.Arrive() {
+		t.Error("the other core knows of the loss before it is told")
+	}
+	acl(t, shared, name, "on")
+	celltest.Eventually(t, "the loss to be said", func() bool { return !two.Arrive() })
+	celltest.Eventually(t, "hints to be relied on again", two.Arrive)
+}
+
+// writer sends what is written to it.
+type writer chan<- string
+
+func (w writer) Write(p []byte) (int, error) {
+	w <- string(p)
+	return len(p), nil
+}
+
+// databaseOf is the identity of a test's own database: losses of other tests are not its own.
+func databaseOf(t *testing.T) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return t.Name(), nil }
+}
+
+// acl switches a user of Redis.
+func acl(t *testing.T, shared *redis.Client, name, to string) {
+	t.Helper()
+	if err := shared.Do(t.Context(), "ACL", "SETUSER", name, to).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ownUser makes a user of Redis, by whom the connections of a test are found.
+func ownUser(t *testing.T) (shared *redis.Client, name, redisURL string) {
+	t.Helper()
+	shared = raw(t)
+	name = "lost-" + uuid.NewString()
 	if err := shared.Do(t.Context(), "ACL", "SETUSER", name, "on", ">secret", "~*", "&*", "+@all").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -461,8 +534,14 @@ func TestHintsSurviveALostConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	at.User = url.UserPassword(name, "secret")
-	one, _ := start(t, client(t, at.String()))
-	two, _ := start(t, client(t, at.String()))
+	return shared, name, at.String()
+}
+
+func TestHintsSurviveALostConnection(t *testing.T) {
+	t.Parallel()
+	shared, name, own := ownUser(t)
+	one, _ := start(t, client(t, own))
+	two, _ := start(t, client(t, own))
 	celltest.Eventually(t, "a first hint", func() bool { one.Ready(of(41)); return two.has(41) })
 	if killed, err := shared.Do(t.Context(), "CLIENT", "KILL", "USER", name).Int(); err != nil || killed < 2 {
 		t.Fatalf("%d connections were cut, %v", killed, err)

@@ -22,17 +22,26 @@ ORDER BY deadline
 LIMIT @batch
 FOR UPDATE SKIP LOCKED`
 
-const anyPastDeadlineSQL = `
-SELECT EXISTS (
-  SELECT FROM jobs WHERE deadline IS NOT NULL AND deadline <= statement_timestamp() AND deadline >= statement_timestamp() - @lookback::interval)`
+// nextDeadlineSQL looks ahead only a little: most jobs end before their deadline, and an old snapshot keeps the entries of
+// them all in the index.
+const nextDeadlineSQL = `
+SELECT deadline - statement_timestamp() FROM jobs
+WHERE deadline IS NOT NULL AND deadline >= statement_timestamp() - @lookback::interval AND deadline <= statement_timestamp() + @ahead::interval
+  AND tenant_id <> ALL(` + store.MovingNowSQL + `)
+ORDER BY deadline
+LIMIT 1`
 
-// AnyPastDeadline says whether ExpireDeadlines may find a job. It locks nothing.
-func (s *Jobs) AnyPastDeadline(ctx context.Context, lookback time.Duration) (bool, error) {
-	found, err := store.Query(ctx, s.Store, pgx.RowTo[bool], anyPastDeadlineSQL, store.Args{"lookback": lookback})
+// NextDeadline gives the time until the next deadline of a live job of any tenant, by PostgreSQL's clock; false if there
+// is none within ahead. Deadlines longer ago than lookback are left out. It locks nothing.
+func (s *Jobs) NextDeadline(ctx context.Context, lookback, ahead time.Duration) (time.Duration, bool, error) {
+	found, err := store.Query(ctx, s.Store, pgx.RowTo[time.Duration], nextDeadlineSQL, store.Args{"lookback": lookback, "ahead": ahead})
 	if err != nil {
-		return false, fmt.Errorf("jobs: past deadlines: %w", store.NotApplied(err))
+		return 0, false, fmt.Errorf("jobs: next deadline: %w", store.NotApplied(err))
 	}
-	return found[0], nil
+	if len(found) == 0 {
+		return 0, false, nil
+	}
+	return found[0], true, nil
 }
 
 // ExpireDeadlines makes dead letters of at most batch jobs, of any tenants, whose deadline has

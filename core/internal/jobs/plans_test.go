@@ -328,6 +328,8 @@ func hotPath(f *fixture, store *cell.Cell) {
 	must(err)
 	_, _, err = store.Jobs.NextDue(ctx, jobs.AllTime)
 	must(err)
+	_, _, err = store.Jobs.NextDeadline(ctx, jobs.AllTime, time.Hour)
+	must(err)
 	_, err = store.Jobs.ExpireDeadlines(ctx, jobs.AllTime, 100)
 	must(err)
 	_, err = store.JobReads.Totals(ctx, 1000)

@@ -30,12 +30,13 @@ type Contact struct {
 	Last time.Time
 	// Outages are the gaps between answers that matter, oldest first; each is shorter than the one before.
 	Outages []Outage
-	// Seldom: this core asks each second, as no lease is held; otherwise more often.
+	// Seldom: this core asks now and then, as it knows of no lease; otherwise more often. What is not observed then counts
+	// as an outage. That matters only to leases of other cores which began in that time.
 	Seldom bool
 }
 
 // normalGap is the longest gap between two answers without an outage: reapers ask more often.
-// seldomGap is that of a Contact that is Seldom.
+// seldomGap is that of a Contact that is Seldom: reapers ask each second again within that time after this core has claimed.
 const (
 	normalGap = 500 * time.Millisecond
 	seldomGap = 1500 * time.Millisecond

@@ -19,7 +19,7 @@ import (
 //	   ▲                                        │
 //	   └────── a job needs it (Ensure) ─────────┘
 //
-// A core uses a cached lane for a minute after it last read the table, and reads it every 2 s: no
+// A core uses a cached lane for a minute after it last read the table, and reads it every 5 s: no
 // job is stored in a lane that was retired RetiredTime ago. Jobs that are stored nevertheless, by a
 // process that stalled for that long, or are redriven into a deleted lane, are found by OrphanLanes
 // and moved.

@@ -44,6 +44,7 @@ func (o *Operations) CreateBulk(ctx context.Context, owner tenant.ID, item hop.I
 	if err != nil {
 		return nil, err
 	}
+	o.Engine.Publisher.Redrives.Kick()
 	return json.Marshal(made)
 }
 

@@ -36,6 +36,7 @@ func (o *Operations) byFilter(ctx context.Context, owner tenant.ID, item hop.Ite
 	if err != nil {
 		return nil, err
 	}
+	o.Engine.Publisher.Redrives.Kick()
 	return json.Marshal(made)
 }
 

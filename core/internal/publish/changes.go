@@ -108,6 +108,7 @@ func (p *Publisher) stored(t *told, answer *submit.Answer) {
 		if one.Row == nil || one.Deduplicated {
 			continue
 		}
+		t.deadlines = t.deadlines || one.Row.Deadline != nil
 		t.events = append(t.events, stats.Event{
 			QueueKey: tenant.QueueKey{Tenant: one.Row.TenantID, Name: one.Row.Queue}, At: one.Row.CreatedAt, Counts: stats.Counts{Submitted: 1},
 		})

@@ -5,7 +5,7 @@
 //	                                    ├─▶ parked claims, here and (by a hint) in other cores
 //	                                    ├─▶ callers that wait for a job's change
 //	                                    ├─▶ metrics, stats, log lines and spans of attempts
-//	                                    └─▶ the duty that promotes scheduled jobs
+//	                                    └─▶ the duties that wait for times: starts, deadlines, ends of leases
 //
 // All of it is a hint: after a loss the next refresh or poll finds the same jobs.
 package publish

@@ -26,6 +26,8 @@ type Hints struct {
 	Settings func()
 	// Left tells of a worker that left.
 	Left func(owner tenant.ID, workerID string)
+	// Arrive says whether the hints of other cores are likely to arrive here.
+	Arrive func() bool
 }
 
 // Options are what a Publisher needs.
@@ -51,6 +53,9 @@ type Publisher struct {
 
 	// Scheduled is kicked when a job has become scheduled, Schedules when a schedule was made or changed.
 	Scheduled, Schedules Kick
+	// Deadlines is kicked when a live job may have got a deadline, Leased when jobs were claimed, Redrives when a redrive or
+	// a bulk action was made, Deleted when a tenant is to be deleted.
+	Deadlines, Leased, Redrives, Deleted Kick
 
 	watches *watch.Watches
 	stats   *Recorder
@@ -89,9 +94,12 @@ func New(o Options) *Publisher {
 	if o.Hints.Left == nil {
 		o.Hints.Left = func(tenant.ID, string) {}
 	}
+	if o.Hints.Arrive == nil {
+		o.Hints.Arrive = func() bool { return false }
+	}
 	return &Publisher{
-		Waker:     &Waker{cached: o.Cached, lists: o.Lists, parking: o.Parking, hint: o.Hints.Ready, log: o.Logger, refresh: NewKick()},
-		Scheduled: NewKick(), Schedules: NewKick(),
+		Waker:     &Waker{cached: o.Cached, lists: o.Lists, parking: o.Parking, hint: o.Hints.Ready, arrive: o.Hints.Arrive, log: o.Logger, refresh: NewKick()},
+		Scheduled: NewKick(), Schedules: NewKick(), Deadlines: NewKick(), Leased: NewKick(), Redrives: NewKick(), Deleted: NewKick(),
 		watches: o.Watches, stats: o.Stats, times: o.Times, metrics: o.Metrics, traces: o.Traces, hints: o.Hints, log: o.Logger,
 	}
 }
@@ -112,6 +120,9 @@ func (p *Publisher) Publish(ctx context.Context, c Changes) {
 	}
 	for i := range c.Claimed {
 		p.claimed(&t, &c.Claimed[i])
+	}
+	if len(c.Claimed) > 0 {
+		p.Leased.Kick()
 	}
 	for i := range c.Promoted {
 		if !c.Promoted[i].At.IsZero() {
@@ -136,7 +147,8 @@ type told struct {
 	changed, ended []uuid.UUID
 	events         []stats.Event
 	ran            []scheduler.Ran
-	scheduled      bool
+	// scheduled and deadlines: a job became scheduled, got a deadline.
+	scheduled, deadlines bool
 }
 
 // amended gathers a job that has changed while it waited.
@@ -145,6 +157,7 @@ func (t *told) amended(one *amend.Amended) {
 		t.ready = append(t.ready, one.Ready)
 	}
 	t.scheduled = t.scheduled || one.State == job.Scheduled || one.State == job.Waiting
+	t.deadlines = t.deadlines || one.Deadline
 	t.changed = append(t.changed, one.ID)
 }
 
@@ -165,6 +178,9 @@ func (p *Publisher) tell(t *told, reported []uuid.UUID) {
 	p.Wake(t.ready)
 	if t.scheduled {
 		p.Scheduled.Kick()
+	}
+	if t.deadlines {
+		p.Deadlines.Kick()
 	}
 }
 
@@ -195,6 +211,7 @@ func (p *Publisher) change(t *told, one *jobs.Change, because string) {
 			p.metrics.Requeued.WithLabelValues(because).Inc()
 		}
 	}
+	t.deadlines = t.deadlines || one.Event == job.Redrive // a dead letter keeps its deadline
 	switch state := one.Verdict.State; {
 	case state.Terminal():
 		t.ended = append(t.ended, one.ID)
@@ -219,7 +236,7 @@ func (p *Publisher) SettingsChanged(ctx context.Context) error {
 }
 
 // TypesChanged makes a change of a tenant's types known here, and tells other cores. They read it within
-// refreshEvery even if they are not told.
+// refreshSeldom even if they are not told.
 func (p *Publisher) TypesChanged(ctx context.Context) error {
 	p.hints.Settings()
 	return p.cached.Limits.Refresh(ctx)

@@ -49,13 +49,19 @@ func (w *Waker) NewPrimary() {
 func (w *Waker) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var refreshed time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
+			if !w.refreshDue(time.Since(refreshed)) {
+				timer.Reset(refreshCheck)
+				continue
+			}
 		case <-w.refresh:
 		}
+		refreshed = time.Now()
 		if err := w.Refresh(ctx); err != nil && ctx.Err() == nil {
 			w.log.WarnContext(ctx, "lanes and limits are not refreshed", "error", err)
 		}
@@ -67,6 +73,11 @@ func (w *Waker) Run(ctx context.Context) {
 		}
 		timer.Reset(refreshEvery)
 	}
+}
+
+// refreshDue says whether what was read so long ago is to be read again.
+func (w *Waker) refreshDue(age time.Duration) bool {
+	return !w.arrive() || age >= refreshSeldom-refreshCheck/2
 }
 
 // RefreshSoon asks for a refresh; asking twice is asking once.

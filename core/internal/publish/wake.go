@@ -15,9 +15,13 @@ import (
 )
 
 const (
-	// refreshEvery is the maximum age of cached lanes and queues.
-	refreshEvery = 2 * time.Second
-	refreshGap   = 20 * time.Millisecond
+	// refreshEvery is the maximum age of cached lanes and queues, refreshSeldom that while the hints of other cores arrive:
+	// each change of settings is one.
+	refreshEvery  = 2 * time.Second
+	refreshSeldom = 5 * time.Second
+	refreshGap    = 20 * time.Millisecond
+	// refreshCheck is how often is looked whether hints still arrive.
+	refreshCheck = time.Second
 	// listsPerWake bounds the lanes that the capacity of one job wakes.
 	listsPerWake = 50
 	// wakesPerLane is how many claims a lane with ready jobs wakes, where it is not known how many it has.
@@ -30,7 +34,9 @@ type Waker struct {
 	lists   *scheduler.ReadyLists
 	parking *scheduler.Parking
 	// hint passes wake-ups on to other cores.
-	hint    func([]jobs.Waiting)
+	hint func([]jobs.Waiting)
+	// arrive says whether theirs are likely to arrive here.
+	arrive  func() bool
 	refresh Kick
 	log     *slog.Logger
 	// woken is the last wake-up of jobs that became ready, in Unix nanoseconds.
@@ -103,6 +109,9 @@ func (w *Waker) WakeHere(waiting []jobs.Waiting) {
 func (w *Waker) WokenWithin(span time.Duration) bool {
 	return time.Since(time.Unix(0, w.woken.Load())) < span
 }
+
+// HintsArrive says whether the hints of other cores are likely to arrive here. A hint may be lost all the same.
+func (w *Waker) HintsArrive() bool { return w.arrive() }
 
 // unthrottle gives throttled lanes that may have capacity now that a job of lane has ended: those
 // under the same caps, and not only lane, which would keep the capacity for as long as it has jobs.

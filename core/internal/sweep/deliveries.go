@@ -11,7 +11,7 @@ import (
 
 const (
 	// deliveryPoll finds the events that another core appended and did not work off.
-	deliveryPoll = 10 * time.Second
+	deliveryPoll = longNet
 	// removalPeriod, removalBatch and removalsPerRun are for the deliveries of deleted webhooks.
 	removalPeriod  = time.Minute
 	removalBatch   = 500

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/publish"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -73,6 +75,48 @@ func TestKick(t *testing.T) {
 			t.Errorf("%d runs after another kick", runs)
 		}
 	})
+}
+
+// A duty that is kicked often has a least time between two runs; a kick in it is not lost, and one after it is obeyed at once.
+func TestKicksOfADutyWithAGap(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		var runs []time.Duration
+		d := noDuties()
+		duty := d.kickedSeldom(publish.NewKick(), time.Second, "test", func(context.Context) (time.Duration, error) {
+			runs = append(runs, time.Since(begun))
+			return time.Hour, nil
+		})
+		start(t, duty)
+		for range 10 {
+			duty.Kick()
+			time.Sleep(50 * time.Millisecond)
+		}
+		time.Sleep(9500 * time.Millisecond)
+		duty.Kick()
+		synctest.Wait()
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		want := []time.Duration{0, time.Second, 10 * time.Second, time.Hour + 10*time.Second, 2*time.Hour + 10*time.Second}
+		if !slices.Equal(runs, want) {
+			t.Errorf("it ran after %v, want %v", runs, want)
+		}
+	})
+}
+
+// A duty sleeps until its work is due, and no longer than the net.
+func TestUntilDue(t *testing.T) {
+	t.Parallel()
+	for _, want := range []struct {
+		next  time.Duration
+		some  bool
+		sleep time.Duration
+	}{{0, false, net}, {time.Hour, true, net}, {time.Second, true, time.Second}, {-time.Hour, true, dueGap}} {
+		if got := untilDue(want.next, want.some, net); got != want.sleep {
+			t.Errorf("%+v: %v", want, got)
+		}
+	}
 }
 
 // Each tenant has one step in a round, and one whose step has failed has none until the next run. A run ends with a

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// followPoll finds the follow-ups that another core appended and did not work off.
-	followPoll = 5 * time.Second
+	// followPoll finds the follow-ups that another core appended, which died before it worked them off.
+	followPoll = longNet
 	// followLockWait bounds the wait for a job that another transaction has locked: other tenants wait too.
 	followLockWait = 500 * time.Millisecond
 	// followAgePeriod is how often the age of the oldest follow-up is measured.

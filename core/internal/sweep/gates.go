@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// gatePoll finds the checks that another core appended and did not work off.
-	gatePoll = 5 * time.Second
+	// gatePoll finds the checks that another core appended, which died before it worked them off.
+	gatePoll = longNet
 	// minGateSleep bounds how often the checks of rates are looked for.
 	minGateSleep = 5 * time.Millisecond
-	// gateSweepPeriod and gateSweepKeys bound the search for keys whose jobs wait for nothing.
+	// gateSweepPeriod, while there are more keys, and gateSweepKeys bound the search for keys whose jobs wait for nothing.
 	gateSweepPeriod = 5 * time.Second
 	gateSweepKeys   = 500
 	// signalForgetPeriod and signalForgetJobs bound the search for signals of ended jobs.
@@ -54,12 +54,23 @@ func (d Duties) Gates() *Duty {
 	})
 }
 
-// GateSweep checks all keys with jobs at their gates, some at a time. It is the net for changes of settings.
+// GateSweep checks all keys with jobs at their gates, some at a time. It is the net for changes of settings. Each longNet it
+// also settles what is left of rates and budgets.
 func (d Duties) GateSweep() *Duty {
 	var place gate.Key
-	return d.every(gateSweepPeriod, "gates", func(ctx context.Context) (err error) {
+	var settled time.Time
+	return d.duty("gates", func(ctx context.Context) (_ time.Duration, err error) {
 		place, err = d.store.Gates.Sweep(ctx, place, gateSweepKeys)
-		return errors.Join(err, d.store.Gates.ForgetRates(ctx, gateSweepKeys), d.store.Gates.SweepLines(ctx, gateSweepKeys), d.store.Budgets.Fold(ctx, gateSweepKeys))
+		sleep := jittered(longNet, 0.1)
+		if place != (gate.Key{}) || err != nil {
+			sleep = jittered(gateSweepPeriod, 0.1)
+		}
+		if time.Since(settled) < longNet-gateSweepPeriod/2 {
+			return sleep, err
+		}
+		settled = time.Now()
+		const keys = 2 * gateSweepKeys
+		return sleep, errors.Join(err, d.store.Gates.ForgetRates(ctx, keys), d.store.Gates.SweepLines(ctx, keys), d.store.Budgets.Fold(ctx, keys))
 	})
 }
 

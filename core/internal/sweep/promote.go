@@ -9,9 +9,8 @@ import (
 
 const (
 	promoteBatch = 1000
-	// promotePoll is the longest sleep of the duty: the maximum delay of a job that another core
-	// scheduled since.
-	promotePoll = time.Second
+	// promoteRetry is the sleep after an error.
+	promoteRetry = time.Second
 )
 
 // Promote queues scheduled jobs when they are due. It sleeps until the next one is due, or a job becomes scheduled.
@@ -34,11 +33,10 @@ func (d Duties) promoteDue(ctx context.Context, lookback time.Duration) (time.Du
 			next, waiting, err = d.store.Jobs.NextDue(ctx, lookback)
 		}
 	}
-	if err != nil || !waiting {
-		return promotePoll, err
+	if err != nil {
+		return promoteRetry, err
 	}
-	// Never zero: a due job that was not promoted is locked by another transaction.
-	return min(max(next, 5*time.Millisecond), promotePoll), nil
+	return untilDue(next, waiting, net), nil
 }
 
 func (d Duties) promote(ctx context.Context, lookback time.Duration) error {

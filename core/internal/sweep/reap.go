@@ -11,9 +11,13 @@ import (
 )
 
 const (
-	// ReapPeriod is the pause between two reaps.
+	// ReapPeriod is the pause between two reaps while leases are held.
 	ReapPeriod = time.Second
-	reapBatch  = 500
+	// reapJitter is by what part of it the pause differs, so that cores that started together drift apart.
+	reapJitter = 0.1
+	// reapGap is the shortest one.
+	reapGap   = ReapPeriod * 9 / 10
+	reapBatch = 500
 	// reapPause is the time between two batches of a mass expiry, so that its jobs do not all
 	// become ready at once, and claims run in between.
 	reapPause = 50 * time.Millisecond
@@ -39,13 +43,20 @@ type reaper struct {
 // Reap reaps expired leases. contact runs at the same time, so that reap knows of an outage of PostgreSQL.
 func (d Duties) Reap() (reap, contact *Duty) {
 	r := &reaper{Duties: d}
-	return d.every(ReapPeriod, "reap", r.reapExpired), d.duty("reap", r.watchContact)
+	reap = d.kickedSeldom(d.engine.Publisher.Leased, reapGap, "reap", func(ctx context.Context) (time.Duration, error) {
+		err := r.reapExpired(ctx)
+		if _, seldom := r.lastAsked(); seldom && err == nil {
+			return net, nil
+		}
+		return jittered(ReapPeriod, reapJitter), err
+	})
+	return reap, d.duty("reap", r.watchContact)
 }
 
 // watchContact queries PostgreSQL's time while leases are held, so that an outage is detected.
 func (r *reaper) watchContact(ctx context.Context) (time.Duration, error) {
 	asked, seldom := r.lastAsked()
-	if seldom { // reap asks each second
+	if seldom { // reap asks now and then
 		return contactEvery, nil
 	}
 	if sleep := contactEvery - time.Since(asked); sleep > 0 { // a reap has asked since

@@ -7,20 +7,19 @@ import (
 )
 
 const (
-	// redrivePoll is the longest sleep of the duty: the maximum delay of a redrive that was
-	// created since.
-	redrivePoll = time.Second
 	// redrivesPerRound is how many redrives get a step before the due ones are listed again.
 	redrivesPerRound = 16
+	// redriveRetry is the mean sleep after an error.
+	redriveRetry = time.Second
 )
 
 // Redrives processes redrives and discards by filter, a batch of each in rotation. The lock on a
-// redrive's row decides which core runs a batch.
+// redrive's row decides which core runs a batch. It sleeps until the next step is due, or a redrive begins.
 func (d Duties) Redrives() *Duty {
-	return d.duty("redrive", func(ctx context.Context) (time.Duration, error) {
+	return d.kicked(d.engine.Publisher.Redrives, "redrive", func(ctx context.Context) (time.Duration, error) {
 		sleep, err := d.stepRedrives(ctx)
 		if err != nil {
-			sleep = jittered(time.Second, 0.5)
+			sleep = jittered(redriveRetry, 0.5)
 		}
 		return sleep, err
 	})
@@ -54,9 +53,8 @@ func (d Duties) stepRedrives(ctx context.Context) (time.Duration, error) {
 // nextRedrive finds out how long to sleep, and whether a redrive is due.
 func (d Duties) nextRedrive(ctx context.Context) (sleep time.Duration, due bool, err error) {
 	next, err := d.store.DeadLetters.NextRedrive(ctx)
-	sleep = jittered(redrivePoll, 0.1)
-	if err == nil && next != nil {
-		sleep = min(sleep, max(*next, 5*time.Millisecond))
+	if err != nil || next == nil {
+		return longNet, false, err
 	}
-	return sleep, next != nil && *next <= 0, err
+	return untilDue(*next, true, longNet), *next <= 0, nil
 }

@@ -10,10 +10,9 @@ import (
 
 const (
 	// schedulePoll is the longest sleep of the duty while there are schedules: the maximum delay
-	// of one that another core made, and died. idlePoll is that without any. A core that has met
+	// of one that another core made, and died. Without any it sleeps longNet. A core that has met
 	// another one at the same ticks sleeps schedulePoll on average: so long they wait if that one dies.
 	schedulePoll = time.Second
-	idlePoll     = 5 * time.Second
 	// scheduleBatch is how many schedules are worked off before the due ones are listed again, and
 	// scheduleProbe how many at first: another core may be at them already.
 	scheduleBatch = 1000
@@ -55,7 +54,7 @@ func (t *ticker) runDue(ctx context.Context) (time.Duration, error) {
 		t.seen = next.Now
 		switch {
 		case next.Until == nil:
-			return idlePoll, failed
+			return longNet, failed
 		case *next.Until > 0:
 			return min(*next.Until, schedulePoll), failed
 		}

@@ -10,6 +10,7 @@ import (
 )
 
 const (
+	// tenantPeriod is the period while tenants are being deleted; without any it is longNet.
 	tenantPeriod = 5 * time.Second
 	// tenantBatch bounds a transaction, tenantBatches a run for one tenant, tenantsPerRun the tenants.
 	tenantBatch   = 1000
@@ -20,9 +21,12 @@ const (
 // Tenants removes the data of deleted tenants.
 func (d Duties) Tenants() *Duty {
 	var places map[tenant.ID]tenants.RemovalPlace
-	return d.every(tenantPeriod, "tenants", func(ctx context.Context) (err error) {
+	return d.kicked(d.engine.Publisher.Deleted, "tenants", func(ctx context.Context) (_ time.Duration, err error) {
 		places, err = d.removeTenants(ctx, places)
-		return err
+		if len(places) == 0 && err == nil {
+			return longNet, nil
+		}
+		return jittered(tenantPeriod, 0.1), err
 	})
 }
 

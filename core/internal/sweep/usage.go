@@ -9,8 +9,12 @@ import (
 )
 
 const (
+	// usagePeriod is the period while there are counts. Without any it is longNet: a new count is backfilled for a minute at least,
+	// and the jobs are counted until then.
 	usagePeriod = 2 * time.Second
 	prunePeriod = 10 * time.Second
+	// pruneSeldom is prunePeriod without counts: what those that are gone have left.
+	pruneSeldom = time.Minute
 	// backfillTime bounds one step, and with it the time for which another core's lock delays the
 	// other counts; backfillSteps bounds the steps of one count in a run, backfillKeys the counts.
 	backfillTime  = 3 * time.Second
@@ -30,6 +34,8 @@ type counts struct {
 	// prunedTo and uncappedTo are the positions of the scans through all counts.
 	prunedTo, uncappedTo caps.CountKey
 	recount              recount
+	// none: there were no counts when they were last listed from the beginning.
+	none bool
 }
 
 func (d Duties) counts() *counts {
@@ -38,12 +44,21 @@ func (d Duties) counts() *counts {
 
 // Usage maintains the counts of caps: it backfills jobs, deletes counts without a cap, prunes the
 // log, and recounts.
-func (d Duties) Usage() *Duty { return d.every(usagePeriod, "usage", d.counts().maintain) }
+func (d Duties) Usage() *Duty {
+	u := d.counts()
+	return d.duty("usage", func(ctx context.Context) (time.Duration, error) {
+		err := u.maintain(ctx)
+		if u.none && err == nil {
+			return longNet, nil
+		}
+		return jittered(usagePeriod, 0.1), err
+	})
+}
 
 // maintain runs a bounded step of each part of the duty. A failure of one does not stop the others.
 func (u *counts) maintain(ctx context.Context) error {
 	var errs []error
-	if time.Since(u.pruned) >= prunePeriod {
+	if since := time.Since(u.pruned); since >= pruneSeldom || since >= prunePeriod && !u.none {
 		errs = append(errs, u.prune(ctx))
 		u.pruned = time.Now()
 	}
@@ -113,6 +128,7 @@ func (u *counts) someCounts(ctx context.Context) ([]caps.StoredCount, error) {
 	if err != nil {
 		return nil, err
 	}
+	u.none = len(stored) == 0 && u.uncappedTo == caps.CountKey{}
 	u.uncappedTo = caps.CountKey{}
 	if len(stored) == uncappedKeys {
 		u.uncappedTo = stored[len(stored)-1].CountKey

@@ -38,7 +38,7 @@ func (d Duties) Workers() *Duty {
 // between the two. After a start, and after an outage of PostgreSQL, in which no heartbeat was
 // stored, workers have time for one heartbeat first.
 func (w *workerAges) ageAndReap(ctx context.Context) error {
-	now, err := w.store.Now(ctx)
+	now, dead, err := w.store.Workers.Dead(ctx)
 	if err != nil {
 		return err
 	}
@@ -47,31 +47,37 @@ func (w *workerAges) ageAndReap(ctx context.Context) error {
 	}
 	w.answered = now
 	if now.Sub(w.since) >= workers.StaleAfter {
-		if err := w.age(ctx); err != nil {
+		died, err := w.age(ctx)
+		if err != nil {
 			return err
 		}
+		if died {
+			if _, dead, err = w.store.Workers.Dead(ctx); err != nil {
+				return err
+			}
+		}
 	}
-	return w.reapDead(ctx)
+	return w.reapDead(ctx, dead)
 }
 
-func (w *workerAges) age(ctx context.Context) error {
+// age ages every worker, and says whether any died.
+func (w *workerAges) age(ctx context.Context) (died bool, err error) {
 	aged, err := w.store.Workers.Age(ctx, w.answered)
 	if err != nil {
-		return err
+		return false, err
 	}
 	w.metrics.Workers.Lost.Add(float64(aged.Dead))
 	w.metrics.Workers.Pruned.Add(float64(aged.Forgotten))
 	if aged != (workers.Aged{}) {
 		w.log.InfoContext(ctx, "workers without a heartbeat", "stale", aged.Stale, "dead", aged.Dead, "forgotten", aged.Forgotten)
 	}
-	return nil
+	return aged.Dead > 0, nil
 }
 
-// reapDead reaps the leases of dead workers.
-func (w *workerAges) reapDead(ctx context.Context) error {
-	dead, err := w.store.Workers.Dead(ctx)
-	if err != nil || dead == "" || dead == w.dead && w.emptyReaps >= maxEmptyReaps {
-		return err
+// reapDead reaps the leases of dead workers, which dead names.
+func (w *workerAges) reapDead(ctx context.Context, dead string) error {
+	if dead == "" || dead == w.dead && w.emptyReaps >= maxEmptyReaps {
+		return nil
 	}
 	if dead != w.dead {
 		w.dead, w.emptyReaps = dead, 0

@@ -96,17 +96,20 @@ func (s *Workers) Age(ctx context.Context, answered time.Time) (Aged, error) {
 
 // deadWorkersSQL reads workers without a recent heartbeat alone: all dead ones are among them.
 const deadWorkersSQL = `
-SELECT COALESCE(md5(string_agg(owner::text || ' ' || worker_id || ' ' || last_heartbeat_at::text, ',' ORDER BY owner, worker_id)), '')
+SELECT statement_timestamp(), COALESCE(md5(string_agg(owner::text || ' ' || worker_id || ' ' || last_heartbeat_at::text, ',' ORDER BY owner, worker_id)), '')
 FROM workers
 WHERE status = 'DEAD' AND last_heartbeat_at < statement_timestamp() - @stale::interval`
 
-// Dead gives a text that is the same for as long as the same workers are dead, of all tenants; "" for none.
-func (s *Workers) Dead(ctx context.Context) (string, error) {
-	dead, err := store.Query(ctx, s.Store, pgx.RowTo[string], deadWorkersSQL, store.Args{"stale": StaleAfter})
+// Dead gives PostgreSQL's time, and a text that is the same for as long as the same workers are dead, of all tenants; ""
+// for none.
+func (s *Workers) Dead(ctx context.Context) (now time.Time, dead string, err error) {
+	_, err = store.Query(ctx, s.Store, func(row pgx.CollectableRow) (struct{}, error) {
+		return struct{}{}, row.Scan(&now, &dead)
+	}, deadWorkersSQL, store.Args{"stale": StaleAfter})
 	if err != nil {
-		return "", fmt.Errorf("workers: dead workers: %w", store.NotApplied(err))
+		return time.Time{}, "", fmt.Errorf("workers: dead workers: %w", store.NotApplied(err))
 	}
-	return dead[0], nil
+	return now, dead, nil
 }
 
 // servedSQL lists the queues and types that have an active worker, with the worker's owner.

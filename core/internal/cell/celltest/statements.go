@@ -13,6 +13,14 @@ import (
 type Statements struct {
 	mu   sync.Mutex
 	seen map[string][]any
+	sent int
+}
+
+// Sent counts the statements, also those that were sent before.
+func (s *Statements) Sent() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sent
 }
 
 // Seen gives the statements and their arguments.
@@ -25,6 +33,7 @@ func (s *Statements) Seen() map[string][]any {
 func (s *Statements) record(sql string, args []any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.sent++
 	if s.seen == nil {
 		s.seen = map[string][]any{}
 	}
