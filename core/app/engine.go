@@ -140,7 +140,10 @@ func (i *instance) administration(store *cell.Cell, made *engine.Engine, notifie
 
 // listener is what hints of other cores do here.
 func listener(e *engine.Engine) hints.Listener {
-	return hints.Listener{Ready: e.Publisher.WakeHere, Settings: e.Publisher.RefreshSoon, Ended: e.Watches.Wake, Left: e.Claims.WorkerLeft}
+	return hints.Listener{Ready: e.Publisher.WakeHere, Ended: e.Watches.Wake, Left: e.Claims.WorkerLeft, Settings: func() {
+		e.Publisher.RefreshSoon()
+		e.Publisher.Schedules.Kick()
+	}}
 }
 
 // dutyTable lists the background duties that nothing else of the engine knows.

@@ -53,6 +53,13 @@ func TestCoresGetHintsOfEachOther(t *testing.T) {
 		ask[api.Queue](core, hop.PutQueue.Path, owner, hop.Put[api.QueueRequest]{Name: "q"})
 		return settings.Load() > 0
 	})
+	settings.Store(0)
+	celltest.Eventually(t, "a schedule that was set", func() bool {
+		ask[api.Schedule](core, hop.PutSchedule.Path, owner, hop.Put[api.ScheduleRequest]{Name: "s", Value: api.ScheduleRequest{
+			EveryMS: new(int64(3_600_000)), Job: api.ScheduleJob{Type: "test"},
+		}})
+		return settings.Load() > 0
+	})
 	celltest.Eventually(t, "jobs that are ready and have ended", func() bool {
 		job := uuid.Must(uuid.NewV7()).String()
 		submit := hop.SubmitJobsRequest{IDs: []string{job}, Jobs: []api.SubmitRequest{{Type: "test", Queue: "q"}}}

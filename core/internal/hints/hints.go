@@ -59,7 +59,7 @@ type ready struct {
 	Lists []jobs.Waiting `json:"lines,omitempty"`
 	// Ended are jobs that have ended.
 	Ended []uuid.UUID `json:"ended,omitempty"`
-	// Settings says that a queue's settings changed.
+	// Settings says that settings of queues, or schedules, changed.
 	Settings bool `json:"settings,omitempty"`
 	// Lost says that hints before this one were lost.
 	Lost bool `json:"lost,omitzero"`

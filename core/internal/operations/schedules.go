@@ -38,7 +38,7 @@ func (o *Operations) PutSchedule(ctx context.Context, owner tenant.ID, item hop.
 	}
 	shown, err := o.Store.Schedules.PutSchedule(ctx, owner, item.Principal.User, request.Name, request.Value)
 	if err == nil {
-		o.Engine.Publisher.Schedules.Kick()
+		o.Engine.Publisher.SchedulesChanged()
 	}
 	return shown, err
 }
@@ -74,7 +74,7 @@ func (o *Operations) DeleteSchedule(ctx context.Context, owner tenant.ID, item h
 func (o *Operations) PauseSchedule(ctx context.Context, owner tenant.ID, item hop.Item[hop.Pause]) (api.Schedule, error) {
 	shown, err := o.Store.Schedules.PauseSchedule(ctx, owner, item.Principal.User, item.Request.Name, item.Request.Paused)
 	if err == nil {
-		o.Engine.Publisher.Schedules.Kick()
+		o.Engine.Publisher.SchedulesChanged()
 	}
 	return shown, err
 }

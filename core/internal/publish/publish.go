@@ -235,6 +235,12 @@ func (p *Publisher) SettingsChanged(ctx context.Context) error {
 	return p.refreshLanes(ctx)
 }
 
+// SchedulesChanged makes a schedule that was set known to the duty of this core and, should this core end, to those of others.
+func (p *Publisher) SchedulesChanged() {
+	p.Schedules.Kick()
+	p.hints.Settings()
+}
+
 // TypesChanged makes a change of a tenant's types known here, and tells other cores. They read it within
 // refreshSeldom even if they are not told.
 func (p *Publisher) TypesChanged(ctx context.Context) error {
