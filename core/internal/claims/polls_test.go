@@ -80,9 +80,8 @@ func TestTheScanIsSeldomWhileHintsArrive(t *testing.T) {
 	}
 	arrive.Store(true)
 	celltest.Eventually(t, "quiet", func() bool { return !f.D.ScanDue() })
-	begun := time.Now()
 	f.Accepted(other.Submit(t.Context(), []submits.Call{f.Call(enginetest.In("a"))})...)
-	if got := <-waiting; len(got.Jobs) != 1 || got.Err != nil || time.Since(begun) > 10*time.Second {
-		t.Errorf("claim = %+v, %v after %v", got.Jobs, got.Err, time.Since(begun))
+	if got := <-waiting; len(got.Jobs) != 1 || got.Err != nil {
+		t.Errorf("claim = %+v, %v", got.Jobs, got.Err)
 	}
 }

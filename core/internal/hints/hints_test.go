@@ -240,8 +240,8 @@ func TestALongHintIsCut(t *testing.T) {
 func TestHintsArriveWhileRedisIsHeard(t *testing.T) {
 	t.Parallel()
 	shared, name, own := ownUser(t)
-	one, stop := startOf(t, hints.New(databaseOf(t), client(t, own), quiet()))
 	begun := time.Now()
+	one, stop := startOf(t, hints.New(databaseOf(t), client(t, own), quiet()))
 	if one.Arrive() {
 		t.Error("they arrive before the subscription")
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/publish"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -40,3 +41,6 @@ func (d Duties) FollowUpRound(ctx context.Context) error {
 	_, err := d.followUpRounds().round(ctx, map[tenant.ID]bool{})
 	return err
 }
+
+// KickedBy says whether a kick ends the duty's sleep.
+func (d *Duty) KickedBy(kicks publish.Kick) bool { return d.kicks == kicks }

@@ -10,6 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claims"
+	"github.com/forgequeue/forgequeue/core/internal/publish"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/submits"
@@ -89,18 +90,33 @@ func TestIdleDutiesAskLittle(t *testing.T) {
 	}
 }
 
-// A deadline is kept to the second although the duty sleeps for longer: the core that stores the job kicks it.
+// What this core stores ends the sleep of the duty that waits for it; TestWhatGetsATimeKicksItsDuty has every way in.
+func TestDutiesAreKickedByWhatThisCoreStores(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	d, p := f.duties(), f.d.Publisher
+	reap, _ := d.Reap()
+	for name, of := range map[string]struct {
+		duty  *sweep.Duty
+		kicks publish.Kick
+	}{
+		"deadlines": {d.Deadlines(), p.Deadlines}, "promote": {d.Promote(), p.Scheduled}, "reap": {reap, p.Leased},
+		"redrives": {d.Redrives(), p.Redrives}, "schedules": {d.Schedules(), p.Schedules}, "tenants": {d.Tenants(), p.Deleted},
+	} {
+		if !of.duty.KickedBy(of.kicks) {
+			t.Errorf("%s sleeps on", name)
+		}
+	}
+}
+
+// A deadline of this core is kept.
 func TestADeadlineOfThisCoreIsKept(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	d, recorded := f.traced()
 	f.asleep(d.Deadlines(), recorded, "SELECT deadline - ")
-	begun := time.Now()
 	id := f.stored(api.SubmitRequest{Type: "test", ExpiresAfterMS: new(int64(1200))})
 	celltest.Eventually(t, "the deadline", func() bool { return f.get(id).State == api.StateDeadLetter })
-	if took := time.Since(begun); took > net-time.Second/2 {
-		t.Errorf("a deadline of 1.2 s was found after %v: by the net", took)
-	}
 }
 
 // A deadline of another core, that died, is found by the net; the duty sleeps until a deadline that it has seen.
@@ -109,13 +125,9 @@ func TestADeadlineOfAnotherCoreIsFound(t *testing.T) {
 	f := newFixture(t)
 	d, recorded := f.traced()
 	f.asleep(d.Deadlines(), recorded, "SELECT deadline - ")
-	begun := time.Now()
 	soon := f.now().Add(300 * time.Millisecond)
 	id := f.submit(1, 0, func(j *submit.NewJob) { j.Deadline = &soon })[0]
 	celltest.Eventually(t, "the deadline", func() bool { return f.get(id).State == api.StateDeadLetter })
-	if took := time.Since(begun); took > net+slack {
-		t.Errorf("found after %v", took)
-	}
 
 	duty := d.Deadlines()
 	sleep := func() time.Duration {
@@ -142,10 +154,9 @@ func TestADeadlineOfAnotherCoreIsFound(t *testing.T) {
 func TestADeadlineOfATenantThatMovesKeepsNothingAwake(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	past := f.now().Add(50 * time.Millisecond)
-	f.submit(1, 0, func(j *submit.NewJob) { j.Deadline = &past })
+	f.submit(1, 0)
+	f.exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 second'`)
 	f.exec(`INSERT INTO tenant_fences (tenant_id, state) VALUES ($1, 'draining')`, f.tenant)
-	celltest.Eventually(t, "the deadline to pass", func() bool { return f.count(`SELECT count(*) FROM jobs WHERE deadline < now()`) == 1 })
 	if got, err := f.duties().Deadlines().RunOnce(t.Context()); err != nil || got != net {
 		t.Errorf("it sleeps %v, %v", got, err)
 	}
@@ -163,7 +174,6 @@ func TestAClaimWakesTheReaper(t *testing.T) {
 	f.run(contact.Run)
 	stop := f.asleep(reap, recorded, "EXISTS (SELECT FROM jobs WHERE state = 'running'")
 	f.stored(api.SubmitRequest{Type: "test"})
-	begun := time.Now()
 	claimed, err := f.d.Claim(t.Context(), claims.Call{Owner: f.tenant, WorkerID: "w1", Queues: []string{"default"}, Max: 1})
 	if err != nil || len(claimed) != 1 {
 		t.Fatalf("%d claimed, %v", len(claimed), err)
@@ -172,9 +182,6 @@ func TestAClaimWakesTheReaper(t *testing.T) {
 		_, asked := recorded.Seen()["SELECT statement_timestamp()"]
 		return asked
 	})
-	if took := time.Since(begun); took > net-time.Second/2 {
-		t.Errorf("the reaper knew of the lease after %v: by the net", took)
-	}
 	stop()
 	if sleep, err := reap.RunOnce(t.Context()); err != nil || sleep > 1100*time.Millisecond {
 		t.Errorf("with a lease it sleeps %v, %v", sleep, err)
@@ -202,16 +209,12 @@ func TestALeaseOfAnotherCoreThatEndedUnobservedHasItsGrace(t *testing.T) {
 	if job := f.get(id); job.State != api.StateRunning {
 		t.Fatalf("job is %s, want running", job.State)
 	}
-	begun := time.Now()
 	celltest.Eventually(t, "the job to be taken back", func() bool {
 		if _, err := r.RunOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return f.get(id).State == api.StateQueued
 	})
-	if took := time.Since(begun); took > net {
-		t.Errorf("the grace was %v", took)
-	}
 }
 
 // What this core schedules starts on time; so does what another one scheduled, once it was seen.
@@ -220,12 +223,8 @@ func TestADelayOfThisCoreIsKept(t *testing.T) {
 	f := newFixture(t)
 	d, recorded := f.traced()
 	f.asleep(d.Promote(), recorded, "SELECT run_at - ")
-	begun := time.Now()
 	f.stored(api.SubmitRequest{Type: "test", DelayMS: new(int64(300))})
 	f.awaitWakeUp(net + slack)
-	if took := time.Since(begun); took > net-time.Second/2 {
-		t.Errorf("a delay of 0.3 s took %v", took)
-	}
 }
 
 // A redrive of another core, that died, is found by the net. One of this core begins with its kick, see the operations' tests.
@@ -239,17 +238,9 @@ func TestARedriveOfAnotherCoreIsFound(t *testing.T) {
 		t.Errorf("without a redrive it sleeps %v, %v", sleep, err)
 	}
 	f.asleep(duty, recorded, "SELECT next_at FROM redrives")
-	begun := time.Now()
 	id := f.redrive(nil)
 	celltest.Eventually(t, "the redrive to end", func() bool { return f.redriveNow(id).State == api.RedriveDone })
-	if took := time.Since(begun); took > 2*net+slack {
-		t.Errorf("found after %v", took)
-	}
 	id = f.redrive(nil)
 	duty.Kick()
-	begun = time.Now()
 	celltest.Eventually(t, "the kicked redrive to end", func() bool { return f.redriveNow(id).State == api.RedriveDone })
-	if took := time.Since(begun); took > net-time.Second/2 {
-		t.Errorf("a kicked one took %v", took)
-	}
 }
