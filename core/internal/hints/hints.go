@@ -219,7 +219,7 @@ func (h *Hints) sendHints(ctx context.Context, channel string) {
 	}
 }
 
-// unsteady makes Arrive wait anew.
+// unsteady makes Arrive wait for steadyAfter again.
 func (h *Hints) unsteady() {
 	if since := h.since.Load(); since != 0 {
 		h.since.CompareAndSwap(since, time.Now().UnixNano())
